@@ -1,0 +1,23 @@
+// The benches by name: npm run bench -- <name> [options].
+import { engineBenchCommand } from './engine.js';
+import { makeModelCommand } from './make-model.js';
+
+const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
+  engine: { about: 'prefill and decode of a model file, in process: speed by batch and by depth', run: engineBenchCommand },
+  'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
+};
+
+const [name, ...args] = process.argv.slice(2);
+const bench = name === undefined ? undefined : BENCHES[name];
+if (bench === undefined) {
+  const lines = Object.entries(BENCHES).map(([key, { about }]) => `  ${key.padEnd(12)} ${about}`);
+  process.stderr.write(`usage: npm run bench -- <bench> [options]\n\n${lines.join('\n')}\n\nEach takes --help.\n`);
+  process.exitCode = name === undefined ? 0 : 2;
+} else {
+  try {
+    await bench.run(args);
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.exitCode = 1;
+  }
+}

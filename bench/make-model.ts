@@ -1,0 +1,221 @@
+// Writes a model with random weights, to measure with: the shape, encoding and seed decide every byte.
+//
+//   npm run bench -- make-model --preset 1b --type q8_0
+//
+// A file that is already there from the same options is kept.
+
+import { closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+
+import { ggufHead, type GgufHead, type Metadata } from './lib/gguf-writer.js';
+import {
+  ARCHITECTURES, MODEL_TYPES, PRESETS, checkShape, tensorsOf,
+  type Architecture, type ModelShape, type ModelType, type Preset, type RandomTensor,
+} from './lib/model-shapes.js';
+import { ENCODINGS, tensorKey, weightFiller } from './lib/random-weights.js';
+import { syntheticTokenizer } from './lib/synthetic-vocabulary.js';
+
+export interface MakeModelOptions {
+  readonly preset?: Preset;                  // default 1b
+  readonly architecture?: Architecture;      // default llama
+  readonly type?: ModelType;                 // default q8_0
+  readonly seed?: number;                    // default 1; 32 bits
+  readonly shape?: Partial<ModelShape>;      // fields that differ from the preset
+  readonly out?: string;                     // default bench/out/<architecture>-<preset>-<type>.gguf
+  readonly force?: boolean;                  // write even if the file is there
+}
+
+export interface MadeModel {
+  readonly path: string;
+  readonly bytes: number;
+  readonly parameters: number;
+  readonly written: boolean;                 // false: it was there already
+  readonly seconds: number;
+}
+
+// GGUF's numbers for a file's predominant type.
+const FILE_TYPES: Record<ModelType, number> =
+  { f32: 0, f16: 1, q4_0: 2, q8_0: 7, q4_k: 14, q4_k_m: 15, q6_k: 18, bf16: 32 };
+
+const QUANTIZATION_VERSION = 2;
+
+function metadataOf(architecture: Architecture, shape: ModelShape, type: ModelType, seed: number): Metadata {
+  const count = (key: string, value: number) => [`${architecture}.${key}`, { type: 'uint32', value }] as const;
+  const real = (key: string, value: number) => [`${architecture}.${key}`, { type: 'float32', value }] as const;
+  return [
+    ['general.architecture', { type: 'string', value: architecture }],
+    ['general.name', { type: 'string', value: `random ${architecture}` }],
+    ['general.description', { type: 'string', value: `Random weights, seed ${seed}; it has learned nothing.` }],
+    ['general.file_type', { type: 'uint32', value: FILE_TYPES[type] }],
+    ['general.quantization_version', { type: 'uint32', value: QUANTIZATION_VERSION }],
+    count('context_length', shape.context),
+    count('embedding_length', shape.embedding),
+    count('block_count', shape.layers),
+    count('feed_forward_length', shape.feedForward),
+    count('attention.head_count', shape.heads),
+    count('attention.head_count_kv', shape.kvHeads),
+    count('attention.key_length', shape.headSize),
+    count('attention.value_length', shape.headSize),
+    real('attention.layer_norm_rms_epsilon', architecture === 'llama' ? 1e-5 : 1e-6),
+    count('rope.dimension_count', shape.headSize),
+    real('rope.freq_base', architecture === 'llama' ? 10000 : 1000000),
+    count('vocab_size', shape.vocabulary),
+    ...syntheticTokenizer(shape.vocabulary),
+  ];
+}
+
+const valuesOf = (tensor: RandomTensor) => tensor.dims.reduce((product, n) => product * n, 1);
+
+function bytesOf(tensor: RandomTensor): number {
+  const { blockValues, blockBytes } = ENCODINGS[tensor.type];
+  return (valuesOf(tensor) / blockValues) * blockBytes;
+}
+
+// True if `path` begins with this head and has this size: then the same options made it.
+function isThere(path: string, { head, fileBytes }: GgufHead): boolean {
+  const status = statSync(path, { throwIfNoEntry: false });
+  if (!status?.isFile() || status.size !== fileBytes) return false;
+  const file = openSync(path, 'r');
+  try {
+    const found = Buffer.alloc(head.length);
+    return readSync(file, found, 0, found.length, 0) === found.length && found.equals(head);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function writeFully(file: number, bytes: Uint8Array, position: number): void {
+  for (let done = 0; done < bytes.length;)
+    done += writeSync(file, bytes, done, bytes.length - done, position + done);
+}
+
+// About 2 MiB at a time, whole blocks, a multiple of 4 of them: small enough to stay in the cache between
+// filling and writing.
+const BUFFER_BYTES = 2 << 20;
+
+function writeTensor(file: number, position: number, tensor: RandomTensor, key: number, buffer: ArrayBuffer): void {
+  const { blockValues, blockBytes } = ENCODINGS[tensor.type];
+  const nBlocks = valuesOf(tensor) / blockValues;
+  const perBuffer = Math.floor(BUFFER_BYTES / blockBytes / 4) * 4;
+  const fill = weightFiller(tensor.type, key, tensor.std, tensor.mean);
+  const bytes = new Uint8Array(buffer), words = new Uint32Array(buffer);
+  for (let first = 0; first < nBlocks; first += perBuffer) {
+    const count = Math.min(perBuffer, nBlocks - first);
+    fill(bytes, words, first, count);
+    writeFully(file, bytes.subarray(0, count * blockBytes), position + first * blockBytes);
+  }
+}
+
+// Writes the model, or finds it already written. Throws RangeError for a shape that cannot be, and the
+// file system's errors. Never leaves a half-written file under the final name.
+export function makeModel(options: MakeModelOptions = {}): MadeModel {
+  const { preset = '1b', architecture = 'llama', type = 'q8_0', seed = 1, force = false } = options;
+  if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff)
+    throw new RangeError(`seed is ${seed}; an integer from 0 to 2^32 - 1 is needed`);
+  const shape: ModelShape = { ...PRESETS[preset], ...options.shape };
+  checkShape(shape);
+  const path = resolve(options.out ?? join('bench', 'out', `${architecture}-${preset}-${type}.gguf`));
+  const started = performance.now();
+  const tensors = tensorsOf(architecture, shape, type);
+  const layout = ggufHead(
+    metadataOf(architecture, shape, type, seed),
+    tensors.map((tensor) => ({
+      name: tensor.name,
+      dims: tensor.dims,
+      ggmlType: ENCODINGS[tensor.type].ggmlType,
+      bytes: bytesOf(tensor),
+    })),
+  );
+  const parameters = tensors.reduce((sum, tensor) => sum + valuesOf(tensor), 0);
+  const done = (written: boolean): MadeModel => (
+    { path, bytes: layout.fileBytes, parameters, written, seconds: (performance.now() - started) / 1000 });
+  if (!force && isThere(path, layout)) return done(false);
+
+  mkdirSync(dirname(path), { recursive: true });
+  const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`);
+  try {
+    const file = openSync(partial, 'w');
+    try {
+      writeFully(file, layout.head, 0);
+      const buffer = new ArrayBuffer(BUFFER_BYTES + 4);
+      tensors.forEach((tensor, i) => writeTensor(file, layout.positions[i] ?? 0, tensor, tensorKey(seed, i), buffer));
+    } finally {
+      closeSync(file);
+    }
+    renameSync(partial, path);
+  } catch (error) {
+    rmSync(partial, { force: true });
+    throw error;
+  }
+  return done(true);
+}
+
+const USAGE = `make-model: write a GGUF file with random weights
+  --preset ${Object.keys(PRESETS).join('|')}   (1b)
+  --architecture ${ARCHITECTURES.join('|')}   (llama)
+  --type ${MODEL_TYPES.join('|')}   (q8_0)
+  --seed N   (1)
+  --out FILE   (bench/out/<architecture>-<preset>-<type>.gguf)
+  --embedding N --layers N --heads N --kv-heads N --head-size N --feed-forward N --vocabulary N --context N
+  --force   write even if the file is there`;
+
+function oneOf<T extends string>(option: string, value: string, allowed: readonly T[]): T {
+  const found = allowed.find((candidate) => candidate === value);
+  if (found === undefined) throw new RangeError(`--${option} ${value}: one of ${allowed.join(', ')} is needed`);
+  return found;
+}
+
+function integer(option: string, value: string): number {
+  if (!/^\d{1,10}$/.test(value)) throw new RangeError(`--${option} ${value}: a whole number is needed`);
+  return Number(value);
+}
+
+const SHAPE_OPTIONS = {
+  embedding: 'embedding', layers: 'layers', heads: 'heads', 'kv-heads': 'kvHeads', 'head-size': 'headSize',
+  'feed-forward': 'feedForward', vocabulary: 'vocabulary', context: 'context',
+} as const satisfies Record<string, keyof ModelShape>;
+
+// The command line: the arguments after `make-model`. Prints the file's path and figures.
+export function makeModelCommand(args: readonly string[]): void {
+  const text = { type: 'string' } as const;
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      preset: text, architecture: text, type: text, seed: text, out: text,
+      embedding: text, layers: text, heads: text, 'kv-heads': text, 'head-size': text, 'feed-forward': text,
+      vocabulary: text, context: text,
+      force: { type: 'boolean' }, help: { type: 'boolean', short: 'h' },
+    },
+  });
+  if (values.help) {
+    console.log(USAGE);
+    return;
+  }
+  const shape: Partial<Record<keyof ModelShape, number>> = {};
+  for (const [option, field] of Object.entries(SHAPE_OPTIONS) as [keyof typeof SHAPE_OPTIONS, keyof ModelShape][]) {
+    const value = values[option];
+    if (value !== undefined) shape[field] = integer(option, value);
+  }
+  const made = makeModel({
+    shape,
+    ...(values.preset !== undefined && { preset: oneOf('preset', values.preset, Object.keys(PRESETS) as Preset[]) }),
+    ...(values.architecture !== undefined && { architecture: oneOf('architecture', values.architecture, ARCHITECTURES) }),
+    ...(values.type !== undefined && { type: oneOf('type', values.type, MODEL_TYPES) }),
+    ...(values.seed !== undefined && { seed: integer('seed', values.seed) }),
+    ...(values.out !== undefined && { out: values.out }),
+    ...(values.force && { force: true }),
+  });
+  const size = `${(made.bytes / 1e6).toFixed(1)} MB, ${(made.parameters / 1e6).toFixed(1)}M parameters`;
+  console.log(`${made.path}: ${size}, ${made.written ? `written in ${made.seconds.toFixed(1)} s` : 'already there'}`);
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  try {
+    makeModelCommand(process.argv.slice(2));
+  } catch (error) {
+    console.error(`make-model: ${error instanceof Error ? error.message : String(error)}`);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,124 @@
+// Attention alone, on every instruction set: decode of one and of many sequences as a share of the memory bandwidth
+// that a plain read loop reaches in the same run, and prefill in Gflop/s. The cache spans many layers, taken
+// in turn, so that keys and values come from memory as they do in a real step.
+//   attention_bench [threads [name]]   prints one table; times are the 20th percentile of the calls
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/ops.h"
+#include "base/thread_pool.h"
+
+using namespace monolith;
+
+namespace {
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Bytes per second of all threads summing a buffer far larger than the caches.
+double read_bandwidth(ThreadPool& pool) {
+  std::vector<uint64_t> data(size_t{32} << 20, 1);   // 256 MiB
+  std::vector<uint64_t> sums(pool.size() * 8);
+  double best = 0;
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    const double start = seconds();
+    pool.run([&](int thread) {
+      const size_t share = data.size() / pool.size();
+      const uint64_t* from = data.data() + thread * share;
+      uint64_t sum[8] = {};
+      for (size_t i = 0; i + 8 <= share; i += 8)
+        for (int j = 0; j < 8; ++j) sum[j] += from[i + j];
+      for (const uint64_t s : sum) sums[thread * 8] += s;
+    });
+    best = std::max(best, double(data.size() * 8) / (seconds() - start));
+  }
+  return sums[0] ? best : 0;
+}
+
+struct Case {
+  const char* name;
+  int n_heads, n_kv_heads, head_dim;
+  KvType type;
+  int n_sequences, n_tokens, depth;   // each sequence: n_tokens new rows after `depth` positions
+};
+
+void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
+  const int context = c.depth + c.n_tokens, pages_each = (context + kPageTokens - 1) / kPageTokens;
+  KvShape shape = {1, c.n_kv_heads, c.head_dim, int64_t{pages_each} * c.n_sequences, c.type};
+  const size_t layer_bytes = CpuKvCache::bytes_for(shape);
+  shape.n_layers = static_cast<int>(std::max<size_t>(2, (size_t{160} << 20) / layer_bytes));
+  auto made = CpuKvCache::create(shape);
+  if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
+  CpuKvCache& cache = **made;
+  std::vector<int32_t> pages(shape.n_pages);
+  for (int64_t i = 0; i < shape.n_pages; ++i) pages[i] = static_cast<int32_t>(i);
+  std::vector<Segment> segments;
+  for (int s = 0; s < c.n_sequences; ++s)
+    segments.push_back({s * c.n_tokens, c.n_tokens, c.depth, pages.data() + s * pages_each});
+  const int n_rows = c.n_sequences * c.n_tokens;
+  const int64_t q_dim = int64_t{c.n_heads} * c.head_dim;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> q(n_rows * q_dim), out(q.size());
+  for (float& x : q) x = normal(random);
+  OpsScratch scratch;
+  if (!scratch.reserve(pool.size(), n_rows, q_dim, context, c.head_dim)) std::abort();
+
+  // The fifth of the calls that were least disturbed: other programs share the machine.
+  std::vector<double> times;
+  pool.begin_step();
+  for (const double start = seconds(); times.size() < 40 || seconds() - start < 0.5;) {
+    const int layer = static_cast<int>(times.size()) % shape.n_layers;
+    const double before = seconds();
+    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache, 0.125f, out.data(),
+                           q_dim);
+    times.push_back(seconds() - before);
+  }
+  pool.end_step();
+  std::sort(times.begin(), times.end());
+  const double best = times[times.size() / 5];
+  const double seen = c.n_tokens * (c.depth + 0.5 * (c.n_tokens + 1));   // positions, summed over a sequence's rows
+  const double flops = 4.0 * seen * c.n_sequences * q_dim;
+  std::printf("%-8s %-26s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(), c.name,
+              best * 1e6, flops / best * 1e-9);
+  if (c.n_tokens == 1)
+    std::printf(" %6.1f GB/s, %3.0f%% of a read loop", double(layer_bytes) / best * 1e-9,
+                100 * double(layer_bytes) / best / bandwidth);
+  std::printf("\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
+  ThreadPool pool(threads < 1 ? 1 : threads);
+  const double bandwidth = read_bandwidth(pool);
+  std::printf("%d threads, read loop %.1f GB/s\n", pool.size(), bandwidth * 1e-9);
+  const KvType f16 = KvType::kF16, f32 = KvType::kF32;
+  const Case cases[] = {
+      {"decode 32/4x64 @4096 f16", 32, 4, 64, f16, 1, 1, 4095},
+      {"decode 32/8x128 @4096 f16", 32, 8, 128, f16, 1, 1, 4095},
+      {"decode 32/32x128 @4096 f16", 32, 32, 128, f16, 1, 1, 4095},
+      {"decode 32/8x128 @4096 f32", 32, 8, 128, f32, 1, 1, 4095},
+      {"decode 28/4x128 @4096 f16", 28, 4, 128, f16, 1, 1, 4095},
+      {"decode 32/4x64 @128 f16", 32, 4, 64, f16, 1, 1, 127},
+      {"decode 16 x 32/4x64 @512", 32, 4, 64, f16, 16, 1, 511},
+      {"prefill 256 32/4x64 @0", 32, 4, 64, f16, 1, 256, 0},
+      {"prefill 256 32/4x64 @1024", 32, 4, 64, f16, 1, 256, 1024},
+      {"prefill 256 32/8x128 @1024", 32, 8, 128, f16, 1, 256, 1024},
+      {"prefill 256 16/16x80 @256", 16, 16, 80, f16, 1, 256, 256},
+  };
+  for (const CpuIsa isa : available_cpu_isas()) {
+    if (isa == CpuIsa::kPlain) continue;   // two orders of magnitude slower: nobody waits for it
+    for (const Case& c : cases)
+      if (argc < 3 || std::strstr(c.name, argv[2])) measure(c, isa, pool, bandwidth);
+  }
+  return 0;
+}

@@ -1,0 +1,163 @@
+// How fast the CPU matrix products are, against what the machine can do in the same run:
+//   one row    bytes of weights per second, as a share of a plain read loop over the same memory
+//   many rows  multiply-adds per cycle and core, as a share of the instruction's peak
+// usage: matmul_bench [isa] [threads] [types, comma separated] [rows, comma separated]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/mapping.h"
+#include "base/half.h"
+#include "base/thread_pool.h"
+
+namespace monolith {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Cycles per second: a chain of dependent multiplications, three cycles each on every x86 core since 2010.
+double cycles_per_second() {
+  double best = 0;
+  for (int attempt = 0; attempt < 9; ++attempt) {
+    uint64_t x = 3;
+    const double start = now();
+    for (int i = 0; i < 1000000; ++i) {
+      x = x * x;
+      asm volatile("" : "+r"(x));
+    }
+    best = std::max(best, 3e6 / (now() - start));
+  }
+  return best;
+}
+
+constexpr size_t kReadBytes = size_t{256} << 20;
+
+// Best of several reads of `memory` by all threads, in bytes per second.
+double read_bandwidth(ThreadPool& pool, const Mapping& memory) {
+  double best = 0;
+  const size_t per_thread = memory.size() / 8 / static_cast<size_t>(pool.size()) / 8 * 8;
+  for (int attempt = 0; attempt < 7; ++attempt) {
+    const double start = now();
+    pool.run([&](int thread) {
+      const uint64_t* from = reinterpret_cast<const uint64_t*>(memory.data()) + static_cast<size_t>(thread) * per_thread;
+      uint64_t sum[8] = {};
+      for (size_t i = 0; i < per_thread; i += 8)
+        for (int j = 0; j < 8; ++j) sum[j] += from[i + static_cast<size_t>(j)];
+      asm volatile("" : : "r"(sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7]));
+    });
+    best = std::max(best, static_cast<double>(per_thread * 8) * pool.size() / (now() - start));
+  }
+  return best;
+}
+
+// Random blocks whose scales are small, so that sums stay finite.
+std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
+  const TensorTypeTraits& traits = traits_of(type);
+  std::vector<std::byte> data(static_cast<size_t>(values / traits.block_values * traits.block_bytes));
+  uint64_t state = 1;
+  for (size_t i = 0; i + 8 <= data.size(); i += 8) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const uint64_t bits = type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16
+                              ? 0x3c003c003c003c00u   // about one, whatever the format
+                              : state ^ state >> 31;
+    std::memcpy(&data[i], &bits, 8);
+  }
+  const uint16_t scale = float_to_half(0.01f);
+  const auto put = [&](int64_t at) {
+    for (size_t i = static_cast<size_t>(at); i + 2 <= data.size(); i += static_cast<size_t>(traits.block_bytes))
+      std::memcpy(&data[i], &scale, 2);
+  };
+  if (type == TensorType::kQ8_0 || type == TensorType::kQ4_0 || type == TensorType::kQ4_K) put(0);
+  if (type == TensorType::kQ4_K) put(2);
+  if (type == TensorType::kQ6_K) put(208);
+  return data;
+}
+
+std::vector<std::string> split(const char* list) {
+  std::vector<std::string> parts(1);
+  for (; *list; ++list)
+    if (*list == ',') parts.emplace_back();
+    else parts.back() += *list;
+  return parts;
+}
+
+int run(int argc, char** argv) {
+  const char* isa = argc > 1 ? argv[1] : "auto";
+  const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
+  const auto types = split(argc > 3 ? argv[3] : "Q8_0,Q4_0,Q4_K,Q6_K,BF16,F16,F32");
+  const auto rows = split(argc > 4 ? argv[4] : "1,4,16,32,128,512");
+  constexpr int64_t kCols = 2048, kRows = 5632;
+  constexpr int kMaxRows = 512, kMatrices = 16;   // one after another: no matrix is found in a cache
+
+  auto backend = make_cpu_backend({.threads = threads, .isa = isa});
+  if (!backend) {
+    std::fprintf(stderr, "%s\n", backend.error().message.c_str());
+    return 1;
+  }
+  Backend& cpu = **backend;
+  const BackendInfo info = cpu.info();
+  ThreadPool readers(info.threads);
+  const Mapping memory = Mapping::create(kReadBytes).value();   // in huge pages, as the weights are
+  std::memset(memory.data(), 1, kReadBytes);
+  std::printf("isa %s, %d threads, matrices of %lld x %lld\n", info.isa.c_str(), info.threads,
+              static_cast<long long>(kRows), static_cast<long long>(kCols));
+  if (!cpu.reserve(kMaxRows, kCols, 16, 64)) return 1;
+  float* x = *cpu.allocate(kMaxRows * kCols);
+  float* out = *cpu.allocate(kMaxRows * kRows);
+  for (int64_t i = 0; i < kMaxRows * kCols; ++i) x[i] = static_cast<float>(i * 7919 % 2001 - 1000) * 0.001f;
+
+  for (const std::string& name : types) {
+    const TensorTypeTraits* traits = nullptr;
+    TensorType type{};
+    for (uint32_t number = 0; number < 64; ++number)
+      if (tensor_type_traits(number) && tensor_type_traits(number)->name == name) {
+        traits = tensor_type_traits(number);
+        type = static_cast<TensorType>(number);
+      }
+    if (!traits) continue;
+    const std::vector<std::byte> data = random_blocks(type, kRows * kCols);
+    std::vector<std::unique_ptr<Matrix>> matrices;
+    const double load_start = now();
+    for (int i = 0; i < kMatrices; ++i)
+      matrices.push_back(cpu.matrix({.type = type, .rows = kRows, .cols = kCols, .data = data}).value());
+    const double load = now() - load_start;
+    const double bytes = static_cast<double>(matrices[0]->bytes);
+    std::printf("%s: %.2f bits per weight, loaded at %.2f GB/s\n", name.c_str(), bytes * 8 / kRows / kCols,
+                bytes * kMatrices / load / 1e9);
+    for (const std::string& count : rows) {
+      const int n_rows = std::atoi(count.c_str());
+      if (n_rows < 1 || n_rows > kMaxRows) continue;
+      const double read = read_bandwidth(readers, memory), hertz = cycles_per_second();
+      double best = 1e9;
+      cpu.begin_step();
+      const int repeats = n_rows < 64 ? 5 * kMatrices : 8;
+      double start = now();
+      for (int i = 0; i < repeats; ++i) {
+        const MatmulTarget target{.weight = matrices[static_cast<size_t>(i % kMatrices)].get(), .out = out, .out_stride = kRows};
+        cpu.matmul({&target, 1}, x, n_rows);
+        const double end = now();
+        best = std::min(best, end - start);
+        start = end;
+      }
+      cpu.end_step();
+      const double macs = static_cast<double>(kRows) * kCols * n_rows;
+      std::printf("  %4d rows  %8.3f ms  %6.2f GB/s = %3.0f%% of a read loop's %.1f   %6.1f MAC/cycle/core at %.2f GHz\n",
+                  n_rows, best * 1e3, bytes / best / 1e9, bytes / best / read * 100, read / 1e9,
+                  macs / best / hertz / info.threads, hertz / 1e9);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace monolith
+
+int main(int argc, char** argv) { return monolith::run(argc, argv); }

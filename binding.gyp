@@ -1,0 +1,17 @@
+# The door for node-gyp users: one target that runs the project's own build (cmake-js over native/CMakeLists.txt).
+{
+  'targets': [
+    {
+      'target_name': 'monolith_by_cmake',
+      'type': 'none',
+      'actions': [
+        {
+          'action_name': 'build',
+          'inputs': ['native/CMakeLists.txt'],
+          'outputs': ['<(PRODUCT_DIR)/always'],
+          'action': ['node', 'scripts/build.mjs', 'native'],
+        },
+      ],
+    },
+  ],
+}

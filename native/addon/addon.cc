@@ -1,0 +1,124 @@
+// The module: what src/engine/addon-types.ts calls Addon. Checks arguments, hands over, pumps events back.
+// No inference logic here.
+#include <napi.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "addon/addon_data.h"
+#include "addon/arguments.h"
+#include "addon/channel.h"
+#include "addon/engine_handle.h"
+#include "addon/errors.h"
+#include "addon/load_request.h"
+#include "addon/objects.h"
+#include "addon/options.h"
+#include "addon/promise_work.h"
+#include "addon/text.h"
+#include "base/memory_bandwidth.h"
+#include "engine/debug_logits.h"
+#include "engine/inspect.h"
+
+namespace monolith::addon {
+namespace {
+
+constexpr size_t kMaxNameBytes = 4096;   // a path will do
+
+Napi::Value js_inspect(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Arguments arguments(info);
+  const std::string path = arguments.path(arguments.argument(0, "path"));
+  const LoadOptions options = read_load_options(arguments, arguments.argument(1, "options"));
+  if (!arguments.ok()) return env.Undefined();
+  auto backend = make_cpu_backend(options.cpu());
+  if (!backend) return raise(env, backend.error());
+  const auto inspection = inspect(path, **backend, options.limits(), options.max_context, options.kv_bytes);
+  if (!inspection) return raise(env, inspection.error());
+  return to_object(env, *inspection);
+}
+
+Napi::Value js_load_tokenizer(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Arguments arguments(info);
+  const std::string path = arguments.path(arguments.argument(0, "path"));
+  if (!arguments.ok()) return env.Undefined();
+  auto file = GgufFile::open(path);
+  if (!file) return raise(env, file.error());
+  auto tokenizer = Tokenizer::load(**file);
+  if (!tokenizer) return raise(env, tokenizer.error());
+  return TokenizerHandle::create(env, std::move(*tokenizer));
+}
+
+Napi::Value js_load(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  const std::string name = arguments.string(arguments.argument(0, "name"), kMaxNameBytes);
+  const std::string path = arguments.path(arguments.argument(1, "path"));
+  const LoadOptions options = read_load_options(arguments, arguments.argument(2, "options"));
+  const Napi::Function on_progress = arguments.function(arguments.argument(3, "onProgress"));
+  if (!arguments.ok()) return info.Env().Undefined();
+  return LoadRequest::start(info.Env(), name, path, options, on_progress);
+}
+
+Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  const std::string path = arguments.path(arguments.argument(0, "path"));
+  const LoadOptions options = read_load_options(arguments, arguments.argument(1, "options"));
+  const auto continue_tokens =
+      static_cast<int>(arguments.integer(arguments.argument(4, "continueTokens"), 0, kMaxTokens));
+  const auto copy = [&](size_t index, const char* name) {
+    const std::span<const int32_t> values = arguments.int32_array(arguments.argument(index, name), kMaxTokens);
+    return std::vector<int32_t>(values.begin(), values.end());
+  };
+  std::vector<int32_t> ids = copy(2, "ids");
+  std::vector<int32_t> positions = copy(3, "positions");
+  if (!arguments.ok()) return info.Env().Undefined();
+  return promise_of(
+      info.Env(),
+      [=]() {
+        const DebugLogitsOptions debug{options.cpu(), options.kv_type, options.engine.max_batch_tokens};
+        return debug_logits(path, debug, ids, positions, continue_tokens);
+      },
+      [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
+}
+
+Napi::Value js_read_bandwidth(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  const auto threads = static_cast<int>(arguments.integer(arguments.argument(0, "threads"), 1, 1024));
+  const auto bytes = static_cast<size_t>(
+      arguments.integer(arguments.argument(1, "bytes"), 4096, int64_t{1} << 36));
+  const auto repeats = static_cast<int>(arguments.integer(arguments.argument(2, "repeats"), 1, 1000));
+  if (!arguments.ok()) return info.Env().Undefined();
+  return promise_of(
+      info.Env(), [=]() { return read_bandwidth(threads, bytes, repeats); },
+      [](Napi::Env env, double&& rate) -> Napi::Value { return Napi::Number::New(env, rate); });
+}
+
+Napi::Object start(Napi::Env env, Napi::Object exports) {
+  auto* data = new AddonData;   // owned by the environment
+  env.SetInstanceData(data);
+  data->engine_class = Napi::Persistent(EngineHandle::define(env));
+  data->channel_class = Napi::Persistent(Channel::define(env));
+  data->tokenizer_class = Napi::Persistent(TokenizerHandle::define(env));
+
+  const std::vector<CpuIsa> available = available_cpu_isas();
+  const Napi::Array isas = Napi::Array::New(env, available.size());
+  for (uint32_t i = 0; i < available.size(); ++i) isas.Set(i, to_string(env, cpu_isa_name(available[i])));
+  exports.Set("version", Napi::String::New(env, MONOLITH_VERSION));
+  exports.Set("isas", isas);
+  exports.Set("inspect", Napi::Function::New<js_inspect>(env, "inspect"));
+  exports.Set("loadTokenizer", Napi::Function::New<js_load_tokenizer>(env, "loadTokenizer"));
+  exports.Set("load", Napi::Function::New<js_load>(env, "load"));
+  exports.Set("debugLogits", Napi::Function::New<js_debug_logits>(env, "debugLogits"));
+  exports.Set("readBandwidth", Napi::Function::New<js_read_bandwidth>(env, "readBandwidth"));
+  return exports;
+}
+
+}  // namespace
+}  // namespace monolith::addon
+
+namespace {
+Napi::Object init(Napi::Env env, Napi::Object exports) { return monolith::addon::start(env, exports); }
+}  // namespace
+
+NODE_API_MODULE(monolith, init)

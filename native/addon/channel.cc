@@ -1,0 +1,155 @@
+#include "addon/channel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "addon/arguments.h"
+#include "addon/errors.h"
+#include "addon/objects.h"
+#include "addon/options.h"
+#include "engine/events.h"
+
+namespace monolith::addon {
+
+std::shared_ptr<ChannelCore> ChannelCore::open(Napi::Env env, EngineRef engine, std::shared_ptr<ChannelSet> set,
+                                               const Napi::Function& on_events) {
+  const std::shared_ptr<ChannelCore> core(new ChannelCore(env));
+  // The thread-safe function owns the core: its finalizer runs after the last queued wake-up.
+  auto* owner = new std::shared_ptr<ChannelCore>(core);
+  const auto finalize = [](Napi::Env, std::shared_ptr<ChannelCore>* owned, ChannelCore*) { delete owned; };
+  core->wakeups_ = Wakeups::New(env, on_events, "monolith events", 0, 1, core.get(), finalize, owner);
+  core->wakeups_.Unref(env);
+  core->engine_ = std::move(engine);
+  core->set_ = std::move(set);
+  core->set_->push_back(core.get());
+  core->id_ = core->engine_->engine->open_channel([wakeups = core->wakeups_]() { wakeups.NonBlockingCall(); });
+  core->hook_ = std::make_unique<TeardownHook>(
+      env, [](void* data) { static_cast<ChannelCore*>(data)->close(); }, core.get());
+  return core;
+}
+
+Result<RequestId> ChannelCore::submit(GenerationRequest request) {
+  const int n = request.n;
+  auto id = engine_->engine->submit(id_, std::move(request));
+  if (id) {
+    if (live_.empty()) wakeups_.Ref(env_);
+    live_.emplace(*id, n);
+  }
+  return id;
+}
+
+void ChannelCore::cancel(RequestId request) {
+  if (!live_.contains(request)) return;   // ended, or another channel's
+  engine_->engine->cancel(request);
+  forget(request);
+}
+
+void ChannelCore::close() {
+  if (closed()) return;
+  engine_->engine->close_channel(id_);    // no wake-up is queued after this
+  std::erase(*set_, this);
+  set_.reset();
+  live_.clear();
+  events_ = {};
+  hook_->release();
+  engine_.reset();
+  wakeups_.Release();                     // finalizes, and may destroy this, on a later turn of the loop
+}
+
+void ChannelCore::orphan() {
+  orphaned_ = true;
+  if (live_.empty()) close();
+}
+
+void ChannelCore::forget(RequestId request) {
+  live_.erase(request);
+  if (live_.empty()) wakeups_.Unref(env_);
+}
+
+// Follows the requests' ends in the drained records (engine/events.h).
+void ChannelCore::forget_ended() {
+  size_t at = 0;
+  while (events_.size() - at >= 12) {
+    uint32_t size = 0;
+    RequestId request = 0;
+    std::memcpy(&size, &events_[at], sizeof size);
+    std::memcpy(&request, &events_[at + 4], sizeof request);
+    const auto kind = static_cast<EventKind>(events_[at + 8]);
+    if (kind == EventKind::kFinished || kind == EventKind::kFailed) {
+      const auto found = live_.find(request);
+      if (found != live_.end() && (kind == EventKind::kFailed || --found->second == 0)) forget(request);
+    }
+    if (size < 12) return;
+    at += size;
+    if (at > events_.size()) return;
+  }
+}
+
+void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* core, void*) {
+  if (env == nullptr || core->closed()) return;   // queued before the end
+  core->engine_->engine->drain_channel(core->id_, core->events_);
+  if (core->events_.empty()) return;
+  const Napi::HandleScope scope(env);
+  const Napi::Value events = to_uint8_array(env, core->events_.data(), core->events_.size());
+  core->forget_ended();
+  if (!env.IsExceptionPending()) {
+    napi_value argument = events, result = nullptr;
+    napi_call_function(env, env.Undefined(), on_events, 1, &argument, &result);
+  }
+  report_pending_exception(env);
+  if (core->orphaned_ && core->live_.empty()) core->close();
+}
+
+Napi::Function Channel::define(Napi::Env env) {
+  return DefineClass(env, "NativeChannel", {
+    InstanceMethod<&Channel::submit>("submit"),
+    InstanceMethod<&Channel::cancel>("cancel"),
+    InstanceMethod<&Channel::close>("close"),
+  });
+}
+
+Napi::Value Channel::create(Napi::Env env, std::shared_ptr<ChannelCore> core) {
+  return AddonData::of(env).channel_class.New({Napi::External<std::shared_ptr<ChannelCore>>::New(env, &core)});
+}
+
+Channel::Channel(const Napi::CallbackInfo& info) : Napi::ObjectWrap<Channel>(info) {
+  if (info.Length() == 1 && info[0].IsExternal()) {
+    core_ = *info[0].As<Napi::External<std::shared_ptr<ChannelCore>>>().Data();
+  } else {
+    napi_throw_type_error(info.Env(), nullptr, "NativeChannel cannot be constructed: use NativeEngine.open()");
+  }
+}
+
+Channel::~Channel() {
+  if (core_) core_->orphan();
+}
+
+Napi::Value Channel::submit(const Napi::CallbackInfo& info) {
+  if (core_->closed()) return raise_closed(info.Env(), "the channel");
+  // Getters of the options may run anything, closing this channel included: hold on, look again.
+  const EngineRef engine = core_->engine();
+  Arguments arguments(info);
+  GenerationRequest request =
+      read_submit_options(arguments, arguments.argument(0, "options"), engine->engine->tokenizer());
+  if (!arguments.ok()) return info.Env().Undefined();
+  if (core_->closed()) return raise_closed(info.Env(), "the channel");
+  auto id = core_->submit(std::move(request));
+  if (!id) return raise(info.Env(), id.error());
+  return Napi::Number::New(info.Env(), *id);
+}
+
+void Channel::cancel(const Napi::CallbackInfo& info) {
+  if (core_->closed()) {
+    raise_closed(info.Env(), "the channel");
+    return;
+  }
+  Arguments arguments(info);
+  const int64_t id = arguments.integer(arguments.argument(0, "request"), 1, std::numeric_limits<uint32_t>::max());
+  if (arguments.ok()) core_->cancel(static_cast<RequestId>(id));
+}
+
+void Channel::close(const Napi::CallbackInfo&) { core_->close(); }
+
+}  // namespace monolith::addon

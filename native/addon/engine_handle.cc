@@ -1,0 +1,153 @@
+#include "addon/engine_handle.h"
+
+#include <utility>
+#include <vector>
+
+#include "addon/arguments.h"
+#include "addon/errors.h"
+#include "addon/objects.h"
+#include "addon/options.h"
+#include "addon/promise_work.h"
+#include "addon/text.h"
+
+namespace monolith::addon {
+
+Napi::Function EngineHandle::define(Napi::Env env) {
+  return DefineClass(env, "NativeEngine", {
+    InstanceMethod<&EngineHandle::open>("open"),
+    InstanceMethod<&EngineHandle::tokenize>("tokenize"),
+    InstanceMethod<&EngineHandle::tokenize_async>("tokenizeAsync"),
+    InstanceMethod<&EngineHandle::token_bytes>("tokenBytes"),
+    InstanceMethod<&EngineHandle::find_token>("findToken"),
+    InstanceMethod<&EngineHandle::detokenize>("detokenize"),
+    InstanceMethod<&EngineHandle::stats>("stats"),
+    InstanceMethod<&EngineHandle::configure>("configure"),
+    InstanceMethod<&EngineHandle::drain>("drain"),
+    InstanceMethod<&EngineHandle::close>("close"),
+  });
+}
+
+Napi::Value EngineHandle::create(Napi::Env env, EngineRef engine) {
+  const Napi::Object handle =
+      AddonData::of(env).engine_class.New({Napi::External<EngineRef>::New(env, &engine)});
+  if (handle.IsEmpty()) return handle;   // the environment is going
+  const auto fact = [&](const char* key, const Napi::Value& value) {
+    return Napi::PropertyDescriptor::Value(key, value, napi_enumerable);   // read-only
+  };
+  handle.DefineProperties({
+    fact("info", to_object(env, engine->info)),
+    fact("backend", to_object(env, engine->backend)),
+    fact("plan", to_object(env, engine->plan)),
+    fact("fileHash", to_string(env, engine->file_hash)),
+    fact("maxContext", Napi::Number::New(env, engine->engine->max_context())),
+  });
+  return handle;
+}
+
+EngineHandle::EngineHandle(const Napi::CallbackInfo& info)
+    : Napi::ObjectWrap<EngineHandle>(info), channels_(std::make_shared<ChannelSet>()) {
+  if (info.Length() == 1 && info[0].IsExternal()) {
+    engine_ = *info[0].As<Napi::External<EngineRef>>().Data();
+  } else {
+    napi_throw_type_error(info.Env(), nullptr, "NativeEngine cannot be constructed: use load()");
+  }
+}
+
+EngineRef EngineHandle::engine(Napi::Env env) {
+  if (!engine_) raise_closed(env, "the engine");
+  return engine_;
+}
+
+Napi::Value EngineHandle::open(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  Arguments arguments(info);
+  const Napi::Function on_events = arguments.function(arguments.argument(0, "onEvents"));
+  if (!arguments.ok()) return info.Env().Undefined();
+  return Channel::create(info.Env(), ChannelCore::open(info.Env(), engine, channels_, on_events));
+}
+
+Napi::Value EngineHandle::tokenize(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return addon::tokenize(info, engine->engine->tokenizer());
+}
+
+Napi::Value EngineHandle::tokenize_async(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  Arguments arguments(info);
+  TokenizeOptions options = read_tokenize_options(arguments);
+  if (!arguments.ok()) return info.Env().Undefined();
+  return promise_of(
+      info.Env(),
+      [engine, options = std::move(options)]() -> Result<std::vector<TokenId>> {
+        std::vector<TokenId> ids;
+        engine->engine->tokenizer().encode(options.text, options.encode, ids);
+        return ids;
+      },
+      [](Napi::Env env, std::vector<TokenId>&& ids) { return to_int32_array(env, ids); });
+}
+
+Napi::Value EngineHandle::token_bytes(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  const Tokenizer& tokenizer = engine->engine->tokenizer();
+  Arguments arguments(info);
+  const int64_t token = arguments.integer(arguments.argument(0, "token"), 0, tokenizer.n_vocab() - 1);
+  if (!arguments.ok()) return info.Env().Undefined();
+  const std::string_view bytes = tokenizer.bytes(static_cast<TokenId>(token));
+  return to_uint8_array(info.Env(), bytes.data(), bytes.size());
+}
+
+Napi::Value EngineHandle::find_token(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  Arguments arguments(info);
+  const std::string spelling = arguments.string(arguments.argument(0, "spelling"), kMaxTextBytes);
+  if (!arguments.ok()) return info.Env().Undefined();
+  return Napi::Number::New(info.Env(), engine->engine->tokenizer().find(spelling));   // kNoToken is -1
+}
+
+Napi::Value EngineHandle::detokenize(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return addon::detokenize(info, engine->engine->tokenizer());
+}
+
+Napi::Value EngineHandle::stats(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return to_object(info.Env(), engine->engine->stats());
+}
+
+void EngineHandle::configure(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return;
+  Arguments arguments(info);
+  const Named limits = arguments.argument(0, "limits");
+  arguments.object(limits);
+  const int64_t tokens = arguments.integer(arguments.field(limits, "maxBatchTokens"), 0, kMaxBatchTokens);
+  const int64_t sequences = arguments.integer(arguments.field(limits, "maxSequences"), 0, kMaxSequences);
+  if (arguments.ok()) engine->engine->configure(static_cast<int>(tokens), static_cast<int>(sequences));
+}
+
+void EngineHandle::drain(const Napi::CallbackInfo& info) {
+  if (const EngineRef engine = this->engine(info.Env())) engine->engine->drain();
+}
+
+Napi::Value EngineHandle::close(const Napi::CallbackInfo& info) {
+  // Closing twice is closing once.
+  const ChannelSet channels = *channels_;
+  for (ChannelCore* channel : channels) channel->close();
+  // The last hold ends with the engine's current step: waited for on a pool thread.
+  return promise_of(
+      info.Env(),
+      [engine = std::exchange(engine_, nullptr)]() mutable -> Result<bool> {
+        engine.reset();
+        return true;
+      },
+      [](Napi::Env env, bool&&) { return env.Undefined(); });
+}
+
+}  // namespace monolith::addon

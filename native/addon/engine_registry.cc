@@ -1,0 +1,188 @@
+#include "addon/engine_registry.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/file_hash.h"
+#include "engine/page_budget.h"
+
+namespace monolith::addon {
+namespace {
+
+// How long the last one waiting for a load, on its way out, lets it finish.
+constexpr std::chrono::seconds kAbandonedLoadWait{10};
+
+// A registered name. Loading: `listeners` wait, `engine` is empty. Ready: `engine` can be locked. Gone:
+// `engine` has expired; the entry may be replaced, and its successor waits for `stopped`.
+struct Entry {
+  std::string path;
+  LoadOptions options;
+  bool loading = true;
+  bool stopped = false;                    // the engine has been destroyed, or never was
+  std::weak_ptr<const LoadedEngine> engine;
+  std::vector<std::shared_ptr<LoadListener>> listeners;
+};
+
+struct Registry {
+  std::mutex mutex;                        // guards all of this and the entries
+  std::condition_variable changed;         // an entry stopped loading, or stopped
+  std::map<std::string, std::shared_ptr<Entry>> entries;
+};
+
+// Never destroyed: a loading thread may outlive main().
+Registry& registry() {
+  static Registry* const instance = new Registry;
+  return *instance;
+}
+
+Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const LoadOptions& options,
+                                                  const Model::Progress& progress) {
+  auto file = GgufFile::open(path);
+  if (!file) return file.error();
+  auto params = HyperParams::read(**file);
+  if (!params) return params.error();
+  auto tokenizer = Tokenizer::load(**file);
+  if (!tokenizer) return tokenizer.error();
+  if ((*tokenizer)->n_vocab() > params->n_vocab) {
+    return Error{ErrorCode::kInvalidFile, "the tokenizer has " + std::to_string((*tokenizer)->n_vocab()) +
+                                              " tokens, the embedding table only " + std::to_string(params->n_vocab)};
+  }
+  auto info = model_info(**file, *params, **tokenizer);
+  if (!info) return info.error();
+  auto backend = make_cpu_backend(options.cpu());
+  if (!backend) return backend.error();
+  auto limits = choose_limits(**file, **backend, options.limits(), options.max_context, options.kv_bytes);
+  if (!limits) return limits.error();
+  auto model = Model::load(**file, **backend, *limits, progress);
+  if (!model) return model.error();
+
+  auto loaded = std::make_unique<LoadedEngine>();
+  loaded->info = std::move(*info);
+  loaded->backend = (*backend)->info();
+  loaded->plan = {(*model)->memory(), limits->n_pages, limits->max_context};
+  loaded->file_hash = hash_text(file_hash(**file));
+  auto engine = Engine::start(std::move(*model), std::move(*backend), std::move(*tokenizer), options.engine);
+  if (!engine) return engine.error();
+  loaded->engine = std::move(*engine);
+  return loaded;
+}
+
+// The standard library reports these by exceptions; they end here.
+template <typename Function>
+auto guarded(const Function& function) -> decltype(function()) {
+  try {
+    return function();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "not enough memory to load the model"};
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kInternal, error.what()};
+  }
+}
+
+// An EngineRef whose end tells the entry.
+EngineRef make_ref(std::unique_ptr<LoadedEngine> loaded, std::shared_ptr<Entry> entry) {
+  return EngineRef(loaded.release(), [entry = std::move(entry)](const LoadedEngine* engine) mutable {
+    delete engine;   // joins the engine's thread
+    const auto ended = std::move(entry);   // its weak_ptr and this deleter would keep each other
+    const std::lock_guard lock(registry().mutex);
+    ended->engine.reset();
+    ended->stopped = true;
+    registry().changed.notify_all();
+  });
+}
+
+void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) {
+  Registry& all = registry();
+  if (predecessor) {   // two engines of one name would need twice the memory
+    std::unique_lock lock(all.mutex);
+    all.changed.wait(lock, [&] { return predecessor->stopped; });
+  }
+  auto loaded = guarded([&] {
+    return open_engine(entry->path, entry->options, [&](float fraction) {
+      const std::lock_guard lock(all.mutex);
+      for (const auto& listener : entry->listeners) listener->on_progress(fraction);
+    });
+  });
+  EngineRef ref;   // outlives the lock: were it the last one, its deleter would take the lock again
+  std::vector<std::shared_ptr<LoadListener>> done;
+  {
+    const std::lock_guard lock(all.mutex);
+    entry->loading = false;
+    if (loaded) {
+      ref = make_ref(std::move(*loaded), entry);
+      entry->engine = ref;
+    } else {
+      entry->stopped = true;
+    }
+    done.swap(entry->listeners);
+    for (const auto& listener : done) {
+      if (!loaded) listener->on_loaded(loaded.error());
+      // The last one takes ours: a hold kept here would delay the end of an engine that is closed at once.
+      else listener->on_loaded(listener == done.back() ? std::move(ref) : EngineRef(ref));
+    }
+    all.changed.notify_all();
+  }
+}
+
+}  // namespace
+
+void load_engine(const std::string& name, const std::string& path, const LoadOptions& options,
+                 std::shared_ptr<LoadListener> listener) {
+  Registry& all = registry();
+  EngineRef running;   // released after the lock
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.entries, [](const auto& item) { return !item.second || item.second->stopped; });
+  std::shared_ptr<Entry>& entry = all.entries[name];
+  if (entry) running = entry->engine.lock();
+  if (entry && (entry->loading || running)) {
+    if (entry->path != path || !(entry->options == options)) {
+      listener->on_loaded(Error{ErrorCode::kInvalidArgument,
+                                "the engine '" + name + "' is already there, from " +
+                                    (entry->path == path ? "the same file with other options" : entry->path)});
+    } else if (running) {
+      listener->on_progress(1.0f);
+      listener->on_loaded(std::move(running));
+    } else {
+      entry->listeners.push_back(std::move(listener));
+    }
+    return;
+  }
+  const auto fresh = std::make_shared<Entry>();
+  fresh->path = path;
+  fresh->options = options;
+  fresh->listeners.push_back(listener);
+  try {
+    std::thread(run_load, fresh, entry).detach();
+    entry = fresh;
+  } catch (const std::system_error& error) {
+    listener->on_loaded(Error{ErrorCode::kInternal, std::string("no thread to load on: ") + error.what()});
+  }
+}
+
+void cancel_load(const LoadListener* listener) {
+  Registry& all = registry();
+  std::shared_ptr<LoadListener> last;   // released after the lock
+  std::unique_lock lock(all.mutex);
+  for (const auto& [name, entry] : all.entries) {
+    const auto found = std::ranges::find(entry->listeners, listener, &std::shared_ptr<LoadListener>::get);
+    if (found == entry->listeners.end()) continue;
+    last = std::move(*found);
+    entry->listeners.erase(found);
+    // The process may be about to exit: a thread should not be reading weights while it is taken down.
+    const auto abandoned = entry;
+    if (abandoned->listeners.empty()) {
+      all.changed.wait_for(lock, kAbandonedLoadWait, [&] { return !abandoned->loading; });
+    }
+    return;
+  }
+}
+
+}  // namespace monolith::addon

@@ -1,0 +1,195 @@
+#include "addon/objects.h"
+
+#include <cstring>
+#include <optional>
+#include <string>
+
+namespace monolith::addon {
+namespace {
+
+// Sets properties one after another; every number of ours fits a double.
+class Builder {
+ public:
+  explicit Builder(Napi::Env env) : env_(env), object_(Napi::Object::New(env)) {}
+
+  template <typename T>
+  Builder& number(const char* key, T value) {
+    object_.Set(key, Napi::Number::New(env_, static_cast<double>(value)));
+    return *this;
+  }
+  Builder& text(const char* key, std::string_view value) { return set(key, to_string(env_, value)); }
+  Builder& text_or_null(const char* key, const std::optional<std::string>& value) {
+    return set(key, value ? to_string(env_, *value) : env_.Null());
+  }
+  Builder& flag(const char* key, bool value) { return set(key, Napi::Boolean::New(env_, value)); }
+  Builder& set(const char* key, const Napi::Value& value) {
+    object_.Set(key, value);
+    return *this;
+  }
+  // `make(item)` for each item.
+  template <typename Items, typename Make>
+  Builder& array(const char* key, const Items& items, const Make& make) {
+    Napi::Array array = Napi::Array::New(env_, items.size());
+    uint32_t i = 0;
+    for (const auto& item : items) {
+      const Napi::HandleScope scope(env_);
+      array.Set(i++, make(item));
+    }
+    return set(key, array);
+  }
+
+  Napi::Object done() const { return object_; }
+
+ private:
+  Napi::Env env_;
+  Napi::Object object_;
+};
+
+Napi::Value to_number(Napi::Env env, double value) { return Napi::Number::New(env, value); }
+
+Napi::Value to_value(Napi::Env env, const InspectedValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value.value)) return to_string(env, *text);
+  if (const auto* number = std::get_if<double>(&value.value)) return to_number(env, *number);
+  if (const auto* flag = std::get_if<bool>(&value.value)) return Napi::Boolean::New(env, *flag);
+  return env.Null();
+}
+
+Napi::Value to_float32_array(Napi::Env env, std::span<const float> values) {
+  Napi::Float32Array array = Napi::Float32Array::New(env, values.size());
+  if (!array.IsEmpty() && !values.empty()) std::memcpy(array.Data(), values.data(), values.size_bytes());
+  return array;
+}
+
+Napi::Object to_object(Napi::Env env, const PositionLogits& logits) {
+  return Builder(env).number("position", logits.position).set("logits", to_float32_array(env, logits.logits)).done();
+}
+
+}  // namespace
+
+Napi::Value to_string(Napi::Env env, std::string_view text) { return Napi::String::New(env, text.data(), text.size()); }
+
+Napi::Value to_int32_array(Napi::Env env, std::span<const int32_t> values) {
+  Napi::Int32Array array = Napi::Int32Array::New(env, values.size());
+  if (!array.IsEmpty() && !values.empty()) std::memcpy(array.Data(), values.data(), values.size_bytes());
+  return array;
+}
+
+Napi::Value to_uint8_array(Napi::Env env, const void* bytes, size_t size) {
+  Napi::Uint8Array array = Napi::Uint8Array::New(env, size);
+  if (!array.IsEmpty() && size != 0) std::memcpy(array.Data(), bytes, size);
+  return array;
+}
+
+Napi::Object to_object(Napi::Env env, const ModelInfo& info) {
+  const auto number = [&](TokenId token) { return to_number(env, token); };
+  const auto text = [&](const std::string& value) { return to_string(env, value); };
+  return Builder(env)
+      .text("architecture", info.architecture)
+      .text_or_null("name", info.name)
+      .number("parameters", info.parameters)
+      .number("contextLength", info.context_length)
+      .number("layers", info.layers)
+      .number("heads", info.heads)
+      .number("kvHeads", info.kv_heads)
+      .number("headDim", info.head_dim)
+      .number("embedding", info.embedding)
+      .number("feedForward", info.feed_forward)
+      .number("vocabulary", info.vocabulary)
+      .text("quantization", info.quantization)
+      .text_or_null("chatTemplate", info.chat_template)
+      .text_or_null("bos", info.bos)
+      .text_or_null("eos", info.eos)
+      .array("endOfGeneration", info.end_of_generation, number)
+      .array("specialTokens", info.special_tokens, text)
+      .done();
+}
+
+Napi::Object to_object(Napi::Env env, const BackendInfo& backend) {
+  return Builder(env).text("name", backend.name).text("isa", backend.isa).number("threads", backend.threads).done();
+}
+
+Napi::Object to_object(Napi::Env env, const InspectedPlan& plan) {
+  return Builder(env)
+      .number("weightBytes", plan.memory.weight_bytes)
+      .number("kvBytes", plan.memory.kv_bytes)
+      .number("activationBytes", plan.memory.activation_bytes)
+      .number("pageBytes", plan.memory.page_bytes)
+      .number("pages", plan.pages)
+      .number("context", plan.context)
+      .done();
+}
+
+Napi::Object to_object(Napi::Env env, const Inspection& inspection) {
+  const auto number = [&](int64_t value) { return to_number(env, static_cast<double>(value)); };
+  const auto metadata = [&](const InspectedValue& value) {
+    return Builder(env)
+        .text("key", value.key)
+        .text("type", value.type)
+        .set("value", to_value(env, value))
+        .number("count", value.count)
+        .done();
+  };
+  const auto tensor = [&](const InspectedTensor& tensor) {
+    return Builder(env)
+        .text("name", tensor.name)
+        .text("type", tensor.type)
+        .array("shape", tensor.shape, number)
+        .number("bytes", tensor.bytes)
+        .done();
+  };
+  return Builder(env)
+      .number("fileBytes", inspection.file_bytes)
+      .text("fileHash", inspection.file_hash)
+      .array("metadata", inspection.metadata, metadata)
+      .array("tensors", inspection.tensors, tensor)
+      .set("model", inspection.model ? Napi::Value(to_object(env, *inspection.model)) : env.Null())
+      .set("reason", inspection.model ? env.Null() : to_string(env, inspection.reason))
+      .set("plan", inspection.plan ? Napi::Value(to_object(env, *inspection.plan)) : env.Null())
+      .done();
+}
+
+Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
+  return Builder(env)
+      .number("waiting", stats.waiting)
+      .number("running", stats.running)
+      .number("pagesTotal", stats.pages_total)
+      .number("pagesFree", stats.pages_free)
+      .number("pagesCached", stats.pages_cached)
+      .number("lastStepAgeMs", stats.last_step_age_ms)
+      .number("maxBatchTokens", stats.max_batch_tokens)
+      .number("maxSequences", stats.max_sequences)
+      .flag("failed", stats.failed)
+      .number("steps", stats.steps)
+      .number("prefillTokens", stats.prefill_tokens)
+      .number("decodeTokens", stats.decode_tokens)
+      .number("cachedTokens", stats.cached_tokens)
+      .number("requests", stats.requests)
+      .number("finished", stats.finished)
+      .number("failedRequests", stats.failed_requests)
+      .number("preemptions", stats.preemptions)
+      .number("cancelledQueued", stats.cancelled_queued)
+      .number("cancelledPrefill", stats.cancelled_prefill)
+      .number("cancelledDecode", stats.cancelled_decode)
+      .number("stepSeconds", stats.step_seconds)
+      .done();
+}
+
+Napi::Object to_object(Napi::Env env, const DebugLogits& logits, std::span<const int32_t> ids) {
+  const auto number = [&](double value) { return to_number(env, value); };
+  const auto position = [&](const PositionLogits& item) { return to_object(env, item); };
+  Napi::Value continuation = env.Null();
+  if (logits.continuation) {
+    continuation = Builder(env)
+                       .array("tokens", logits.continuation->tokens, number)
+                       .array("logits", logits.continuation->logits, number)
+                       .set("last", to_object(env, logits.continuation->last))
+                       .done();
+  }
+  return Builder(env)
+      .array("tokens", ids, number)
+      .array("positions", logits.positions, position)
+      .set("continuation", continuation)
+      .done();
+}
+
+}  // namespace monolith::addon

@@ -1,0 +1,27 @@
+// The plain result objects of addon-types.ts.
+#pragma once
+
+#include <napi.h>
+
+#include <span>
+#include <string_view>
+
+#include "engine/debug_logits.h"
+#include "engine/engine.h"
+#include "engine/inspect.h"
+
+namespace monolith::addon {
+
+Napi::Object to_object(Napi::Env env, const ModelInfo& info);
+Napi::Object to_object(Napi::Env env, const BackendInfo& backend);
+Napi::Object to_object(Napi::Env env, const InspectedPlan& plan);
+Napi::Object to_object(Napi::Env env, const Inspection& inspection);
+Napi::Object to_object(Napi::Env env, const EngineStats& stats);
+Napi::Object to_object(Napi::Env env, const DebugLogits& logits, std::span<const int32_t> ids);
+
+Napi::Value to_int32_array(Napi::Env env, std::span<const int32_t> values);
+Napi::Value to_uint8_array(Napi::Env env, const void* bytes, size_t size);
+// UTF-8 to a string; undefined with an exception pending if it is too long for one.
+Napi::Value to_string(Napi::Env env, std::string_view text);
+
+}  // namespace monolith::addon

@@ -1,0 +1,169 @@
+#include "addon/options.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace monolith::addon {
+namespace {
+
+constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxUint = std::numeric_limits<uint32_t>::max();
+constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
+constexpr size_t kMaxMarkerBytes = 256;
+constexpr uint32_t kMaxStopTokens = 1024;
+
+constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512"};
+constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
+constexpr std::string_view kKvTypes[] = {"f16", "f32"};                // in the order of KvType
+
+ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const Tokenizer& tokenizer) {
+  ReasoningParams params;
+  const Named reasoning = arguments.field(options, "reasoning");
+  if (arguments.is_null(reasoning)) return params;
+  arguments.object(reasoning);
+  const auto marker = [&](const char* key) {
+    Marker marker;
+    marker.text = arguments.string(arguments.field(reasoning, key), kMaxMarkerBytes);
+    if (!marker.text.empty()) marker.token = tokenizer.find(marker.text);
+    return marker;
+  };
+  params.open = marker("open");
+  params.close = marker("close");
+  params.starts_inside = arguments.boolean(arguments.field(reasoning, "startsInside"));
+  params.budget = static_cast<int>(arguments.integer(arguments.field(reasoning, "budget"), -1, kMaxInt));
+  const std::string close_text = arguments.string(arguments.field(reasoning, "closeText"), kMaxStopBytes);
+  if (arguments.ok() && !close_text.empty()) {
+    tokenizer.encode(close_text, {.add_special = false, .parse_special = true, .guard = 0}, params.close_sequence);
+  }
+  return params;
+}
+
+SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_vocab) {
+  SamplingParams sampling;
+  const auto number = [&](const char* key, double low, double high) {
+    return static_cast<float>(arguments.number(arguments.field(options, key), low, high));
+  };
+  sampling.temperature = number("temperature", 0, 100);
+  sampling.top_k = static_cast<int>(arguments.integer(arguments.field(options, "topK"), 0, kMaxInt));
+  sampling.top_p = number("topP", 0, 1);
+  sampling.min_p = number("minP", 0, 1);
+  sampling.repetition_penalty = number("repetitionPenalty", 0.001, 1000);
+  sampling.frequency_penalty = number("frequencyPenalty", -100, 100);
+  sampling.presence_penalty = number("presencePenalty", -100, 100);
+  sampling.seed = arguments.bits64(arguments.field(options, "seed"));
+  const Named biases = arguments.field(options, "logitBias");
+  const uint32_t n_biases = arguments.array_length(biases, kMaxLogitBias);
+  for (uint32_t i = 0; i < n_biases && arguments.ok(); ++i) {
+    const Named entry = arguments.element(biases, i);
+    arguments.object(entry);
+    const int64_t token = arguments.integer(arguments.field(entry, "token"), 0, n_vocab - 1);
+    const double bias = arguments.number(arguments.field(entry, "bias"), -1000, 1000);
+    sampling.logit_bias.emplace_back(static_cast<TokenId>(token), static_cast<float>(bias));
+  }
+  sampling.top_logprobs =
+      static_cast<int>(arguments.integer(arguments.field(options, "topLogprobs"), -1, kMaxTopLogprobs));
+  return sampling;
+}
+
+void read_stops(Arguments& arguments, const Named& options, int n_vocab, GenerationRequest& request) {
+  const Named stop = arguments.field(options, "stop");
+  const uint32_t n_stop = arguments.array_length(stop, kMaxStopStrings);
+  for (uint32_t i = 0; i < n_stop && arguments.ok(); ++i) {
+    const Named entry = arguments.element(stop, i);
+    request.stop.push_back(arguments.string(entry, kMaxStopBytes));
+    if (request.stop.back().empty()) arguments.reject(entry, "is empty");
+  }
+  const Named tokens = arguments.field(options, "stopTokens");
+  const uint32_t n_tokens = arguments.array_length(tokens, kMaxStopTokens);
+  for (uint32_t i = 0; i < n_tokens && arguments.ok(); ++i) {
+    request.stop_tokens.push_back(
+        static_cast<TokenId>(arguments.integer(arguments.element(tokens, i), 0, n_vocab - 1)));
+  }
+}
+
+}  // namespace
+
+ModelLimits LoadOptions::limits() const {
+  ModelLimits limits;
+  limits.max_batch_tokens = engine.max_batch_tokens;
+  // A step samples for each running sequence at most.
+  limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
+  limits.kv_type = kv_type;
+  return limits;
+}
+
+bool LoadOptions::operator==(const LoadOptions& other) const {
+  return threads == other.threads && isa == other.isa && arithmetic == other.arithmetic &&
+         kv_type == other.kv_type && max_context == other.max_context && kv_bytes == other.kv_bytes &&
+         engine.max_batch_tokens == other.engine.max_batch_tokens &&
+         engine.max_sequences == other.engine.max_sequences && engine.queue_max == other.engine.queue_max &&
+         engine.prefix_cache == other.engine.prefix_cache;
+}
+
+LoadOptions read_load_options(Arguments& arguments, const Named& options) {
+  LoadOptions load;
+  arguments.object(options);
+  const auto integer = [&](const char* key, int64_t low, int64_t high) {
+    return arguments.integer(arguments.field(options, key), low, high);
+  };
+  load.threads = static_cast<int>(integer("threads", 0, 1024));
+  load.isa = kIsas[arguments.one_of(arguments.field(options, "isa"), kIsas)];
+  load.arithmetic = static_cast<Arithmetic>(arguments.one_of(arguments.field(options, "arithmetic"), kArithmetics));
+  load.kv_type = static_cast<KvType>(arguments.one_of(arguments.field(options, "kvType"), kKvTypes));
+  load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
+  load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
+  load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 1, kMaxBatchTokens));
+  load.engine.max_sequences = static_cast<int>(integer("maxSequences", 1, kMaxSequences));
+  load.engine.queue_max = static_cast<int>(integer("queueMax", 0, 1'000'000));
+  load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
+  return load;
+}
+
+GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Tokenizer& tokenizer) {
+  GenerationRequest request;
+  const int n_vocab = tokenizer.n_vocab();
+  const auto integer = [&](const char* key, int64_t low, int64_t high) {
+    return arguments.integer(arguments.field(options, key), low, high);
+  };
+  arguments.object(options);
+  request.organization = static_cast<uint64_t>(integer("organization", 0, kMaxUint));
+  request.n = static_cast<int>(integer("n", 1, kMaxChoices));
+  request.max_tokens = static_cast<int>(integer("maxTokens", 1, kMaxInt));
+  request.sampling = read_sampling(arguments, options, n_vocab);
+  read_stops(arguments, options, n_vocab, request);
+  request.ignore_eos = arguments.boolean(arguments.field(options, "ignoreEos"));
+  request.use_prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
+  request.queue_wait_ms = static_cast<uint32_t>(integer("queueWaitMs", 0, kMaxUint));
+  request.generation_ms = static_cast<uint32_t>(integer("generationMs", 1, kMaxUint));
+  request.reasoning = read_reasoning(arguments, options, tokenizer);
+
+  // Last: the view must not outlive a getter's run.
+  const Named prompt = arguments.field(options, "prompt");
+  const std::span<const int32_t> tokens = arguments.int32_array(prompt, kMaxTokens);
+  if (arguments.ok() && tokens.empty()) arguments.reject(prompt, "is empty: a prompt has at least one token");
+  if (!arguments.ok()) return request;
+  request.prompt.assign(tokens.begin(), tokens.end());
+  check_tokens(arguments, prompt, request.prompt, n_vocab);
+  return request;
+}
+
+void check_tokens(Arguments& arguments, const Named& named, std::span<const TokenId> tokens, int n_vocab) {
+  const auto bad = std::ranges::find_if(tokens, [&](TokenId id) { return id < 0 || id >= n_vocab; });
+  if (bad == tokens.end()) return;
+  const Named element{nullptr, &named, nullptr, static_cast<uint32_t>(bad - tokens.begin())};
+  arguments.reject(element, "must be a token from 0 to " + std::to_string(n_vocab - 1) + ", not " + std::to_string(*bad));
+}
+
+TokenizeOptions read_tokenize_options(Arguments& arguments) {
+  TokenizeOptions tokenize;
+  tokenize.text = arguments.string(arguments.argument(0, "text"), kMaxTextBytes);
+  const Named options = arguments.argument(1, "options");
+  arguments.object(options);
+  tokenize.encode.add_special = arguments.boolean(arguments.field(options, "addSpecial"));
+  tokenize.encode.parse_special = arguments.boolean(arguments.field(options, "parseSpecial"));
+  tokenize.encode.guard =
+      static_cast<char32_t>(arguments.integer(arguments.field(options, "guard"), 0, 0x10ffff));
+  return tokenize;
+}
+
+}  // namespace monolith::addon

@@ -1,0 +1,50 @@
+// The two large option objects of addon-types.ts, checked field by field.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "addon/arguments.h"
+#include "backend/cpu/cpu_backend.h"
+#include "engine/engine.h"
+#include "engine/request.h"
+
+namespace monolith::addon {
+
+inline constexpr int kMaxBatchTokens = 65536;
+inline constexpr int kMaxSequences = 4096;
+
+struct LoadOptions {
+  int threads = 0;
+  std::string isa;
+  Arithmetic arithmetic = Arithmetic::kProduction;
+  KvType kv_type = KvType::kF16;
+  int max_context = 0;
+  uint64_t kv_bytes = 0;
+  EngineOptions engine;
+
+  CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }   // views isa
+  ModelLimits limits() const;                                            // context and pages yet to be chosen
+  bool operator==(const LoadOptions& other) const;
+};
+
+LoadOptions read_load_options(Arguments& arguments, const Named& options);
+
+GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Tokenizer& tokenizer);
+
+// Refuses the first id that is not in the vocabulary.
+void check_tokens(Arguments& arguments, const Named& named, std::span<const TokenId> tokens, int n_vocab);
+
+struct TokenizeOptions {
+  std::string text;
+  EncodeOptions encode;
+};
+
+// (text, {addSpecial, parseSpecial, guard})
+TokenizeOptions read_tokenize_options(Arguments& arguments);
+
+// The most text one call may tokenize, and tokens one call may render.
+inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
+inline constexpr size_t kMaxTokens = size_t{16} << 20;
+
+}  // namespace monolith::addon

@@ -1,0 +1,71 @@
+// Work on Node's thread pool whose Result settles a promise.
+#pragma once
+
+#include <napi.h>
+
+#include <exception>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "addon/errors.h"
+
+namespace monolith::addon {
+
+// `Work`: () -> Result<T>, on a pool thread. `Convert`: (Napi::Env, T&&) -> Napi::Value, on the JavaScript thread.
+template <typename Work, typename Convert>
+class PromiseWork final : public Napi::AsyncWorker {
+ public:
+  static Napi::Value start(Napi::Env env, Work work, Convert convert) {
+    auto* worker = new PromiseWork(env, std::move(work), std::move(convert));   // deletes itself
+    napi_value promise = nullptr;
+    napi_create_promise(env, &worker->deferred_, &promise);
+    worker->Queue();
+    return {env, promise};
+  }
+
+ protected:
+  void Execute() override {
+    try {
+      result_.emplace(work_());
+    } catch (const std::bad_alloc&) {
+      result_.emplace(Error{ErrorCode::kOutOfMemory, "not enough memory"});
+    } catch (const std::exception& error) {
+      result_.emplace(Error{ErrorCode::kInternal, error.what()});
+    }
+  }
+
+  // A promise of an environment that is being torn down cannot be settled any more: statuses are ignored.
+  void OnOK() override {
+    const Napi::Env env = Env();
+    if (!result_->ok()) {
+      napi_reject_deferred(env, deferred_, to_js_error(env, result_->error()));
+      return;
+    }
+    const Napi::Value value = convert_(env, std::move(*result_).value());
+    napi_value exception = nullptr;
+    bool pending = false;
+    napi_is_exception_pending(env, &pending);
+    if (pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {   // e.g. no memory for an array
+      napi_reject_deferred(env, deferred_, exception);
+    } else {
+      napi_resolve_deferred(env, deferred_, value);
+    }
+  }
+
+ private:
+  PromiseWork(Napi::Env env, Work work, Convert convert)
+      : Napi::AsyncWorker(env, "monolith"), work_(std::move(work)), convert_(std::move(convert)) {}
+
+  napi_deferred deferred_ = nullptr;
+  Work work_;
+  Convert convert_;
+  std::optional<decltype(std::declval<Work&>()())> result_;
+};
+
+template <typename Work, typename Convert>
+Napi::Value promise_of(Napi::Env env, Work work, Convert convert) {
+  return PromiseWork<Work, Convert>::start(env, std::move(work), std::move(convert));
+}
+
+}  // namespace monolith::addon

@@ -1,0 +1,149 @@
+// HOW the forward pass computes: one small interface that the CPU and CUDA backends implement. The
+// model calls these operations in order, once per step; a kernel never sees a request.
+//
+// Pointers named `float*` point into memory the backend allocated (Backend::allocate): host memory on
+// CPU, device memory on CUDA. Only read_floats() and the arguments marked "host" cross that line.
+//
+// Batch invariance is part of this contract: every output row of every operation is computed by an
+// order of floating-point operations that depends on that row's own inputs (and, for attention, on its
+// absolute position) and never on which other rows share the call, on how a sequence was cut into
+// segments, or on the number of threads.
+//
+// Threads: one thread (the engine's) calls a backend at a time. After construction nothing allocates
+// except the functions that say so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/gguf/tensor_type.h"
+
+namespace monolith {
+
+// Tokens per KV page. 16 floats fill one 512-bit vector: keys are stored position-innermost.
+inline constexpr int kPageTokens = 16;
+
+// A weight matrix [rows, cols] in the backend's own layout. Computes y = W x.
+class Matrix {
+ public:
+  virtual ~Matrix() = default;
+  int64_t rows = 0;    // outputs
+  int64_t cols = 0;    // inputs
+  TensorType type = TensorType::kF32;
+  size_t bytes = 0;    // memory held
+};
+
+// Row-major source as GGUF stores it: `rows` rows of `cols` values of `type`. Host memory.
+struct MatrixSource {
+  TensorType type;
+  int64_t rows;
+  int64_t cols;
+  std::span<const std::byte> data;
+};
+
+enum class KvType : uint8_t { kF16, kF32 };
+
+struct KvShape {
+  int n_layers;
+  int n_kv_heads;
+  int head_dim;
+  int64_t n_pages;
+  KvType type;
+};
+
+// Paged keys and values of all layers. A page holds kPageTokens positions of one sequence.
+class KvCache {
+ public:
+  virtual ~KvCache() = default;
+  KvShape shape{};
+  size_t bytes = 0;
+};
+
+// A run of consecutive tokens of one sequence within a step.
+struct Segment {
+  int first_row;            // row of its first token in the step's activations
+  int n_tokens;
+  int first_position;       // absolute position of that first token
+  const int32_t* pages;     // host; page of position p is pages[p / kPageTokens]; covers all positions used
+};
+
+enum class RopeStyle : uint8_t { kAdjacentPairs, kHalves };   // Llama GGUF layout; NeoX layout
+
+struct RopeParams {
+  RopeStyle style;
+  int n_dims;                      // leading dimensions of each head that rotate
+  const float* inverse_frequency;  // host, n_dims/2 values: angle = position * inverse_frequency[i]
+  float magnitude = 1.0f;          // scales cos and sin (YaRN); 1 otherwise
+};
+
+// One product of a matmul group: out[row * out_stride + r] = (add_to_out ? out : 0) + bias[r] + W x[row].
+struct MatmulTarget {
+  const Matrix* weight;
+  float* out;
+  int64_t out_stride;               // floats between rows of `out`
+  const float* bias = nullptr;      // backend memory, `rows` floats
+  bool add_to_out = false;          // residual connection
+};
+
+struct BackendInfo {
+  std::string name;       // "cpu", "cuda"
+  std::string isa;        // "plain", "avx2", "avx512", ...: the kernels that really run
+  int threads;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual BackendInfo info() const = 0;
+
+  // --- loading: these allocate -----------------------------------------------------------------
+  // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.
+  virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;
+  virtual size_t kv_cache_bytes(const KvShape& shape) const = 0;
+  // Copies and repacks. Errors: kUnsupported (shape), kOutOfMemory.
+  virtual Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) = 0;
+  virtual Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) = 0;
+  // `count` floats, 64-byte aligned, zeroed, owned by the backend until it is destroyed.
+  virtual Result<float*> allocate(int64_t count) = 0;
+  virtual void write_floats(float* to, const float* host_from, int64_t count) = 0;
+  virtual void read_floats(float* host_to, const float* from, int64_t count) = 0;
+  // Sizes internal scratch for the largest step. Called once, after loading, before the first step.
+  virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) = 0;
+
+  // --- one step: nothing below allocates -------------------------------------------------------
+  virtual void begin_step() = 0;
+  virtual void end_step() = 0;   // on return all results are visible to read_floats
+
+  // out[row] = row token[row] of `table`, dequantized. `tokens` host, each in [0, table.rows).
+  virtual void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) = 0;
+  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. In place allowed.
+  virtual void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) = 0;
+  // The same over each head of each row: x is [n_rows][n_heads][head_dim] with row_stride floats per row.
+  virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
+                              int n_heads, int head_dim) = 0;
+  // Products of one input with several matrices of equal `cols`. x is [n_rows][cols], dense.
+  virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) = 0;
+  // Rotates q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place (dense rows given
+  // by the strides), each row at its absolute position, then stores k and v into the pages of `layer`.
+  virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q,
+                              int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
+                              int64_t v_stride, int layer, KvCache& cache) = 0;
+  // Causal attention of each row over positions 0 .. its own, keys and values from the pages.
+  // q and out: [n_rows][n_heads][head_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
+  virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads,
+                         int layer, const KvCache& cache, float scale, float* out, int64_t out_stride) = 0;
+  // out[row][i] = silu(gate[row][i]) * up[row][i]; dense, out may be gate.
+  virtual void silu_multiply(const float* gate, const float* up, int n_rows, int64_t dim, float* out) = 0;
+  // out[i] = x[rows[i]]; `rows` host.
+  virtual void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) = 0;
+
+  // Copies one page of all layers (copy on write for forks).
+  virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;
+};
+
+}  // namespace monolith

@@ -1,0 +1,144 @@
+// CpuBackend: owns the threads, the kernel tables and the scratch, and hands each operation to its kernels.
+// Threads: one caller at a time (the engine thread); see backend.h.
+#include "backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "backend/cpu/isa.h"
+#include "backend/cpu/mapping.h"
+#include "backend/cpu/matmul.h"
+#include "backend/cpu/ops.h"
+#include "base/checked.h"
+
+namespace monolith {
+namespace {
+
+// More threads than any machine has cores for; a typing error should not start a million.
+constexpr int kMaxThreads = 1024;
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(CpuIsa isa, Arithmetic arithmetic, int threads)
+      : arithmetic_(arithmetic), matmul_(matmul_kernels(isa)), ops_(cpu_ops(isa)), pool_(threads) {}
+
+  BackendInfo info() const override { return {"cpu", matmul_.name, pool_.size()}; }
+
+  size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
+    return CpuMatrix::bytes_for(stored_as(type), rows, cols);
+  }
+  size_t kv_cache_bytes(const KvShape& shape) const override { return CpuKvCache::bytes_for(shape); }
+
+  Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
+    auto matrix = CpuMatrix::create(source, stored_as(source.type), pool_);
+    if (!matrix) return matrix.error();
+    return std::unique_ptr<Matrix>(std::move(*matrix));
+  }
+
+  Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
+    auto cache = CpuKvCache::create(shape);
+    if (!cache) return cache.error();
+    return std::unique_ptr<KvCache>(std::move(*cache));
+  }
+
+  Result<float*> allocate(int64_t count) override {
+    const auto bytes = checked_mul<int64_t>(count, sizeof(float));
+    if (count < 0 || !bytes)
+      return Error{ErrorCode::kInvalidArgument, "cannot allocate " + std::to_string(count) + " floats"};
+    auto memory = Mapping::create(std::max<size_t>(static_cast<size_t>(*bytes), sizeof(float)));
+    if (!memory) return memory.error();
+    allocations_.push_back(std::move(*memory));
+    return reinterpret_cast<float*>(allocations_.back().data());
+  }
+
+  void write_floats(float* to, const float* host_from, int64_t count) override {
+    std::memcpy(to, host_from, static_cast<size_t>(count) * sizeof(float));
+  }
+  void read_floats(float* host_to, const float* from, int64_t count) override {
+    std::memcpy(host_to, from, static_cast<size_t>(count) * sizeof(float));
+  }
+
+  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) override {
+    if (max_rows < 1 || max_cols < 1 || max_cols > INT64_MAX / 4096 / max_rows)
+      return Error{ErrorCode::kInvalidArgument, "cannot reserve for " + std::to_string(max_rows) + " rows of " +
+                                                    std::to_string(max_cols) + " values"};
+    if (Status status = scratch_.reserve(max_rows, max_cols); !status) return status;
+    return ops_scratch_.reserve(pool_.size(), max_rows, max_cols, max_context, max_head_dim);
+  }
+
+  void begin_step() override { pool_.begin_step(); }
+  void end_step() override { pool_.end_step(); }
+
+  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
+    const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
+    // A row is a few microseconds of work: worth sharing out in a prompt, not in decode.
+    pool_.parallel_for(n_rows, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; ++row) matrix.dequantize_row(tokens[row], out + row * matrix.cols);
+    });
+  }
+
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
+    cpu_matmul(matmul_, pool_, scratch_, targets, x, n_rows);
+  }
+
+  void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
+    ops_.rms_norm(pool_, x, weight, eps, n_rows, dim, out);
+  }
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+                      int head_dim) override {
+    ops_.rms_norm_heads(pool_, x, row_stride, weight, eps, n_rows, n_heads, head_dim);
+  }
+  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
+                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
+                      KvCache& cache) override {
+    ops_.rope_and_store(pool_, ops_scratch_, rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer,
+                        static_cast<CpuKvCache&>(cache));
+  }
+  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
+                 const KvCache& cache, float scale, float* out, int64_t out_stride) override {
+    ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer,
+                   static_cast<const CpuKvCache&>(cache), scale, out, out_stride);
+  }
+  void silu_multiply(const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
+    ops_.silu_multiply(pool_, gate, up, n_rows, dim, out);
+  }
+  void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
+    ops_.gather_rows(pool_, x, rows, n_rows, dim, out);
+  }
+  void copy_page(KvCache& cache, int32_t from, int32_t to) override {
+    ops_.copy_page(pool_, static_cast<CpuKvCache&>(cache), from, to);
+  }
+
+ private:
+  static constexpr int64_t kEmbedGrain = 4;
+
+  TensorType stored_as(TensorType type) const {
+    return arithmetic_ == Arithmetic::kExact ? TensorType::kF32 : type;
+  }
+
+  const Arithmetic arithmetic_;
+  const MatmulKernels& matmul_;
+  const CpuOps& ops_;
+  ThreadPool pool_;
+  MatmulScratch scratch_;
+  OpsScratch ops_scratch_;
+  std::vector<Mapping> allocations_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& options) {
+  const Result<CpuIsa> isa = choose_cpu_isa(options.isa);
+  if (!isa) return isa.error();
+  if (options.threads < 0 || options.threads > kMaxThreads)
+    return Error{ErrorCode::kInvalidArgument,
+                 "threads must be 0 (one per core) to " + std::to_string(kMaxThreads) + ", not " +
+                     std::to_string(options.threads)};
+  const int threads = options.threads > 0 ? options.threads : std::min(usable_cores(), kMaxThreads);
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*isa, options.arithmetic, threads));
+}
+
+}  // namespace monolith

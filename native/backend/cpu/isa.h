@@ -1,0 +1,24 @@
+// What this processor has: instruction sets that both it and the operating system support, and cores.
+// Pure functions of the machine; any thread.
+#pragma once
+
+#include <string_view>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/result.h"
+
+namespace monolith {
+
+// True if code for `isa` may run here.
+bool cpu_has(CpuIsa isa);
+// True if vdpbf16ps may run here (CPUID leaf 7.1, EAX bit 5), in addition to CpuIsa::kAvx512.
+bool cpu_has_avx512_bf16();
+
+// "auto" or empty: the best available. Errors: kInvalidArgument, names what there is.
+Result<CpuIsa> choose_cpu_isa(std::string_view name);
+
+// Threads that can compute at full speed: physical cores this process may run on, no more than its
+// cgroup's CPU quota. At least 1.
+int usable_cores();
+
+}  // namespace monolith

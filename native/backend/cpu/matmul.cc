@@ -1,0 +1,192 @@
+// The driver of matrix products. See matmul.h; how a call is cut:
+//
+//   rows     into tiles of nearly equal size, at most max_tile_rows: what a kernel call covers
+//   strips   into panels that stay in the L2 cache while all tiles pass over them
+//   a piece  is one panel of one target times one range of tiles; threads take pieces as they get free
+//
+// With one row a piece is simply a run of contiguous memory, long enough for the prefetchers.
+#include "backend/cpu/matmul.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "backend/cpu/isa.h"
+
+namespace monolith {
+namespace {
+
+// Half of the smallest L2 cache among the processors this is made for (Zen 4: 1 MiB per core).
+constexpr int64_t kPanelBytes = 512 * 1024;
+// A decode piece: 128 KiB takes 6 us from memory at 20 GB/s per core, which bounds how long the other
+// threads wait for the last one, and costs one atomic addition.
+constexpr int64_t kStreamBytes = 128 * 1024;
+// Pieces per thread that leave the dynamic hand-out room to balance.
+constexpr int64_t kPiecesPerThread = 4;
+// Below this many values packing on one thread is quicker than a section of its own.
+constexpr int64_t kPackAlone = 16 * 1024;
+
+const CpuMatrix& cpu_matrix(const MatmulTarget& target) { return static_cast<const CpuMatrix&>(*target.weight); }
+
+// How n_rows are cut into tiles.
+struct Tiles {
+  int n_rows, count, base, extra;
+
+  Tiles(int rows, int max_tile_rows) : n_rows(rows) {
+    count = (rows + max_tile_rows - 1) / max_tile_rows;
+    base = rows / count;
+    extra = rows % count;
+  }
+  int first_row(int tile) const { return tile * base + std::min(tile, extra); }
+  int rows(int tile) const { return base + (tile < extra); }
+  int tile_of(int row) const {
+    const int in_larger = extra * (base + 1);
+    return row < in_larger ? row / (base + 1) : extra + (row - in_larger) / base;
+  }
+};
+
+// How one target is cut into pieces.
+struct Pieces {
+  int64_t strips_per_panel, panels;
+  int tiles_per_range, ranges;
+  int64_t count() const { return panels * ranges; }
+};
+
+Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int threads) {
+  const int64_t budget = tiles.count == 1 ? kStreamBytes : kPanelBytes;
+  const int64_t by_cache = budget / static_cast<int64_t>(matrix.layout().bytes);
+  const int64_t by_balance = threads == 1 ? all_strips : all_strips / (kPiecesPerThread * threads);
+  Pieces pieces;
+  pieces.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_strips());
+  pieces.panels = (matrix.n_strips() + pieces.strips_per_panel - 1) / pieces.strips_per_panel;
+  // Many threads and few strips: cut the rows too.
+  const int64_t wanted = threads == 1 ? 1 : (kPiecesPerThread * threads + pieces.panels - 1) / pieces.panels;
+  const int ranges = static_cast<int>(std::clamp<int64_t>(wanted, 1, tiles.count));
+  pieces.tiles_per_range = (tiles.count + ranges - 1) / ranges;
+  pieces.ranges = (tiles.count + pieces.tiles_per_range - 1) / pieces.tiles_per_range;
+  return pieces;
+}
+
+struct Product {
+  const MatmulKernels& kernels;
+  const MatmulScratch& scratch;
+  std::span<const MatmulTarget> targets;
+  const Tiles& tiles;
+  int64_t cols, all_strips;
+  int threads;
+
+  ActivationKind kind(const MatmulTarget& target) const {
+    return kernels.activation[strip_type_index(cpu_matrix(target).layout().type)];
+  }
+
+  void pack(ActivationKind kind, const float* x, int first, int last) const {
+    const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
+    for (int row = first; row < last; ++row) {
+      const int tile = tiles.tile_of(row), tile_row = tiles.first_row(tile);
+      std::byte* const lines = scratch.lines(kind) + static_cast<size_t>(tile_row) * row_bytes;
+      kernels.pack[static_cast<int>(kind)](x + row * cols, cols,
+                                           lines + static_cast<size_t>(row - tile_row) * kLineBytes,
+                                           static_cast<size_t>(tiles.rows(tile)) * kLineBytes);
+    }
+  }
+
+  void compute(const MatmulTarget& target, const Pieces& pieces, int64_t piece) const {
+    const CpuMatrix& matrix = cpu_matrix(target);
+    const int64_t first_strip = piece / pieces.ranges * pieces.strips_per_panel;
+    const int64_t last_strip = std::min(first_strip + pieces.strips_per_panel, matrix.n_strips());
+    const int first_tile = static_cast<int>(piece % pieces.ranges) * pieces.tiles_per_range;
+    const int last_tile = std::min(first_tile + pieces.tiles_per_range, tiles.count);
+    const ActivationKind wanted = kind(target);
+    const size_t row_bytes = static_cast<size_t>(lines_per_row(wanted, cols)) * kLineBytes;
+    const StripKernel kernel = kernels.strip[strip_type_index(matrix.layout().type)];
+    for (int tile = first_tile; tile < last_tile; ++tile) {
+      const int64_t row = tiles.first_row(tile);
+      for (int64_t strip = first_strip; strip < last_strip; ++strip) {
+        const int64_t first_out = strip * kStripRows;
+        kernel({.strip = matrix.strip(strip),
+                .layout = &matrix.layout(),
+                .lines = scratch.lines(wanted) + static_cast<size_t>(row) * row_bytes,
+                .n_rows = tiles.rows(tile),
+                .lanes = static_cast<int>(std::min<int64_t>(kStripRows, matrix.rows - first_out)),
+                .out = target.out + row * target.out_stride + first_out,
+                .out_stride = target.out_stride,
+                .bias = target.bias ? target.bias + first_out : nullptr,
+                .add_to_out = target.add_to_out});
+      }
+    }
+  }
+
+  // Piece `piece` of the whole group: targets in order.
+  void compute(int64_t piece) const {
+    for (const MatmulTarget& target : targets) {
+      const Pieces pieces = cut(cpu_matrix(target), tiles, all_strips, threads);
+      if (piece < pieces.count()) return compute(target, pieces, piece);
+      piece -= pieces.count();
+    }
+  }
+};
+
+}  // namespace
+
+const MatmulKernels& matmul_kernels(CpuIsa isa) {
+  assert(cpu_has(isa));
+#if defined(__x86_64__)
+  static const MatmulKernels with_bf16 = [] {
+    MatmulKernels kernels = kAvx512Matmul;
+    kernels.pack[static_cast<int>(ActivationKind::kBf16)] = kAvx512Bf16.pack;
+    kernels.activation[strip_type_index(TensorType::kBF16)] = ActivationKind::kBf16;
+    kernels.strip[strip_type_index(TensorType::kBF16)] = kAvx512Bf16.strip;
+    return kernels;
+  }();
+  if (isa == CpuIsa::kAvx512) return cpu_has_avx512_bf16() ? with_bf16 : kAvx512Matmul;
+  if (isa == CpuIsa::kAvx2) return kAvx2Matmul;
+#endif
+  return kPlainMatmul;
+}
+
+Status MatmulScratch::reserve(int max_rows, int64_t max_cols) {
+  for (int kind = 0; kind < kActivationKinds; ++kind) {
+    const int64_t lines = lines_per_row(static_cast<ActivationKind>(kind), max_cols) * max_rows;
+    auto area = Mapping::create(static_cast<size_t>(lines) * kLineBytes);   // touched only if used
+    if (!area) return area.error();
+    areas_[kind] = std::move(*area);
+  }
+  max_rows_ = max_rows;
+  max_cols_ = max_cols;
+  return {};
+}
+
+void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
+                std::span<const MatmulTarget> targets, const float* x, int n_rows) {
+  if (targets.empty() || n_rows <= 0) return;
+  const int64_t cols = targets[0].weight->cols;
+  assert(scratch.holds(n_rows, cols));
+  kernels.calls->fetch_add(1, std::memory_order_relaxed);
+  const Tiles tiles(n_rows, kernels.max_tile_rows);
+  Product product{kernels, scratch, targets, tiles, cols, 0, pool.size()};
+
+  bool wanted[kActivationKinds] = {};
+  for (const MatmulTarget& target : targets) {
+    assert(target.weight->cols == cols);
+    product.all_strips += cpu_matrix(target).n_strips();
+    wanted[static_cast<int>(product.kind(target))] = true;
+  }
+  for (int kind = 0; kind < kActivationKinds; ++kind) {
+    if (!wanted[kind]) continue;
+    const auto pack = [&](int64_t first, int64_t last, int) {
+      product.pack(static_cast<ActivationKind>(kind), x, static_cast<int>(first), static_cast<int>(last));
+    };
+    if (n_rows * cols <= kPackAlone)
+      pack(0, n_rows, 0);
+    else
+      pool.parallel_for(n_rows, std::max<int64_t>(1, kPackAlone / 4 / cols), pack);
+  }
+
+  int64_t pieces = 0;
+  for (const MatmulTarget& target : targets)
+    pieces += cut(cpu_matrix(target), tiles, product.all_strips, product.threads).count();
+  pool.parallel_for(pieces, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t piece = begin; piece < end; ++piece) product.compute(piece);
+  });
+}
+
+}  // namespace monolith

@@ -1,0 +1,76 @@
+#include "backend/cpu/ops.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/isa.h"
+#include "backend/cpu/ops_kernels.h"
+
+namespace monolith {
+namespace {
+
+// Elements a thread should get at a time: below this, waking another one costs more than it saves.
+constexpr int64_t kElementsPerPiece = 16384;
+
+int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / dim); }
+
+const OpKernels& kernels_of(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::kAvx512: return op_kernels_avx512();
+    case CpuIsa::kAvx2: return op_kernels_avx2();
+    case CpuIsa::kPlain: break;
+  }
+  return op_kernels_plain();
+}
+
+}  // namespace
+
+const CpuOps& cpu_ops(CpuIsa isa) {
+  static const CpuOps plain(op_kernels_plain()), avx2(op_kernels_avx2()), avx512(op_kernels_avx512());
+  return isa == CpuIsa::kAvx512 ? avx512 : isa == CpuIsa::kAvx2 ? avx2 : plain;
+}
+
+const LogitOps& logit_ops(CpuIsa isa) { return kernels_of(isa).logits; }
+
+const LogitOps& logit_ops() {
+  static const CpuIsa best = cpu_has(CpuIsa::kAvx512) ? CpuIsa::kAvx512
+                             : cpu_has(CpuIsa::kAvx2) ? CpuIsa::kAvx2
+                                                      : CpuIsa::kPlain;
+  return logit_ops(best);
+}
+
+void CpuOps::rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows,
+                      int64_t dim, float* out) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->rms_norm(x + row * dim, weight, eps, dim, out + row * dim);
+  });
+}
+
+void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight, float eps,
+                            int n_rows, int n_heads, int head_dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      for (int head = 0; head < n_heads; ++head) {
+        float* at = x + row * row_stride + int64_t{head} * head_dim;
+        kernels_->rms_norm(at, weight, eps, head_dim, at);
+      }
+  });
+}
+
+void CpuOps::silu_multiply(ThreadPool& pool, const float* gate, const float* up, int n_rows, int64_t dim,
+                           float* out) const {
+  pool.parallel_for(n_rows * dim, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
+    kernels_->silu_multiply(gate + begin, up + begin, end - begin, out + begin);
+  });
+}
+
+void CpuOps::gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
+                         float* out) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      std::memcpy(out + i * dim, x + rows[i] * dim, static_cast<size_t>(dim) * sizeof(float));
+  });
+}
+
+}  // namespace monolith

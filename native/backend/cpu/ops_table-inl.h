@@ -1,0 +1,12 @@
+// The table of one instruction set's kernels; after the other *-inl.h, inside the unnamed namespace.
+
+constexpr OpKernels kKernels = {
+    .rms_norm = rms_norm,
+    .rotate = rotate,
+    .to_half = to_half,
+    .silu_multiply = silu_multiply,
+    .attention_span = attention_span,
+    .attention_merge = attention_merge,
+    .attention_finish = attention_finish,
+    .logits = {.max = logit_max, .sum_exp = logit_sum_exp, .exp = logit_exp, .argmax = logit_argmax},
+};

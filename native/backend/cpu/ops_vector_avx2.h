@@ -1,0 +1,81 @@
+// Sixteen floats in two AVX2 registers; meaning as in ops_vector_plain.h. Included once, by
+// ops_kernels_avx2.cc, inside its unnamed namespace.
+
+struct Vec {
+  __m256 low, high;
+};
+
+// 16 registers: four vectors of sums take 8, the rest holds two operands and a broadcast.
+constexpr int kAccumulators = 4;
+constexpr int kRegisterQueries = 4;
+constexpr int kPrefetchQueries = 4;
+
+inline Vec splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Vec load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+inline Vec load(const uint16_t* halves) {
+  const auto* from = reinterpret_cast<const __m128i*>(halves);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(from)), _mm256_cvtph_ps(_mm_loadu_si128(from + 1))};
+}
+inline void store(float* to, Vec a) {
+  _mm256_storeu_ps(to, a.low);
+  _mm256_storeu_ps(to + 8, a.high);
+}
+inline void store(uint16_t* halves, Vec a) {
+  auto* to = reinterpret_cast<__m128i*>(halves);
+  _mm_storeu_si128(to, _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(to + 1, _mm256_cvtps_ph(a.high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline Vec load_first(const float* from, int n) {
+  alignas(32) float lanes[kLanes] = {};
+  for (int i = 0; i < n; ++i) lanes[i] = from[i];
+  return load(lanes);
+}
+inline void store_first(float* to, Vec a, int n) {
+  alignas(32) float lanes[kLanes];
+  store(lanes, a);
+  for (int i = 0; i < n; ++i) to[i] = lanes[i];
+}
+
+inline Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
+inline Vec sub(Vec a, Vec b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
+inline Vec mul(Vec a, Vec b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
+inline Vec div(Vec a, Vec b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)}; }
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+inline Vec first(int n, Vec a, Vec b) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256 low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), index));
+  const __m256 high = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n - 8), index));
+  return {_mm256_blendv_ps(b.low, a.low, low), _mm256_blendv_ps(b.high, a.high, high)};
+}
+inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
+  return {_mm256_blendv_ps(b.low, a.low, _mm256_cmp_ps(x.low, y.low, _CMP_LT_OQ)),
+          _mm256_blendv_ps(b.high, a.high, _mm256_cmp_ps(x.high, y.high, _CMP_LT_OQ))};
+}
+inline uint32_t equal_mask(Vec a, Vec b) {
+  const int low = _mm256_movemask_ps(_mm256_cmp_ps(a.low, b.low, _CMP_EQ_OQ));
+  const int high = _mm256_movemask_ps(_mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ));
+  return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 8;
+}
+inline Vec swap_pairs(Vec a) { return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)}; }
+inline __m256 half_power_of_two(__m256 x) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(x), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(126 << 23)));
+}
+inline Vec half_power_of_two(Vec x) { return {half_power_of_two(x.low), half_power_of_two(x.high)}; }
+
+inline float sum_of_lanes(Vec a) {
+  const __m256 eight = _mm256_add_ps(a.low, a.high);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float max_of_lanes(Vec a) {
+  const __m256 eight = _mm256_max_ps(a.low, a.high);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }

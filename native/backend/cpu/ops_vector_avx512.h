@@ -1,0 +1,57 @@
+// Sixteen floats in one AVX-512 register; meaning as in ops_vector_plain.h. Included once, by
+// ops_kernels_avx512.cc, inside its unnamed namespace.
+
+struct Vec {
+  __m512 v;
+};
+
+// 32 registers: 16 sums leave room for every operand of a tile.
+constexpr int kAccumulators = 16;
+constexpr int kRegisterQueries = 8;
+constexpr int kPrefetchQueries = 8;
+
+inline __mmask16 first_mask(int n) { return static_cast<__mmask16>((1u << n) - 1); }
+
+inline Vec splat(float x) { return {_mm512_set1_ps(x)}; }
+inline Vec load(const float* from) { return {_mm512_loadu_ps(from)}; }
+inline Vec load(const uint16_t* halves) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)))};
+}
+inline void store(float* to, Vec a) { _mm512_storeu_ps(to, a.v); }
+inline void store(uint16_t* halves, Vec a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves),
+                      _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline Vec load_first(const float* from, int n) { return {_mm512_maskz_loadu_ps(first_mask(n), from)}; }
+inline void store_first(float* to, Vec a, int n) { _mm512_mask_storeu_ps(to, first_mask(n), a.v); }
+
+inline Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline Vec sub(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline Vec mul(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline Vec div(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+inline Vec max(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }
+inline Vec first(int n, Vec a, Vec b) { return {_mm512_mask_blend_ps(first_mask(n), b.v, a.v)}; }
+inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(x.v, y.v, _CMP_LT_OQ), b.v, a.v)};
+}
+inline uint32_t equal_mask(Vec a, Vec b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ); }
+inline Vec swap_pairs(Vec a) { return {_mm512_permute_ps(a.v, 0xb1)}; }
+inline Vec half_power_of_two(Vec x) {
+  const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(x.v), 23);
+  return {_mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_set1_epi32(126 << 23)))};
+}
+
+inline float sum_of_lanes(Vec a) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float max_of_lanes(Vec a) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }

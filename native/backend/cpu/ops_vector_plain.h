@@ -1,0 +1,99 @@
+// Sixteen floats without an instruction set: the meaning that the other two ops_vector_*.h must have, bit
+// for bit. Included once, by ops_kernels_plain.cc, inside its unnamed namespace.
+
+struct Vec {
+  float lane[kLanes];
+};
+
+// Vectors that one register tile accumulates, and the most queries in it.
+constexpr int kAccumulators = 4;
+constexpr int kRegisterQueries = 4;
+constexpr int kPrefetchQueries = 0;
+
+template <typename Fn>
+inline Vec each(Fn fn) {
+  Vec out;
+  for (int i = 0; i < kLanes; ++i) out.lane[i] = fn(i);
+  return out;
+}
+
+inline Vec splat(float x) {
+  return each([&](int) { return x; });
+}
+inline Vec load(const float* from) {
+  return each([&](int i) { return from[i]; });
+}
+inline Vec load(const uint16_t* halves) {
+  return each([&](int i) { return half_to_float(halves[i]); });
+}
+inline void store(float* to, Vec a) {
+  for (int i = 0; i < kLanes; ++i) to[i] = a.lane[i];
+}
+inline void store(uint16_t* halves, Vec a) {
+  for (int i = 0; i < kLanes; ++i) halves[i] = float_to_half(a.lane[i]);
+}
+// The first n lanes, 0 < n < 16; the rest is zero.
+inline Vec load_first(const float* from, int n) {
+  return each([&](int i) { return i < n ? from[i] : 0.0f; });
+}
+inline void store_first(float* to, Vec a, int n) {
+  for (int i = 0; i < n; ++i) to[i] = a.lane[i];
+}
+
+inline Vec add(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] + b.lane[i]; });
+}
+inline Vec sub(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] - b.lane[i]; });
+}
+inline Vec mul(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] * b.lane[i]; });
+}
+inline Vec div(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] / b.lane[i]; });
+}
+// a * b + c, rounded once.
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return each([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
+}
+// The larger; b where either is NaN.
+inline Vec max(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+// Lanes below n from a, the others from b.
+inline Vec first(int n, Vec a, Vec b) {
+  return each([&](int i) { return i < n ? a.lane[i] : b.lane[i]; });
+}
+// x < y ? a : b
+inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
+  return each([&](int i) { return x.lane[i] < y.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+// Bit i: a[i] == b[i].
+inline uint32_t equal_mask(Vec a, Vec b) {
+  uint32_t mask = 0;
+  for (int i = 0; i < kLanes; ++i) mask |= static_cast<uint32_t>(a.lane[i] == b.lane[i]) << i;
+  return mask;
+}
+// Lanes 1 0 3 2 5 4 ...
+inline Vec swap_pairs(Vec a) {
+  return each([&](int i) { return a.lane[i ^ 1]; });
+}
+// For x = 1.5 * 2^23 + n, an integer: 2^(n - 1), exact for -125 <= n <= 128.
+inline Vec half_power_of_two(Vec x) {
+  return each([&](int i) {
+    return std::bit_cast<float>((std::bit_cast<uint32_t>(x.lane[i]) << 23) + (126u << 23));
+  });
+}
+
+// Halves are folded onto each other: i with i + 8, then i + 4, i + 2, i + 1.
+inline float sum_of_lanes(Vec a) {
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) a.lane[i] += a.lane[i + width];
+  return a.lane[0];
+}
+inline float max_of_lanes(Vec a) {
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) a.lane[i] = a.lane[i] > a.lane[i + width] ? a.lane[i] : a.lane[i + width];
+  return a.lane[0];
+}
+inline void prefetch(const void*) {}

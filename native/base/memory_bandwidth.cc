@@ -1,0 +1,77 @@
+#include "base/memory_bandwidth.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace monolith {
+namespace {
+
+// Eight independent sums hide the latency of the additions; a compiler's plain vector code is enough to
+// be bound by memory.
+uint64_t add_up(const uint64_t* words, size_t count) {
+  uint64_t sums[8] = {};
+  for (size_t i = 0; i + 8 <= count; i += 8)
+    for (size_t lane = 0; lane < 8; ++lane) sums[lane] += words[i + lane];
+  uint64_t total = 0;
+  for (const uint64_t sum : sums) total += sum;
+  return total;
+}
+
+class Mapping {
+ public:
+  explicit Mapping(size_t bytes) : bytes_(bytes) {
+    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) return;
+    words_ = static_cast<uint64_t*>(address);
+    madvise(address, bytes, MADV_HUGEPAGE);   // a hint: without it the loop measures page walks as well
+  }
+  ~Mapping() {
+    if (words_ != nullptr) munmap(words_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  uint64_t* words() const { return words_; }
+
+ private:
+  uint64_t* words_ = nullptr;
+  size_t bytes_;
+};
+
+}  // namespace
+
+Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
+  if (threads < 1 || threads > 1024) return Error{ErrorCode::kInvalidArgument, "threads must be 1 to 1024"};
+  if (bytes < 4096 || repeats < 1) return Error{ErrorCode::kInvalidArgument, "bytes must be at least 4096 and repeats at least 1"};
+  const Mapping buffer(bytes);
+  if (buffer.words() == nullptr) return Error{ErrorCode::kOutOfMemory, "no memory for the bandwidth buffer"};
+  const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads);   // per thread
+  std::atomic<uint64_t> sink{0};
+
+  // One thread per part, started anew for each pass: the start-up cost is microseconds against many
+  // milliseconds of reading.
+  const auto on_all = [&](auto&& work) {
+    std::vector<std::thread> others;
+    for (int thread = 1; thread < threads; ++thread) others.emplace_back([&work, thread] { work(thread); });
+    work(0);
+    for (std::thread& other : others) other.join();
+  };
+  on_all([&](int thread) { std::fill_n(buffer.words() + static_cast<size_t>(thread) * words, words, uint64_t{1}); });
+
+  double best = 0;
+  for (int pass = 0; pass < repeats; ++pass) {
+    const auto begin = std::chrono::steady_clock::now();
+    on_all([&](int thread) { sink += add_up(buffer.words() + static_cast<size_t>(thread) * words, words); });
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    best = std::max(best, static_cast<double>(words * sizeof(uint64_t)) * threads / took.count());
+  }
+  if (sink == 0) return Error{ErrorCode::kInternal, "the read loop read nothing"};   // keeps the sums alive
+  return best;
+}
+
+}  // namespace monolith

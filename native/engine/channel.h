@@ -1,0 +1,54 @@
+// One consumer's stream of packed event records, between the engine thread that appends once per step
+// and the consumer's thread that drains. Buffers are swapped, not copied, so a steady stream allocates
+// nothing.
+//
+// Bound: when the undrained bytes pass `bound`, full() tells the scheduler, which suspends the channel's
+// sequences (their pages go back) and resumes them once it is drained. Nothing is dropped; the
+// bound can be passed by what one step produces.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace monolith {
+
+class Channel {
+ public:
+  Channel(std::function<void()> wake, size_t bound) : wake_(std::move(wake)), bound_(bound) {}
+
+  // --- engine thread ---
+  // Records of the running step; publish() hands them over.
+  std::vector<std::byte>& step_records() { return step_records_; }
+  // Moves the step's records to the consumer and wakes it if it has drained since the last wake.
+  void publish();
+  bool full() const { return pending_bytes_.load(std::memory_order_relaxed) > bound_; }
+  // The engine has ended a forgotten request: its id no longer needs filtering.
+  void remember(uint32_t request);
+
+  // --- any thread ---
+  // Swaps the pending records into `out`. Returns true if the channel was full before.
+  bool drain(std::vector<std::byte>& out);
+  // From here on no record of `request` reaches the consumer.
+  void forget(uint32_t request);
+  // No wake after return.
+  void close();
+
+ private:
+  static void remove_records(std::vector<std::byte>& records, const std::vector<uint32_t>& requests);
+
+  std::vector<std::byte> step_records_;   // engine thread only
+  std::mutex mutex_;                      // guards what follows
+  std::function<void()> wake_;
+  std::vector<std::byte> pending_;
+  std::vector<uint32_t> forgotten_;       // cancelled, and not yet ended by the engine
+  bool signalled_ = false;                // wake was called and the consumer has not drained since
+  bool closed_ = false;
+  const size_t bound_;
+  std::atomic<size_t> pending_bytes_{0};
+};
+
+}  // namespace monolith

@@ -1,0 +1,333 @@
+// The engine's threads: what callers hand in, the loop that takes it, and the state it may be in.
+//
+// `mutex_` guards the intake, the channels and the live ids. It is held for look-ups and swaps only, never
+// during a step and never while a channel's own lock is taken, so no caller waits for the model.
+//
+// States: open → draining → closed; or failed, when a step could not be computed. In the last three
+// submit() refuses with kClosed, and whatever still arrives is answered with a failure record.
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+
+#include "engine/request_check.h"
+#include "engine/step_loop.h"
+
+namespace monolith {
+namespace {
+
+// How often a loop whose work is all held up by full channels looks at its clock.
+constexpr std::chrono::milliseconds kStalledWait{20};
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+// What callers handed in since the last step. Swapped out as a whole; bounded by queue_max submissions,
+// one cancellation per live request and one close per channel.
+struct Intake {
+  struct Cancellation {
+    RequestId request;
+    std::shared_ptr<Channel> channel;
+  };
+  std::vector<std::unique_ptr<Request>> submitted;
+  std::vector<Cancellation> cancelled;
+  std::vector<std::shared_ptr<Channel>> closed;
+  int max_batch_tokens = 0, max_sequences = 0;   // 0 = unchanged
+  bool drain = false;
+  bool close = false;
+  bool nudge = false;   // a full channel was drained
+
+  bool empty() const {
+    return submitted.empty() && cancelled.empty() && closed.empty() && max_batch_tokens == 0 &&
+           max_sequences == 0 && !drain && !close && !nudge;
+  }
+  void clear() {
+    submitted.clear();
+    cancelled.clear();
+    closed.clear();
+    max_batch_tokens = max_sequences = 0;
+    drain = close = nudge = false;
+  }
+};
+
+class ThreadedEngine final : public Engine {
+ public:
+  ThreadedEngine(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
+                 std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options)
+      : backend_(std::move(backend)),
+        model_(std::move(model)),
+        tokenizer_(std::move(tokenizer)),
+        queue_max_(std::max(1, options.queue_max)),
+        channel_bytes_max_(options.channel_bytes_max),
+        max_context_(StepLoop::max_context(*model_)),
+        n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
+        loop_(*model_, *tokenizer_, options, counters_) {}
+
+  ~ThreadedEngine() override {
+    {
+      std::lock_guard lock(mutex_);
+      closed_ = true;
+      intake_.close = true;
+    }
+    wake_.notify_one();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void start_thread() {
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ChannelId open_channel(std::function<void()> wake) override {
+    auto channel = std::make_shared<Channel>(std::move(wake), channel_bytes_max_);
+    std::lock_guard lock(mutex_);
+    const ChannelId id = next_channel_++;
+    channels_.emplace(id, std::move(channel));
+    return id;
+  }
+
+  void drain_channel(ChannelId id, std::vector<std::byte>& out) override {
+    const std::shared_ptr<Channel> channel = find_channel(id);
+    if (!channel) {
+      out.clear();
+      return;
+    }
+    if (channel->drain(out)) post([](Intake& intake) { intake.nudge = true; });
+  }
+
+  void close_channel(ChannelId id) override {
+    std::shared_ptr<Channel> channel;
+    {
+      std::lock_guard lock(mutex_);
+      const auto at = channels_.find(id);
+      if (at == channels_.end()) return;
+      channel = std::move(at->second);
+      channels_.erase(at);
+      intake_.closed.push_back(channel);
+    }
+    wake_.notify_one();
+    channel->close();
+  }
+
+  Result<RequestId> submit(ChannelId channel_id, GenerationRequest params) override {
+    if (Status status = check_request(params, n_vocab_, max_context_); !status) return status.error();
+    if (Error refusal; refuses(refusal)) return refusal;
+    if (counters_.queued.fetch_add(1, std::memory_order_relaxed) >= queue_max_) {
+      counters_.queued.fetch_sub(1, std::memory_order_relaxed);
+      return Error{ErrorCode::kQueueFull, std::to_string(queue_max_) + " requests are waiting already"};
+    }
+    const std::shared_ptr<Channel> channel = find_channel(channel_id);
+    if (!channel) {
+      counters_.queued.fetch_sub(1, std::memory_order_relaxed);
+      return Error{ErrorCode::kInvalidArgument, "channel is not open"};
+    }
+    // Built outside the lock: it copies the prompt and prepares the stop strings.
+    auto request = std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_);
+    RequestId id;
+    {
+      std::lock_guard lock(mutex_);
+      if (closed_ || draining_) {
+        counters_.queued.fetch_sub(1, std::memory_order_relaxed);
+        return Error{ErrorCode::kClosed, "the engine is closing"};
+      }
+      do {
+        id = next_request_++;
+      } while (id == 0 || live_.contains(id));
+      request->id = id;
+      live_.emplace(id, channel);
+      intake_.submitted.push_back(std::move(request));
+    }
+    EngineCounters::add(counters_.requests, 1);
+    wake_.notify_one();
+    return id;
+  }
+
+  void cancel(RequestId id) override {
+    std::shared_ptr<Channel> channel;
+    {
+      std::lock_guard lock(mutex_);
+      const auto at = live_.find(id);
+      if (at == live_.end()) return;
+      channel = std::move(at->second);
+      live_.erase(at);   // a second call finds nothing to do
+    }
+    channel->forget(id);
+    post([&](Intake& intake) { intake.cancelled.push_back({id, std::move(channel)}); });
+  }
+
+  EngineStats stats() const override { return counters_.snapshot(now_ns()); }
+
+  void configure(int max_batch_tokens, int max_sequences) override {
+    post([&](Intake& intake) {
+      if (max_batch_tokens > 0) intake.max_batch_tokens = max_batch_tokens;
+      if (max_sequences > 0) intake.max_sequences = max_sequences;
+    });
+  }
+
+  void drain() override {
+    post([this](Intake& intake) {
+      draining_ = true;
+      intake.drain = true;
+    });
+  }
+
+  int max_context() const override { return max_context_; }
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }
+
+ private:
+  template <typename Change>
+  void post(Change&& change) {
+    {
+      std::lock_guard lock(mutex_);
+      change(intake_);
+    }
+    wake_.notify_one();
+  }
+
+  std::shared_ptr<Channel> find_channel(ChannelId id) {
+    std::lock_guard lock(mutex_);
+    const auto at = channels_.find(id);
+    return at == channels_.end() ? nullptr : at->second;
+  }
+
+  bool refuses(Error& refusal) {
+    if (counters_.failed.load(std::memory_order_relaxed)) {
+      refusal = {ErrorCode::kClosed, "the engine has stopped on an internal error"};
+      return true;
+    }
+    std::lock_guard lock(mutex_);
+    if (closed_ || draining_) refusal = {ErrorCode::kClosed, "the engine is closing"};
+    return closed_ || draining_;
+  }
+
+  // The engine thread.
+  void run() {
+    bool computed = false;
+    for (;;) {
+      const bool closing = take_intake(computed);
+      try {
+        apply_intake();
+        if (closing) loop_.fail_all(FailureCode::kShutdown, "the engine was closed");
+        if (counters_.failed.load(std::memory_order_relaxed)) {
+          loop_.fail_all(FailureCode::kEngineError, "the engine has stopped on an internal error");
+          computed = false;
+          loop_.publish();
+        } else {
+          computed = loop_.step();   // with nothing to do it publishes what the intake wrote
+        }
+        counters_.progress_at_ns.store(loop_.idle() ? 0 : now_ns(), std::memory_order_relaxed);
+        retire_ended();
+        check_accounts();
+      } catch (const std::exception& error) {
+        computed = false;
+        fail_engine(error.what());
+      } catch (...) {
+        computed = false;
+        fail_engine("unknown exception");
+      }
+      if (closing) return;
+    }
+  }
+
+  // Waits until there is something to do; true if it is to close.
+  bool take_intake(bool computed) {
+    taken_.clear();
+    std::unique_lock lock(mutex_);
+    const auto arrived = [this] { return !intake_.empty(); };
+    if (loop_.idle()) {
+      wake_.wait(lock, arrived);
+      counters_.progress_at_ns.store(now_ns(), std::memory_order_relaxed);
+    } else if (!computed) {
+      wake_.wait_for(lock, kStalledWait, arrived);
+    }
+    std::swap(intake_, taken_);
+    return taken_.close;
+  }
+
+  void apply_intake() {
+    if (taken_.max_batch_tokens > 0 || taken_.max_sequences > 0)
+      loop_.configure(taken_.max_batch_tokens, taken_.max_sequences);
+    for (auto& request : taken_.submitted) loop_.add(std::move(request));
+    for (const Intake::Cancellation& cancellation : taken_.cancelled) {
+      loop_.cancel(cancellation.request);
+      cancellation.channel->remember(cancellation.request);
+    }
+    for (const auto& channel : taken_.closed) loop_.cancel_channel(*channel);
+    if (taken_.drain) loop_.drain();
+  }
+
+  void retire_ended() {
+    if (loop_.ended().empty()) return;
+    std::lock_guard lock(mutex_);
+    for (const RequestId id : loop_.ended()) live_.erase(id);
+    loop_.ended().clear();
+  }
+
+  // An idle engine looks, once a second at most (it reads every page's entry), whether all pages are back.
+  void check_accounts() {
+    const Clock::time_point now = Clock::now();
+    if (!loop_.idle() || now - checked_at_ < std::chrono::seconds(1)) return;
+    checked_at_ = now;
+    if (!loop_.consistent()) throw std::logic_error("page accounts do not agree");
+  }
+
+  // The state of sequences and pages is no longer trusted: nothing is computed from here on.
+  void fail_engine(const char* what) {
+    counters_.failed.store(true, std::memory_order_relaxed);
+    try {
+      loop_.fail_all(FailureCode::kEngineError, std::string("internal error: ") + what);
+      loop_.publish();
+      retire_ended();
+    } catch (...) {
+      // Not even the failure could be written (memory is gone); stats().failed still tells.
+    }
+    counters_.progress_at_ns.store(0, std::memory_order_relaxed);
+  }
+
+  const std::unique_ptr<Backend> backend_;   // outlives the model
+  const std::unique_ptr<Model> model_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const int queue_max_;
+  const size_t channel_bytes_max_;
+  const int max_context_;
+  const int n_vocab_;
+  EngineCounters counters_;
+  StepLoop loop_;       // engine thread only, once it runs
+  Intake taken_;        // the same
+  Clock::time_point checked_at_{};   // the same
+
+  std::mutex mutex_;    // guards what follows
+  std::condition_variable wake_;
+  Intake intake_;
+  std::unordered_map<ChannelId, std::shared_ptr<Channel>> channels_;
+  std::unordered_map<RequestId, std::shared_ptr<Channel>> live_;   // submitted, neither ended nor cancelled
+  ChannelId next_channel_ = 1;
+  RequestId next_request_ = 1;
+  bool draining_ = false, closed_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
+                                              std::shared_ptr<const Tokenizer> tokenizer,
+                                              const EngineOptions& options) {
+  try {
+    auto engine = std::make_unique<ThreadedEngine>(std::move(model), std::move(backend), std::move(tokenizer), options);
+    engine->start_thread();
+    return std::unique_ptr<Engine>(std::move(engine));
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory for the engine's tables"};
+  } catch (const std::system_error& error) {
+    return Error{ErrorCode::kInternal, std::string("cannot start the engine thread: ") + error.what()};
+  }
+}
+
+}  // namespace monolith

@@ -1,0 +1,86 @@
+// WHEN things are computed: one engine per model, one thread of control stepping for ever. This header
+// is all that the addon (or any other front end) needs; it depends on no tensor or kernel.
+//
+//   submit() ──► waiting ──► prefill ──► decode ──► finished
+//                  │ ▲           │  │        │
+//                  │ └─preempted─┘──┼────────┘        (recomputes when pages are free again)
+//                  └──► cancelled / failed ◄┘          (before the next step)
+//
+// Threads: every public function may be called from any thread at any time until destruction; none
+// blocks on a step. Sequences, pages and the model belong to the engine thread alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/events.h"
+#include "engine/request.h"
+#include "model/model.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace monolith {
+
+struct EngineOptions {
+  int max_batch_tokens = 256;    // tokens per step, decodes first; may be lowered or raised while running
+  int max_sequences = 32;        // sequences running at once; the same
+  int queue_max = 512;           // waiting requests
+  bool prefix_cache = true;
+  size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
+};
+
+struct EngineStats {
+  // gauges
+  int waiting = 0, running = 0;                 // requests queued; sequences holding pages
+  int64_t pages_total = 0, pages_free = 0, pages_cached = 0;   // cached: unreferenced but reusable
+  double last_step_age_ms = 0;                  // since the last completed step (0 when idle)
+  int max_batch_tokens = 0, max_sequences = 0;
+  bool failed = false;                          // the engine thread has stopped on an internal error
+  // counters since start
+  uint64_t steps = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
+  uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
+  uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
+  double step_seconds = 0;                      // sum of step durations
+};
+
+using RequestId = uint32_t;   // never 0; unique among live requests of the engine
+using ChannelId = uint32_t;
+
+class Engine {
+ public:
+  // Takes over the parts; starts the thread.
+  static Result<std::unique_ptr<Engine>> start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
+                                               std::shared_ptr<const Tokenizer> tokenizer,
+                                               const EngineOptions& options);
+  virtual ~Engine() = default;   // closes: cancels everything, joins the thread
+
+  // A channel is one consumer's event stream. `wake` is called from the engine thread at most once per
+  // step and only if the channel has not been drained since the last call; it must not block or call
+  // back into the engine.
+  virtual ChannelId open_channel(std::function<void()> wake) = 0;
+  // Swaps the channel's pending records into `out` (cleared first); out's capacity is reused.
+  virtual void drain_channel(ChannelId channel, std::vector<std::byte>& out) = 0;
+  // Cancels the channel's requests. After return `wake` is not called again.
+  virtual void close_channel(ChannelId channel) = 0;
+
+  // Errors at once: kQueueFull, kTooLong, kInvalidArgument (names the field), kClosed.
+  virtual Result<RequestId> submit(ChannelId channel, GenerationRequest request) = 0;
+  // Takes effect before the next step; unknown or ended ids are ignored.
+  virtual void cancel(RequestId id) = 0;
+
+  virtual EngineStats stats() const = 0;
+  // New limits from the next step on, clamped to what was allocated at load. 0 = unchanged.
+  virtual void configure(int max_batch_tokens, int max_sequences) = 0;
+  // Ends running generations as kTimeLimit and refuses new ones.
+  virtual void drain() = 0;
+  // Prompt plus output a sequence may have: the smaller of context and page pool.
+  virtual int max_context() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
+};
+
+}  // namespace monolith

@@ -1,0 +1,35 @@
+#include "engine/engine_counters.h"
+
+#include <algorithm>
+
+namespace monolith {
+
+EngineStats EngineCounters::snapshot(int64_t now_ns) const {
+  const auto get = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
+  EngineStats stats;
+  stats.waiting = get(queued);
+  stats.running = get(running);
+  stats.pages_total = get(pages_total);
+  stats.pages_free = get(pages_free);
+  stats.pages_cached = get(pages_cached);
+  if (const int64_t progress = get(progress_at_ns); progress != 0)
+    stats.last_step_age_ms = static_cast<double>(std::max<int64_t>(0, now_ns - progress)) * 1e-6;
+  stats.max_batch_tokens = get(max_batch_tokens);
+  stats.max_sequences = get(max_sequences);
+  stats.failed = get(failed);
+  stats.steps = get(steps);
+  stats.prefill_tokens = get(prefill_tokens);
+  stats.decode_tokens = get(decode_tokens);
+  stats.cached_tokens = get(cached_tokens);
+  stats.requests = get(requests);
+  stats.finished = get(finished);
+  stats.failed_requests = get(failed_requests);
+  stats.preemptions = get(preemptions);
+  stats.cancelled_queued = get(cancelled_queued);
+  stats.cancelled_prefill = get(cancelled_prefill);
+  stats.cancelled_decode = get(cancelled_decode);
+  stats.step_seconds = static_cast<double>(get(step_ns)) * 1e-9;
+  return stats;
+}
+
+}  // namespace monolith

@@ -1,0 +1,31 @@
+// What the engine counts: written by its thread, read by any. Relaxed throughout: each figure is right by
+// itself, a snapshot need not be of one instant.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "engine/engine.h"
+
+namespace monolith {
+
+class EngineCounters {
+ public:
+  std::atomic<int> queued{0};   // submitted and neither started nor ended: what queue_max bounds
+  std::atomic<int> running{0};
+  std::atomic<int64_t> pages_total{0}, pages_free{0}, pages_cached{0};
+  std::atomic<int64_t> progress_at_ns{0};   // steady clock of the last step, or of the work's arrival; 0 = idle
+  std::atomic<int> max_batch_tokens{0}, max_sequences{0};
+  std::atomic<bool> failed{false};
+  std::atomic<uint64_t> steps{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0};
+  std::atomic<uint64_t> requests{0}, finished{0}, failed_requests{0}, preemptions{0};
+  std::atomic<uint64_t> cancelled_queued{0}, cancelled_prefill{0}, cancelled_decode{0};
+  std::atomic<uint64_t> step_ns{0};
+
+  static void add(std::atomic<uint64_t>& counter, uint64_t amount) {
+    counter.fetch_add(amount, std::memory_order_relaxed);
+  }
+  EngineStats snapshot(int64_t now_ns) const;
+};
+
+}  // namespace monolith

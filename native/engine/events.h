@@ -1,0 +1,32 @@
+// The packed event stream an engine writes to a channel: one byte buffer per wake-up, records back to
+// back. Little-endian, records padded to 4 bytes. src/engine/events.ts reads exactly this.
+//
+//   record header, 12 bytes
+//     u32 size       of the whole record, header and padding included
+//     u32 request    the id submit() returned
+//     u8  kind       EventKind
+//     u8  choice     0 .. n-1
+//     u8  section    0 content, 1 reasoning (kText); FinishReason (kFinished); FailureCode (kFailed)
+//     u8  flags      kText: bit 0 = logprobs follow
+//
+//   kStarted    u32 prompt_tokens, u32 cached_tokens, f32 queue_ms           once per request
+//   kText       u32 n_tokens  generated tokens whose text begins in this piece (0 when only held-back text is let go)
+//               u32 n_bytes   then that many bytes of whole UTF-8 characters, padded to 4
+//               with logprobs: u32 n_entries, then per entry
+//                 i32 token, f32 logprob, u32 n_top, then n_top times (i32 token, f32 logprob)
+//   kFinished   u32 completion_tokens, u32 reasoning_tokens, i32 stop_index (which stop string, or -1),
+//               f32 prefill_ms, f32 decode_ms                                once per choice
+//   kFailed     u32 n_bytes, message bytes, padded                           once per request, ends it
+//
+// Tokens of a choice arrive in order. After the last choice's kFinished, or after kFailed, or after
+// cancel() was called, no record of that request follows.
+#pragma once
+
+#include <cstdint>
+
+namespace monolith {
+
+enum class EventKind : uint8_t { kStarted = 1, kText = 2, kFinished = 3, kFailed = 4 };
+enum class Section : uint8_t { kContent = 0, kReasoning = 1 };
+
+}  // namespace monolith

@@ -1,0 +1,78 @@
+// What a caller asks of the engine, and the limits each field obeys. Built on a caller's thread,
+// moved into the engine at submission, immutable afterwards.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "text/tokenizer/tokenizer.h"
+
+namespace monolith {
+
+inline constexpr int kMaxChoices = 128;
+inline constexpr int kMaxTopLogprobs = 20;
+inline constexpr int kMaxStopStrings = 16;
+inline constexpr int kMaxStopBytes = 1024;     // 256 characters of up to 4 bytes
+inline constexpr int kMaxLogitBias = 1024;
+
+struct SamplingParams {
+  float temperature = 1.0f;          // 0 = greedy
+  int top_k = 0;                     // 0 = off
+  float top_p = 1.0f;                // 0 keeps one token
+  float min_p = 0.0f;
+  float repetition_penalty = 1.0f;   // over prompt and output
+  float frequency_penalty = 0.0f;    // over output
+  float presence_penalty = 0.0f;     // over output
+  uint64_t seed = 0;                 // choice i uses seed + i
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  int top_logprobs = -1;             // -1: none wanted; 0 .. 20
+};
+// Order: logit_bias → penalties → temperature → top_k → top_p → min_p → draw. Reported logprobs are those
+// of the distribution after bias and penalties, before temperature and cuts.
+
+// A delimiter between reasoning and answer. If the vocabulary has it as one token only that token
+// counts; otherwise its spelling in the generated text does.
+struct Marker {
+  std::string text;                  // empty: no such marker
+  TokenId token = kNoToken;
+};
+
+struct ReasoningParams {
+  Marker open, close;                // both empty: everything is content
+  bool starts_inside = false;        // the prompt's tail has opened the section already
+  int budget = -1;                   // tokens; when used up the engine writes `close_sequence`. -1 = unlimited
+  std::vector<TokenId> close_sequence;
+};
+
+struct GenerationRequest {
+  std::vector<TokenId> prompt;       // 1 .. max_context-1 tokens
+  uint64_t organization = 0;         // namespace of the prefix cache and unit of fairness
+  int n = 1;                         // choices over one shared prompt
+  int max_tokens = 0;                // per choice; clamped to the room the context leaves; >= 1
+  SamplingParams sampling;
+  ReasoningParams reasoning;
+  std::vector<std::string> stop;     // applied to content only; the match is not returned
+  std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
+  bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it
+  bool use_prefix_cache = true;
+  uint32_t queue_wait_ms = 30'000;   // longer without a first step → failed with kQueueTimeout; 0 = for ever
+  uint32_t generation_ms = 3'600'000;  // wall time from the first step; then ends as length; 0 = for ever
+};
+
+enum class FinishReason : uint8_t {
+  kEndOfTurn = 0,     // an end-of-generation or stop token
+  kStopString = 1,
+  kMaxTokens = 2,     // the request's cap
+  kContextFull = 3,
+  kTimeLimit = 4,     // generation_ms, or an orderly drain
+};
+
+enum class FailureCode : uint8_t {
+  kQueueTimeout = 1,  // queue_wait_ms passed before the first step
+  kEngineError = 2,   // the step failed (non-finite logits, backend error)
+  kShutdown = 3,      // the engine was closed
+};
+
+}  // namespace monolith

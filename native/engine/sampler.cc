@@ -1,0 +1,239 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <functional>
+
+#include "engine/philox.h"
+
+namespace monolith {
+namespace {
+
+__extension__ typedef unsigned __int128 Wide;
+
+// Below this a temperature is greedy: the second-best token would need a logit within 2.5e-4 of the best
+// to have any weight at all, and 1/temperature stays far from overflow.
+constexpr float kGreedyTemperature = 1e-5f;
+
+constexpr size_t kBins = 2048;
+
+}  // namespace
+
+Sampler::Sampler(int n_vocab, const SamplerKernels& kernels)
+    : kernels_(kernels), n_vocab_(n_vocab), n_blocks_((n_vocab_ + kBlock - 1) / kBlock) {
+  adjusted_.resize(static_cast<size_t>(n_vocab_));
+  block_max_.resize(static_cast<size_t>(n_blocks_));
+  block_order_.resize(static_cast<size_t>(n_blocks_));
+  block_sums_.resize(static_cast<size_t>(n_blocks_));
+  candidates_.reserve(static_cast<size_t>(n_vocab_));
+  gathered_.resize(static_cast<size_t>(n_vocab_));
+  bins_.resize(kBins);
+}
+
+TokenId Sampler::sample(const float* logits, const SamplingParams& params, const PenaltyCounts& counts,
+                        uint64_t seed, uint64_t position, TokenId forced, TokenLogprobs* logprobs) {
+  if (!kernels_.scan(logits, n_vocab_, block_max_.data())) return kNoToken;
+  if (has_logit_processors(params)) {
+    std::copy(logits, logits + n_vocab_, adjusted_.begin());
+    apply_logit_processors(params, counts, adjusted_.data());
+    logits = adjusted_.data();
+    kernels_.scan(logits, n_vocab_, block_max_.data());   // bans make it not finite: that is fine here
+  }
+  max_ = *std::max_element(block_max_.begin(), block_max_.end());
+  if (!std::isfinite(max_)) return kNoToken;
+
+  const bool greedy = params.temperature < kGreedyTemperature;
+  const bool cuts_k = params.top_k > 0 && params.top_k < n_vocab_;
+  const bool cuts_p = params.top_p < 1.0f;
+  double plain_total = 0;   // at temperature 1 over all tokens; 0 = not computed
+  if (logprobs) {
+    plain_total = kernels_.sum(logits, n_vocab_, block_max_.data(), {max_, 1.0f}, Cut{}, 0, block_sums_.data());
+  }
+
+  TokenId token = forced;
+  if (token != kNoToken) {
+    // Given.
+  } else if (greedy || params.top_k == 1) {
+    token = best(logits);
+  } else {
+    const WeightScale scale{max_, 1.0f / params.temperature};
+    Cut cut;
+    double total = 0;   // weight of the tokens `cut` keeps, with block_sums_ to match; 0 = not computed
+    if (cuts_k) {
+      cut = top_k_cut(logits, params.top_k);
+      if (cuts_p) {
+        double candidate_total = 0;
+        weigh_candidates(scale);
+        for (const Candidate& candidate : candidates_) candidate_total += candidate.weight;
+        cut = top_p_cut_of_candidates(0, double{params.top_p} * candidate_total);
+      }
+    } else {
+      if (plain_total > 0 && scale.inverse_temperature == 1.0f) {
+        total = plain_total;
+      } else if (cuts_p || params.min_p <= 0) {
+        total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, 0, block_sums_.data());
+      }
+      if (cuts_p) cut = top_p_cut(logits, scale, double{params.top_p} * total);
+    }
+    if (cuts_k || cuts_p || params.min_p > 0) {
+      total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, params.min_p, block_sums_.data());
+    }
+    token = draw(logits, scale, cut, params.min_p, total, random_bits(seed, position));
+  }
+  if (logprobs) {
+    fill_logprobs(logits, static_cast<float>(std::log(plain_total)), params.top_logprobs, token, *logprobs);
+  }
+  return token;
+}
+
+TokenId Sampler::best(const float* logits) const {
+  const int64_t block = std::find(block_max_.begin(), block_max_.end(), max_) - block_max_.begin();
+  int64_t id = block * kBlock;
+  while (logits[id] != max_) ++id;
+  return static_cast<TokenId>(id);
+}
+
+void Sampler::collect_top(const float* logits, int64_t count) {
+  // `count` blocks have a maximum of at least `bound`, so at least `count` tokens do.
+  float bound = -std::numeric_limits<float>::infinity();
+  if (count < n_blocks_) {
+    block_order_ = block_max_;
+    const auto nth = block_order_.begin() + (count - 1);
+    std::nth_element(block_order_.begin(), nth, block_order_.end(), std::greater<float>());
+    bound = *nth;
+  }
+  candidates_.clear();
+  for (int64_t block = 0; block < n_blocks_; ++block) {
+    if (block_max_[static_cast<size_t>(block)] < bound) continue;
+    const int64_t end = std::min<int64_t>((block + 1) * kBlock, n_vocab_);
+    for (int64_t id = block * kBlock; id < end; ++id)
+      if (logits[id] >= bound) candidates_.push_back({logits[id], static_cast<TokenId>(id), 0});
+  }
+}
+
+void Sampler::weigh_candidates(WeightScale scale) {
+  const size_t n = candidates_.size();
+  for (size_t i = 0; i < n; ++i) gathered_[i] = candidates_[i].logit;
+  kernels_.weigh(gathered_.data(), static_cast<int64_t>(n), scale, gathered_.data());
+  for (size_t i = 0; i < n; ++i) candidates_[i].weight = gathered_[i];
+}
+
+// Leaves exactly the k best in candidates_.
+Cut Sampler::top_k_cut(const float* logits, int64_t k) {
+  collect_top(logits, k);
+  const auto last = candidates_.begin() + (k - 1);
+  std::nth_element(candidates_.begin(), last, candidates_.end(), before);
+  candidates_.erase(last + 1, candidates_.end());
+  return {last->logit, last->id};
+}
+
+// The first candidate, in order, at which the running total, `passed` before them, reaches `target` (the
+// last if none does). A quickselect that adds up weights: expected linear time.
+Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
+  auto begin = candidates_.begin(), end = candidates_.end();
+  while (end - begin > 32) {
+    const auto middle = begin + (end - begin) / 2;
+    const Candidate& a = *begin;
+    const Candidate& b = *middle;
+    const Candidate& c = *(end - 1);
+    const Candidate pivot = before(a, b) ? (before(b, c) ? b : before(a, c) ? c : a)
+                                         : (before(a, c) ? a : before(b, c) ? c : b);
+    double left = 0;
+    const auto split = std::partition(begin, end, [&](const Candidate& candidate) {
+      const bool is_left = !before(pivot, candidate);   // the pivot itself goes left
+      if (is_left) left += candidate.weight;
+      return is_left;
+    });
+    // Ids differ, so of three candidates one is better and one worse than the median: both sides shrink.
+    assert(split != begin && split != end);
+    if (passed + left >= target) {
+      end = split;
+    } else {
+      passed += left;
+      begin = split;
+    }
+  }
+  std::sort(begin, end, before);
+  for (auto at = begin; at != end; ++at) {
+    passed += at->weight;
+    if (passed >= target || at + 1 == end) return {at->logit, at->id};
+  }
+  return Cut{};
+}
+
+Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
+  // Most distributions are peaked: look among a few best tokens first, then among more.
+  for (const int64_t count : {int64_t{32}, int64_t{512}}) {
+    if (count * 4 > n_blocks_) break;   // would collect most of the row
+    collect_top(logits, count);
+    weigh_candidates(scale);
+    double held = 0;
+    for (const Candidate& candidate : candidates_) held += candidate.weight;
+    if (held >= target) return top_p_cut_of_candidates(0, target);
+  }
+  return flat_top_p_cut(logits, scale, target);
+}
+
+// A flat distribution: a histogram of weight over logits leaves one narrow bin to look into.
+Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double target) {
+  // Monotone in the logit, so bins are in the order of cuts. 25 is where weights have become 0.
+  const auto bin_of = [&](float logit) {
+    const float distance = (scale.max - logit) * scale.inverse_temperature * (kBins / 25.0f);
+    return static_cast<size_t>(std::min(distance, static_cast<float>(kBins - 1)));
+  };
+  std::fill(bins_.begin(), bins_.end(), 0.0);
+  kernels_.weigh(logits, n_vocab_, scale, gathered_.data());
+  for (int64_t id = 0; id < n_vocab_; ++id) bins_[bin_of(logits[id])] += gathered_[static_cast<size_t>(id)];
+  double passed = 0;
+  size_t bin = 0;
+  while (bin + 1 < kBins && passed + bins_[bin] < target) passed += bins_[bin++];
+  candidates_.clear();
+  for (int64_t id = 0; id < n_vocab_; ++id) {
+    if (bin_of(logits[id]) == bin)
+      candidates_.push_back({logits[id], static_cast<TokenId>(id), gathered_[static_cast<size_t>(id)]});
+  }
+  return candidates_.empty() ? Cut{} : top_p_cut_of_candidates(passed, target);
+}
+
+TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min_weight, double total,
+                      uint64_t bits) {
+  // The total is a whole number of quanta: a uniform one of them is chosen, without rounding.
+  const auto quanta = static_cast<uint64_t>(total * (1.0 / kQuantum));
+  const auto chosen = static_cast<uint64_t>((Wide{bits} * quanta) >> 64);
+  const double target = static_cast<double>(chosen) * kQuantum;
+  double passed = 0;
+  for (int64_t block = 0; block < n_blocks_; ++block) {
+    const double sum = block_sums_[static_cast<size_t>(block)];
+    if (passed + sum <= target) {
+      passed += sum;
+      continue;
+    }
+    float weights[kBlock];
+    const int64_t begin = block * kBlock, n = std::min<int64_t>(kBlock, n_vocab_ - begin);
+    kernels_.weigh(logits + begin, n, scale, weights);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto id = static_cast<TokenId>(begin + i);
+      if (weights[i] < min_weight || !cut.keeps(logits[id], id)) continue;
+      passed += weights[i];
+      if (passed > target) return id;
+    }
+  }
+  return best(logits);   // only if sums were inexact: more than 2^19 tokens of nearly equal weight
+}
+
+void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, TokenId token, TokenLogprobs& out) {
+  const auto logprob = [&](float logit) { return (logit - max_) - log_total; };
+  out.token = token;
+  out.logprob = logprob(logits[token]);
+  out.n_top = static_cast<int>(std::min<int64_t>(std::max(n_top, 0), n_vocab_));
+  if (out.n_top == 0) return;
+  collect_top(logits, out.n_top);
+  std::partial_sort(candidates_.begin(), candidates_.begin() + out.n_top, candidates_.end(), before);
+  for (int i = 0; i < out.n_top; ++i) {
+    const Candidate& candidate = candidates_[static_cast<size_t>(i)];
+    out.top[i] = {candidate.id, logprob(candidate.logit)};
+  }
+}
+
+}  // namespace monolith

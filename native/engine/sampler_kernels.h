@@ -1,0 +1,46 @@
+// The passes over a whole row of logits that sampling needs, compiled once per instruction set from
+// sampler_kernels-inl.h. All versions compute the same bits.
+//
+// A weight is exp((logit - max) / temperature), rounded to a multiple of 2^-34. Sums of such numbers are
+// exact in double precision up to 2^19 tokens, whatever the order of addition: the sampler may skip,
+// select and reorder freely and still decide exactly as the plain algorithm over a full sort would.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace monolith {
+
+inline constexpr int kBlock = 64;                                // logits per block
+inline constexpr double kQuantum = 1.0 / 17179869184.0;          // 2^-34
+
+// The best tokens, ordered by logit, then by id: everything up to and including (logit, id).
+struct Cut {
+  float logit = -std::numeric_limits<float>::infinity();
+  int32_t id = std::numeric_limits<int32_t>::max();
+  bool keeps(float other, int32_t other_id) const {
+    return other > logit || (other == logit && other_id <= id);
+  }
+};
+
+struct WeightScale {
+  float max;                   // the row's largest logit
+  float inverse_temperature;
+};
+
+struct SamplerKernels {
+  const char* name;
+  // block_max[i] = the largest of block i. False if a logit is NaN or infinite (block_max is then void).
+  bool (*scan)(const float* logits, int64_t n, float* block_max);
+  // out[i] = weight of logits[i].
+  void (*weigh)(const float* logits, int64_t n, WeightScale scale, float* out);
+  // Sums over the tokens kept by `cut` whose weight is at least `min_weight`: block_sums[i] per block,
+  // returns the total.
+  double (*sum)(const float* logits, int64_t n, const float* block_max, WeightScale scale, Cut cut,
+                float min_weight, double* block_sums);
+};
+
+const SamplerKernels& sampler_kernels();                       // the best this processor runs
+const SamplerKernels* sampler_kernels_named(const char* name);  // null if unavailable; for tests
+
+}  // namespace monolith

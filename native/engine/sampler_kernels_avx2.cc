@@ -1,0 +1,14 @@
+#include <cstdint>
+#include <limits>
+
+#include "engine/sampler_kernels.h"
+
+namespace monolith {
+namespace {
+#include "engine/sampler_kernels-inl.h"
+}  // namespace
+
+extern const SamplerKernels kSamplerKernels_avx2;
+const SamplerKernels kSamplerKernels_avx2{"avx2", scan, weigh, sum};
+
+}  // namespace monolith

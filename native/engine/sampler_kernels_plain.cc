@@ -1,0 +1,14 @@
+#include <cstdint>
+#include <limits>
+
+#include "engine/sampler_kernels.h"
+
+namespace monolith {
+namespace {
+#include "engine/sampler_kernels-inl.h"
+}  // namespace
+
+extern const SamplerKernels kSamplerKernels_plain;
+const SamplerKernels kSamplerKernels_plain{"plain", scan, weigh, sum};
+
+}  // namespace monolith

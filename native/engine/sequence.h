@@ -1,0 +1,81 @@
+// A request while the engine holds it, and its sequences: one per choice. Built on the submitting
+// thread, owned by the engine thread from the next intake on.
+//
+//   kWaiting ──admit──► kRunning ──finish──► kEnded
+//                        │    ▲                ▲
+//                 preempt▼    │admit           │
+//                        kPreempted ───────────┘ (time limit, cancellation)
+//
+//  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1.
+//  2. tokens = prompt + generated. n_computed <= tokens.size(); what lies between is the work left. The
+//     last token's forward pass gives the logits of the next, so a decode is work of one token.
+//  3. The first n_indexed pages are full and stand in the prefix cache as they stand in `pages`.
+//  4. A kPreempted sequence keeps tokens, text and counts, and forgets only what can be recomputed.
+//  5. Choices 1 .. n-1 come into being when choice 0 has computed the prompt; all take their first token
+//     from that one row of logits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/channel.h"
+#include "engine/engine.h"
+#include "engine/logit_processors.h"
+#include "engine/page_pool.h"
+#include "engine/text_stage.h"
+
+namespace monolith {
+
+using Clock = std::chrono::steady_clock;
+
+struct Request;
+
+enum class SequenceState : uint8_t { kWaiting, kRunning, kPreempted, kEnded };
+
+struct Sequence {
+  Sequence(Request& owner, int choice_index);
+
+  Request& request;
+  const int choice;
+  SequenceState state = SequenceState::kWaiting;
+  std::vector<TokenId> tokens;
+  int n_prompt = 0;
+  int n_computed = 0;         // tokens whose keys and values lie in `pages`
+  int n_indexed = 0;          // leading pages known to the prefix cache
+  int n_planned = 0;          // tokens the step being planned computes
+  std::vector<PageId> pages;  // page of position p is pages[p / kPageTokens]
+  PenaltyCounts counts;
+  TextStage text;
+  int next_forced = -1;       // index into close_sequence while the engine closes the reasoning; -1: sampling
+  Clock::time_point first_token_at{};
+
+  int length() const { return static_cast<int>(tokens.size()); }
+  int generated() const { return length() - n_prompt; }
+  int remaining() const { return length() - n_computed; }
+  bool decoding() const { return generated() > 0 && remaining() == 1; }
+  uint64_t order() const;     // older first; unique
+};
+
+struct Request {
+  // Takes over validated parameters. `max_context` bounds prompt plus output.
+  Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation, int n_vocab,
+          int max_context);
+
+  RequestId id;                 // set at submission, before the engine sees it
+  const std::shared_ptr<Channel> channel;
+  const GenerationRequest params;
+  const int max_length;         // prompt plus output: min(prompt + max_tokens, max_context)
+  const int n_vocab;
+  uint64_t arrival = 0;         // set by the scheduler
+  Clock::time_point submitted_at;
+  Clock::time_point started_at{};   // first step; zero before
+  int live_choices;             // not yet ended, unforked ones included
+  std::vector<std::unique_ptr<Sequence>> choices;   // [0] from the start, the others from the fork on
+
+  bool started() const { return started_at != Clock::time_point{}; }
+  bool wants_logprobs() const { return params.sampling.top_logprobs >= 0; }
+};
+
+}  // namespace monolith

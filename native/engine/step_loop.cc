@@ -1,0 +1,329 @@
+#include "engine/step_loop.h"
+
+#include <algorithm>
+#include <cassert>
+#include <random>
+#include <stdexcept>
+
+namespace monolith {
+namespace {
+
+uint64_t random_seed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+float milliseconds(Clock::duration duration) { return std::chrono::duration<float, std::milli>(duration).count(); }
+
+bool passed(Clock::time_point since, uint32_t limit_ms, Clock::time_point now) {
+  return now - since >= std::chrono::milliseconds(limit_ms);
+}
+
+}  // namespace
+
+int StepLoop::max_context(const Model& model) {
+  const ModelLimits& limits = model.limits();
+  return static_cast<int>(std::min<int64_t>(limits.max_context, limits.n_pages * kPageTokens));
+}
+
+// Files may pad the embedding table beyond the tokenizer's vocabulary: such tokens are never chosen.
+int StepLoop::vocabulary(const Model& model, const Tokenizer& tokenizer) {
+  return std::min(model.params().n_vocab, tokenizer.n_vocab());
+}
+
+StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters)
+    : model_(model),
+      tokenizer_(tokenizer),
+      counters_(counters),
+      max_context_(max_context(model)),
+      n_vocab_(vocabulary(model, tokenizer)),
+      cache_(model.limits().n_pages, random_seed()),
+      scheduler_(cache_, {model.limits().max_batch_tokens, model.limits().max_logit_rows, options.prefix_cache}),
+      sampler_(n_vocab_) {
+  const auto rows = static_cast<size_t>(model.limits().max_batch_tokens);
+  tokens_.reserve(rows);
+  logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
+  segments_.reserve(rows);
+  configure(options.max_batch_tokens, options.max_sequences);
+  update_gauges();
+}
+
+void StepLoop::configure(int max_batch_tokens, int max_sequences) {
+  scheduler_.configure(max_batch_tokens > 0 ? max_batch_tokens : scheduler_.max_batch_tokens(),
+                       max_sequences > 0 ? max_sequences : scheduler_.max_sequences());
+  counters_.max_batch_tokens.store(scheduler_.max_batch_tokens(), std::memory_order_relaxed);
+  counters_.max_sequences.store(scheduler_.max_sequences(), std::memory_order_relaxed);
+}
+
+void StepLoop::add(std::unique_ptr<Request> request) {
+  Request& added = *request;
+  requests_.emplace(added.id, std::move(request));
+  scheduler_.add(added);
+  ++waiting_seen_;
+}
+
+bool StepLoop::step() {
+  const Clock::time_point start = Clock::now();
+  expire(start);
+  const StepPlan& plan = scheduler_.plan();
+  if (!plan.items.empty()) {
+    start_requests(plan, start);
+    const float* logits = compute(plan);
+    scheduler_.advance();
+    for (const StepPlan::Item& item : plan.items) {
+      if (!item.wants_logits) continue;
+      // A failed choice takes its whole request with it.
+      if (item.sequence->state != SequenceState::kEnded) take_row(*item.sequence, logits);
+      logits += model_.params().n_vocab;
+    }
+    EngineCounters::add(counters_.steps, 1);
+    const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+    EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
+  }
+  const bool computed = !plan.items.empty();
+  publish();
+  return computed;
+}
+
+void StepLoop::expire(Clock::time_point now) {
+  found_.clear();
+  scheduler_.waiting_queue().collect(
+      [&](const Request& request) {
+        return request.params.queue_wait_ms > 0 && passed(request.submitted_at, request.params.queue_wait_ms, now);
+      },
+      found_);
+  for (Request* request : found_) fail(*request, FailureCode::kQueueTimeout, "waited too long for a free place");
+  found_.clear();
+  for (const auto* sequences : {&scheduler_.running(), &scheduler_.preempted()}) {
+    for (const Sequence* sequence : *sequences) {
+      Request& request = sequence->request;
+      const uint32_t limit_ms = request.params.generation_ms;
+      if (limit_ms == 0 || !passed(request.started_at, limit_ms, now)) continue;
+      if (std::find(found_.begin(), found_.end(), &request) == found_.end()) found_.push_back(&request);
+    }
+  }
+  for (Request* request : found_) finish_all_choices(*request, FinishReason::kTimeLimit);
+}
+
+void StepLoop::start_requests(const StepPlan& plan, Clock::time_point now) {
+  for (const StepPlan::Item& item : plan.items) {
+    Request& request = item.sequence->request;
+    if (request.started()) continue;
+    request.started_at = now;
+    EventWriter(records_of(request), request.id, 0)
+        .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
+                 milliseconds(now - request.submitted_at));
+  }
+}
+
+// The forward pass. Returns the logits of the items that want them, in their order.
+const float* StepLoop::compute(const StepPlan& plan) {
+  for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
+  tokens_.clear();
+  segments_.clear();
+  logit_rows_.clear();
+  uint64_t prompt_rows = 0;
+  for (const StepPlan::Item& item : plan.items) {
+    const Sequence& sequence = *item.sequence;
+    const auto first_row = static_cast<int>(tokens_.size());
+    const auto first = sequence.tokens.begin() + sequence.n_computed;
+    tokens_.insert(tokens_.end(), first, first + item.n_tokens);
+    segments_.push_back({first_row, item.n_tokens, sequence.n_computed, sequence.pages.data()});
+    if (item.wants_logits) logit_rows_.push_back(first_row + item.n_tokens - 1);
+    if (!sequence.decoding()) prompt_rows += static_cast<uint64_t>(item.n_tokens);
+  }
+  EngineCounters::add(counters_.prefill_tokens, prompt_rows);
+  const float* logits = model_.forward({tokens_, segments_, logit_rows_});
+  if (!logits && !logit_rows_.empty()) throw std::runtime_error("the forward pass gave no logits");
+  return logits;
+}
+
+// Logits of a sequence's last token: its next token, and at the end of the prompt that of every choice.
+void StepLoop::take_row(Sequence& sequence, const float* logits) {
+  Request& request = sequence.request;
+  const auto n = static_cast<size_t>(request.params.n);
+  if (sequence.choice == 0 && request.choices.size() < n) {
+    // All forks take their pages before any choice can end and give them back.
+    while (request.choices.size() < n) {
+      auto fork = std::make_unique<Sequence>(request, static_cast<int>(request.choices.size()));
+      scheduler_.fork(sequence, *fork);
+      request.choices.push_back(std::move(fork));
+    }
+    for (const auto& choice : request.choices)
+      if (choice->state != SequenceState::kEnded) take_token(*choice, logits);
+    return;
+  }
+  take_token(sequence, logits);
+}
+
+void StepLoop::take_token(Sequence& sequence, const float* logits) {
+  Request& request = sequence.request;
+  const SamplingParams& sampling = request.params.sampling;
+  EventWriter writer(records_of(request), request.id, sequence.choice);
+  const TokenId forced = forced_token(sequence, writer);
+  TokenLogprobs* logprobs = request.wants_logprobs() ? &logprobs_ : nullptr;
+  const TokenId token =
+      sampler_.sample(logits, sampling, sequence.counts, sampling.seed + static_cast<uint64_t>(sequence.choice),
+                      static_cast<uint64_t>(sequence.generated()), forced, logprobs);
+  if (token == kNoToken) {
+    fail(request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
+    return;
+  }
+  if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
+  sequence.tokens.push_back(token);
+  if (!sequence.counts.empty()) sequence.counts.add_generated(token);
+  EngineCounters::add(counters_.decode_tokens, 1);
+
+  if (forced == kNoToken && ends_generation(request, token)) return finish(sequence, FinishReason::kEndOfTurn);
+  const int stop = sequence.text.push(token, rendered(token), logprobs, writer);
+  if (forced != kNoToken && sequence.next_forced < 0) sequence.text.close_reasoning(writer);
+  if (stop >= 0) return finish(sequence, FinishReason::kStopString, stop);
+  if (sequence.generated() >= request.params.max_tokens) return finish(sequence, FinishReason::kMaxTokens);
+  if (sequence.length() >= max_context_) return finish(sequence, FinishReason::kContextFull);
+}
+
+// The next token of close_sequence when the reasoning budget is used up, else kNoToken.
+TokenId StepLoop::forced_token(Sequence& sequence, EventWriter& writer) {
+  const ReasoningParams& reasoning = sequence.request.params.reasoning;
+  if (sequence.next_forced < 0) {
+    const bool used_up = reasoning.budget >= 0 && sequence.text.in_reasoning() &&
+                         sequence.text.reasoning_tokens() >= reasoning.budget;
+    if (!used_up) return kNoToken;
+    if (reasoning.close_sequence.empty()) {
+      sequence.text.close_reasoning(writer);
+      return kNoToken;
+    }
+    sequence.next_forced = 0;
+  }
+  const TokenId token = reasoning.close_sequence[static_cast<size_t>(sequence.next_forced)];
+  if (++sequence.next_forced == static_cast<int>(reasoning.close_sequence.size())) sequence.next_forced = -1;
+  return token;
+}
+
+bool StepLoop::ends_generation(const Request& request, TokenId token) const {
+  const std::vector<TokenId>& stops = request.params.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return true;
+  return !request.params.ignore_eos && tokenizer_.is_end_of_generation(token);
+}
+
+// Control tokens, placeholders and the unknown token have no text.
+std::string_view StepLoop::rendered(TokenId token) const {
+  switch (tokenizer_.kind(token)) {
+    case TokenKind::kNormal:
+    case TokenKind::kUserDefined:
+    case TokenKind::kByte: return tokenizer_.bytes(token);
+    default: return {};
+  }
+}
+
+void StepLoop::finish(Sequence& sequence, FinishReason reason, int stop_index) {
+  Request& request = sequence.request;
+  EventWriter writer(records_of(request), request.id, sequence.choice);
+  if (const int stop = sequence.text.finish(writer); stop >= 0) {
+    reason = FinishReason::kStopString;
+    stop_index = stop;
+  }
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point first = sequence.generated() > 0 ? sequence.first_token_at : now;
+  writer.finished(reason, static_cast<uint32_t>(sequence.generated()),
+                  static_cast<uint32_t>(sequence.text.reasoning_tokens()), stop_index,
+                  milliseconds(first - request.started_at), milliseconds(now - first));
+  scheduler_.remove(sequence);
+  if (--request.live_choices == 0) {
+    EngineCounters::add(counters_.finished, 1);
+    end(request);
+  }
+}
+
+void StepLoop::finish_all_choices(Request& request, FinishReason reason) {
+  const auto forked = static_cast<int>(request.choices.size());
+  for (int choice = forked; choice < request.params.n; ++choice) {
+    EventWriter(records_of(request), request.id, choice).finished(reason, 0, 0, -1, 0, 0);
+    --request.live_choices;
+  }
+  for (int choice = 0; choice < forked; ++choice) {
+    Sequence& sequence = *request.choices[static_cast<size_t>(choice)];
+    if (sequence.state != SequenceState::kEnded) finish(sequence, reason);
+  }
+}
+
+void StepLoop::fail(Request& request, FailureCode code, std::string_view message) {
+  EventWriter(records_of(request), request.id, 0).failed(code, message);
+  EngineCounters::add(counters_.failed_requests, 1);
+  end(request);
+}
+
+void StepLoop::end(Request& request) {
+  for (const auto& choice : request.choices) scheduler_.remove(*choice);
+  ended_.push_back(request.id);
+  const auto at = requests_.find(request.id);
+  assert(at != requests_.end());
+  graveyard_.push_back(std::move(at->second));
+  requests_.erase(at);
+}
+
+void StepLoop::cancel(RequestId id) {
+  const auto at = requests_.find(id);
+  if (at == requests_.end()) return;
+  Request& request = *at->second;
+  const bool generating = request.choices.size() > 1 || request.choices[0]->generated() > 0;
+  EngineCounters::add(!request.started() ? counters_.cancelled_queued
+                      : generating       ? counters_.cancelled_decode
+                                         : counters_.cancelled_prefill,
+                      1);
+  end(request);
+  update_gauges();
+}
+
+void StepLoop::cancel_channel(const Channel& channel) {
+  std::vector<RequestId> ids;
+  for (const auto& [id, request] : requests_)
+    if (request->channel.get() == &channel) ids.push_back(id);
+  for (const RequestId id : ids) cancel(id);
+}
+
+void StepLoop::drain() {
+  std::vector<Request*> all;
+  for (const auto& [id, request] : requests_) all.push_back(request.get());
+  for (Request* request : all) {
+    if (request->started()) {
+      finish_all_choices(*request, FinishReason::kTimeLimit);
+    } else {
+      fail(*request, FailureCode::kShutdown, "the engine is shutting down");
+    }
+  }
+}
+
+void StepLoop::fail_all(FailureCode code, const std::string& message) {
+  while (!requests_.empty()) fail(*requests_.begin()->second, code, message);
+}
+
+void StepLoop::publish() {
+  graveyard_.clear();
+  update_gauges();   // before the consumer can learn of an end, its pages are counted as back
+  for (const auto& channel : touched_) channel->publish();
+  touched_.clear();
+}
+
+std::vector<std::byte>& StepLoop::records_of(Request& request) {
+  std::vector<std::byte>& records = request.channel->step_records();
+  if (records.empty() &&
+      std::find(touched_.begin(), touched_.end(), request.channel) == touched_.end()) {
+    touched_.push_back(request.channel);
+  }
+  return records;
+}
+
+void StepLoop::update_gauges() {
+  const size_t waiting = scheduler_.waiting();
+  counters_.queued.fetch_sub(static_cast<int>(waiting_seen_ - waiting), std::memory_order_relaxed);
+  waiting_seen_ = waiting;
+  counters_.running.store(static_cast<int>(scheduler_.running().size()), std::memory_order_relaxed);
+  counters_.pages_total.store(cache_.pool().size(), std::memory_order_relaxed);
+  counters_.pages_free.store(cache_.pool().free(), std::memory_order_relaxed);
+  counters_.pages_cached.store(cache_.pool().cached(), std::memory_order_relaxed);
+  counters_.preemptions.store(scheduler_.preemptions(), std::memory_order_relaxed);
+  counters_.cached_tokens.store(scheduler_.cached_tokens(), std::memory_order_relaxed);
+}
+
+}  // namespace monolith

@@ -1,0 +1,87 @@
+// One engine's work without its threads: step() = expire, plan, forward, sample, publish. Everything here
+// belongs to whoever calls step(): the engine thread, or a test.
+//
+// In the steady state (no request starts or ends) a step allocates nothing: plan, batch and sampling use
+// what was allocated at construction, sequences what was allocated at submission, and event buffers keep
+// their capacity.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine_counters.h"
+#include "engine/event_writer.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+#include "model/model.h"
+
+namespace monolith {
+
+class StepLoop {
+ public:
+  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters);
+
+  static int max_context(const Model& model);
+  static int vocabulary(const Model& model, const Tokenizer& tokenizer);
+
+  void add(std::unique_ptr<Request> request);
+  void cancel(RequestId id);                       // unknown ids are ignored
+  void cancel_channel(const Channel& channel);
+  void configure(int max_batch_tokens, int max_sequences);   // 0 = unchanged
+  // Everything started ends as kTimeLimit, everything waiting fails as kShutdown.
+  void drain();
+  // Ends every request with this failure.
+  void fail_all(FailureCode code, const std::string& message);
+
+  // One step. False if there was nothing to compute: idle, or all is held up by full channels.
+  bool step();
+  // Hands over records written outside step() (by drain() and fail_all()).
+  void publish();
+
+  bool idle() const { return requests_.empty(); }
+  // Ids that ended since the caller last cleared the list.
+  std::vector<RequestId>& ended() { return ended_; }
+  // All pages accounted for. O(pages).
+  bool consistent() const { return scheduler_.consistent(); }
+
+ private:
+  void expire(Clock::time_point now);
+  void start_requests(const StepPlan& plan, Clock::time_point now);
+  const float* compute(const StepPlan& plan);
+  void take_row(Sequence& sequence, const float* logits);
+  void take_token(Sequence& sequence, const float* logits);
+  TokenId forced_token(Sequence& sequence, EventWriter& writer);
+  bool ends_generation(const Request& request, TokenId token) const;
+  std::string_view rendered(TokenId token) const;
+
+  void finish(Sequence& sequence, FinishReason reason, int stop_index = -1);
+  void finish_all_choices(Request& request, FinishReason reason);
+  void fail(Request& request, FailureCode code, std::string_view message);
+  void end(Request& request);   // it is destroyed when the step is over
+  std::vector<std::byte>& records_of(Request& request);
+  void update_gauges();
+
+  Model& model_;
+  const Tokenizer& tokenizer_;
+  EngineCounters& counters_;
+  const int max_context_;
+  const int n_vocab_;
+  PrefixCache cache_;
+  Scheduler scheduler_;
+  Sampler sampler_;
+  TokenLogprobs logprobs_;   // of the token being taken
+  std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
+  std::vector<std::unique_ptr<Request>> graveyard_;   // ended in this step; the plan may still point there
+  std::vector<RequestId> ended_;
+  std::vector<std::shared_ptr<Channel>> touched_;     // have records of this step
+  std::vector<Request*> found_;                       // scratch
+  size_t waiting_seen_ = 0;                           // of counters_.queued
+
+  // The step's batch.
+  std::vector<int32_t> tokens_, logit_rows_;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace monolith

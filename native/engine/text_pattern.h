@@ -1,0 +1,46 @@
+// One string searched for in text that arrives in pieces: Knuth, Morris, Pratt 1977. The state is the
+// length of the longest prefix of the pattern that the text read so far ends with, which is also how many
+// bytes must be held back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace monolith {
+
+class TextPattern {
+ public:
+  TextPattern() = default;
+  // `text` at most 65,535 bytes; an empty pattern never matches.
+  explicit TextPattern(std::string_view text) : text_(text), failure_(text.size(), 0) {
+    size_t matched = 0;
+    for (size_t i = 1; i < text_.size(); ++i) {
+      while (matched > 0 && text_[i] != text_[matched]) matched = failure_[matched - 1];
+      if (text_[i] == text_[matched]) ++matched;
+      failure_[i] = static_cast<uint16_t>(matched);
+    }
+  }
+
+  // Reads one byte; true if the pattern ends here. The caller resets before reading on after a match.
+  bool advance(char byte) {
+    if (text_.empty()) return false;
+    while (matched_ > 0 && byte != text_[matched_]) matched_ = failure_[matched_ - 1];
+    if (byte == text_[matched_]) ++matched_;
+    return matched_ == text_.size();
+  }
+
+  void reset() { matched_ = 0; }
+  size_t matched() const { return matched_; }
+  size_t size() const { return text_.size(); }
+  bool empty() const { return text_.empty(); }
+
+ private:
+  std::string text_;
+  std::vector<uint16_t> failure_;   // longest proper border of each prefix
+  size_t matched_ = 0;
+};
+
+}  // namespace monolith

@@ -1,0 +1,184 @@
+#include "engine/text_stage.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace monolith {
+namespace {
+
+// More white space than this at the start and the answer has begun without an open marker.
+constexpr size_t kMaxLeadingSpace = 32;
+constexpr std::string_view kSpaces = " \t\r\n";
+
+}  // namespace
+
+TextStage::TextStage(const ReasoningParams& reasoning, const std::vector<std::string>& stop, bool with_logprobs)
+    : with_logprobs_(with_logprobs) {
+  const auto exists = [](const Marker& marker) { return marker.token != kNoToken || !marker.text.empty(); };
+  phase_ = reasoning.starts_inside    ? Phase::kReasoning
+           : exists(reasoning.open)   ? Phase::kUndecided
+                                      : Phase::kContent;
+  open_token_ = reasoning.open.token;
+  close_token_ = reasoning.close.token;
+  if (open_token_ == kNoToken) {
+    const size_t start = std::min(reasoning.open.text.find_first_not_of(kSpaces), reasoning.open.text.size());
+    open_text_ = reasoning.open.text.substr(start);   // white space before it is skipped anyway
+    if (open_text_.empty() && phase_ == Phase::kUndecided) phase_ = Phase::kContent;
+  }
+  if (close_token_ == kNoToken) close_text_ = TextPattern(reasoning.close.text);
+  for (const std::string& text : stop) stops_.emplace_back(text);
+  text_.reserve(256);
+  token_starts_.reserve(64);
+  if (with_logprobs_) token_logprobs_.reserve(16);
+}
+
+int TextStage::push(TokenId token, std::string_view bytes, const TokenLogprobs* logprobs, PieceSink& sink) {
+  if (phase_ == Phase::kStopped) return -1;
+  if (phase_ == Phase::kUndecided && token == open_token_ && utf8_.pending() > 0) {
+    utf8_.finish(text_);   // half a character before the marker is text: the answer has begun
+    if (const int stop = scan(sink); stop >= 0) return stop;
+  }
+  if (take_marker(token, sink)) return -1;
+  if (phase_ == Phase::kReasoning) ++reasoning_tokens_;
+  if (phase_ == Phase::kUndecided) ++undecided_tokens_;
+  if (bytes.empty()) return -1;
+  token_starts_.push_back(released_ + text_.size());   // of the character it begins in
+  utf8_.push(bytes, text_);
+  if (with_logprobs_) {
+    assert(logprobs != nullptr);
+    token_logprobs_.push_back(*logprobs);
+  }
+  return scan(sink);
+}
+
+// Acts on a marker that is one token; true if `token` was one here.
+bool TextStage::take_marker(TokenId token, PieceSink& sink) {
+  if (token == kNoToken) return false;
+  if (phase_ == Phase::kUndecided && token == open_token_) {
+    discard(text_.size());   // white space
+    reasoning_tokens_ = undecided_tokens_ + 1;
+    phase_ = Phase::kReasoning;
+    return true;
+  }
+  if (phase_ == Phase::kReasoning && token == close_token_) {
+    ++reasoning_tokens_;
+    close_reasoning(sink);
+    return true;
+  }
+  return false;
+}
+
+void TextStage::close_reasoning(PieceSink& sink) {
+  if (phase_ != Phase::kReasoning) return;
+  utf8_.finish(text_);
+  emit(text_.size(), Section::kReasoning, sink);
+  scanned_ = 0;
+  phase_ = Phase::kContent;
+}
+
+int TextStage::finish(PieceSink& sink) {
+  if (phase_ == Phase::kStopped) return -1;
+  utf8_.finish(text_);
+  int stop = scan(sink);
+  if (phase_ == Phase::kUndecided) {   // no marker will come: it was content
+    phase_ = Phase::kContent;
+    scanned_ = 0;
+    stop = scan(sink);
+  }
+  if (stop >= 0) return stop;
+  emit(text_.size(), phase_ == Phase::kReasoning ? Section::kReasoning : Section::kContent, sink);
+  phase_ = Phase::kStopped;
+  return -1;
+}
+
+int TextStage::scan(PieceSink& sink) {
+  if (phase_ == Phase::kUndecided && !scan_undecided()) return -1;
+  if (phase_ == Phase::kReasoning && !scan_reasoning(sink)) return -1;
+  return scan_content(sink);
+}
+
+// True when decided.
+bool TextStage::scan_undecided() {
+  for (; scanned_ < text_.size(); ++scanned_) {
+    const char byte = text_[scanned_];
+    if (open_matched_ == 0 && scanned_ < kMaxLeadingSpace && kSpaces.find(byte) != kSpaces.npos) continue;
+    if (open_text_.empty() || byte != open_text_[open_matched_]) {
+      phase_ = Phase::kContent;
+      scanned_ = 0;
+      return true;
+    }
+    if (++open_matched_ == open_text_.size()) {
+      discard(scanned_ + 1);
+      reasoning_tokens_ = undecided_tokens_;
+      phase_ = Phase::kReasoning;
+      return true;
+    }
+  }
+  return false;
+}
+
+// True when the section was closed; the text after the marker is left unread.
+bool TextStage::scan_reasoning(PieceSink& sink) {
+  while (scanned_ < text_.size()) {
+    if (!close_text_.advance(text_[scanned_++])) continue;
+    const size_t start = scanned_ - close_text_.size();
+    emit(start, Section::kReasoning, sink);
+    discard(close_text_.size());
+    phase_ = Phase::kContent;
+    return true;
+  }
+  emit(text_.size() - close_text_.matched(), Section::kReasoning, sink);
+  return false;
+}
+
+int TextStage::scan_content(PieceSink& sink) {
+  if (stops_.empty()) scanned_ = text_.size();
+  while (scanned_ < text_.size()) {
+    const char byte = text_[scanned_++];
+    int found = -1;
+    for (size_t i = 0; i < stops_.size(); ++i) {
+      if (!stops_[i].advance(byte)) continue;
+      if (found < 0 || stops_[i].size() > stops_[static_cast<size_t>(found)].size()) found = static_cast<int>(i);
+    }
+    if (found < 0) continue;
+    emit(scanned_ - stops_[static_cast<size_t>(found)].size(), Section::kContent, sink);
+    phase_ = Phase::kStopped;
+    return found;
+  }
+  size_t held = 0;
+  for (const TextPattern& stop : stops_) held = std::max(held, stop.matched());
+  emit(text_.size() - held, Section::kContent, sink);
+  return -1;
+}
+
+void TextStage::emit(size_t length, Section section, PieceSink& sink) {
+  if (length == 0) return;
+  const size_t first = first_token_;
+  while (first_token_ < token_starts_.size() && token_starts_[first_token_] < released_ + length) ++first_token_;
+  const size_t n = first_token_ - first;
+  std::span<const TokenLogprobs> logprobs;
+  if (with_logprobs_ && section == Section::kContent) logprobs = {token_logprobs_.data() + first, n};
+  sink.piece(section, std::string_view(text_).substr(0, length), static_cast<int>(n), logprobs);
+  drop_front(length);
+}
+
+// Swallows a marker. The newest token stays if it goes on behind it.
+void TextStage::discard(size_t length) {
+  const bool goes_on = length < text_.size() || utf8_.pending() > 0;
+  const size_t last = token_starts_.size() - (goes_on && !token_starts_.empty() ? 1 : 0);
+  while (first_token_ < last && token_starts_[first_token_] < released_ + length) ++first_token_;
+  drop_front(length);
+}
+
+void TextStage::drop_front(size_t length) {
+  text_.erase(0, length);
+  released_ += length;
+  scanned_ = scanned_ > length ? scanned_ - length : 0;
+  if (first_token_ < token_starts_.size() && first_token_ < 64) return;
+  token_starts_.erase(token_starts_.begin(), token_starts_.begin() + static_cast<ptrdiff_t>(first_token_));
+  if (with_logprobs_)
+    token_logprobs_.erase(token_logprobs_.begin(), token_logprobs_.begin() + static_cast<ptrdiff_t>(first_token_));
+  first_token_ = 0;
+}
+
+}  // namespace monolith

@@ -1,0 +1,85 @@
+// From a sequence's generated tokens to the text a client sees: UTF-8 made whole, reasoning told from
+// content, stop strings found, nothing released that could still turn out to be something else. One per
+// sequence, engine thread only.
+//
+//   kUndecided ──open marker──► kReasoning ──close marker──► kContent ──stop string──► stopped
+//        └──────anything else but white space────────────────────▲
+//
+// What is released depends on the joined bytes alone, never on how tokens cut them:
+//  1. The open marker counts only as the first thing after white space, which it swallows. Once in
+//     content never back: a marker's spelling there is text, and so is its token if it is user-defined.
+//  2. Of several stop strings the one that ends first wins; of those that end together, the longest.
+//  3. Held back is the longest suffix that could begin a stop string (content) or the close marker
+//     (reasoning), and no more. Stop strings begin with a whole character, so no character is split.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/events.h"
+#include "engine/request.h"
+#include "engine/sampler.h"
+#include "engine/text_pattern.h"
+
+namespace monolith {
+
+// Takes released text. `n_tokens`: tokens whose text begins in it. `logprobs`: theirs, if wanted and
+// content. Views end with the call.
+class PieceSink {
+ public:
+  virtual void piece(Section section, std::string_view text, int n_tokens,
+                     std::span<const TokenLogprobs> logprobs) = 0;
+
+ protected:
+  ~PieceSink() = default;
+};
+
+class TextStage {
+ public:
+  TextStage(const ReasoningParams& reasoning, const std::vector<std::string>& stop, bool with_logprobs);
+
+  // One generated token. `bytes` is what it renders as: empty for control tokens. `logprobs` may be null
+  // unless the stage was made with them. Returns the index of the stop string found, or -1.
+  int push(TokenId token, std::string_view bytes, const TokenLogprobs* logprobs, PieceSink& sink);
+  // Ends the reasoning section here if it is open.
+  void close_reasoning(PieceSink& sink);
+  // Releases all that is held; returns as push() does (a broken character's U+FFFD may end a stop string).
+  int finish(PieceSink& sink);
+
+  bool in_reasoning() const { return phase_ == Phase::kReasoning; }
+  int reasoning_tokens() const { return reasoning_tokens_; }   // markers included
+
+ private:
+  enum class Phase : uint8_t { kUndecided, kReasoning, kContent, kStopped };
+
+  bool take_marker(TokenId token, PieceSink& sink);
+  int scan(PieceSink& sink);
+  bool scan_undecided();
+  bool scan_reasoning(PieceSink& sink);
+  int scan_content(PieceSink& sink);
+  void emit(size_t length, Section section, PieceSink& sink);
+  void discard(size_t length);
+  void drop_front(size_t length);
+
+  Phase phase_;
+  TokenId open_token_ = kNoToken, close_token_ = kNoToken;
+  std::string open_text_;              // empty unless the open marker is found by spelling
+  size_t open_matched_ = 0;
+  TextPattern close_text_;             // the same for the close marker
+  std::vector<TextPattern> stops_;
+  Utf8Stream utf8_;
+  std::string text_;                   // whole characters not yet released
+  size_t scanned_ = 0;                 // bytes of text_ the patterns have read
+  uint64_t released_ = 0;              // bytes of text that were before text_
+  int undecided_tokens_ = 0, reasoning_tokens_ = 0;
+  bool with_logprobs_;
+  // Tokens of whose text nothing is released yet: where each starts in the stream of text. A queue in vectors.
+  std::vector<uint64_t> token_starts_;
+  std::vector<TokenLogprobs> token_logprobs_;   // parallel, if wanted
+  size_t first_token_ = 0;
+};
+
+}  // namespace monolith

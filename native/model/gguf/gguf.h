@@ -1,0 +1,109 @@
+// Reading GGUF version 3 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) from a memory map.
+// The parser trusts nothing: each count is bounded by the bytes that remain before anything is
+// allocated for it, all arithmetic is checked, and every failure is one Error that says what and where.
+// A parsed file is immutable and may be read from any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/gguf/tensor_type.h"
+
+namespace monolith {
+
+// A whole file mapped read-only. Moves, does not copy; unmaps on destruction. While it is mapped, replace the
+// file by rename only: truncating it in place makes later reads raise SIGBUS.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+enum class GgufValueType : uint32_t {
+  kUint8 = 0, kInt8 = 1, kUint16 = 2, kInt16 = 3, kUint32 = 4, kInt32 = 5, kFloat32 = 6,
+  kBool = 7, kString = 8, kArray = 9, kUint64 = 10, kInt64 = 11, kFloat64 = 12,
+};
+
+// One metadata value, kept as a view into the file; numbers are decoded on request.
+struct GgufValue {
+  GgufValueType type;
+  GgufValueType element_type;           // for arrays; nested arrays are refused by the parser
+  uint64_t count;                       // array length; 1 otherwise
+  std::span<const std::byte> payload;   // scalar bytes, string bytes without length, or array body
+};
+
+// A string array whose element offsets have been checked once; iteration cannot fail.
+class GgufStrings {
+ public:
+  size_t size() const { return items_.size(); }
+  std::string_view operator[](size_t i) const { return items_[i]; }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+ private:
+  friend class GgufFile;
+  std::vector<std::string_view> items_;
+};
+
+struct GgufTensor {
+  std::string_view name;
+  TensorType type;
+  int n_dims;
+  std::array<int64_t, 4> shape;         // shape[0] varies fastest (the row length); unused are 1
+  std::span<const std::byte> data;      // exactly the tensor's bytes
+  int64_t n_values() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
+};
+
+class GgufFile {
+ public:
+  static Result<std::unique_ptr<const GgufFile>> open(const std::string& path);
+  // Parses bytes somebody else keeps alive (tests, fuzzing). Tensor data is as aligned as `bytes` is.
+  static Result<std::unique_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
+
+  // Metadata. A missing key is nullopt; a key of another type is an Error naming key and type.
+  // Integers of any width are accepted where they fit.
+  const GgufValue* find(std::string_view key) const;
+  Result<std::optional<uint64_t>> unsigned_integer(std::string_view key) const;
+  Result<std::optional<double>> number(std::string_view key) const;
+  Result<std::optional<bool>> boolean(std::string_view key) const;
+  Result<std::optional<std::string_view>> string(std::string_view key) const;
+  Result<std::optional<GgufStrings>> strings(std::string_view key) const;
+  Result<std::optional<std::vector<float>>> numbers(std::string_view key) const;
+  Result<std::optional<std::vector<int64_t>>> integers(std::string_view key) const;
+
+  std::span<const std::pair<std::string_view, GgufValue>> metadata() const { return metadata_; }
+  std::span<const GgufTensor> tensors() const { return tensors_; }
+  const GgufTensor* tensor(std::string_view name) const;   // null if absent
+  size_t file_bytes() const { return bytes_.size(); }
+  // True if the bytes are a mapped file (pages may be given back to the system), false after parse().
+  bool is_mapped() const { return file_.has_value(); }
+  size_t alignment() const { return alignment_; }
+
+ private:
+  friend class GgufParser;
+  GgufFile() = default;
+  std::optional<MappedFile> file_;
+  std::span<const std::byte> bytes_;
+  size_t alignment_ = 32;
+  std::vector<std::pair<std::string_view, GgufValue>> metadata_;   // in file order
+  std::vector<GgufTensor> tensors_;                                // in file order
+  std::vector<uint32_t> metadata_by_name_, tensors_by_name_;       // sorted indices for look-up
+};
+
+}  // namespace monolith

@@ -1,0 +1,101 @@
+#include "model/metadata_reader.h"
+
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+namespace monolith {
+namespace {
+
+std::string text_of(double value) {
+  char buffer[40];
+  std::snprintf(buffer, sizeof buffer, "%.9g", value);
+  return buffer;
+}
+
+Error missing(const std::string& key) {
+  return {ErrorCode::kInvalidFile, "metadata key '" + key + "' is missing"};
+}
+
+}  // namespace
+
+Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t high,
+                                    std::optional<int64_t> fallback) const {
+  const std::string full = key(name);
+  const GgufValue* found = file_.find(full);
+  int64_t value = 0;
+  if (found == nullptr) {
+    if (!fallback) return missing(full);
+    value = *fallback;
+  } else if (found->type == GgufValueType::kArray) {
+    auto values = file_.integers(full);
+    if (!values) return values.error();
+    const std::vector<int64_t>& items = **values;
+    if (items.empty()) return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is an empty array"};
+    for (const int64_t item : items) {
+      if (item != items[0]) {
+        return Error{ErrorCode::kUnsupported,
+                     "metadata key '" + full + "' differs from layer to layer, which this build does not support"};
+      }
+    }
+    value = items[0];
+  } else {
+    auto number = file_.unsigned_integer(full);
+    if (!number) return number.error();
+    // Beyond any bound used here; keeps the comparison below signed.
+    value = **number > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(**number);
+  }
+  if (value < low || value > high) {
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + std::to_string(value) + ", expected " +
+                                              std::to_string(low) + " to " + std::to_string(high)};
+  }
+  return static_cast<int>(value);
+}
+
+Result<double> MetadataReader::number(std::string_view name, double low, double high,
+                                      std::optional<double> fallback) const {
+  const std::string full = key(name);
+  auto found = file_.number(full);
+  if (!found) return found.error();
+  if (!*found && !fallback) return missing(full);
+  const double value = *found ? **found : *fallback;
+  if (!(value >= low && value <= high)) {   // NaN fails
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + text_of(value) + ", expected " +
+                                              text_of(low) + " to " + text_of(high)};
+  }
+  return value;
+}
+
+Result<std::string> MetadataReader::string(std::string_view name, std::string_view fallback) const {
+  auto found = file_.string(key(name));
+  if (!found) return found.error();
+  return std::string(*found ? **found : fallback);
+}
+
+Status MetadataReader::refuse_unless(std::string_view name, double harmless, std::string_view what) const {
+  const std::string full = key(name);
+  const GgufValue* found = file_.find(full);
+  if (found == nullptr) return {};
+  double value = std::nan("");
+  if (found->type == GgufValueType::kBool) {
+    auto flag = file_.boolean(full);
+    if (!flag) return flag.error();
+    value = **flag ? 1 : 0;
+  } else if (found->type == GgufValueType::kArray) {
+    auto values = file_.numbers(full);
+    if (!values) return values.error();
+    value = harmless;
+    for (const float item : **values) {
+      if (item != static_cast<float>(harmless)) value = item;
+    }
+  } else {
+    auto number = file_.number(full);
+    if (!number) return number.error();
+    value = **number;
+  }
+  if (value == harmless) return {};
+  return Error{ErrorCode::kUnsupported, std::string(what) + " is not supported ('" + full + "' is " +
+                                            text_of(value) + ")"};
+}
+
+}  // namespace monolith

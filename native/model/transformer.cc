@@ -1,0 +1,248 @@
+#include "model/transformer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <new>
+#include <string>
+
+namespace monolith {
+namespace {
+
+constexpr int kMaxBatchTokens = 1 << 16;
+constexpr int64_t kMaxPages = int64_t{1} << 31;      // page numbers are 32 bits
+constexpr size_t kMaxKvBytes = size_t{1} << 46;      // keeps every sum of a plan far from overflow
+
+Status check_limits(const ModelLimits& limits) {
+  const auto in_range = [](const char* name, int64_t value, int64_t high) -> Status {
+    if (value >= 1 && value <= high) return {};
+    return Error{ErrorCode::kInvalidArgument,
+                 std::string(name) + " is " + std::to_string(value) + ", expected 1 to " + std::to_string(high)};
+  };
+  if (Status s = in_range("max_batch_tokens", limits.max_batch_tokens, kMaxBatchTokens); !s) return s;
+  if (Status s = in_range("max_logit_rows", limits.max_logit_rows, kMaxBatchTokens); !s) return s;
+  if (Status s = in_range("max_context", limits.max_context, 1 << 27); !s) return s;
+  return in_range("n_pages", limits.n_pages, kMaxPages - 1);
+}
+
+KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
+  return {params.n_layers, params.n_kv_heads, params.head_dim, limits.n_pages, limits.kv_type};
+}
+
+int64_t q_dim(const HyperParams& p) { return int64_t{p.n_heads} * p.head_dim; }
+int64_t kv_dim(const HyperParams& p) { return int64_t{p.n_kv_heads} * p.head_dim; }
+
+}  // namespace
+
+std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p, const ModelLimits& limits) {
+  const int64_t rows = limits.max_batch_tokens;
+  const int64_t logit_rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
+  return {
+      {&Transformer::x_, rows * p.n_embd},
+      {&Transformer::normed_, rows * p.n_embd},
+      {&Transformer::q_, rows * q_dim(p)},
+      {&Transformer::k_, rows * kv_dim(p)},
+      {&Transformer::v_, rows * kv_dim(p)},
+      {&Transformer::attended_, rows * q_dim(p)},
+      {&Transformer::gate_, rows * p.n_ff},
+      {&Transformer::up_, rows * p.n_ff},
+      {&Transformer::last_q_, logit_rows * q_dim(p)},
+      {&Transformer::last_x_, logit_rows * p.n_embd},
+      {&Transformer::logits_, logit_rows * p.n_vocab},
+  };
+}
+
+// Host copies of the logits count as activations: one more buffer like logits_.
+static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits) {
+  return static_cast<size_t>(std::min(limits.max_logit_rows, limits.max_batch_tokens)) *
+         static_cast<size_t>(params.n_vocab);
+}
+
+Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits) {
+  if (Status status = check_limits(limits); !status) return status.error();
+  auto params = HyperParams::read(file);
+  if (!params) return params.error();
+  Weights none;
+  auto slots = weight_slots(file, *params, none);
+  if (!slots) return slots.error();
+
+  MemoryPlan plan{};
+  KvShape shape = kv_shape(*params, limits);
+  shape.n_pages = 1;
+  plan.page_bytes = backend.kv_cache_bytes(shape);
+  if (plan.page_bytes > kMaxKvBytes / static_cast<size_t>(limits.n_pages)) {
+    return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) + ", which at " +
+                                                  std::to_string(plan.page_bytes) + " bytes a page is out of range"};
+  }
+  plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, limits));
+  plan.weight_bytes = monolith::weight_bytes(*slots, backend);
+  for (const Transformer::Buffer& buffer : Transformer::buffers(*params, limits)) {
+    plan.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
+  }
+  plan.activation_bytes += host_logit_count(*params, limits) * sizeof(float);
+  return plan;
+}
+
+Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
+                                           const Progress& progress) {
+  auto loaded = Transformer::load(file, backend, limits, progress);
+  if (!loaded) return loaded.error();
+  return std::unique_ptr<Model>(std::move(*loaded));
+}
+
+Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Backend& backend,
+                                                       const ModelLimits& limits, const Progress& progress) {
+  auto plan = Model::plan(file, backend, limits);
+  if (!plan) return plan.error();
+  auto params = HyperParams::read(file);
+  if (!params) return params.error();
+  auto model = std::unique_ptr<Transformer>(new Transformer(std::move(*params), limits, backend));
+  const HyperParams& p = model->params_;
+  model->plan_ = *plan;
+  MemoryPlan& allocated = model->allocated_;
+
+  auto slots = weight_slots(file, p, model->weights_);
+  if (!slots) return slots.error();
+  if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes); !status) {
+    return status.error();
+  }
+
+  auto kv = backend.kv_cache(kv_shape(p, limits));
+  if (!kv) return kv.error();
+  model->kv_ = std::move(*kv);
+  allocated.kv_bytes = model->kv_->bytes;
+  allocated.page_bytes = plan->page_bytes;
+
+  for (const Buffer& buffer : buffers(p, limits)) {
+    auto memory = backend.allocate(buffer.count);
+    if (!memory) return memory.error();
+    (*model).*buffer.place = *memory;
+    allocated.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
+  }
+  try {
+    model->host_logits_.resize(host_logit_count(p, limits));
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
+  }
+  allocated.activation_bytes += model->host_logits_.size() * sizeof(float);
+  model->last_segments_.reserve(static_cast<size_t>(limits.max_batch_tokens));
+
+  const int64_t widest = std::max({int64_t{p.n_embd}, q_dim(p), int64_t{p.n_ff}});
+  if (Status s = backend.reserve(limits.max_batch_tokens, widest, limits.max_context, p.head_dim); !s) {
+    return s.error();
+  }
+  return model;
+}
+
+const float* Transformer::forward(const Batch& batch) {
+  const int n_rows = static_cast<int>(batch.tokens.size());
+  const int n_logits = static_cast<int>(batch.logit_rows.size());
+  assert(n_rows >= 1 && n_rows <= limits_.max_batch_tokens);
+  assert(n_logits <= limits_.max_logit_rows && n_logits <= n_rows);
+  assert(std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
+  const RopeParams rope{params_.rope_style, params_.rope_dims, params_.inverse_frequency.data(),
+                        params_.rope_magnitude};
+
+  backend_.begin_step();
+  backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x_);
+  Rows rows{batch.segments, q_, x_, n_rows};
+  for (int i = 0; i < params_.n_layers; ++i) {
+    const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
+    project_qkv(layer, n_rows);
+    backend_.rope_and_store(rope, batch.segments, q_, q_dim(params_), params_.n_heads, k_, kv_dim(params_), v_,
+                            kv_dim(params_), i, *kv_);
+    // The last layer's keys and values serve later tokens; everything after them serves only the logits.
+    if (i == params_.n_layers - 1) rows = keep_logit_rows(batch);
+    if (rows.count == 0) break;
+    attend(layer, i, rows);
+    feed_forward(layer, rows);
+    if (n_logits > 0) note(rows.x, rows.count == n_rows ? batch.logit_rows.back() : n_logits - 1, i);
+  }
+  if (rows.count > 0) {
+    backend_.rms_norm(rows.x, weights_.output_norm, params_.rms_eps, rows.count, params_.n_embd, normed_);
+    note(normed_, rows.count - 1, params_.n_layers);
+    const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
+    const MatmulTarget target{&output, logits_, params_.n_vocab};
+    backend_.matmul({&target, 1}, normed_, rows.count);
+  }
+  backend_.end_step();
+  if (n_logits > 0) backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
+  return host_logits_.data();
+}
+
+void Transformer::project_qkv(const LayerWeights& layer, int n_rows) {
+  backend_.rms_norm(x_, layer.attention_norm, params_.rms_eps, n_rows, params_.n_embd, normed_);
+  const MatmulTarget targets[] = {
+      {layer.q.get(), q_, q_dim(params_), layer.q_bias},
+      {layer.k.get(), k_, kv_dim(params_), layer.k_bias},
+      {layer.v.get(), v_, kv_dim(params_), layer.v_bias},
+  };
+  backend_.matmul(targets, normed_, n_rows);
+  if (!params_.qk_norm) return;
+  backend_.rms_norm_heads(q_, q_dim(params_), layer.q_norm, params_.rms_eps, n_rows, params_.n_heads, params_.head_dim);
+  backend_.rms_norm_heads(k_, kv_dim(params_), layer.k_norm, params_.rms_eps, n_rows, params_.n_kv_heads,
+                          params_.head_dim);
+}
+
+// Gathers the rows with logits, each as a segment of one token. When every row has logits (a step of
+// decodes) nothing is copied.
+Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
+  const int n = static_cast<int>(batch.logit_rows.size());
+  if (n == static_cast<int>(batch.tokens.size())) return {batch.segments, q_, x_, n};
+  last_segments_.clear();
+  size_t s = 0;
+  for (int i = 0; i < n; ++i) {
+    const int row = batch.logit_rows[static_cast<size_t>(i)];
+    while (row >= batch.segments[s].first_row + batch.segments[s].n_tokens) ++s;
+    const Segment& from = batch.segments[s];
+    last_segments_.push_back({i, 1, from.first_position + row - from.first_row, from.pages});
+  }
+  if (n > 0) {
+    backend_.gather_rows(q_, batch.logit_rows.data(), n, q_dim(params_), last_q_);
+    backend_.gather_rows(x_, batch.logit_rows.data(), n, params_.n_embd, last_x_);
+  }
+  return {last_segments_, last_q_, last_x_, n};
+}
+
+void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows) {
+  const float scale = 1.0f / std::sqrt(static_cast<float>(params_.head_dim));
+  backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads, index, *kv_, scale, attended_,
+                     q_dim(params_));
+  const MatmulTarget target{layer.attention_output.get(), rows.x, params_.n_embd, nullptr, true};
+  backend_.matmul({&target, 1}, attended_, rows.count);
+}
+
+void Transformer::feed_forward(const LayerWeights& layer, const Rows& rows) {
+  backend_.rms_norm(rows.x, layer.ffn_norm, params_.rms_eps, rows.count, params_.n_embd, normed_);
+  const MatmulTarget gate_and_up[] = {
+      {layer.gate.get(), gate_, params_.n_ff},
+      {layer.up.get(), up_, params_.n_ff},
+  };
+  backend_.matmul(gate_and_up, normed_, rows.count);
+  backend_.silu_multiply(gate_, up_, rows.count, params_.n_ff, gate_);
+  const MatmulTarget target{layer.down.get(), rows.x, params_.n_embd, nullptr, true};
+  backend_.matmul({&target, 1}, gate_, rows.count);
+}
+
+Status Transformer::observe() {
+  if (observed_ != nullptr) return {};
+  auto memory = backend_.allocate(int64_t{params_.n_layers + 1} * params_.n_embd);
+  if (!memory) return memory.error();
+  observed_ = *memory;
+  return {};
+}
+
+std::vector<float> Transformer::observed() {
+  assert(observed_ != nullptr);
+  std::vector<float> values(static_cast<size_t>(params_.n_layers + 1) * static_cast<size_t>(params_.n_embd));
+  backend_.read_floats(values.data(), observed_, static_cast<int64_t>(values.size()));
+  return values;
+}
+
+void Transformer::note(const float* x, int row, int index) {
+  if (observed_ == nullptr) return;
+  const int32_t wanted = row;
+  backend_.gather_rows(x, &wanted, 1, params_.n_embd, observed_ + int64_t{index} * params_.n_embd);
+}
+
+}  // namespace monolith

@@ -1,0 +1,59 @@
+// The weights of one model in the backend's layout, and the one list of their names and shapes from
+// which they are checked, planned and loaded.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/result.h"
+#include "model/gguf/gguf.h"
+#include "model/model.h"
+
+namespace monolith {
+
+// Vectors are memory of the backend; null where the architecture has none.
+struct LayerWeights {
+  const float* attention_norm = nullptr;
+  std::unique_ptr<Matrix> q, k, v, attention_output;
+  const float* q_bias = nullptr;
+  const float* k_bias = nullptr;
+  const float* v_bias = nullptr;
+  const float* q_norm = nullptr;
+  const float* k_norm = nullptr;
+  const float* ffn_norm = nullptr;
+  std::unique_ptr<Matrix> gate, up, down;
+};
+
+struct Weights {
+  std::unique_ptr<Matrix> embedding;
+  std::unique_ptr<Matrix> output;           // null if tied: `embedding` serves both ends, one copy
+  const float* output_norm = nullptr;
+  std::vector<LayerWeights> layers;
+};
+
+// One tensor the model needs and where it goes: exactly one of `matrix` and `vector` is set.
+struct WeightSlot {
+  std::string name;
+  int64_t rows;                             // 1 for vectors
+  int64_t cols;
+  std::unique_ptr<Matrix>* matrix = nullptr;
+  const float** vector = nullptr;
+  const GgufTensor* tensor = nullptr;       // found in the file
+};
+
+// Resizes weights.layers and lists every tensor `params` calls for, each found in `file` with the right
+// shape. Errors name all missing, misshapen and surplus tensors (the first few of each kind): kInvalidFile, or
+// kUnsupported if only surplus ones that would change the result.
+Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights);
+
+// Bytes the loaded weights hold.
+size_t weight_bytes(const std::vector<WeightSlot>& slots, const Backend& backend);
+
+// Fills every slot; adds what was really allocated to `allocated`. Gives the file's pages back as it goes.
+Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backend& backend,
+                    const Model::Progress& progress, size_t& allocated);
+
+}  // namespace monolith

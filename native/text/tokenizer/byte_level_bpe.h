@@ -1,0 +1,38 @@
+// Byte-level BPE (tokenizer.ggml.model "gpt2"): text splits into words, the bytes of a word merge
+// by the ranks of the file's merge list.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "text/tokenizer/merge.h"
+#include "text/tokenizer/pretokenizer.h"
+#include "text/tokenizer/string_table.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/vocabulary.h"
+
+namespace monolith {
+
+class ByteLevelBpe final : public Tokenizer {
+ public:
+  static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
+
+ private:
+  struct WordEncoder;
+
+  ByteLevelBpe(std::unique_ptr<const Vocabulary> vocabulary, const PreTokenizerTraits& traits,
+               const GgufStrings& merges);
+  void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
+
+  const PreTokenizerTraits& traits_;
+  MergeTable merges_;
+  std::array<Symbol, 256> byte_symbols_;   // negative where the vocabulary lacks the byte
+  // Words that are tokens. Whether merging gives the same answer is found out at a word's first
+  // appearance and remembered: both answers of a race are the same.
+  StringTable words_;
+  enum class WholeWord : uint8_t { kUntried, kYes, kNo };
+  std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;
+};
+
+}  // namespace monolith

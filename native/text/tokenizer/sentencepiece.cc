@@ -1,0 +1,226 @@
+#include "text/tokenizer/sentencepiece.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "text/tokenizer/unicode.h"
+
+namespace monolith {
+namespace {
+
+constexpr std::string_view kEscapedSpace = "\u2581";
+
+// Symbols for characters that no piece contains: they only have to keep their place and their
+// bytes. Not a character but a byte: 0x110000 + byte.
+constexpr uint32_t kLooseBytes = 0x110000;
+Symbol loose_symbol(uint32_t code_point) { return ~static_cast<Symbol>(code_point); }
+
+void replace_escaped_spaces(std::string_view text, std::string& out) {
+  out.clear();
+  for (;;) {
+    const size_t at = text.find(kEscapedSpace);
+    out.append(text.substr(0, at));
+    if (at == std::string_view::npos) return;
+    out.push_back(' ');
+    text.remove_prefix(at + kEscapedSpace.size());
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> SentencePiece::load(const GgufFile& file) {
+  auto space_prefix = file.boolean("tokenizer.ggml.add_space_prefix");
+  if (!space_prefix) return space_prefix.error();
+  auto scores = file.numbers("tokenizer.ggml.scores");
+  if (!scores) return scores.error();
+  if (!*scores)
+    return Error{ErrorCode::kInvalidFile, "the file has no scores: tokenizer.ggml.scores is missing"};
+  auto vocabulary = Vocabulary::load(file, SpellingStyle::kSentencePiece);
+  if (!vocabulary) return vocabulary.error();
+  const size_t n = static_cast<size_t>((*vocabulary)->size());
+  if ((*scores)->size() != n)
+    return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.scores has " +
+                                              std::to_string((*scores)->size()) + " entries for " +
+                                              std::to_string(n) + " tokens"};
+  for (size_t i = 0; i < n; ++i)
+    if (std::isnan((**scores)[i]))
+      return Error{ErrorCode::kInvalidFile,
+                   "tokenizer.ggml.scores[" + std::to_string(i) + "] is not a number"};
+
+  std::unique_ptr<SentencePiece> tokenizer(
+      new SentencePiece(std::move(vocabulary).value(), space_prefix->value_or(true)));
+  tokenizer->build_merges(**scores);
+  return std::unique_ptr<Tokenizer>(std::move(tokenizer));
+}
+
+SentencePiece::SentencePiece(std::unique_ptr<const Vocabulary> owned, bool space_prefix)
+    : Tokenizer(std::move(owned), {.add_bos = true, .strips_leading_space = space_prefix}),
+      space_prefix_(space_prefix),
+      by_piece_(pieces_, 0),
+      merges_(0) {
+  build_pieces();
+}
+
+void SentencePiece::build_pieces() {
+  const Vocabulary& tokens = vocabulary();
+  const TokenId n = tokens.size();
+  byte_tokens_.fill(kNoToken);
+  std::string piece;
+  for (TokenId id = 0; id < n; ++id) {
+    piece.clear();
+    if (tokens.kind(id) == TokenKind::kByte)
+      byte_tokens_[static_cast<unsigned char>(tokens.bytes(id)[0])] = id;
+    else if (tokens.is_ordinary(id) && tokens.spelling(id).find(' ') == std::string_view::npos)
+      // A spelling with a plain space is only found as a special token: the text has none.
+      replace_escaped_spaces(tokens.spelling(id), piece);
+    pieces_.push(piece);
+  }
+
+  // Characters within pieces that are no pieces themselves get numbers behind the tokens.
+  by_piece_ = StringTable(pieces_, static_cast<size_t>(n));
+  for (TokenId id = 0; id < n; ++id)
+    if (!pieces_[static_cast<size_t>(id)].empty()) by_piece_.insert(id);
+  std::vector<std::string> characters;
+  for (TokenId id = 0; id < n; ++id) {
+    std::string_view rest = pieces_[static_cast<size_t>(id)];
+    while (!rest.empty()) {
+      const std::string_view character = rest.substr(0, decode_utf8(rest).size);
+      if (by_piece_.find(character) == StringTable::kAbsent) characters.emplace_back(character);
+      rest.remove_prefix(character.size());
+    }
+  }
+  std::sort(characters.begin(), characters.end());
+  characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
+  for (const std::string& character : characters) pieces_.push(character);
+
+  by_piece_ = StringTable(pieces_, pieces_.size());
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const std::string_view text = pieces_[i];
+    if (text.empty()) continue;
+    by_piece_.insert(static_cast<int32_t>(i));
+    const size_t first_word = std::min(text.find_first_not_of(' '), text.size());
+    if (text.find(' ', first_word) != std::string_view::npos) words_are_separate_ = false;
+  }
+  for (size_t c = 0; c < ascii_symbols_.size(); ++c) {
+    const char character = static_cast<char>(c);
+    const int32_t found = by_piece_.find({&character, 1});
+    ascii_symbols_[c] = found != StringTable::kAbsent ? found : loose_symbol(static_cast<uint32_t>(c));
+  }
+  whole_words_.reset(new std::atomic<WholeWord>[static_cast<size_t>(n)]());
+}
+
+// Two symbols merge if together they spell a piece, so every way to cut a piece in two is a merge.
+// The number of these is small: most prefixes or suffixes of pieces are not pieces.
+void SentencePiece::build_merges(const std::vector<float>& scores) {
+  const size_t n = static_cast<size_t>(vocabulary().size());
+  std::vector<TokenId> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  const auto score = [&](TokenId id) { return scores[static_cast<size_t>(id)]; };
+  std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) { return score(a) > score(b); });
+  merges_ = MergeTable(n * 2);
+  uint32_t rank = 0;   // equal for equal scores: the leftmost pair decides between them
+  for (size_t i = 0; i < n; ++i) {
+    const TokenId id = order[i];
+    if (i > 0 && score(id) != score(order[i - 1])) ++rank;
+    const std::string_view piece = pieces_[static_cast<size_t>(id)];
+    if (piece.empty()) continue;
+    for (size_t cut = decode_utf8(piece).size; cut < piece.size();
+         cut += decode_utf8(piece.substr(cut)).size) {
+      const int32_t left = by_piece_.find(piece.substr(0, cut));
+      if (left == StringTable::kAbsent) continue;
+      const int32_t right = by_piece_.find(piece.substr(cut));
+      if (right != StringTable::kAbsent) merges_.insert(left, right, {rank, id});
+    }
+  }
+}
+
+// One call's working memory.
+struct SentencePiece::Session {
+  const SentencePiece& model;
+  std::vector<TokenId>& out;
+  std::vector<Symbol> symbols = {};
+  Merger merger = {};
+
+  void encode(std::string_view word) {
+    const int32_t whole = word.size() <= kMaxTokenBytes ? model.by_piece_.find(word) : kNoToken;
+    std::atomic<WholeWord>* known = nullptr;
+    if (whole != kNoToken && whole < model.vocabulary().size()) {
+      known = &model.whole_words_[static_cast<size_t>(whole)];
+      const WholeWord answer = known->load(std::memory_order_relaxed);
+      if (answer == WholeWord::kYes) return out.push_back(whole);
+      if (answer == WholeWord::kNo) known = nullptr;
+    }
+    symbols.clear();
+    for (size_t i = 0; i < word.size();) {
+      const unsigned char c = static_cast<unsigned char>(word[i]);
+      if (c < 0x80) {
+        symbols.push_back(model.ascii_symbols_[c]);
+        ++i;
+        continue;
+      }
+      const Utf8Char wide = decode_utf8(word.substr(i));
+      const int32_t found = model.by_piece_.find(word.substr(i, wide.size));
+      const uint32_t loose = wide.code_point == kInvalidByte ? kLooseBytes + c : wide.code_point;
+      symbols.push_back(found != StringTable::kAbsent ? found : loose_symbol(loose));
+      i += wide.size;
+    }
+    merger.merge(model.merges_, symbols);
+    if (known) {
+      const bool yes = symbols.size() == 1 && symbols[0] == whole;
+      known->store(yes ? WholeWord::kYes : WholeWord::kNo, std::memory_order_relaxed);
+    }
+    for (const Symbol symbol : symbols) put(symbol);
+  }
+
+  void put(Symbol symbol) {
+    if (symbol >= model.vocabulary().size())
+      return put_bytes(model.pieces_[static_cast<size_t>(symbol)]);
+    if (symbol >= 0) return out.push_back(symbol);
+    const uint32_t loose = static_cast<uint32_t>(~symbol);
+    std::string character;   // at most four bytes: stays within the object
+    if (loose >= kLooseBytes)
+      character.push_back(static_cast<char>(loose - kLooseBytes));
+    else
+      append_utf8(loose, character);
+    put_bytes(character);
+  }
+
+  // Byte tokens, or the unknown token if any is missing, or nothing if that is missing too.
+  void put_bytes(std::string_view character) {
+    if (character == " ") character = kEscapedSpace;   // what the text holds by SentencePiece's rules
+    const size_t before = out.size();
+    for (const char c : character) {
+      const TokenId id = model.byte_tokens_[static_cast<unsigned char>(c)];
+      if (id == kNoToken) {
+        out.resize(before);
+        const TokenId unknown = model.vocabulary().unknown();
+        if (unknown != kNoToken) out.push_back(unknown);
+        return;
+      }
+      out.push_back(id);
+    }
+  }
+};
+
+void SentencePiece::encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const {
+  Session session{*this, out};
+  // The text proper has no spaces, only "▁"; here it is the other way round, which is the same.
+  std::string rewritten;
+  const bool prefix = opens && space_prefix_;
+  if (prefix || text.find(kEscapedSpace) != std::string_view::npos) {
+    replace_escaped_spaces(text, rewritten);
+    if (prefix) rewritten.insert(rewritten.begin(), ' ');
+    text = rewritten;
+  }
+  if (!words_are_separate_) return session.encode(text);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t word = std::min(text.find_first_not_of(' ', begin), text.size());
+    const size_t end = std::min(text.find(' ', word), text.size());
+    session.encode(text.substr(begin, end - begin));
+    begin = end;
+  }
+}
+
+}  // namespace monolith

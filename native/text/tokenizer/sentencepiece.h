@@ -1,0 +1,43 @@
+// SentencePiece's BPE (tokenizer.ggml.model "llama"): the characters of the text merge into pieces,
+// the piece with the highest score first; characters outside the vocabulary become bytes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+
+#include "text/tokenizer/merge.h"
+#include "text/tokenizer/string_table.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/vocabulary.h"
+
+namespace monolith {
+
+class SentencePiece final : public Tokenizer {
+ public:
+  static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
+
+ private:
+  struct Session;
+
+  SentencePiece(std::unique_ptr<const Vocabulary> vocabulary, bool space_prefix);
+  void build_pieces();
+  void build_merges(const std::vector<float>& scores);
+  void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
+
+  bool space_prefix_;
+  // Pieces with "▁" read as a space, by token id (empty for tokens that text cannot become), then
+  // the characters that occur within pieces without being one.
+  StringArena pieces_;
+  StringTable by_piece_;
+  MergeTable merges_;
+  std::array<Symbol, 128> ascii_symbols_;
+  std::array<TokenId, 256> byte_tokens_;   // kNoToken where missing
+  // No piece has a space after another character: each word of the text merges on its own.
+  bool words_are_separate_ = true;
+  // As in ByteLevelBpe: whether merging a piece's own text gives the piece.
+  enum class WholeWord : uint8_t { kUntried, kYes, kNo };
+  std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;
+};
+
+}  // namespace monolith

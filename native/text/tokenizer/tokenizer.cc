@@ -1,0 +1,137 @@
+#include "text/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <string>
+
+#include "text/tokenizer/byte_level_bpe.h"
+#include "text/tokenizer/clean_up_spaces.h"
+#include "text/tokenizer/sentencepiece.h"
+#include "text/tokenizer/special_matcher.h"
+#include "text/tokenizer/unicode.h"
+#include "text/tokenizer/vocabulary.h"
+
+namespace monolith {
+namespace {
+
+constexpr TokenKind kSpecialKinds[] = {TokenKind::kControl, TokenKind::kUserDefined,
+                                       TokenKind::kUnknown};
+constexpr TokenKind kUserDefinedKinds[] = {TokenKind::kUserDefined};
+
+// `text` without the code point `guard`, into `out`; `positions` tells where in `out` one has
+// stood. False, and nothing written, if there is none.
+bool remove_guards(std::string_view text, char32_t guard, std::string& out,
+                   std::vector<size_t>& positions) {
+  if (guard == 0 || guard > 0x10FFFF || (guard >= 0xD800 && guard <= 0xDFFF)) return false;
+  std::string bytes;
+  append_utf8(guard, bytes);
+  size_t at = text.find(bytes);
+  if (at == std::string_view::npos) return false;
+  out.reserve(text.size());
+  size_t begin = 0;
+  for (; at != std::string_view::npos; at = text.find(bytes, begin)) {
+    out.append(text, begin, at - begin);
+    positions.push_back(out.size());
+    begin = at + bytes.size();
+  }
+  out.append(text, begin);
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
+  auto model = file.string("tokenizer.ggml.model");
+  if (!model) return model.error();
+  if (!*model)
+    return Error{ErrorCode::kInvalidFile,
+                 "the file has no tokenizer: tokenizer.ggml.model is missing"};
+  const bool byte_level = **model == "gpt2", sentencepiece = **model == "llama";
+  if (!byte_level && !sentencepiece)
+    return Error{ErrorCode::kUnsupported,
+                 "the file asks for the tokenizer '" + std::string((*model)->substr(0, 64)) +
+                     "' (tokenizer.ggml.model); this build has 'gpt2' and 'llama'"};
+  auto tokenizer = byte_level ? ByteLevelBpe::load(file) : SentencePiece::load(file);
+  if (!tokenizer) return tokenizer.error();
+  if (Status status = (*tokenizer)->read_added_tokens(file); !status) return status.error();
+  return std::unique_ptr<const Tokenizer>(std::move(tokenizer).value());
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits& traits)
+    : vocabulary_(std::move(vocabulary)),
+      special_(std::make_unique<SpecialMatcher>(*vocabulary_, kSpecialKinds)),
+      user_defined_(std::make_unique<SpecialMatcher>(*vocabulary_, kUserDefinedKinds)),
+      add_bos_(traits.add_bos),
+      add_eos_(traits.add_eos),
+      strips_leading_space_(traits.strips_leading_space),
+      cleans_up_spaces_(traits.cleans_up_spaces) {}
+
+Tokenizer::~Tokenizer() = default;
+
+Status Tokenizer::read_added_tokens(const GgufFile& file) {
+  const auto read = [&](std::string_view key, std::string_view id_key, TokenId id,
+                        bool& flag) -> Status {
+    auto value = file.boolean(key);
+    if (!value) return value.error();
+    if (value->value_or(false) && id == kNoToken)
+      return Error{ErrorCode::kInvalidFile,
+                   std::string(key) + " is true, but " + std::string(id_key) + " is missing"};
+    flag = value->value_or(flag) && id != kNoToken;
+    return {};
+  };
+  Status status = read("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", bos(), add_bos_);
+  if (!status) return status;
+  return read("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos(), add_eos_);
+}
+
+void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
+                       std::vector<TokenId>& out) const {
+  if (options.add_special && add_bos_) out.push_back(bos());
+  std::string unguarded;
+  std::vector<size_t> guards;
+  if (remove_guards(text, options.guard, unguarded, guards)) text = unguarded;
+
+  std::vector<SpecialMatch> matches;
+  (options.parse_special ? special_ : user_defined_)->find(text, guards, matches);
+  size_t done = 0;
+  bool opens = true;
+  for (const SpecialMatch& match : matches) {
+    if (match.begin > done) encode_text(text.substr(done, match.begin - done), opens, out);
+    out.push_back(match.id);
+    opens = true;
+    done = match.end;
+  }
+  if (done < text.size()) encode_text(text.substr(done), opens, out);
+  if (options.add_special && add_eos_) out.push_back(eos());
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids) const {
+  std::string text;
+  bool strip = strips_leading_space_;
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= n_vocab()) continue;
+    std::string_view bytes = vocabulary_->bytes(id);
+    if (strip && bytes.starts_with(' ')) bytes.remove_prefix(1);
+    strip = false;
+    text.append(bytes);
+  }
+  if (cleans_up_spaces_) clean_up_spaces(text);
+  return text;
+}
+
+int Tokenizer::n_vocab() const { return vocabulary_->size(); }
+TokenId Tokenizer::bos() const { return vocabulary_->bos(); }
+TokenId Tokenizer::eos() const { return vocabulary_->eos(); }
+TokenKind Tokenizer::kind(TokenId id) const { return vocabulary_->kind(id); }
+std::string_view Tokenizer::bytes(TokenId id) const { return vocabulary_->bytes(id); }
+TokenId Tokenizer::find(std::string_view spelling) const { return vocabulary_->find(spelling); }
+
+std::span<const TokenId> Tokenizer::end_of_generation() const {
+  return vocabulary_->end_of_generation();
+}
+
+bool Tokenizer::is_end_of_generation(TokenId id) const {
+  const std::span<const TokenId> ends = end_of_generation();
+  return std::binary_search(ends.begin(), ends.end(), id);
+}
+
+}  // namespace monolith

@@ -1,0 +1,61 @@
+// Code points of UTF-8 text and the few Unicode properties that pre-tokenizers ask for. Pure
+// functions and one immutable table: any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace monolith {
+
+// General category L, N and P, and the property White_Space; everything else (marks, symbols,
+// controls, unassigned code points, bytes that are not UTF-8) is kOther. kEnd is what stands after
+// the last character.
+enum class CharClass : uint8_t { kOther, kLetter, kNumber, kPunctuation, kSpace, kEnd };
+
+struct CharClassRange {
+  uint32_t first, last;   // inclusive
+  CharClass char_class;
+};
+
+// Ascending, without overlap; code points in no range are kOther.
+std::span<const CharClassRange> char_class_ranges();
+
+// Stands for a byte that is not part of valid UTF-8.
+inline constexpr uint32_t kInvalidByte = 0xFFFFFFFF;
+
+struct Utf8Char {
+  uint32_t code_point;   // or kInvalidByte
+  uint32_t size;         // bytes taken, 1 to 4; 1 for an invalid byte
+};
+
+// The character at the front of `text`, which is not empty. Overlong forms, surrogates and code
+// points above U+10FFFF are invalid (RFC 3629).
+Utf8Char decode_utf8(std::string_view text);
+
+// Appends `code_point` (at most U+10FFFF, not a surrogate).
+void append_utf8(uint32_t code_point, std::string& out);
+
+// Look-up of classes in constant time: two levels, equal blocks shared.
+class CharClasses {
+ public:
+  static const CharClasses& instance();
+
+  CharClass of(uint32_t code_point) const {
+    if (code_point > 0x10FFFF) return CharClass::kOther;
+    return blocks_[static_cast<size_t>(block_of_[code_point >> kShift]) << kShift |
+                   (code_point & kMask)];
+  }
+  CharClass of_ascii(unsigned char c) const { return blocks_[c]; }   // c < 128
+
+ private:
+  static constexpr uint32_t kShift = 7, kMask = (1u << kShift) - 1;
+  CharClasses();
+  uint16_t block_of_[0x110000 >> kShift];
+  std::vector<CharClass> blocks_;
+};
+
+}  // namespace monolith

@@ -1,0 +1,268 @@
+#include "text/tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <string>
+
+#include "text/tokenizer/byte_alphabet.h"
+#include "text/tokenizer/unicode.h"
+
+namespace monolith {
+namespace {
+
+constexpr size_t kMaxTokens = size_t{1} << 24;
+constexpr std::string_view kEscapedSpace = "\u2581";
+
+Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
+
+// A file's text inside a message: bounded, and nothing that could disturb a terminal or a log line.
+std::string quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text.substr(0, 64))
+    out.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c);
+  return out + (text.size() > 64 ? "...'" : "'");
+}
+
+std::string describe(std::string_view spelling, size_t id) {
+  return "token " + std::to_string(id) + " (" + quoted(spelling) + ")";
+}
+
+// Spellings that end a generation wherever they stand in a vocabulary, whatever the file says of
+// their kind: the chat formats' ends of turn, and the names of the end of text. The list is
+// llama.cpp's.
+constexpr std::string_view kEndSpellings[] = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
+    "<｜end▁of▁sentence｜>", "[e~[",
+};
+
+// Fill-in-the-middle marks: the spelling that comes first wins, where no key names the token. Those
+// that separate files or pad also end a generation.
+struct FillInTheMiddle {
+  std::string_view key;
+  bool ends_generation;
+  std::string_view spellings[8];
+};
+constexpr FillInTheMiddle kFillInTheMiddle[] = {
+    {"tokenizer.ggml.fim_pre_token_id", false,
+     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>",
+      "<|code_prefix|>", "<|prefix|>"}},
+    {"tokenizer.ggml.fim_suf_token_id", false,
+     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>",
+      "<|code_suffix|>", "<|suffix|>"}},
+    {"tokenizer.ggml.fim_mid_token_id", false,
+     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>",
+      "<|code_middle|>", "<|middle|>"}},
+    {"tokenizer.ggml.fim_pad_token_id", true,
+     {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+    {"tokenizer.ggml.fim_rep_token_id", true,
+     {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {"tokenizer.ggml.fim_sep_token_id", true, {"<|file_sep|>"}},
+};
+
+// "<0x41>" is 0x41; -1 for any other spelling.
+int parse_byte_spelling(std::string_view spelling) {
+  if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling[5] != '>') return -1;
+  int value = 0;
+  for (const char c : spelling.substr(3, 2)) {
+    int digit;
+    if (c >= '0' && c <= '9')
+      digit = c - '0';
+    else if (c >= 'A' && c <= 'F')
+      digit = c - 'A' + 10;
+    else if (c >= 'a' && c <= 'f')
+      digit = c - 'a' + 10;
+    else
+      return -1;
+    value = value * 16 + digit;
+  }
+  return value;
+}
+
+void append_unescaped_spaces(std::string_view spelling, std::string& out) {
+  for (;;) {
+    const size_t at = spelling.find(kEscapedSpace);
+    out.append(spelling.substr(0, at));
+    if (at == std::string_view::npos) return;
+    out.push_back(' ');
+    spelling.remove_prefix(at + kEscapedSpace.size());
+  }
+}
+
+// Characters outside GPT-2's alphabet occur in tokens that no text can reach: they stand for
+// themselves.
+void append_byte_level(std::string_view spelling, std::string& out) {
+  while (!spelling.empty()) {
+    const Utf8Char c = decode_utf8(spelling);
+    const int byte = c.code_point < kByteOfCharacter.size() ? kByteOfCharacter[c.code_point] : -1;
+    if (byte >= 0)
+      out.push_back(static_cast<char>(byte));
+    else
+      out.append(spelling.substr(0, c.size));
+    spelling.remove_prefix(c.size);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Vocabulary>> Vocabulary::load(const GgufFile& file, SpellingStyle style) {
+  std::unique_ptr<Vocabulary> vocabulary(new Vocabulary());
+  if (Status status = vocabulary->read_tokens(file); !status) return status.error();
+  if (Status status = vocabulary->read_special_ids(file, style); !status) return status.error();
+  if (Status status = vocabulary->fill_bytes(style); !status) return status.error();
+  return std::unique_ptr<const Vocabulary>(std::move(vocabulary));
+}
+
+Status Vocabulary::read_tokens(const GgufFile& file) {
+  auto tokens = file.strings("tokenizer.ggml.tokens");
+  if (!tokens) return tokens.error();
+  if (!*tokens) return invalid("the file has no vocabulary: tokenizer.ggml.tokens is missing");
+  const GgufStrings& spellings = **tokens;
+  const size_t n = spellings.size();
+  if (n == 0) return invalid("tokenizer.ggml.tokens is empty");
+  if (n > kMaxTokens)
+    return invalid("tokenizer.ggml.tokens has " + std::to_string(n) + " tokens; the limit is " +
+                   std::to_string(kMaxTokens));
+
+  auto types = file.integers("tokenizer.ggml.token_type");
+  if (!types) return types.error();
+  if (*types && (*types)->size() != n)
+    return invalid("tokenizer.ggml.token_type has " + std::to_string((*types)->size()) +
+                   " entries for " + std::to_string(n) + " tokens");
+
+  size_t total = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (spellings[i].size() > kMaxTokenBytes)
+      return invalid(describe(spellings[i], i) + " has " + std::to_string(spellings[i].size()) +
+                     " bytes; the limit is " + std::to_string(kMaxTokenBytes));
+    total += spellings[i].size();
+  }
+  if (total > UINT32_MAX) return invalid("the spellings of tokenizer.ggml.tokens exceed 4 GiB");
+
+  spellings_.reserve(n, total);
+  for (const std::string_view spelling : spellings) spellings_.push(spelling);
+  kinds_.assign(n, TokenKind::kNormal);
+  if (*types)
+    for (size_t i = 0; i < n; ++i) {
+      // 0 and numbers to come are "undefined": such tokens stand for nothing.
+      const int64_t type = (**types)[i];
+      kinds_[i] = type >= 1 && type <= 6 ? static_cast<TokenKind>(type) : TokenKind::kUnused;
+    }
+
+  by_spelling_ = StringTable(spellings_, n);
+  for (size_t i = 0; i < n; ++i) {
+    if (spellings_[i].empty()) continue;   // holds an id, is never found
+    const int32_t first = by_spelling_.insert(static_cast<int32_t>(i));
+    if (first != StringTable::kAbsent)
+      return invalid(describe(spellings_[i], i) + " is spelled like token " + std::to_string(first));
+    if (kinds_[i] == TokenKind::kByte && parse_byte_spelling(spellings_[i]) < 0)
+      return invalid(describe(spellings_[i], i) + " is of the kind byte, but not spelled like <0x41>");
+  }
+  return {};
+}
+
+Result<TokenId> Vocabulary::read_id(const GgufFile& file, std::string_view key, TokenId absent) const {
+  auto value = file.unsigned_integer(key);
+  if (!value) return value.error();
+  if (!*value) return absent < size() ? absent : kNoToken;
+  if (**value >= kinds_.size())
+    return invalid(std::string(key) + " is " + std::to_string(**value) + ", but the vocabulary has " +
+                   std::to_string(kinds_.size()) + " tokens");
+  return static_cast<TokenId>(**value);
+}
+
+Status Vocabulary::read_special_ids(const GgufFile& file, SpellingStyle style) {
+  const bool sentencepiece = style == SpellingStyle::kSentencePiece;
+  // Files without these keys mean SentencePiece's own order: <unk>, <s>, </s>.
+  auto bos = read_id(file, "tokenizer.ggml.bos_token_id", sentencepiece ? 1 : kNoToken);
+  if (!bos) return bos.error();
+  auto eos = read_id(file, "tokenizer.ggml.eos_token_id", sentencepiece ? 2 : kNoToken);
+  if (!eos) return eos.error();
+  auto unknown = read_id(file, "tokenizer.ggml.unknown_token_id", sentencepiece ? 0 : kNoToken);
+  if (!unknown) return unknown.error();
+  bos_ = *bos;
+  eos_ = *eos;
+  unknown_ = *unknown;
+  return collect_end_of_generation(file);
+}
+
+Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
+  std::vector<TokenId>& ends = end_of_generation_;
+  for (const std::string_view spelling : kEndSpellings) {
+    const TokenId id = find(spelling);
+    if (id == kNoToken) continue;
+    ends.push_back(id);
+    make_control(id);
+  }
+  for (const FillInTheMiddle& mark : kFillInTheMiddle) {
+    auto id = read_id(file, mark.key, kNoToken);
+    if (!id) return id.error();
+    for (const std::string_view spelling : mark.spellings) {
+      if (*id != kNoToken || spelling.empty()) break;
+      *id = find(spelling);
+      if (*id != kNoToken) make_control(*id);
+    }
+    if (mark.ends_generation && *id != kNoToken) ends.push_back(*id);
+  }
+  for (const std::string_view key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+    auto id = read_id(file, key, kNoToken);
+    if (!id) return id.error();
+    if (*id != kNoToken) ends.push_back(*id);
+  }
+  if (eos_ != kNoToken) ends.push_back(eos_);
+
+  const auto ends_with = [&](std::string_view spelling) {
+    const TokenId id = find(spelling);
+    return id != kNoToken && std::find(ends.begin(), ends.end(), id) != ends.end();
+  };
+  const auto remove = [&](std::string_view spelling, TokenKind kind) {
+    const TokenId id = find(spelling);
+    kinds_[static_cast<size_t>(id)] = kind;
+    std::erase(ends, id);
+  };
+  // The formats of gpt-oss and Solar end a part of a message with <|end|>, not the generation.
+  if (ends_with("<|end|>") && (ends_with("<|call|>") || ends_with("<|calls|>")) &&
+      (ends_with("<|return|>") || ends_with("<|flush|>")))
+    remove("<|end|>", TokenKind::kUserDefined);
+  // Gemma 4 has "</s>" as text.
+  if (ends_with("<|tool_response>") && ends_with("</s>")) remove("</s>", TokenKind::kNormal);
+  // The parts of gpt-oss's message format are text to its parsers.
+  for (const std::string_view spelling : {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
+    if (const TokenId id = find(spelling); id != kNoToken)
+      kinds_[static_cast<size_t>(id)] = TokenKind::kUserDefined;
+
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return {};
+}
+
+Status Vocabulary::fill_bytes(SpellingStyle style) {
+  bytes_.reserve(kinds_.size(), spellings_.bytes());
+  std::string scratch;
+  for (size_t i = 0; i < kinds_.size(); ++i) {
+    const std::string_view spelling = spellings_[i];
+    scratch.clear();
+    switch (kinds_[i]) {
+      case TokenKind::kControl:
+      case TokenKind::kUnknown:
+      case TokenKind::kUserDefined:
+        scratch = spelling;
+        break;
+      case TokenKind::kUnused:
+        break;
+      case TokenKind::kByte:
+        scratch.push_back(static_cast<char>(parse_byte_spelling(spelling)));
+        break;
+      case TokenKind::kNormal:
+        if (style == SpellingStyle::kSentencePiece)
+          append_unescaped_spaces(spelling, scratch);
+        else
+          append_byte_level(spelling, scratch);
+        break;
+    }
+    bytes_.push(scratch);
+  }
+  return {};
+}
+
+}  // namespace monolith

@@ -1,0 +1,65 @@
+// The token list of a GGUF file: spellings, kinds, the bytes each token stands for, and the special
+// ids. Checks everything the file says; immutable once loaded, any thread may read it.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/gguf/gguf.h"
+#include "text/tokenizer/string_table.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace monolith {
+
+// How spellings stand for bytes.
+enum class SpellingStyle {
+  kByteLevel,       // every byte is a printable character (GPT-2's table)
+  kSentencePiece,   // "▁" is a space, "<0x41>" of kind kByte is one byte
+};
+
+// Longer tokens are refused: the longest in the field have 512 bytes (runs of spaces in code
+// models), and the bound keeps the search for special tokens linear in the text.
+inline constexpr size_t kMaxTokenBytes = 1024;
+
+class Vocabulary {
+ public:
+  static Result<std::unique_ptr<const Vocabulary>> load(const GgufFile& file, SpellingStyle style);
+
+  int size() const { return static_cast<int>(kinds_.size()); }
+  std::string_view spelling(TokenId id) const { return spellings_[static_cast<size_t>(id)]; }
+  std::string_view bytes(TokenId id) const { return bytes_[static_cast<size_t>(id)]; }
+  const StringArena& all_bytes() const { return bytes_; }
+  TokenKind kind(TokenId id) const { return kinds_[static_cast<size_t>(id)]; }
+  TokenId find(std::string_view spelling) const { return by_spelling_.find(spelling); }
+
+  // Whether ordinary text may turn into this token. Control and unknown tokens never come out of
+  // text.
+  bool is_ordinary(TokenId id) const {
+    return kind(id) != TokenKind::kControl && kind(id) != TokenKind::kUnknown;
+  }
+
+  TokenId bos() const { return bos_; }
+  TokenId eos() const { return eos_; }
+  TokenId unknown() const { return unknown_; }
+  const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }   // ascending
+
+ private:
+  Vocabulary() : by_spelling_(spellings_, 0) {}
+  Status read_tokens(const GgufFile& file);
+  Status read_special_ids(const GgufFile& file, SpellingStyle style);
+  Status collect_end_of_generation(const GgufFile& file);
+  Result<TokenId> read_id(const GgufFile& file, std::string_view key, TokenId absent) const;
+  Status fill_bytes(SpellingStyle style);
+  void make_control(TokenId id) { kinds_[static_cast<size_t>(id)] = TokenKind::kControl; }
+
+  StringArena spellings_;
+  StringArena bytes_;
+  StringTable by_spelling_;
+  std::vector<TokenKind> kinds_;
+  TokenId bos_ = kNoToken, eos_ = kNoToken, unknown_ = kNoToken;
+  std::vector<TokenId> end_of_generation_;
+};
+
+}  // namespace monolith

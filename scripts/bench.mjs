@@ -1,0 +1,13 @@
+// npm run bench -- <bench> [options]: builds everything, then runs bench/main.ts.
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup.mjs';
+
+await run(async () => {
+  ensurePackages();
+  await buildNative();
+  await buildTypeScript({ tests: true });
+  const main = join(root, 'build', 'bench', 'main.js');
+  process.argv = [process.execPath, main, ...process.argv.slice(2)];
+  await import(pathToFileURL(main).href);
+});

@@ -1,0 +1,31 @@
+// cmake-js over native/CMakeLists.txt: configures build/native when needed and builds the targets named.
+// The addon uses Node-API only, whose headers come with the npm package node-api-headers: nothing is
+// downloaded, and the addon built by one Node version runs in all of them.
+import cmakeJs from 'cmake-js';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { parallel, root, run, SetupError, which } from './setup.mjs';
+
+const targets = process.argv.slice(2);
+
+await run(async () => {
+  const cmake = new cmakeJs.CMake({
+    directory: join(root, 'native'),
+    out: join(root, 'build', 'native'),
+    isNodeApi: true,
+    generator: which('ninja') ? 'Ninja' : 'Unix Makefiles',
+    parallel: String(parallel),
+    cMakeOptions: {
+      CMAKE_LIBRARY_OUTPUT_DIRECTORY: join(root, 'build', 'Release'),
+      MONOLITH_TESTS: existsSync(join(root, 'test', 'native')) ? 'ON' : 'OFF',
+    },
+  });
+  try {
+    for (const target of targets) {
+      cmake.options.target = target;
+      await cmake.build();
+    }
+  } catch (error) {
+    throw new SetupError(error instanceof Error ? error.message : String(error));
+  }
+});

@@ -1,0 +1,148 @@
+// What a fresh clone needs before anything of it can run: packages, the addon, the compiled TypeScript.
+// Plain Node, no packages: this runs when node_modules is not there yet. Each step looks first and does
+// nothing on an unchanged tree. All output goes to stderr: stdout belongs to the server.
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { availableParallelism, totalmem } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('..', import.meta.url));
+const at = (...parts) => join(root, ...parts);
+
+/** A failure whose message says all there is to say; printed without a stack. */
+export class SetupError extends Error {}
+
+export function say(text) {
+  process.stderr.write(`monolith: ${text}\n`);
+}
+
+/** Runs `main`, turning a SetupError into one line and exit code 1. */
+export async function run(main) {
+  try {
+    await main();
+  } catch (error) {
+    if (!(error instanceof SetupError)) throw error;
+    say(error.message);
+    process.exitCode = 1;
+  }
+}
+
+/** The path of an executable, or null. */
+export function which(name) {
+  if (name.includes('/')) return existsSync(name) ? name : null;
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    if (folder === '') continue;
+    const path = join(folder, name);
+    try {
+      accessSync(path, constants.X_OK);
+      if (statSync(path).isFile()) return path;
+    } catch {
+      // not here
+    }
+  }
+  return null;
+}
+
+// Compilers need up to about 1 GiB each: no more of them than memory carries.
+export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(totalmem() / 2 ** 30)));
+
+// What build tools say when there was nothing to do.
+const kIdle = /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
+
+/** Runs a command with its output on stderr, idle chatter left out. Throws SetupError if it fails. */
+export async function sh(command, args, what, options = {}) {
+  const code = await new Promise((resolve, reject) => {
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
+    for (const stream of [child.stdout, child.stderr]) {
+      let rest = '';
+      const print = (line) => kIdle.test(line) || process.stderr.write(`${line}\n`);
+      stream.setEncoding('utf8').on('data', (text) => {
+        const lines = (rest + text).split('\n');
+        rest = lines.pop();
+        lines.forEach(print);
+      }).on('end', () => rest === '' || print(rest));
+    }
+    child.on('error', reject).on('close', (exit, signal) => resolve(signal ?? exit));
+  });
+  if (code !== 0) throw new SetupError(`${what} failed (${command.split('/').at(-1)} ended with ${code}); see above`);
+}
+
+/** Installs packages if node_modules is absent or does not belong to package-lock.json. */
+export function ensurePackages() {
+  const [major] = process.versions.node.split('.').map(Number);
+  if (major < 20) throw new SetupError(`Node 20 or newer is needed; this is ${process.version}`);
+  const lock = at('package-lock.json');
+  const installed = at('node_modules', '.package-lock.json');
+  const stamp = at('node_modules', '.monolith-lock');
+  const hash = createHash('sha256').update(readFileSync(lock)).digest('hex');
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return;
+  // Someone may have run npm by hand since the lock last changed: that is as good.
+  const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
+  if (!current) {
+    say('installing packages (npm ci)');
+    const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: root, stdio: ['ignore', 2, 2] });
+    if (npm.error) throw new SetupError(`npm could not be started: ${npm.error.message}`);
+    if (npm.status !== 0) throw new SetupError('npm ci failed; see above');
+  }
+  writeFileSync(stamp, hash);
+}
+
+const kAddon = at('build', 'Release', 'monolith.node');
+const kNativeBuild = at('build', 'native');
+
+/** The build tools that are missing, as a sentence, or null. */
+export function missingTools() {
+  const missing = [];
+  if (!which('cmake')) missing.push('cmake');
+  if (!which(process.env.CXX || 'c++') && !which('g++') && !which('clang++')) missing.push('g++');
+  if (!which('ninja') && !which('make')) missing.push('ninja-build');
+  if (missing.length === 0) return null;
+  return `the engine is C++ and is built on this machine, but ${missing.join(' and ')} ${missing.length > 1 ? 'are' : 'is'} not installed. ` +
+    `On Debian or Ubuntu: sudo apt-get install ${missing.join(' ')}`;
+}
+
+/** Removes a CMake folder that cannot be used again: half configured, of a moved tree, of a tool that is gone. */
+export function dropStaleBuild(folder) {
+  if (!existsSync(folder)) return;
+  const read = (cache, key) => new RegExp(`^${key}:[A-Z]+=(.*)$`, 'm').exec(cache)?.[1] ?? '';
+  try {
+    const cache = readFileSync(join(folder, 'CMakeCache.txt'), 'utf8');
+    const usable = read(cache, 'CMAKE_HOME_DIRECTORY') === at('native') &&
+      existsSync(read(cache, 'CMAKE_MAKE_PROGRAM')) && existsSync(read(cache, 'CMAKE_CXX_COMPILER')) &&
+      (existsSync(join(folder, 'build.ninja')) || existsSync(join(folder, 'Makefile')));
+    if (usable) return;
+  } catch {
+    // no cache: nothing worth keeping
+  }
+  rmSync(folder, { recursive: true, force: true });
+}
+
+/** Builds the addon, and with `tests` the native test executables too, from one set of libraries. */
+export async function buildNative({ tests = false } = {}) {
+  const missing = missingTools();
+  if (missing !== null) {
+    if (!tests && existsSync(kAddon)) return say(`using the addon built before; ${missing}`);
+    throw new SetupError(missing);
+  }
+  dropStaleBuild(kNativeBuild);
+  if (!existsSync(kNativeBuild)) say(`building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}; this takes a few minutes once`);
+  const targets = tests ? ['monolith', 'native_tests'] : ['monolith'];
+  await sh(process.execPath, [at('scripts', 'cmake-js.mjs'), ...targets], 'building the engine');
+  if (!existsSync(kAddon)) throw new SetupError('the build ended well but left no build/Release/monolith.node');
+}
+
+/** Compiles src/, and with `tests` test/ and bench/ too. */
+export async function buildTypeScript({ tests = false } = {}) {
+  const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
+  if (!existsSync(tsc)) {
+    if (!tests && existsSync(at('dist', 'main.js'))) return;   // an image without development packages
+    throw new SetupError('the TypeScript compiler is not installed: run npm ci');
+  }
+  if (tests) {
+    mkdirSync(at('build'), { recursive: true });
+    if (!lstatSync(at('build', 'src'), { throwIfNoEntry: false })) symlinkSync('../dist', at('build', 'src'));
+  }
+  await sh(process.execPath, [tsc, '-b', tests ? 'tsconfig.test.json' : 'tsconfig.src.json'], 'compiling the TypeScript');
+}

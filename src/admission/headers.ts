@@ -1,0 +1,37 @@
+// The rate-limit headers of generation endpoints, in the names and units of each format. Pure.
+
+import type { WireShape } from '../errors.js';
+import type { BucketState } from './counters.js';
+
+export interface LimitState {
+  requests: BucketState | null;        // null: the limit is off and sends no header
+  tokens: BucketState | null;
+  concurrency: { limit: number; remaining: number } | null;
+}
+
+/** `nowMs`: wall clock, for the reset times of the messages format. */
+export function rateLimitHeaders(state: LimitState, shape: WireShape, nowMs: number): [string, string][] {
+  const headers: [string, string][] = [];
+  const name = (field: 'limit' | 'remaining' | 'reset', what: string): string =>
+    shape === 'chat' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`;
+  const reset = (ms: number): string => (shape === 'chat' ? duration(ms) : new Date(nowMs + ms).toISOString());
+  for (const [what, bucket] of [['requests', state.requests], ['tokens', state.tokens]] as const) {
+    if (bucket === null) continue;
+    headers.push([name('limit', what), String(bucket.limit)]);
+    headers.push([name('remaining', what), String(bucket.remaining)]);
+    headers.push([name('reset', what), reset(bucket.resetMs)]);
+  }
+  if (state.concurrency !== null) {
+    headers.push([name('limit', 'concurrency'), String(state.concurrency.limit)]);
+    headers.push([name('remaining', 'concurrency'), String(state.concurrency.remaining)]);
+  }
+  return headers;
+}
+
+/** 12 → "12ms", 6000 → "6s", 60000 → "1m0s". Rounded up: after it the bucket is full. */
+export function duration(ms: number): string {
+  const whole = Math.ceil(ms);
+  if (whole < 1000) return `${whole}ms`;
+  const seconds = Math.ceil(whole / 1000);
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+}

@@ -1,0 +1,37 @@
+// A small client of POST /v1/chat/completions: one streamed answer as pieces of text.
+
+export interface ChatMessage { role: 'system' | 'user' | 'assistant'; content: string }
+
+export interface ChatPiece { content: string; reasoning: string }
+
+interface ChunkBody {
+  error?: { message?: string };
+  choices?: { delta?: { content?: string | null; reasoning_content?: string | null } }[];
+}
+
+/** Throws an Error with the server's message if it refuses or fails. */
+export async function* streamChat(
+  peer: { url: string; key: string }, request: { model: string; messages: readonly ChatMessage[] }, signal: AbortSignal,
+): AsyncGenerator<ChatPiece> {
+  const response = await fetch(`${peer.url}/v1/chat/completions`, {
+    method: 'POST', signal, body: JSON.stringify({ ...request, stream: true }),
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${peer.key}` },
+  });
+  if (!response.ok || response.body === null) {
+    const body = await response.json().catch(() => ({})) as ChunkBody;
+    throw new Error(body.error?.message ?? `the server answered ${response.status}`);
+  }
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) {
+      if (!line.startsWith('data: ') || line === 'data: [DONE]') continue;
+      const chunk = JSON.parse(line.slice(6)) as ChunkBody;
+      if (chunk.error !== undefined) throw new Error(chunk.error.message ?? 'the server failed');
+      const delta = chunk.choices?.[0]?.delta;
+      if (delta !== undefined) yield { content: delta.content ?? '', reasoning: delta.reasoning_content ?? '' };
+    }
+  }
+}

@@ -1,0 +1,90 @@
+// monolith debug: what other engines are compared with. Output is one JSON value on stdout.
+
+import type { LoadOptions } from '../engine/addon-types.js';
+import { loadAddon } from '../engine/load-addon.js';
+import { loadConfig } from '../config.js';
+import type { Config } from '../config.js';
+import { loadOptions } from '../server.js';
+import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
+
+const HELP = `
+Usage: monolith debug tokens --model FILE [--no-special] [--parse-special] < text
+       monolith debug logits --model FILE --ids '[1,2,3]' [--positions '[0,2]'] [--continue N] [--exact]
+
+tokens: the token ids of the text on stdin. --no-special: without the tokens the file says to add (BOS, EOS);
+        --parse-special: spellings of special tokens in the text become those tokens.
+logits: the full logits after the tokens 0 … position, for each position (default: the last), and with
+        --continue the N tokens that greedy decoding appends. --exact: unrounded activations, F32 KV.
+
+Engine settings (--isa, --threads, …) apply.
+`;
+
+const FLAGS = {
+  '--model': true, '--ids': true, '--positions': true, '--continue': true,
+  '--exact': false, '--no-special': false, '--parse-special': false,
+};
+
+const MAX_IDS = 1_000_000;
+
+export async function debug(argv: string[]): Promise<number> {
+  if (askedForHelp(argv, HELP)) return 0;
+  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { values, words } = ownFlags(rest, FLAGS);
+  const [what, ...others] = words;
+  noWords(others);
+  const file = values.get('--model');
+  if (what !== 'tokens' && what !== 'logits') throw new UsageError('debug: expected tokens or logits');
+  if (file === undefined) throw new UsageError('debug: --model FILE is needed');
+  return what === 'tokens' ? tokens(file, values) : logits(file, values, config);
+}
+
+async function tokens(file: string, values: ReadonlyMap<string, string>): Promise<number> {
+  const tokenizer = loadAddon().loadTokenizer(file);
+  const pieces: Buffer[] = [];
+  for await (const piece of process.stdin) pieces.push(piece as Buffer);
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(pieces));
+  } catch {
+    throw new UsageError('debug: the text on stdin is not UTF-8');
+  }
+  const ids = tokenizer.tokenize(text, { addSpecial: !values.has('--no-special'), parseSpecial: values.has('--parse-special'), guard: 0 });
+  process.stdout.write(`${JSON.stringify(Array.from(ids))}\n`);
+  return 0;
+}
+
+async function logits(file: string, values: ReadonlyMap<string, string>, config: Config): Promise<number> {
+  const ids = integers(values, '--ids', MAX_IDS);
+  if (ids === null || ids.length === 0) throw new UsageError("debug: --ids '[1,2,3]' is needed");
+  const positions = integers(values, '--positions', MAX_IDS) ?? [ids.length - 1];
+  const count = values.get('--continue') ?? '0';
+  if (!/^\d{1,6}$/.test(count)) throw new UsageError(`debug: --continue takes a number of tokens, not "${count}"`);
+  const options: LoadOptions = { ...loadOptions(config), ...(values.has('--exact') ? { arithmetic: 'exact', kvType: 'f32' } : {}) };
+  const result = await loadAddon().debugLogits(file, options, Int32Array.from(ids), Int32Array.from(positions), Number(count));
+  const { continuation } = result;
+  process.stdout.write(`${JSON.stringify({
+    model: file,
+    arithmetic: options.arithmetic,
+    tokens: result.tokens,
+    positions: result.positions.map(({ position, logits: row }) => ({ position, logits: Array.from(row) })),
+    continuation: continuation === null ? null : {
+      tokens: continuation.tokens, logits: continuation.logits,
+      last: { position: continuation.last.position, logits: Array.from(continuation.last.logits) },
+    },
+  })}\n`);
+  return 0;
+}
+
+function integers(values: ReadonlyMap<string, string>, flag: string, most: number): number[] | null {
+  const text = values.get(flag);
+  if (text === undefined) return null;
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch {
+    parsed = null;
+  }
+  const valid = Array.isArray(parsed) && parsed.length <= most && parsed.every((one) => Number.isInteger(one) && one >= 0 && one < 2 ** 31);
+  if (!valid) throw new UsageError(`debug: ${flag} takes a JSON array of whole numbers, such as '[1,2,3]'`);
+  return parsed as number[];
+}

@@ -1,0 +1,82 @@
+// monolith inspect FILE: what a file holds, and what serving it would allocate with the current settings,
+// from the code that allocates.
+
+import { basename } from 'node:path';
+import { loadConfig } from '../config.js';
+import { showBytes } from '../config-kinds.js';
+import type { Inspection } from '../engine/addon-types.js';
+import { loadAddon } from '../engine/load-addon.js';
+import { loadOptions } from '../server.js';
+import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
+
+const HELP = `
+Usage: monolith inspect FILE.gguf [--json] [--tensors]
+
+What the file says of itself, and the memory plan of serving it. --tensors lists every tensor, --json
+prints everything. Engine settings (--max-context, --kv-bytes, …) apply to the plan.
+`;
+
+const FLAGS = { '--json': false, '--tensors': false };
+
+export async function inspect(argv: string[]): Promise<number> {
+  if (askedForHelp(argv, HELP)) return 0;
+  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { values, words } = ownFlags(rest, FLAGS);
+  const [file, ...others] = words;
+  noWords(others);
+  if (file === undefined) throw new UsageError('inspect: a file is needed');
+  let found: Inspection;
+  try {
+    found = loadAddon().inspect(file, loadOptions(config));
+  } catch (error) {
+    throw new UsageError(`inspect: ${(error as Error).message}`);
+  }
+  if (values.has('--json')) process.stdout.write(`${JSON.stringify(found)}\n`);
+  else process.stdout.write(report(file, found, values.has('--tensors')));
+  return found.model === null ? 1 : 0;
+}
+
+function report(file: string, found: Inspection, allTensors: boolean): string {
+  const { model, plan } = found;
+  const sections: string[] = [];
+  const section = (title: string, rows: string[][]): void => { sections.push(`${title}\n${table(rows.map((row) => ['', ...row]))}`); };
+
+  section(`${basename(file)}  ${showBytes(found.fileBytes)}  ${found.fileHash}`, model === null
+    ? [['cannot be served', found.reason ?? 'unknown reason']]
+    : [
+      ['architecture', `${model.architecture}${model.name === null ? '' : `, "${clean(model.name)}"`}`],
+      ['parameters', `${(model.parameters / 1e6).toFixed(model.parameters < 1e8 ? 1 : 0)} M, mostly ${model.quantization}`],
+      ['layers', `${model.layers}, width ${model.embedding}, feed-forward ${model.feedForward}`],
+      ['attention', `${model.heads} heads of ${model.headDim}, ${model.kvHeads} for keys and values`],
+      ['vocabulary', `${model.vocabulary} tokens; BOS ${shown(model.bos)}, EOS ${shown(model.eos)}`],
+      ['context', `${model.contextLength} tokens`],
+      ['chat template', model.chatTemplate === null ? 'none: ChatML is used' : `${model.chatTemplate.length} characters`],
+    ]);
+
+  if (plan !== null) {
+    section('Memory', [
+      ['weights', showBytes(plan.weightBytes)],
+      ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; up to ${plan.context} tokens per request)`],
+      ['activations', showBytes(plan.activationBytes)],
+      ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.activationBytes)],
+    ]);
+  }
+
+  const byType = new Map<string, { count: number; bytes: number }>();
+  for (const { type, bytes } of found.tensors) {
+    const sum = byType.get(type) ?? { count: 0, bytes: 0 };
+    byType.set(type, { count: sum.count + 1, bytes: sum.bytes + bytes });
+  }
+  section(`Tensors (${found.tensors.length})`, allTensors
+    ? found.tensors.map((tensor) => [clean(tensor.name), tensor.type, tensor.shape.join(' × '), showBytes(tensor.bytes)])
+    : [...byType].map(([type, { count, bytes }]) => [type, String(count), showBytes(bytes)]));
+
+  section(`Metadata (${found.metadata.length})`, found.metadata.map(({ key, type, value, count }) =>
+    [clean(key), type, value === null ? `${count} entries` : clean(String(value)).slice(0, 60)]));
+  return sections.join('\n');
+}
+
+const shown = (spelling: string | null): string => (spelling === null ? 'none' : JSON.stringify(spelling));
+
+// Text of a file from anywhere must not steer the terminal.
+const clean = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ');

@@ -1,0 +1,35 @@
+// monolith models: what the current settings would serve. Reads no weights.
+
+import { statSync } from 'node:fs';
+import { loadConfig } from '../config.js';
+import { showBytes } from '../config-kinds.js';
+import { configuredModels } from '../server.js';
+import { askedForHelp, noWords, ownFlags, table } from './output.js';
+
+const HELP = `
+Usage: monolith models [--json]
+
+The models that "monolith serve" with the same settings would serve, highest tier first.
+`;
+
+const FLAGS = { '--json': false };
+
+export async function models(argv: string[]): Promise<number> {
+  if (askedForHelp(argv, HELP)) return 0;
+  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { values, words } = ownFlags(rest, FLAGS);
+  noWords(words);
+  const list = configuredModels(config);
+  if (values.has('--json')) {
+    process.stdout.write(`${JSON.stringify(list)}\n`);
+    return 0;
+  }
+  process.stdout.write(table([
+    ['NAME', 'SIZE', 'CONTEXT', 'MAX OUTPUT', 'FILE'],
+    ...list.map((model) => [
+      model.id, showBytes(statSync(model.file).size), String(model.context_window ?? 'as the file'),
+      String(model.max_output_tokens ?? 'as the context'), model.file,
+    ]),
+  ]));
+  return 0;
+}

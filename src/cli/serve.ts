@@ -1,0 +1,67 @@
+// monolith serve: starts the server, prints the ready line, and ends it by signal.
+
+import { loadConfig } from '../config.js';
+import type { Config } from '../config.js';
+import { startServer } from '../server.js';
+import type { Server } from '../server.js';
+import { createTelemetry } from '../telemetry/telemetry.js';
+import { noWords } from './output.js';
+
+export async function serve(argv: string[]): Promise<number> {
+  const { config, rest, file } = loadConfig({ argv });
+  noWords(rest);
+  const telemetry = createTelemetry({ format: config.log, level: config.log_level });
+  if (file !== null) telemetry.log.info({ file }, 'settings read');
+
+  // Signals count from the start: loading a large model takes time too.
+  let server: Server | null = null;
+  let signalled = false;
+  const ended = new Promise<void>((resolve, reject) => {
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (signalled || server === null) {
+        telemetry.log.warn({ signal }, 'exiting at once');
+        process.exit(signalled ? 1 : 0);
+      }
+      signalled = true;
+      telemetry.log.info({ signal }, 'shutting down; a second signal exits at once');
+      server.drain().then(resolve, reject);
+    };
+    process.on('SIGTERM', onSignal);
+    process.on('SIGINT', onSignal);
+  });
+
+  server = await startServer(config, { telemetry });
+  process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
+  await ended;
+  return 0;
+}
+
+function readyJson(server: Server): string {
+  return `${JSON.stringify({
+    event: 'ready', url: server.url, host: server.host, port: server.port, pid: process.pid, models: server.models,
+    ...(server.createdKey === null ? {} : { api_key: server.createdKey }),
+  })}\n`;
+}
+
+function readyText(server: Server, config: Config): string {
+  // A key that was chosen, or shown before, is not printed: terminals are logged.
+  const shownKey = server.createdKey ?? '$MONOLITH_API_KEY';
+  const keyLines = server.createdKey !== null
+    ? `  API key  ${server.createdKey}\n           Shown this once; "monolith keys create" makes another.\n`
+    : config.api_key !== null
+      ? '  API key  the one you chose\n'
+      : '  API key  as shown on the first start; "monolith keys create" makes another\n';
+  const body = JSON.stringify({ model: server.models.at(-1) ?? '', stream: true, messages: [{ role: 'user', content: 'Hello!' }] });
+  return `
+Monolith is ready at ${server.url}
+
+  Models   ${server.models.join(', ')}
+${keyLines}
+Try it:
+
+  curl -N ${server.url}/v1/chat/completions \\
+    -H "Authorization: Bearer ${shownKey}" -H "Content-Type: application/json" \\
+    -d '${body}'
+
+`;
+}

@@ -1,0 +1,167 @@
+// The kinds of values settings have. Each reads text (flags, variables) and JSON values (the file)
+// through one zod schema, and says in words what it expects.
+
+import { resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { z } from 'zod';
+
+export interface Kind<T> {
+  /** Accepts text as well as the JSON value. */
+  schema: z.ZodType<T>;
+  /** Completes "must be …". */
+  expects: string;
+  metavar: string;
+  /** The flag alone means true, --no-… false. */
+  bare?: boolean;
+  /** The flag may be given several times. */
+  repeatable?: boolean;
+}
+
+const group = (value: number): string => (value < 10_000 ? String(value) : value.toLocaleString('en-US'));
+
+export function text(min: number, max: number): Kind<string> {
+  return { schema: z.string().min(min).max(max), expects: min > 1 ? `${min} to ${max} characters` : 'text', metavar: 'TEXT' };
+}
+
+export const path: Kind<string> = {
+  schema: z.string().min(1).transform((value) => resolve(value.replace(/^~(?=\/|$)/, homedir()))),
+  expects: 'a path',
+  metavar: 'PATH',
+};
+
+export function integer(min: number, max: number): Kind<number> {
+  const digits = z.string().regex(/^[0-9][0-9_,]*$/).transform((value) => Number(value.replace(/[_,]/g, '')));
+  return {
+    schema: z.union([z.number(), digits]).pipe(z.number().int().min(min).max(max)),
+    expects: `a whole number from ${group(min)} to ${group(max)}`,
+    metavar: 'N',
+  };
+}
+
+const UNITS: Readonly<Record<string, number>> = { '': 1, b: 1, k: 1024, kib: 1024, m: 1024 ** 2, mib: 1024 ** 2, g: 1024 ** 3, gib: 1024 ** 3, t: 1024 ** 4, tib: 1024 ** 4, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
+
+export function bytes(min: number, max: number): Kind<number> {
+  const size = z.string().regex(/^\s*[0-9][0-9_,]*(\.[0-9]+)?\s*([kmgt]i?b?|b)?\s*$/i).transform((value) => {
+    const [, number = '0', unit = ''] = /^\s*([0-9_,.]+)\s*([a-z]*)\s*$/i.exec(value) ?? [];
+    return Math.round(Number(number.replace(/[_,]/g, '')) * (UNITS[unit.toLowerCase()] ?? 1));
+  });
+  return {
+    schema: z.union([z.number(), size]).pipe(z.number().int().min(min).max(max)),
+    expects: `a size from ${showBytes(min)} to ${showBytes(max)}, such as 512MiB`,
+    metavar: 'SIZE',
+  };
+}
+
+/** 1536 → "1.5 KiB". */
+export function showBytes(value: number): string {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${Number(value.toFixed(value < 10 && unit > 0 ? 2 : unit > 0 ? 1 : 0))} ${units[unit] as string}`;
+}
+
+export const flag: Kind<boolean> = {
+  schema: z.union([
+    z.boolean(),
+    z.string().toLowerCase().pipe(z.enum(['true', 'on', 'yes', '1', 'false', 'off', 'no', '0'])).transform((value) => ['true', 'on', 'yes', '1'].includes(value)),
+  ]),
+  expects: 'true or false',
+  metavar: '',
+  bare: true,
+};
+
+export function choice<const T extends readonly [string, ...string[]]>(...options: T): Kind<T[number]> {
+  return { schema: z.enum(options) as z.ZodType<T[number]>, expects: `one of ${options.join(', ')}`, metavar: options.join('|') };
+}
+
+/** The kind, or off / null / none. */
+export function nullable<T>(inner: Kind<T>): Kind<T | null> {
+  const off = z.union([z.null(), z.string().toLowerCase().pipe(z.enum(['off', 'null', 'none'])).transform(() => null)]);
+  return { ...inner, schema: z.union([off, inner.schema]), expects: `${inner.expects}, or off` };
+}
+
+export const list: Kind<readonly string[]> = {
+  schema: z.union([
+    z.array(z.string().min(1)),
+    z.string().transform((value) => value.split(',').map((one) => one.trim()).filter((one) => one !== '')),
+  ]),
+  expects: 'a comma-separated list',
+  metavar: 'A,B',
+};
+
+export interface ModelFile { readonly name: string; readonly path: string }
+
+const modelFile = z.string().transform((value, context): ModelFile => {
+  const equals = value.indexOf('=');
+  const name = value.slice(0, Math.max(0, equals)).trim();
+  const file = value.slice(equals + 1).trim();
+  if (equals < 0 || !/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/.test(name) || file === '') {
+    context.addIssue({ code: 'custom', message: 'A name has 1 to 128 letters, digits and . _ : / @ -' });
+    return z.NEVER;
+  }
+  return { name, path: resolve(file.replace(/^~(?=\/|$)/, homedir())) };
+});
+
+const distinct = (files: readonly ModelFile[]): boolean => new Set(files.map((file) => file.name)).size === files.length;
+
+export const modelFiles: Kind<readonly ModelFile[]> = {
+  schema: z.union([
+    z.string().transform((value) => value.split(',')).pipe(z.array(modelFile)),
+    z.array(modelFile),
+    z.record(z.string(), z.string()).transform((value) => Object.entries(value).map(([name, file]) => `${name}=${file}`)).pipe(z.array(modelFile)),
+  ]).refine(distinct, 'A name is given twice.'),
+  expects: 'NAME=PATH.gguf',
+  metavar: 'NAME=FILE',
+  repeatable: true,
+};
+
+/** JSON text where a JSON value is expected. */
+function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
+  const parsed = z.string().transform((value, context): unknown => {
+    try {
+      return JSON.parse(value);
+    } catch {
+      context.addIssue({ code: 'custom', message: 'It is not JSON.' });
+      return z.NEVER;
+    }
+  });
+  return z.preprocess((value) => (typeof value === 'string' ? parsed.safeParse(value).data ?? value : value), schema) as unknown as z.ZodType<T>;
+}
+
+const limit = z.number().int().min(1).max(1e9).nullable().optional();
+
+/** Unset: the general limit. Null: no limit. */
+export interface LimitOverride { readonly rpm?: number | null | undefined; readonly tpm?: number | null | undefined; readonly concurrency?: number | null | undefined }
+
+/** organization id or * → model or * → limits */
+export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string, LimitOverride>>>>> = {
+  schema: json(z.record(z.string(), z.record(z.string(), z.strictObject({ rpm: limit, tpm: limit, concurrency: limit })))),
+  expects: 'organizations → models → rpm, tpm, concurrency',
+  metavar: 'JSON',
+};
+
+export interface ModelOverride {
+  readonly context_window?: number | undefined;
+  readonly max_output_tokens?: number | undefined;
+  readonly default_effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
+  readonly display_name?: string | undefined;
+  readonly sampling?: Readonly<Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>> | undefined;
+}
+
+export const modelOverrides: Kind<Readonly<Record<string, ModelOverride>>> = {
+  schema: json(z.record(z.string(), z.strictObject({
+    context_window: z.number().int().min(1).optional(),
+    max_output_tokens: z.number().int().min(1).max(65_535).optional(),
+    default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
+    display_name: z.string().min(1).max(128).optional(),
+    sampling: z.strictObject({
+      temperature: z.number().min(0).max(2), top_p: z.number().gt(0).max(1), top_k: z.number().int().min(0),
+      min_p: z.number().min(0).max(1), repetition_penalty: z.number().gt(0).max(2),
+    }).partial().optional(),
+  }))) as z.ZodType<Readonly<Record<string, ModelOverride>>>,
+  expects: 'models → their settings',
+  metavar: 'JSON',
+};

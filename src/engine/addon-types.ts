@@ -1,0 +1,132 @@
+// The complete contract of the native addon, typed once. Everything the addon checks or throws is stated
+// here; nothing else in src/ touches the addon but the files beside this one.
+//
+// Every function throws a TypeError that names the argument when one is of the wrong type or out of
+// range, and an Error with `code` set to one of NativeErrorCode for everything else.
+
+export type NativeErrorCode =
+  | 'io' | 'invalid_file' | 'unsupported' | 'invalid_argument' | 'out_of_memory'
+  | 'queue_full' | 'too_long' | 'closed' | 'internal';
+
+export interface LoadOptions {
+  threads: number;            // 0 = one per core
+  isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512'
+  arithmetic: 'production' | 'exact';
+  kvType: 'f16' | 'f32';
+  maxContext: number;         // 0 = the file's own, as far as memory allows
+  kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
+  maxBatchTokens: number;
+  maxSequences: number;
+  queueMax: number;
+  prefixCache: boolean;
+}
+
+/** Everything a file says about itself, and what loading it would allocate (from the allocating code). */
+export interface Inspection {
+  fileBytes: number;
+  fileHash: string;           // 16 hex digits over metadata, tensor infos and samples of the data: identifies weights
+  metadata: { key: string; type: string; value: string | number | boolean | null; count: number }[];  // arrays: value null, count set
+  tensors: { name: string; type: string; shape: number[]; bytes: number }[];
+  model: ModelInfo | null;    // null if this build cannot run it; `reason` says why
+  reason: string | null;
+  plan: { weightBytes: number; kvBytes: number; activationBytes: number; pageBytes: number; pages: number; context: number } | null;
+}
+
+export interface ModelInfo {
+  architecture: string;
+  name: string | null;
+  parameters: number;
+  contextLength: number;      // of the file
+  layers: number; heads: number; kvHeads: number; headDim: number; embedding: number; feedForward: number;
+  vocabulary: number;
+  quantization: string;       // the type most weights have: 'Q8_0', 'Q4_K', ...
+  chatTemplate: string | null;
+  bos: string | null; eos: string | null;   // spellings
+  endOfGeneration: number[];
+  specialTokens: string[];    // spellings of control tokens, and of user-defined tokens that begin with '<' or '['
+}
+
+export interface SubmitOptions {
+  prompt: Int32Array;
+  organization: number;       // 32-bit number of the tenant
+  n: number;
+  maxTokens: number;
+  temperature: number; topK: number; topP: number; minP: number;
+  repetitionPenalty: number; frequencyPenalty: number; presencePenalty: number;
+  seed: bigint;               // any 64-bit value
+  logitBias: { token: number; bias: number }[];
+  topLogprobs: number;        // -1 = no logprobs
+  stop: string[];
+  stopTokens: number[];
+  ignoreEos: boolean;
+  prefixCache: boolean;
+  queueWaitMs: number;
+  generationMs: number;
+  reasoning: {
+    open: string; close: string;       // '' = none
+    startsInside: boolean;
+    budget: number;                    // -1 = unlimited
+    closeText: string;                 // what the engine writes when the budget is used up, e.g. '\n</think>\n\n'
+  } | null;
+}
+
+export interface NativeStats {
+  waiting: number; running: number;
+  pagesTotal: number; pagesFree: number; pagesCached: number;
+  lastStepAgeMs: number; maxBatchTokens: number; maxSequences: number; failed: boolean;
+  steps: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
+  requests: number; finished: number; failedRequests: number; preemptions: number;
+  cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
+  stepSeconds: number;
+}
+
+export interface TokenizeOptions { addSpecial: boolean; parseSpecial: boolean; guard: number }
+
+export interface NativeChannel {
+  submit(options: SubmitOptions): number;
+  cancel(request: number): void;
+  close(): void;              // cancels what this channel submitted; no events afterwards
+}
+
+export interface NativeEngine {
+  readonly info: ModelInfo;
+  readonly backend: { name: string; isa: string; threads: number };
+  readonly plan: NonNullable<Inspection['plan']>;
+  readonly fileHash: string;
+  readonly maxContext: number;
+  /** `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread. The buffer is the callee's. */
+  open(onEvents: (events: Uint8Array) => void): NativeChannel;
+  tokenize(text: string, options: TokenizeOptions): Int32Array;
+  tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>;   // off the event loop, for long texts
+  tokenBytes(token: number): Uint8Array;
+  findToken(spelling: string): number;      // -1 if none
+  detokenize(tokens: Int32Array): string;   // all tokens rendered, special ones too
+  stats(): NativeStats;
+  configure(limits: { maxBatchTokens: number; maxSequences: number }): void;   // 0 = unchanged
+  drain(): void;
+  close(): Promise<void>;     // this handle; the engine stops when its last handle is closed
+}
+
+export interface DebugLogits {
+  tokens: number[];
+  positions: { position: number; logits: Float32Array }[];
+  continuation: { tokens: number[]; logits: number[]; last: { position: number; logits: Float32Array } } | null;
+}
+
+/** Opens a tokenizer alone, without weights (vocabulary-only files work). */
+export interface NativeTokenizer {
+  tokenize(text: string, options: TokenizeOptions): Int32Array;
+  detokenize(tokens: Int32Array): string;
+}
+
+export interface Addon {
+  readonly version: string;
+  readonly isas: string[];    // what this processor can run, plainest first
+  inspect(path: string, options: LoadOptions): Inspection;
+  loadTokenizer(path: string): NativeTokenizer;
+  /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */
+  load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
+  debugLogits(path: string, options: LoadOptions, ids: Int32Array, positions: Int32Array, continueTokens: number): Promise<DebugLogits>;
+  /** Bytes per second a plain read loop of `threads` threads reaches over a buffer of `bytes`: best of `repeats`. For benches. */
+  readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
+}

@@ -1,0 +1,115 @@
+// Which models a server offers: models/catalog.json, or files named on the command line.
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { z } from 'zod';
+import { packageRoot } from './load-addon.js';
+
+const sampling = z.strictObject({
+  temperature: z.number().min(0).max(2),
+  top_p: z.number().gt(0).max(1),
+  top_k: z.number().int().min(0),
+  min_p: z.number().min(0).max(1),
+  repetition_penalty: z.number().gt(0).max(2),
+});
+
+const id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/, 'must be 1 to 128 letters, digits or ._:/- and begin with a letter or digit');
+
+const catalogModel = z.strictObject({
+  id,
+  /** A GGUF file; relative to the catalog. Several models may name the same one: it is loaded once. */
+  file: z.string().min(1),
+  display_name: z.string().min(1).max(128),
+  /** Release time, seconds since 1970. */
+  created: z.number().int().min(0),
+  lifecycle: z.enum(['active', 'deprecated', 'retired']),
+  /** Prompt plus output; null: what the file and the memory allow. */
+  context_window: z.number().int().min(1).nullable(),
+  /** Cap of one answer, and what it gets when the client names none; null: what the context leaves. */
+  max_output_tokens: z.number().int().min(1).max(65_535).nullable(),
+  input_modalities: z.array(z.enum(['text', 'image'])).min(1),
+  default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']),
+  sampling,
+});
+
+const catalog = z.strictObject({
+  /** Highest tier first: the order of GET /v1/models. */
+  models: z.array(catalogModel).min(1).superRefine((models, context) => {
+    const seen = new Set<string>();
+    models.forEach((model, index) => {
+      if (seen.has(model.id)) context.addIssue({ code: 'custom', path: [index, 'id'], message: `"${model.id}" is listed twice` });
+      seen.add(model.id);
+    });
+  }),
+});
+
+export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
+
+/** What an operator may set otherwise for one model. */
+export type CatalogOverride = {
+  readonly [K in 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name']?: CatalogModel[K] | undefined;
+} & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
+
+/** A catalog or a model file that cannot be used; the message names the file and the place in it. */
+export class CatalogError extends Error {
+  constructor(where: string, problem: string) {
+    super(`${where}: ${problem}`);
+    this.name = 'CatalogError';
+  }
+}
+
+export const builtInCatalog: string = join(packageRoot, 'models', 'catalog.json');
+
+/** Reads a catalog; the models' files come back as absolute paths, and exist. Throws CatalogError. */
+export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
+  let json: unknown;
+  try {
+    json = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new CatalogError(path, error instanceof Error ? error.message : String(error));
+  }
+  const parsed = catalog.safeParse(json);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new CatalogError(path, `${issue?.path.join('.') || 'the whole'}: ${issue?.message ?? 'is no catalog'}`);
+  }
+  return parsed.data.models.map((model) => {
+    const file = resolve(dirname(path), model.file);
+    if (!existsSync(file)) throw new CatalogError(path, `models "${model.id}": ${file} is not there`);
+    return { ...model, file };
+  });
+}
+
+/** A model that is just a file under a name: everything else as the file says. Throws CatalogError. */
+export function modelOfFile(name: string, path: string): CatalogModel {
+  const file = resolve(path);
+  const checked = id.safeParse(name);
+  if (!checked.success) throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is no name');
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (stat === undefined) throw new CatalogError(file, 'is not there');
+  if (!stat.isFile()) throw new CatalogError(file, 'is no file');
+  return {
+    id: name, file, display_name: name, created: Math.floor(stat.mtimeMs / 1000), lifecycle: 'active',
+    context_window: null, max_output_tokens: null, input_modalities: ['text'],
+    // Without effect on a model that cannot reason.
+    default_effort: 'medium',
+    sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
+  };
+}
+
+/** The models with an operator's settings applied. Settings for a model that is not there: CatalogError. */
+export function withOverrides(models: readonly CatalogModel[], overrides: Readonly<Record<string, CatalogOverride>>): CatalogModel[] {
+  for (const name of Object.keys(overrides)) {
+    if (!models.some((model) => model.id === name)) {
+      throw new CatalogError('models', `"${name}" is none of ${models.map((model) => model.id).join(', ')}`);
+    }
+  }
+  return models.map((model) => {
+    const { sampling: ofSampling, ...others } = overrides[model.id] ?? {};
+    return { ...model, ...given(others), sampling: { ...model.sampling, ...given(ofSampling ?? {}) } };
+  });
+}
+
+/** Without the properties that are undefined. */
+function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}

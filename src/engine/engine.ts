@@ -1,0 +1,113 @@
+// A running engine as the service sees it: one event channel of this thread, shared by all its requests,
+// and the packed events of each step handed to the request they belong to. Event-loop thread only.
+import type { ModelInfo, NativeChannel, NativeEngine, NativeStats, SubmitOptions, TokenizeOptions } from './addon-types.js';
+import { decodeEvents, type EngineEvent } from './events.js';
+
+/** A text this short is tokenized on the event loop: about 0.1 ms, less than a trip to another thread and back. */
+const kSyncTextLength = 4_096;
+
+export interface Generation {
+  readonly id: number;
+  /** Stops it before the engine's next step; no event follows. Idempotent, harmless after the end. */
+  cancel(): void;
+}
+
+interface Listener {
+  onEvent: (event: EngineEvent) => void;
+  choicesLeft: number;
+}
+
+export class Engine {
+  readonly #native: NativeEngine;
+  readonly #channel: NativeChannel;
+  readonly #listeners = new Map<number, Listener>();
+  #closed: Promise<void> | null = null;
+
+  constructor(native: NativeEngine) {
+    this.#native = native;
+    this.#channel = native.open((events) => this.#deliver(events));
+  }
+
+  get info(): ModelInfo { return this.#native.info; }
+  get backend(): NativeEngine['backend'] { return this.#native.backend; }
+  get plan(): NativeEngine['plan'] { return this.#native.plan; }
+  get fileHash(): string { return this.#native.fileHash; }
+  /** Prompt plus completion a sequence may have, in tokens. */
+  get maxContext(): number { return this.#native.maxContext; }
+
+  /**
+   * Queues a request. `onEvent` is called on this thread: one `started`, then texts, one `finished` per
+   * choice; or one `failed`, which ends it. Never before this returns. Throws what NativeChannel.submit does.
+   */
+  generate(options: SubmitOptions, onEvent: (event: EngineEvent) => void): Generation {
+    const id = this.#channel.submit(options);
+    const listener: Listener = { onEvent, choicesLeft: options.n };
+    this.#listeners.set(id, listener);
+    return {
+      id,
+      cancel: () => {
+        // The engine may give an ended request's number to a later one.
+        if (this.#listeners.get(id) !== listener) return;
+        this.#listeners.delete(id);
+        this.#channel.cancel(id);
+      },
+    };
+  }
+
+  tokenize(text: string, options: TokenizeOptions): Promise<Int32Array> {
+    if (text.length > kSyncTextLength) return this.#native.tokenizeAsync(text, options);
+    return Promise.resolve(this.#native.tokenize(text, options));
+  }
+
+  tokenBytes(token: number): Uint8Array { return this.#native.tokenBytes(token); }
+  /** The token spelled exactly so in the vocabulary, or -1. */
+  findToken(spelling: string): number { return this.#native.findToken(spelling); }
+  detokenize(tokens: Int32Array): string { return this.#native.detokenize(tokens); }
+  stats(): NativeStats { return this.#native.stats(); }
+  /** New limits from the next step on; 0 = unchanged. */
+  configure(limits: { maxBatchTokens: number; maxSequences: number }): void { this.#native.configure(limits); }
+  /** Ends what runs as `time_limit` and refuses new requests. */
+  drain(): void { this.#native.drain(); }
+
+  /** Cancels this thread's requests without an event and lets go of the engine, which stops with its last holder. */
+  close(): Promise<void> {
+    if (this.#closed === null) {
+      this.#listeners.clear();
+      this.#channel.close();
+      this.#closed = this.#native.close();
+    }
+    return this.#closed;
+  }
+
+  #deliver(events: Uint8Array): void {
+    try {
+      decodeEvents(events, (id, event) => this.#hand(id, event));
+    } catch (error) {
+      // One request's listener must not take the others' events with it: hand() keeps its errors apart, so
+      // this is a broken stream. What it would have said is lost, so everybody is told.
+      const listeners = [...this.#listeners.entries()];
+      const message = error instanceof Error ? error.message : String(error);
+      for (const [id, listener] of listeners) {
+        this.#listeners.delete(id);
+        this.#channel.cancel(id);
+        this.#call(listener, { type: 'failed', code: 'engine_error', message });
+      }
+    }
+  }
+
+  #hand(id: number, event: EngineEvent): void {
+    const listener = this.#listeners.get(id);
+    if (listener === undefined) return;   // cancelled since
+    if (event.type === 'failed' || (event.type === 'finished' && --listener.choicesLeft === 0)) this.#listeners.delete(id);
+    this.#call(listener, event);
+  }
+
+  #call(listener: Listener, event: EngineEvent): void {
+    try {
+      listener.onEvent(event);
+    } catch (error) {
+      // As an uncaught exception of its own, after the other requests have got their events.
+      queueMicrotask(() => { throw error; });
+    }
+  }
+}

@@ -1,0 +1,36 @@
+// Finds and loads the native addon, once per thread.
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Addon } from './addon-types.js';
+
+/** The folder that package.json is in: dist/ and src/ lie in it, and build/, and models/. */
+export const packageRoot: string = findPackageRoot(dirname(fileURLToPath(import.meta.url)));
+
+function findPackageRoot(from: string): string {
+  for (let folder = from; ; folder = dirname(folder)) {
+    if (existsSync(join(folder, 'package.json'))) return folder;
+    if (folder === dirname(folder)) throw new Error(`no package.json above ${from}`);
+  }
+}
+
+const kPlaces = ['build/Release/monolith.node', 'build/Debug/monolith.node'];
+
+let loaded: Addon | undefined;
+
+/** The addon of this thread. Throws an Error that says how to build it, or why it does not load. */
+export function loadAddon(): Addon {
+  if (loaded !== undefined) return loaded;
+  const path = kPlaces.map((place) => join(packageRoot, place)).find((place) => existsSync(place));
+  if (path === undefined) {
+    throw new Error(`the native addon is not built: run "npm run build" (looked for ${kPlaces.join(' and ')} in ${packageRoot})`);
+  }
+  try {
+    loaded = createRequire(import.meta.url)(path) as Addon;
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`the native addon ${path} does not load (${reason}): rebuild it with "npm run build"`, { cause: error });
+  }
+  return loaded;
+}

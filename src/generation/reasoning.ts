@@ -1,0 +1,43 @@
+// Where a model's reasoning begins and ends, how much of it a request may have, and whether a rendered
+// prompt has opened it already.
+import type { ReasoningEffort } from './types.js';
+
+export interface ReasoningMarkers { open: string; close: string }
+
+/** Delimiters in use; the first pair found in a model's template or vocabulary is taken. */
+const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
+  { open: '<think>', close: '</think>' },
+  { open: '[THINK]', close: '[/THINK]' },
+  { open: '<seed:think>', close: '</seed:think>' },
+  { open: '<|START_THINKING|>', close: '<|END_THINKING|>' },
+];
+
+/** The markers a model uses, or null if it has no reasoning mode. */
+export function findMarkers(template: string, hasToken: (spelling: string) => boolean): ReasoningMarkers | null {
+  return KNOWN_MARKERS.find(({ open, close }) => template.includes(open) && template.includes(close)) ??
+    KNOWN_MARKERS.find(({ open, close }) => hasToken(open) && hasToken(close)) ?? null;
+}
+
+/**
+ * Does generation start inside the reasoning section? Decided by the prompt's own tail: the template has
+ * opened the section and nothing but white space follows, or a continued answer stopped inside it.
+ * Client text cannot fake it: its spellings are broken by guards (shield.ts).
+ */
+export function startsInside(rendered: string, markers: ReasoningMarkers, continued: boolean): boolean {
+  const opened = rendered.lastIndexOf(markers.open);
+  if (opened === -1 || rendered.lastIndexOf(markers.close) > opened) return false;
+  return continued || rendered.slice(opened + markers.open.length).trim() === '';
+}
+
+const BUDGETS: Record<ReasoningEffort, number> = {
+  none: 0, minimal: 512, low: 2_048, medium: 8_192, high: 16_384, xhigh: 24_576, max: Infinity,
+};
+
+/**
+ * Tokens of reasoning an effort allows under an output cap, so that min(1024, cap / 4) remain for the
+ * answer; -1 = no own limit (the cap bounds it).
+ */
+export function reasoningBudget(effort: ReasoningEffort, cap: number): number {
+  if (effort === 'none') return 0;
+  return Math.max(0, Math.min(BUDGETS[effort], cap - Math.min(1_024, Math.floor(cap / 4))));
+}

@@ -1,0 +1,88 @@
+// The models a server offers under their public names, each with the prompter that talks to its engine.
+// Loading and failing are the pool's affair; this file turns a pool entry into "serve it" or a precise
+// error. Event-loop thread only.
+import { createHash } from 'node:crypto';
+import { apiError, type ErrorExtra } from '../errors.js';
+import type { Identity } from '../http/exchange.js';
+import type { CatalogModel } from '../engine/catalog.js';
+import type { Engine } from '../engine/engine.js';
+import type { ModelPool, PooledModel } from '../engine/model-pool.js';
+import type { ModelDescription } from '../http/models-routes.js';
+import { VERSION } from '../version.js';
+import { Prompter, type GenerationLimits } from './prompter.js';
+import type { ReasoningEffort } from './types.js';
+
+export interface ServedModel {
+  readonly name: string;
+  /** `fp_` + 10 hex over the engine's build, the weights and the kernels: same fingerprint, same arithmetic. */
+  fingerprint(): string;
+  /** Throws ApiError 503 while the model loads or after it failed to. */
+  ready(): Prompter;
+}
+
+export class ServedModels {
+  // Keyed by engine as well: a reloaded model gets a new prompter.
+  readonly #prompters = new WeakMap<Engine, Map<string, Prompter>>();
+
+  constructor(private readonly pool: ModelPool, private readonly limits: GenerationLimits) {}
+
+  /** Throws ApiError: 404 for an unknown or retired name, 403 if the key may not use it. */
+  find(name: string, identity: Pick<Identity, 'models'>): ServedModel {
+    const pooled = this.pool.get(name);
+    if (pooled === undefined || pooled.model.lifecycle === 'retired') {
+      throw apiError('model_not_found', `There is no model named ${JSON.stringify(name.slice(0, 64))} on this server.`, 'model');
+    }
+    if (!identity.models.includes('*') && !identity.models.includes(name)) {
+      throw apiError('model_not_allowed', `This API key may not use ${name}.`, 'model');
+    }
+    return {
+      name,
+      fingerprint: () => fingerprintOf(engineOf(pooled)),
+      ready: () => this.#prompter(pooled.model, engineOf(pooled)),
+    };
+  }
+
+  /** What is published of each model, highest tier first. Windows of a model that is not ready are the catalog's, or 0. */
+  describe(): ModelDescription[] {
+    return this.pool.list().filter(({ model }) => model.lifecycle !== 'retired').map(({ model, status }) => {
+      const prompter = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
+      return {
+        id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000),
+        contextWindow: prompter?.contextWindow ?? model.context_window ?? 0,
+        maxOutputTokens: prompter?.maxOutputTokens ?? model.max_output_tokens ?? 0,
+        efforts: prompter?.markers == null ? ['none'] : EFFORTS,
+        defaultEffort: prompter?.markers == null ? 'none' : model.default_effort,
+        sampling: model.sampling, lifecycle: model.lifecycle, inputModalities: model.input_modalities,
+      };
+    });
+  }
+
+  #prompter(model: CatalogModel, engine: Engine): Prompter {
+    let byName = this.#prompters.get(engine);
+    if (byName === undefined) this.#prompters.set(engine, (byName = new Map()));
+    let prompter = byName.get(model.id);
+    if (prompter === undefined) byName.set(model.id, (prompter = new Prompter(engine, model, this.limits)));
+    return prompter;
+  }
+}
+
+const EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
+
+/** Rough, and only a hint for clients: progress says how much is left, not how long it took. */
+const LOAD_RETRY_MS = 5_000;
+
+function engineOf({ model, status }: PooledModel): Engine {
+  const unavailable = (code: 'model_loading' | 'model_unavailable', message: string, extra: ErrorExtra = {}) => apiError(code, message, null, extra);
+  switch (status.state) {
+    case 'ready': return status.engine;
+    case 'loading':
+      throw unavailable('model_loading', `${model.id} is loading (${Math.floor(status.progress * 100)} %).`, { retryAfterMs: LOAD_RETRY_MS });
+    case 'failed':
+      throw unavailable('model_unavailable', `${model.id} could not be loaded.`);
+  }
+}
+
+function fingerprintOf(engine: Engine): string {
+  const parts = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa];
+  return `fp_${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 10)}`;
+}

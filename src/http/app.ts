@@ -1,0 +1,202 @@
+// The HTTP server: one uWebSockets.js app whose every request walks the same list of checks, first failure
+// wins. All routes, accounts and limits are given; this file knows no endpoint.
+//
+//   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
+//
+// uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself and
+// closes silent connections after 10 seconds; neither reaches this code.
+
+import * as uws from 'uWebSockets.js';
+import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import type { Config } from '../config.js';
+import { apiError } from '../errors.js';
+import type { Telemetry } from '../telemetry/types.js';
+import { VERSION } from '../version.js';
+import { identify } from './authentication.js';
+import type { Authenticate } from './authentication.js';
+import { checkBodyHeaders, readJsonBody } from './body.js';
+import type { Route } from './exchange.js';
+import { hostGuard } from './hosts.js';
+import { Router } from './router.js';
+import { UwsExchange } from './uws-exchange.js';
+import type { ExchangeHost } from './uws-exchange.js';
+
+export interface HttpOptions {
+  config: Config;
+  routes: readonly Route[];
+  authenticate: Authenticate;
+  telemetry: Telemetry;
+}
+
+export class HttpServer {
+  /** New requests are refused with shutting_down; health stays. */
+  draining = false;
+
+  private readonly app: TemplatedApp;
+  private readonly router: Router;
+  private readonly exchangeHost: ExchangeHost;
+  private readonly acceptsHost: (header: string) => boolean;
+  private readonly live = new Set<UwsExchange>();
+  private readonly idleCallbacks: (() => void)[] = [];
+  private listenSocket: us_listen_socket | null = null;
+
+  constructor(private readonly options: HttpOptions) {
+    const { config, telemetry } = options;
+    this.router = new Router(options.routes);
+    this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
+    this.exchangeHost = {
+      keepaliveMs: config.http.keepalive_ms,
+      streamBufferBytes: config.http.stream_buffer_bytes,
+      commonHeaders: commonHeaders(config.http.cors_origins),
+      finished: (record) => telemetry.request(record),
+      unexpected: (error, requestId) => telemetry.log.error({ err: error, request_id: requestId }, 'unexpected failure'),
+    };
+    hideLibraryHeader();
+    this.app = uws.App();
+    this.app.any('/*', (res, req) => this.receive(res, req));
+  }
+
+  /** Port 0 takes any free one. Resolves to the port; rejects if the address cannot be bound. */
+  listen(host: string, port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      listenExclusive(this.app, host, port, (socket) => {
+        if (socket === false) {
+          reject(new Error(`cannot listen on ${host} port ${port}: the address is in use or not of this machine`));
+          return;
+        }
+        this.listenSocket = socket;
+        resolve(uws.us_socket_local_port(socket));
+      });
+    });
+  }
+
+  /** Requests that are not answered completely. */
+  get inFlight(): number {
+    return this.live.size;
+  }
+
+  /** Resolves when no request is in flight. */
+  idle(): Promise<void> {
+    return this.live.size === 0 ? Promise.resolve() : new Promise((resolve) => this.idleCallbacks.push(resolve));
+  }
+
+  /** Stops accepting connections; those open stay. */
+  stopListening(): void {
+    if (this.listenSocket !== null) uws.us_listen_socket_close(this.listenSocket);
+    this.listenSocket = null;
+  }
+
+  /** Closes everything at once. Requests in flight are aborted. */
+  close(): void {
+    this.listenSocket = null;
+    this.app.close();
+  }
+
+  // The server library ends the process on an exception here: none may leave.
+  private receive(res: HttpResponse, req: HttpRequest): void {
+    const exchange = new UwsExchange(res, req, {
+      ...this.exchangeHost,
+      finished: (record) => {
+        this.live.delete(exchange);
+        this.exchangeHost.finished(record);
+        if (this.live.size === 0) for (const callback of this.idleCallbacks.splice(0)) callback();
+      },
+    });
+    this.live.add(exchange);
+    try {
+      this.route(exchange, res);
+    } catch (error) {
+      exchange.fail(error);
+    }
+  }
+
+  private route(exchange: UwsExchange, res: HttpResponse): void {
+    const { method, path } = exchange;
+    const header = (name: string): string => exchange.header(name);
+    if (!this.acceptsHost(header('host'))) {
+      throw apiError('invalid_header', 'This server does not answer to the host name in the Host header; the setting http.allowed_hosts adds names.', 'Host');
+    }
+    if (method === 'OPTIONS') {
+      this.preflight(exchange);
+      return;
+    }
+    const match = this.router.match(method, path);
+    if (match.kind === 'none') throw this.unknownPath(path);
+    if (match.kind === 'method') {
+      exchange.label = match.path;
+      exchange.setHeader('Allow', match.allow);
+      throw apiError('method_not_allowed', `${match.path} does not support ${method}; it supports ${match.allow}.`);
+    }
+    const { route } = match;
+    exchange.label = route.path;
+    exchange.params = match.params;
+    if (route.public !== true) {
+      exchange.identity = identify(header, this.options.authenticate);
+      if (this.draining) throw apiError('shutting_down', 'The server is shutting down and takes no new requests.');
+    }
+    if (route.method !== 'POST') {
+      this.serve(route, exchange);
+      return;
+    }
+    const limit = this.options.config.http.max_body_bytes;
+    const state = checkBodyHeaders({
+      contentLength: header('content-length'), contentType: header('content-type'), contentEncoding: header('content-encoding'),
+    }, limit);
+    readJsonBody(res, limit, state, () => exchange.aborted, (body) => {
+      exchange.body = body;
+      this.serve(route, exchange);
+    }, (error) => exchange.fail(error));
+  }
+
+  private serve(route: Route, exchange: UwsExchange): void {
+    try {
+      if (route.scope !== null && route.checksScope !== true && route.public !== true && !exchange.identity.scopes.includes(route.scope)) {
+        throw apiError('endpoint_not_allowed', `This API key does not have the permission "${route.scope}".`);
+      }
+      const done = route.serve(exchange);
+      if (done !== undefined) done.catch((error: unknown) => exchange.fail(error));
+    } catch (error) {
+      exchange.fail(error);
+    }
+  }
+
+  private preflight(exchange: UwsExchange): void {
+    const allow = this.router.allow(exchange.path);
+    const requested = exchange.header('access-control-request-headers');
+    exchange.setHeader('Allow', allow);
+    exchange.setHeader('Access-Control-Allow-Methods', allow);
+    if (requested !== '') exchange.setHeader('Access-Control-Allow-Headers', requested);
+    exchange.setHeader('Access-Control-Max-Age', '7200');
+    exchange.noContent();
+  }
+
+  private unknownPath(path: string): Error {
+    const shown = path.length > 128 ? `${path.slice(0, 128)}…` : path;
+    const hint = this.router.has(`/v1${path}`) ? ` Did you mean /v1${shown}?` : '';
+    return apiError('unknown_endpoint', `There is no endpoint at ${shown}.${hint}`);
+  }
+}
+
+// Leaves the library's name and version out of answers. Its configuration call takes magic words.
+function hideLibraryHeader(): void {
+  const configure = (uws as unknown as { _cfg?: (word: string) => void })._cfg;
+  configure?.('999999990007');
+}
+
+// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT: without it two servers share a port and split the requests between
+// them. The library takes host and options together, its type declarations do not say so.
+function listenExclusive(app: TemplatedApp, host: string, port: number, callback: (socket: us_listen_socket | false) => void): void {
+  const listen = app.listen as unknown as (this: TemplatedApp, host: string, port: number, options: 1, callback: (socket: us_listen_socket | false) => void) => void;
+  listen.call(app, host, port, 1, callback);
+}
+
+function commonHeaders(origins: readonly string[]): (origin: string) => readonly (readonly [string, string])[] {
+  const always: readonly (readonly [string, string])[] = [['x-service-version', VERSION], ['Access-Control-Expose-Headers', '*']];
+  if (origins.includes('*')) {
+    const open = [...always, ['Access-Control-Allow-Origin', '*'] as const];
+    return () => open;
+  }
+  const vary = [...always, ['Vary', 'Origin'] as const];
+  const allowed = new Map(origins.map((origin) => [origin, [...vary, ['Access-Control-Allow-Origin', origin] as const]]));
+  return (origin) => allowed.get(origin) ?? vary;
+}

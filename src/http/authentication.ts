@@ -1,0 +1,28 @@
+// Finds the API key of a request. Either header is accepted on every path, because the clients differ in
+// which one they send; with both, one valid key is enough.
+
+import { apiError } from '../errors.js';
+import type { Identity } from './exchange.js';
+
+/** Looks a key up; throws ApiError 401 or 403. */
+export type Authenticate = (key: string) => Identity;
+
+/** `header` returns '' for an absent header. Throws ApiError. */
+export function identify(header: (name: string) => string, authenticate: Authenticate): Identity {
+  const bearer = /^bearer\s+(\S+)\s*$/i.exec(header('authorization'))?.[1] ?? '';
+  const apiKey = header('x-api-key').trim();
+  if (bearer === '' && apiKey === '') {
+    throw apiError('missing_api_key', 'No API key was sent. Send it as "Authorization: Bearer <key>" or as "x-api-key: <key>".');
+  }
+  if (bearer === '') return authenticate(apiKey);
+  if (apiKey === '' || apiKey === bearer) return authenticate(bearer);
+  try {
+    return authenticate(bearer);
+  } catch (first) {
+    try {
+      return authenticate(apiKey);
+    } catch {
+      throw first;
+    }
+  }
+}

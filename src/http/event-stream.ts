@@ -1,0 +1,137 @@
+// One server-sent event stream: framing, one write per engine step, keep-alive by the clock, and a bounded
+// buffer for slow readers.
+//
+//   send() ──► queue ──(end of this tick)──► write to the socket ──► clean: next send() writes again
+//                ▲                                │
+//                └────── waits while the socket is full (onWritable) ──► over the bound: dropped
+//
+// The server library keeps what one write leaves over; nothing more is written until it has drained, so
+// the memory of a stream is its queue plus at most one write.
+
+import type { HttpResponse } from 'uWebSockets.js';
+import type { EventStream } from './exchange.js';
+
+export interface StreamOptions {
+  keepaliveMs: number;
+  /** What is sent after that much silence. */
+  keepalive: string;
+  bufferBytes: number;
+  /** Writes status and headers; called within the cork of the first write. */
+  writeHead(): void;
+  /** The answer is complete, or the reader was too slow (`dropped`). Called once, not after close(). */
+  onEnd(dropped: boolean): void;
+}
+
+export class SseStream implements EventStream {
+  started = false;
+  private queue = '';
+  private queueBytes = 0;
+  private unsentBytes = 0;       // upper bound of what the server library still holds
+  private blocked = false;       // the socket is full: wait for onWritable
+  private scheduled = false;
+  private ending = false;
+  private closed = false;
+  private readonly clock: NodeJS.Timeout;
+
+  constructor(private readonly res: HttpResponse, private readonly options: StreamOptions) {
+    // The timer is re-armed by every write (refresh), so it measures silence, not progress of the engine.
+    this.clock = setTimeout(() => this.keepAlive(), options.keepaliveMs);
+    this.clock.unref();
+  }
+
+  get bufferedBytes(): number {
+    return this.queueBytes + this.unsentBytes;
+  }
+
+  /** `data` must hold no line break (JSON has none). */
+  send(data: string, event?: string): void {
+    if (this.closed || this.ending) return;
+    this.enqueue(event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`);
+    this.schedule();
+  }
+
+  end(): void {
+    if (this.closed || this.ending) return;
+    this.ending = true;
+    this.schedule();
+  }
+
+  /** Writes at once what the tick has gathered; for callers that must know whether headers have left. */
+  flush(): void {
+    this.scheduled = false;
+    if (this.closed) return;
+    if (this.blocked) {
+      if (this.bufferedBytes > this.options.bufferBytes) this.drop();
+      return;
+    }
+    this.res.cork(() => this.write());
+  }
+
+  /** The client is gone or another answer was sent: nothing more is written. */
+  close(): void {
+    this.closed = true;
+    this.queue = '';
+    this.queueBytes = 0;
+    clearTimeout(this.clock);
+  }
+
+  private enqueue(text: string): void {
+    this.queue += text;
+    this.queueBytes += Buffer.byteLength(text);
+  }
+
+  private schedule(): void {
+    if (this.scheduled) return;
+    this.scheduled = true;
+    // All events of one engine step are sent within one callback; the microtask runs right after it.
+    queueMicrotask(() => { if (this.scheduled) this.flush(); });
+  }
+
+  // Within a cork.
+  private write(): void {
+    if (!this.started) {
+      this.started = true;
+      this.options.writeHead();
+    }
+    const { queue, queueBytes } = this;
+    this.queue = '';
+    this.queueBytes = 0;
+    this.clock.refresh();
+    if (this.ending) {
+      this.close();
+      this.res.end(queue);
+      this.options.onEnd(false);
+      return;
+    }
+    if (queue === '' || this.res.write(queue)) {
+      this.unsentBytes = 0;
+      return;
+    }
+    this.blocked = true;
+    this.unsentBytes = queueBytes;
+    this.res.onWritable(() => this.drained());
+  }
+
+  // The socket takes bytes again. The library sends what it still holds only along with a new write.
+  private drained(): boolean {
+    if (this.closed) return true;
+    this.blocked = false;
+    if (this.queue === '' && !this.ending) this.enqueue(':\n\n');
+    this.res.cork(() => this.write());
+    return true;
+  }
+
+  private keepAlive(): void {
+    if (this.closed) return;
+    this.clock.refresh();
+    if (this.blocked) return;   // bytes are waiting already: silence is the reader's
+    this.enqueue(this.options.keepalive);
+    this.flush();
+  }
+
+  private drop(): void {
+    this.close();
+    this.options.onEnd(true);
+    this.res.close();
+  }
+}

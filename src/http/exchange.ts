@@ -1,0 +1,63 @@
+// What a route sees of one HTTP request and its answer. Implemented over uWebSockets.js in this folder;
+// protocols depend on these types only. All calls happen on the event-loop thread that owns the socket.
+
+export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
+
+export interface Identity {
+  readonly organizationId: string;               // org_…
+  readonly tenant: number;                       // 32-bit number of the organization: prefix-cache namespace, fairness
+  readonly keyId: string;                        // key_…
+  readonly models: readonly string[];            // ['*'] or model names the key may use
+  readonly scopes: readonly string[];
+}
+
+export interface Exchange {
+  readonly requestId: string;                    // req_…, already set as x-request-id and request-id
+  readonly identity: Identity;
+  readonly receivedAt: number;                   // performance.now()
+  readonly body: unknown;                        // parsed JSON; undefined for GET
+  readonly query: URLSearchParams;
+  readonly params: Readonly<Record<string, string>>;   // of the path pattern
+  header(name: string): string;                  // lower-case name; '' if absent
+  readonly aborted: boolean;
+  /** Called once if the client goes away before the answer is complete; at once if it already has. */
+  onAborted(callback: () => void): void;
+  /** Headers of the answer; before json()/sse(). A second value for a name replaces the first. */
+  setHeader(name: string, value: string): void;
+  /** The whole answer. Allowed after sse() as long as nothing of the stream has left. */
+  json(status: number, body: unknown): void;
+  /** The whole answer, not JSON. */
+  text(status: number, contentType: string, body: string): void;
+  /** Starts an event stream: status 200 and SSE headers are sent with the first write (or by the keep-alive clock). */
+  sse(): EventStream;
+  /**
+   * Ends with an error: as a status in the path's shape while nothing has been sent, else as the error
+   * sequence of an event stream. Anything but an ApiError is logged and sent as internal_error.
+   */
+  fail(error: unknown): void;
+  /** Fields for this request's log line and metrics (model, tokens, finish reason, ...). */
+  annotate(fields: Record<string, string | number | boolean | null>): void;
+}
+
+export interface EventStream {
+  /** Queues one event; `event` is the SSE event name if the format has one. Writes of one engine step are corked together. */
+  send(data: string, event?: string): void;
+  /** Sends what is queued and ends the answer. */
+  end(): void;
+  /** True once headers have left: failures must then travel in the stream. */
+  readonly started: boolean;
+  /** Bytes waiting for a slow reader. Past the bound the connection is dropped and onAborted fires. */
+  readonly bufferedBytes: number;
+}
+
+export interface Route {
+  method: 'GET' | 'POST' | 'DELETE';
+  path: string;                                  // pattern: '/v1/models/:id'
+  scope: Scope | null;
+  /** The route calls permit() itself, after it knows that the model exists (404 comes before 403). */
+  checksScope?: true;
+  /** Served without a key, also while draining: health. `identity` must not be read. */
+  public?: true;
+  /** Errors thrown (ApiError) or rejected are answered in the path's error shape; others become internal_error. */
+  serve(exchange: Exchange): void | Promise<void>;
+}

@@ -1,0 +1,80 @@
+// Health and metrics. /livez: the event loop turns. /readyz: requests would be served now, which means that
+// models are loaded, nobody has asked for shutdown, and running work makes progress; its body shows the raw
+// values behind the verdict. /metrics: Prometheus text.
+
+import type { Route } from './exchange.js';
+import type { Telemetry } from '../telemetry/types.js';
+
+export interface ModelHealth {
+  name: string;
+  state: 'loading' | 'ready' | 'failed';
+  /** 0 … 1 while loading. */
+  progress: number;
+  error: string | null;
+  running: number;
+  waiting: number;
+  lastStepAgeMs: number;
+}
+
+export interface Health {
+  draining: boolean;
+  models: readonly ModelHealth[];
+}
+
+export interface HealthOptions {
+  health(): Health;
+  telemetry: Telemetry;
+  /** Running work without a step for this long is not progress. */
+  stallMs: number;
+  metricsPublic: boolean;
+}
+
+/** Why the server is not ready, or null. */
+export function notReady(health: Health, stallMs: number): string | null {
+  if (health.draining) return 'draining';
+  if (health.models.length === 0) return 'no model';
+  for (const model of health.models) {
+    if (model.state !== 'ready') return `${model.name} is ${model.state}`;
+    if (model.running > 0 && model.lastStepAgeMs > stallMs) return `${model.name} is running but made no step for ${Math.round(model.lastStepAgeMs)} ms`;
+  }
+  return null;
+}
+
+export function healthRoutes(options: HealthOptions): Route[] {
+  const { telemetry } = options;
+  return [
+    {
+      method: 'GET', path: '/livez', scope: null, public: true,
+      serve: (exchange) => exchange.json(200, {
+        status: 'ok', pid: process.pid, uptime_s: Math.round(process.uptime()), event_loop_lag_ms: round(telemetry.loopLagMs()),
+      }),
+    },
+    { method: 'GET', path: '/healthz', scope: null, public: true, serve: (exchange) => exchange.json(200, { status: 'ok' }) },
+    {
+      method: 'GET', path: '/readyz', scope: null, public: true,
+      serve: (exchange) => {
+        const health = options.health();
+        const reason = notReady(health, options.stallMs);
+        exchange.json(reason === null ? 200 : 503, {
+          status: reason === null ? 'ready' : 'not_ready',
+          reason,
+          draining: health.draining,
+          stall_ms: options.stallMs,
+          models: health.models.map((model) => ({
+            name: model.name, state: model.state, progress: round(model.progress), error: model.error,
+            running: model.running, waiting: model.waiting, last_step_age_ms: round(model.lastStepAgeMs),
+          })),
+        });
+      },
+    },
+    {
+      method: 'GET', path: '/metrics', scope: null, ...(options.metricsPublic ? { public: true as const } : {}),
+      serve: async (exchange) => {
+        const body = await telemetry.scrape();
+        exchange.text(200, 'text/plain; version=0.0.4; charset=utf-8', body);
+      },
+    },
+  ];
+}
+
+const round = (value: number): number => Math.round(value * 1000) / 1000;

@@ -1,0 +1,30 @@
+// The Host header's guard against DNS rebinding: a page in a browser can point its own name at 127.0.0.1,
+// but it cannot make the browser send another name. Addresses and loopback names are therefore safe.
+
+import { isIP } from 'node:net';
+
+export function isLoopback(host: string): boolean {
+  const name = host.toLowerCase();
+  return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || /^127\.\d+\.\d+\.\d+$/.test(name);
+}
+
+/** `host:port`, `[::1]:port` or a bare name → the name, lower-case. */
+export function hostName(header: string): string {
+  const bracketed = /^\[([^\]]*)\]/.exec(header)?.[1];
+  const name = bracketed ?? (header.split(':')[0] as string);
+  return name.toLowerCase().replace(/\.$/, '');
+}
+
+/**
+ * Says whether a Host header is accepted. A server that listens beyond loopback has been given to a network
+ * on purpose, and the names it goes by there are unknown: it checks only if names were configured.
+ */
+export function hostGuard(listenHost: string, allowedHosts: readonly string[]): (header: string) => boolean {
+  if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLoopback(listenHost))) return () => true;
+  const names = new Set([listenHost, ...allowedHosts].map((name) => name.toLowerCase()));
+  return (header) => {
+    if (header === '') return true;   // HTTP without a Host header comes from no browser
+    const name = hostName(header);
+    return isIP(name) !== 0 || isLoopback(name) || names.has(name);
+  };
+}

@@ -1,0 +1,60 @@
+// Request bytes → JSON value by the contract's rules: strict UTF-8, one byte-order mark skipped, nesting
+// of at most 512, finite numbers, an object at the top. Pure.
+
+import { apiError } from '../errors.js';
+
+export const MAX_JSON_DEPTH = 512;
+
+const decoder = new TextDecoder('utf-8', { fatal: true });   // skips one leading byte-order mark
+
+/** Throws ApiError `invalid_json` or `invalid_body`. */
+export function parseJsonBody(bytes: Uint8Array): object {
+  if (bytes.length === 0) throw apiError('invalid_body', 'The request body is empty; a JSON object is required.');
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    throw apiError('invalid_json', 'The request body is not valid UTF-8.');
+  }
+  if (text.trim() === '') throw apiError('invalid_body', 'The request body is empty; a JSON object is required.');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw apiError('invalid_json', `The request body is not valid JSON${position(error)}.`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw apiError('invalid_body', `The request body must be a JSON object, not ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`);
+  }
+  checkTree(value);
+  return value;
+}
+
+// The engine's own message quotes the text around the fault, which may be prompt text: only the place is kept.
+function position(error: unknown): string {
+  const at = /at position (\d+)/.exec((error as Error).message)?.[1];
+  return at === undefined ? '' : ` (at character ${at})`;
+}
+
+/** Walks values rather than bytes: an image of 20 MB is one string here. Iterative, so depth cannot overflow the stack. */
+function checkTree(root: object): void {
+  let level: object[] = [root];
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > MAX_JSON_DEPTH) throw apiError('invalid_json', `The request body is nested deeper than ${MAX_JSON_DEPTH} levels.`);
+    const next: object[] = [];
+    for (const node of level) {
+      // Arrays are walked by index: for … in would turn every index into a string.
+      if (Array.isArray(node)) {
+        for (const value of node as unknown[]) visit(value, next);
+      } else {
+        for (const key in node) visit((node as Record<string, unknown>)[key], next);
+      }
+    }
+    level = next;
+  }
+}
+
+function visit(value: unknown, next: object[]): void {
+  if (typeof value === 'object' && value !== null) next.push(value);
+  else if (typeof value === 'number' && !Number.isFinite(value)) throw apiError('invalid_json', 'The request body contains a number that is not finite.');
+}

@@ -1,0 +1,127 @@
+// GET /v1/models and /v1/models/{id}, in the shape the client expects.
+
+import { mayUse } from '../accounts/permissions.js';
+import { apiError } from '../errors.js';
+import type { ReasoningEffort } from '../generation/types.js';
+import type { Exchange, Identity, Route } from './exchange.js';
+import { wireShape } from './shape.js';
+
+/** What is published of a served model. */
+export interface ModelDescription {
+  id: string;
+  displayName: string;
+  createdAt: Date;
+  lifecycle: 'active' | 'deprecated' | 'retired';
+  inputModalities: readonly string[];
+  contextWindow: number;          // prompt plus completion, tokens
+  maxOutputTokens: number;
+  efforts: readonly ReasoningEffort[];   // ['none'] for a model without reasoning
+  defaultEffort: ReasoningEffort;
+  sampling: { temperature: number; top_p: number; top_k: number; min_p: number; repetition_penalty: number };
+}
+
+export interface ModelsOptions {
+  /** Highest tier first. */
+  list(): readonly ModelDescription[];
+}
+
+export function modelsRoutes(options: ModelsOptions): Route[] {
+  return [
+    { method: 'GET', path: '/v1/models', scope: null, serve: (exchange) => serveList(exchange, options) },
+    { method: 'GET', path: '/v1/models/:id', scope: null, serve: (exchange) => serveOne(exchange, options) },
+  ];
+}
+
+function shapeOf(exchange: Exchange): 'chat' | 'messages' {
+  return wireShape('/v1/models', (name) => exchange.header(name));
+}
+
+function serveOne(exchange: Exchange, options: ModelsOptions): void {
+  const id = exchange.params['id'] ?? '';
+  const model = options.list().find((one) => one.id === id);
+  if (model === undefined || model.lifecycle === 'retired') throw unknownModel(id, 'model');
+  if (!mayUse(exchange.identity, id)) throw apiError('model_not_allowed', `This API key may not use the model "${id}".`, 'model');
+  exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model));
+}
+
+function serveList(exchange: Exchange, options: ModelsOptions): void {
+  const models = allowed(options.list(), exchange.identity);
+  const lifecycles = repeated(exchange.query, 'lifecycle');
+  for (const value of lifecycles) {
+    if (!['active', 'deprecated', 'retired'].includes(value)) throw apiError('invalid_query_parameter', 'lifecycle must be active, deprecated or retired.', 'lifecycle');
+  }
+  const listed = models.filter((model) => (lifecycles.length === 0 ? model.lifecycle !== 'retired' : lifecycles.includes(model.lifecycle)));
+  if (shapeOf(exchange) === 'chat') {
+    exchange.json(200, { object: 'list', data: listed.map(chatModel) });
+    return;
+  }
+  const page = paged(listed, exchange.query);
+  exchange.json(200, {
+    data: page.models.map(messagesModel), has_more: page.hasMore,
+    first_id: page.models[0]?.id ?? null, last_id: page.models.at(-1)?.id ?? null,
+  });
+}
+
+function allowed(models: readonly ModelDescription[], identity: Identity): readonly ModelDescription[] {
+  return models.filter((model) => mayUse(identity, model.id));
+}
+
+function paged(models: readonly ModelDescription[], query: URLSearchParams): { models: readonly ModelDescription[]; hasMore: boolean } {
+  const text = query.get('limit');
+  const limit = text === null ? 20 : /^\d+$/.test(text) ? Number(text) : NaN;
+  if (!(limit >= 1 && limit <= 1000)) throw apiError('invalid_query_parameter', 'limit must be a whole number from 1 to 1000.', 'limit');
+  const place = (name: string): number | null => {
+    const id = query.get(name);
+    if (id === null) return null;
+    const index = models.findIndex((model) => model.id === id);
+    if (index < 0) throw unknownModel(id, name);
+    return index;
+  };
+  const after = place('after_id');
+  const before = place('before_id');
+  const rest = models.slice(after === null ? 0 : after + 1, before ?? undefined);
+  // Paging backwards takes the entries nearest to the cursor.
+  const taken = before !== null && after === null ? rest.slice(-limit) : rest.slice(0, limit);
+  return { models: taken, hasMore: taken.length < rest.length };
+}
+
+/** `name[]=a`, `name=a&name=b` and `name=a,b` alike. */
+export function repeated(query: URLSearchParams, name: string): string[] {
+  return [...query.getAll(name), ...query.getAll(`${name}[]`)].flatMap((value) => value.split(',')).filter((value) => value !== '');
+}
+
+function unknownModel(id: string, param: string): Error {
+  return apiError('model_not_found', `There is no model "${id.slice(0, 128)}".`, param);
+}
+
+function chatModel(model: ModelDescription): object {
+  return {
+    id: model.id, object: 'model', created: Math.floor(model.createdAt.getTime() / 1000), owned_by: 'organization', shutdown_date: null,
+    display_name: model.displayName, lifecycle: model.lifecycle,
+    context_window: model.contextWindow, max_model_len: model.contextWindow, context_length: model.contextWindow,
+    max_output_tokens: model.maxOutputTokens, input_modalities: model.inputModalities,
+    reasoning_efforts: model.efforts, default_reasoning_effort: model.defaultEffort, sampling_defaults: model.sampling,
+  };
+}
+
+function messagesModel(model: ModelDescription): object {
+  const no = { supported: false };
+  const supports = (supported: boolean): { supported: boolean } => ({ supported });
+  const thinking = model.efforts.some((effort) => effort !== 'none');
+  const effort = (level: ReasoningEffort): { supported: boolean } => supports(model.efforts.includes(level));
+  return {
+    type: 'model', id: model.id, display_name: model.displayName, created_at: model.createdAt.toISOString().replace('.000Z', 'Z'),
+    lifecycle: model.lifecycle, deprecated_at: null, retires_at: null, line: null,
+    max_input_tokens: model.contextWindow, max_tokens: model.maxOutputTokens,
+    context_length: model.contextWindow, max_model_len: model.contextWindow,
+    capabilities: {
+      batch: no, citations: no, code_execution: no,
+      context_management: { supported: false, clear_thinking_20251015: null, clear_tool_uses_20250919: null, compact_20260112: null },
+      effort: { supported: thinking, low: effort('low'), medium: effort('medium'), high: effort('high'), xhigh: effort('xhigh'), max: effort('max') },
+      image_input: supports(model.inputModalities.includes('image')), pdf_input: no,
+      server_tools: { supported: false, code_execution: no, web_search: no },
+      structured_outputs: no,
+      thinking: { supported: thinking, types: { adaptive: supports(thinking), between_tools: no, disabled: supports(true), enabled: supports(thinking) } },
+    },
+  };
+}

@@ -1,0 +1,94 @@
+// The table of paths. Matching is ours rather than the server library's because one table must answer
+// more than "which route": which methods a path has, and whether a path would exist under /v1.
+
+import type { Route } from './exchange.js';
+
+interface Pattern {
+  path: string;                 // as declared: '/v1/models/:id'
+  segments: string[];
+  routes: Map<string, Route>;   // by method
+}
+
+export type Match =
+  | { kind: 'route'; route: Route; params: Record<string, string> }
+  | { kind: 'method'; path: string; allow: string }
+  | { kind: 'none' };
+
+export class Router {
+  private readonly exact = new Map<string, Pattern>();
+  private readonly patterns: Pattern[] = [];
+
+  constructor(routes: readonly Route[]) {
+    for (const route of routes) this.add(route);
+  }
+
+  private add(route: Route): void {
+    const known = this.exact.get(route.path) ?? this.patterns.find((one) => one.path === route.path);
+    const pattern = known ?? { path: route.path, segments: route.path.split('/'), routes: new Map<string, Route>() };
+    if (pattern.routes.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`);
+    pattern.routes.set(route.method, route);
+    if (known !== undefined) return;
+    if (route.path.includes(':')) this.patterns.push(pattern);
+    else this.exact.set(route.path, pattern);
+  }
+
+  /** `method` in capitals; HEAD is served by GET. One trailing slash is tolerated. */
+  match(method: string, path: string): Match {
+    const found = this.find(trimSlash(path));
+    if (found === null) return { kind: 'none' };
+    const route = found.pattern.routes.get(method === 'HEAD' ? 'GET' : method);
+    if (route === undefined) return { kind: 'method', path: found.pattern.path, allow: allowed(found.pattern) };
+    return { kind: 'route', route, params: found.params };
+  }
+
+  /** The methods of a path for Allow; OPTIONS is answered on every path. */
+  allow(path: string): string {
+    const found = this.find(trimSlash(path));
+    return found === null ? 'OPTIONS' : allowed(found.pattern);
+  }
+
+  has(path: string): boolean {
+    return this.find(trimSlash(path)) !== null;
+  }
+
+  private find(path: string): { pattern: Pattern; params: Record<string, string> } | null {
+    const exact = this.exact.get(path);
+    if (exact !== undefined) return { pattern: exact, params: {} };
+    const segments = path.split('/');
+    for (const pattern of this.patterns) {
+      const params = matchSegments(pattern.segments, segments);
+      if (params !== null) return { pattern, params };
+    }
+    return null;
+  }
+}
+
+function matchSegments(pattern: readonly string[], segments: readonly string[]): Record<string, string> | null {
+  if (pattern.length !== segments.length) return null;
+  const params: Record<string, string> = {};
+  for (let i = 0; i < pattern.length; i++) {
+    const wanted = pattern[i] as string;
+    const given = segments[i] as string;
+    if (!wanted.startsWith(':')) {
+      if (wanted !== given) return null;
+      continue;
+    }
+    if (given === '') return null;
+    try {
+      params[wanted.slice(1)] = decodeURIComponent(given);
+    } catch {
+      return null;   // a broken percent escape names nothing
+    }
+  }
+  return params;
+}
+
+function trimSlash(path: string): string {
+  return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
+}
+
+function allowed(pattern: Pattern): string {
+  const methods = [...pattern.routes.keys()];
+  if (methods.includes('GET')) methods.push('HEAD');
+  return [...methods, 'OPTIONS'].join(', ');
+}

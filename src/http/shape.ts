@@ -1,0 +1,17 @@
+// Which of the two error bodies a request gets: by path, and where the path says nothing, by client.
+
+import type { WireShape } from '../errors.js';
+
+/** `header` returns '' for an absent header. */
+export function wireShape(path: string, header: (name: string) => string): WireShape {
+  if (under(path, '/v1/messages')) return 'messages';
+  if (path.startsWith('/v1/chat/') || under(path, '/v1/responses') || path.startsWith('/dashboard/api/')) return 'chat';
+  const messagesClient =
+    header('anthropic-version') !== '' || header('compat-version') !== '' || header('x-api-key') !== '' ||
+    header('user-agent').startsWith('Anthropic/');
+  return messagesClient ? 'messages' : 'chat';
+}
+
+function under(path: string, root: string): boolean {
+  return path.startsWith(root) && (path.length === root.length || path[root.length] === '/');
+}

@@ -1,0 +1,213 @@
+// Exchange over one uWebSockets.js request. The library's request object lives only within the route
+// callback, so everything needed of it is copied first; its response object dies with the answer or the
+// connection, so every use of it goes through `open`.
+
+import { performance } from 'node:perf_hooks';
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import { ApiError, errorBody, errorHeaders, toApiError } from '../errors.js';
+import type { WireShape } from '../errors.js';
+import { newRequestId } from '../ids.js';
+import type { RequestRecord } from '../telemetry/types.js';
+import { SseStream } from './event-stream.js';
+import type { EventStream, Exchange, Identity } from './exchange.js';
+import { wireShape } from './shape.js';
+
+export interface ExchangeHost {
+  keepaliveMs: number;
+  streamBufferBytes: number;
+  /** Headers every answer carries: version, CORS. */
+  commonHeaders(origin: string): readonly (readonly [string, string])[];
+  finished(record: RequestRecord): void;
+  /** An error that is not the client's. */
+  unexpected(error: unknown, requestId: string): void;
+}
+
+const STATUS_LINES: Readonly<Record<number, string>> = {
+  200: '200 OK', 204: '204 No Content', 400: '400 Bad Request', 401: '401 Unauthorized', 403: '403 Forbidden',
+  404: '404 Not Found', 413: '413 Content Too Large', 422: '422 Unprocessable Content', 429: '429 Too Many Requests',
+  500: '500 Internal Server Error', 503: '503 Service Unavailable',
+};
+
+export class UwsExchange implements Exchange {
+  readonly requestId = newRequestId();
+  readonly receivedAt = performance.now();
+  readonly method: string;       // capitals
+  readonly path: string;
+  readonly shape: WireShape;
+  readonly query: URLSearchParams;
+  params: Readonly<Record<string, string>> = {};
+  body: unknown = undefined;
+  aborted = false;
+  /** The route's pattern once known: a bounded label for metrics. */
+  label = 'unmatched';
+
+  private readonly requestHeaders = new Map<string, string>();
+  private readonly answerHeaders = new Map<string, [name: string, value: string]>();
+  private readonly abortCallbacks: (() => void)[] = [];
+  private fields: Record<string, string | number | boolean | null> = {};
+  private known: Identity | null = null;
+  private stream: SseStream | null = null;
+  private open = true;           // the response object may be used
+
+  constructor(private readonly res: HttpResponse, req: HttpRequest, private readonly host: ExchangeHost) {
+    this.method = req.getMethod().toUpperCase();
+    this.path = req.getUrl();
+    this.query = new URLSearchParams(req.getQuery());
+    req.forEach((name, value) => {
+      if (!this.requestHeaders.has(name)) this.requestHeaders.set(name, value);
+    });
+    this.shape = wireShape(this.path, (name) => this.header(name));
+    res.onAborted(() => this.abort());
+  }
+
+  get identity(): Identity {
+    if (this.known === null) throw new Error('identity of a request that was not authenticated');
+    return this.known;
+  }
+
+  set identity(identity: Identity) {
+    this.known = identity;
+  }
+
+  header(name: string): string {
+    return this.requestHeaders.get(name) ?? '';
+  }
+
+  onAborted(callback: () => void): void {
+    if (this.aborted) callback();
+    else this.abortCallbacks.push(callback);
+  }
+
+  setHeader(name: string, value: string): void {
+    this.answerHeaders.set(name.toLowerCase(), [name, value]);
+  }
+
+  json(status: number, body: unknown): void {
+    if (!this.open || this.stream?.started === true) return;
+    if (this.path.startsWith('/v1/') && this.shape === 'chat') {   // the messages format has no such header
+      this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
+    }
+    this.whole(status, 'application/json; charset=utf-8', JSON.stringify(body), null);
+  }
+
+  text(status: number, contentType: string, body: string): void {
+    if (this.open) this.whole(status, contentType, body, null);
+  }
+
+  /** 204, for OPTIONS. */
+  noContent(): void {
+    if (!this.open) return;
+    this.open = false;
+    this.res.cork(() => {
+      this.writeHead(204);
+      this.res.endWithoutBody();
+    });
+    this.finish(204, null);
+  }
+
+  sse(): EventStream {
+    if (this.stream !== null) return this.stream;
+    const messages = this.shape === 'messages';
+    this.stream = new SseStream(this.res, {
+      keepaliveMs: this.host.keepaliveMs,
+      keepalive: messages ? 'event: ping\ndata: {"type":"ping"}\n\n' : ': keep-alive\n\n',
+      bufferBytes: this.host.streamBufferBytes,
+      writeHead: () => {
+        this.writeHead(200, 'text/event-stream; charset=utf-8');
+        this.res.writeHeader('Cache-Control', 'no-cache, no-transform');
+        this.res.writeHeader('Connection', 'keep-alive');
+        this.res.writeHeader('X-Accel-Buffering', 'no');
+      },
+      onEnd: (dropped) => {
+        if (dropped) {
+          this.annotate({ dropped: 'slow reader' });
+          return;   // the connection is closed next, which aborts
+        }
+        this.open = false;
+        this.finish(200, null);
+      },
+    });
+    if (!this.open) this.stream.close();
+    return this.stream;
+  }
+
+  fail(thrown: unknown): void {
+    const error = toApiError(thrown);
+    if (!(thrown instanceof ApiError)) this.host.unexpected(thrown, this.requestId);
+    if (!this.open) return;
+    const body = errorBody(error, this.shape, this.requestId);
+    if (this.stream?.started === true) {
+      this.annotate({ error_code: error.code });
+      if (this.shape === 'messages') {
+        this.stream.send(JSON.stringify(body), 'error');
+      } else {
+        this.stream.send(JSON.stringify(body));
+        this.stream.send('[DONE]');
+      }
+      this.stream.end();
+      return;
+    }
+    for (const [name, value] of errorHeaders(error, this.shape)) this.setHeader(name, value);
+    this.whole(error.status, 'application/json; charset=utf-8', JSON.stringify(body), error);
+  }
+
+  annotate(fields: Record<string, string | number | boolean | null>): void {
+    this.fields = { ...this.fields, ...fields };
+  }
+
+  private whole(status: number, contentType: string, body: string, error: ApiError | null): void {
+    this.open = false;
+    this.stream?.close();
+    // What follows an oversized body on this connection cannot be told from the body.
+    const closeAfter = status === 413;
+    this.res.cork(() => {
+      this.writeHead(status, contentType);
+      if (this.method === 'HEAD') this.res.endWithoutBody(Buffer.byteLength(body), closeAfter);
+      else this.res.end(body, closeAfter);
+    });
+    this.finish(status, error);
+  }
+
+  private writeHead(status: number, contentType?: string): void {
+    this.res.writeStatus(STATUS_LINES[status] ?? String(status));
+    if (contentType !== undefined) this.res.writeHeader('Content-Type', contentType);
+    this.res.writeHeader('x-request-id', this.requestId);
+    this.res.writeHeader('request-id', this.requestId);
+    if (this.shape === 'messages' && this.known !== null) this.res.writeHeader('anthropic-organization-id', this.known.organizationId);
+    for (const [name, value] of this.host.commonHeaders(this.header('origin'))) this.res.writeHeader(name, value);
+    for (const [name, value] of this.answerHeaders.values()) this.res.writeHeader(name, value.replace(/[^\t\x20-\x7e]/g, ' '));
+  }
+
+  private abort(): void {
+    const unanswered = this.open;
+    this.open = false;
+    this.aborted = true;
+    const started = this.stream?.started === true;
+    this.stream?.close();
+    for (const callback of this.abortCallbacks.splice(0)) {
+      try {
+        callback();
+      } catch (error) {
+        this.host.unexpected(error, this.requestId);
+      }
+    }
+    if (unanswered) this.finish(started ? 200 : 0, null);
+  }
+
+  private finish(status: number, error: ApiError | null): void {
+    this.abortCallbacks.length = 0;
+    this.host.finished({
+      requestId: this.requestId,
+      clientRequestId: this.header('x-client-request-id').slice(0, 128) || null,
+      method: this.method,
+      path: this.label,
+      status,
+      code: error?.code ?? null,
+      organizationId: this.known?.organizationId ?? null,
+      keyId: this.known?.keyId ?? null,
+      durationMs: performance.now() - this.receivedAt,
+      aborted: this.aborted,
+      fields: this.fields,
+    });
+  }
+}

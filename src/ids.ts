@@ -1,0 +1,60 @@
+// Identifiers: a prefix and cryptographic randomness. Opaque and unguessable, so knowing one id never
+// helps to guess another. Owns a small pool of random bytes; event-loop thread only.
+
+import { randomFillSync } from 'node:crypto';
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const HEX = '0123456789abcdef';
+
+// One call into the random generator per pool instead of one per id: 4096 bytes are about 130 request ids.
+const pool = Buffer.alloc(4096);
+let used = pool.length;
+
+function randomByte(): number {
+  if (used === pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  const byte = pool[used] as number;
+  pool[used++] = 0;   // a byte that has become part of an id is not kept
+  return byte;
+}
+
+/** `length` characters of base62. Bytes from 248 on are drawn again, so that every character is equally likely. */
+export function base62(length: number): string {
+  let text = '';
+  while (text.length < length) {
+    const byte = randomByte();
+    if (byte < 248) text += BASE62[byte % 62];
+  }
+  return text;
+}
+
+/** `length` hexadecimal digits; `length` is even. */
+export function hex(length: number): string {
+  let text = '';
+  while (text.length < length) {
+    const byte = randomByte();
+    text += (HEX[byte >> 4] as string) + (HEX[byte & 15] as string);
+  }
+  return text;
+}
+
+export const newRequestId = (): string => `req_${base62(24)}`;
+export const newChatCompletionId = (): string => `chatcmpl-${base62(29)}`;
+export const newMessageId = (): string => `msg_${base62(24)}`;
+export const newToolCallId = (): string => `call_${base62(24)}`;
+export const newToolUseId = (): string => `toolu_${base62(24)}`;
+export const newResponseId = (): string => `resp_${hex(48)}`;
+
+export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'rs' | 'cmp';
+export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${hex(48)}`;
+
+export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv';
+export const newAccountId = (prefix: AccountPrefix): string => `${prefix}_${base62(24)}`;
+
+/** A fresh API key and its public part: `sk-<8 base62>-<40 base62>`. */
+export function newApiKey(): { secret: string; publicId: string } {
+  const publicId = base62(8);
+  return { secret: `sk-${publicId}-${base62(40)}`, publicId };
+}

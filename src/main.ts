@@ -1,0 +1,73 @@
+#!/usr/bin/env node
+// The command line. Each command is loaded only when it is asked for, so that --help and keys start fast.
+
+import { VERSION } from './version.js';
+
+interface Command {
+  name: string;
+  summary: string;
+  run(argv: string[]): Promise<number>;
+}
+
+const commands: readonly Command[] = [
+  { name: 'serve', summary: 'start the server (what happens without a command)', run: async (argv) => (await import('./cli/serve.js')).serve(argv) },
+  { name: 'chat', summary: 'talk to a model in the terminal', run: async (argv) => (await import('./cli/chat.js')).chat(argv) },
+  { name: 'keys', summary: 'create, list and revoke API keys', run: async (argv) => (await import('./cli/keys.js')).keys(argv) },
+  { name: 'models', summary: 'list the models that would be served', run: async (argv) => (await import('./cli/models.js')).models(argv) },
+  { name: 'inspect', summary: 'what a GGUF file holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
+  { name: 'settings', summary: 'every setting, as a Markdown page', run: async () => (await import('./cli/settings.js')).settings() },
+  { name: 'debug', summary: 'tokens and logits of a model file, for comparing engines', run: async (argv) => (await import('./cli/debug.js')).debug(argv) },
+];
+
+async function help(): Promise<string> {
+  const { settingsHelp } = await import('./config.js');
+  return `monolith ${VERSION}: serve language models from one machine
+
+Usage: monolith [command] [flags]
+
+Commands:
+${commands.map((command) => `  ${command.name.padEnd(9)} ${command.summary}`).join('\n')}
+
+"monolith <command> --help" says more about one.
+
+Settings. Each is also a variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS) and a key of the JSON
+file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.
+
+${settingsHelp()}
+`;
+}
+
+async function main(argv: string[]): Promise<number> {
+  const [first = ''] = argv;
+  if (first === '--version' || first === '-v') {
+    process.stdout.write(`${VERSION}\n`);
+    return 0;
+  }
+  if (first === '--help' || first === '-h' || first === 'help') {
+    process.stdout.write(await help());
+    return 0;
+  }
+  if (first === '' || first.startsWith('-')) return (commands[0] as Command).run(argv);
+  const command = commands.find((one) => one.name === first);
+  if (command === undefined) {
+    const { didYouMean } = await import('./config.js');
+    process.stderr.write(`monolith: there is no command "${first}".${didYouMean(first, commands.map((one) => one.name))} See monolith --help.\n`);
+    return 2;
+  }
+  if (command.name === 'serve' && (argv.includes('--help') || argv.includes('-h'))) {
+    process.stdout.write(await help());
+    return 0;
+  }
+  return command.run(argv.slice(1));
+}
+
+// Errors that say all there is to say; anything else shows its stack.
+const PLAIN_ERRORS = new Set(['ConfigError', 'StorageError', 'CatalogError', 'UsageError']);
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  const plain = error instanceof Error && PLAIN_ERRORS.has(error.name);
+  process.stderr.write(`monolith: ${plain ? error.message : error instanceof Error ? error.stack ?? error.message : String(error)}\n`);
+  process.exitCode = error instanceof Error && (error.name === 'ConfigError' || error.name === 'UsageError') ? 2 : 1;
+}

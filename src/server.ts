@@ -1,0 +1,223 @@
+// Wires one server together: storage, accounts, limits, models, telemetry and routes on one HTTP app.
+// Used by the command line and, in-process, by tests.
+
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Accounts } from './accounts/accounts.js';
+import { Admission } from './admission/admission.js';
+import type { Config } from './config.js';
+import type { LoadOptions } from './engine/addon-types.js';
+import { modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
+import type { CatalogModel } from './engine/catalog.js';
+import { ModelPool } from './engine/model-pool.js';
+import { ServedModels } from './generation/served-models.js';
+import type { ReasoningEffort } from './generation/types.js';
+import { HttpServer } from './http/app.js';
+import { healthRoutes } from './http/health-routes.js';
+import type { Health } from './http/health-routes.js';
+import { isLoopback } from './http/hosts.js';
+import { modelsRoutes } from './http/models-routes.js';
+import type { ModelDescription } from './http/models-routes.js';
+import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
+import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
+import { openStore } from './storage/lmdb-store.js';
+import { createTelemetry } from './telemetry/telemetry.js';
+import type { EngineGauges, Telemetry } from './telemetry/types.js';
+
+// What a drain waits for after everything should have ended.
+const STUCK_MS = 10_000;
+// The last bytes of an answer are with the kernel at once, or within this for a reader that is slow.
+const FLUSH_MS = 100;
+
+export interface Server {
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  /** Names served, highest tier first. */
+  readonly models: readonly string[];
+  /** The secret of the first key, on the start that created it. */
+  readonly createdKey: string | null;
+  readonly accounts: Accounts;
+  readonly telemetry: Telemetry;
+  readonly pool: ModelPool;
+  readonly http: HttpServer;
+  /** Refuses new requests, gives running ones `drain_ms`, ends them early, then closes. Idempotent. */
+  drain(): Promise<void>;
+  /** Closes at once; running requests are aborted. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface StartOptions {
+  /** Reuse instead of creating one from the settings. */
+  telemetry?: Telemetry;
+  /** Resolve as soon as requests are accepted; models may still be loading, and may fail later. */
+  beforeModels?: boolean;
+}
+
+/** What `load` of the addon takes, from the settings. */
+export function loadOptions(config: Config): LoadOptions {
+  const { engine } = config;
+  return {
+    threads: engine.threads, isa: engine.isa, arithmetic: engine.arithmetic, kvType: engine.kv_type,
+    maxContext: engine.max_context, kvBytes: engine.kv_bytes, maxBatchTokens: engine.max_batch_tokens,
+    maxSequences: engine.max_sequences, queueMax: engine.queue_max, prefixCache: engine.prefix_cache,
+  };
+}
+
+/** The models the settings ask for. Throws CatalogError. */
+export function configuredModels(config: Config): CatalogModel[] {
+  const models = config.model.length > 0 ? config.model.map(({ name, path }) => modelOfFile(name, path)) : readCatalog();
+  return withOverrides(models, config.models);
+}
+
+/** Rejects if a model, the data folder or the address cannot be used; nothing is left open then. */
+export async function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
+  const undo: (() => void | Promise<void>)[] = [];
+  try {
+    return await start(config, options, undo);
+  } catch (error) {
+    for (const step of undo.reverse()) await step();
+    throw error;
+  }
+}
+
+async function start(config: Config, options: StartOptions, undo: (() => void | Promise<void>)[]): Promise<Server> {
+  const telemetry = options.telemetry ?? createTelemetry({ format: config.log, level: config.log_level });
+  undo.push(() => telemetry.close());
+  const { log } = telemetry;
+  const catalog = configuredModels(config);
+
+  const lock = await lockDataDir(config.data_dir);
+  undo.push(() => lock.release());
+  const store = await openStore(config.data_dir);
+  undo.push(() => store.close());
+  const accounts = new Accounts(store);
+  undo.push(() => accounts.close());
+
+  const pool = new ModelPool(loadOptions(config));
+  undo.push(() => pool.close());
+  for (const model of catalog) pool.add(model);
+  const models = new ServedModels(pool, { queueWaitMs: config.engine.queue_wait_ms, maxGenerationMs: config.engine.max_generation_ms });
+
+  const admission = new Admission(config.limits);
+  telemetry.observeEngines(() => engineGauges(pool));
+  let draining = false;
+  const http = new HttpServer({
+    config,
+    telemetry,
+    authenticate: (key) => accounts.authenticate(key),
+    routes: [
+      ...healthRoutes({ health: () => poolHealth(pool, draining), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
+      ...modelsRoutes({ list: () => describeModels(pool, models) }),
+      chatCompletionsRoute({ models, admission, telemetry, limits: { maxN: config.limits.max_n } }),
+    ],
+  });
+  undo.push(() => http.close());
+  const port = await http.listen(config.host, config.port);
+  const url = `http://${urlHost(config.host)}:${port}`;
+  if (!isLoopback(config.host)) log.warn({ host: config.host }, 'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front');
+
+  const loading = watchLoading(pool, telemetry);
+  if (options.beforeModels !== true) {
+    await loading;
+    const failed = pool.list().find(({ status }) => status.state === 'failed');
+    if (failed?.status.state === 'failed') throw failed.status.error;
+    describeModels(pool, models);   // compiles the chat templates: the first request shall not wait for it
+  }
+  // After everything that can fail: a key is shown once, so it must not be created by a start that fails.
+  const { created } = await accounts.bootstrap(config.api_key);
+  writeServerRecord(config.data_dir, { pid: process.pid, url });
+
+  let closing: Promise<void> | null = null;
+  const close = (): Promise<void> => {
+    closing ??= (async () => {
+      removeServerRecord(config.data_dir);
+      http.close();
+      await pool.close();
+      await accounts.close();
+      await store.close();
+      await lock.release();
+      telemetry.close();
+    })();
+    return closing;
+  };
+  let drainDone: Promise<void> | null = null;
+  const drain = (): Promise<void> => {
+    drainDone ??= (async () => {
+      draining = true;
+      http.draining = true;
+      log.info({ in_flight: http.inFlight, drain_ms: config.engine.drain_ms }, 'draining');
+      const early = setTimeout(() => {
+        log.info({ in_flight: http.inFlight }, 'ending what still runs');
+        pool.drain();
+      }, config.engine.drain_ms);
+      // An engine that has stopped making steps cannot end anything: it does not get to keep the process.
+      await Promise.race([http.idle(), sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false })]);
+      clearTimeout(early);
+      await sleep(FLUSH_MS);
+      await close();
+    })();
+    return drainDone;
+  };
+  return { url, host: config.host, port, models: catalog.map(({ id }) => id), createdKey: created, accounts, telemetry, pool, http, drain, close };
+}
+
+/** Logs how loading goes; resolves when nothing loads any more. */
+async function watchLoading(pool: ModelPool, telemetry: Telemetry): Promise<void> {
+  const begun = performance.now();
+  await pool.settled();
+  for (const { file, names, status } of pool.engines()) {
+    const fields = { file, models: names.join(','), ms: performance.now() - begun };
+    if (status.state === 'failed') telemetry.log.error({ ...fields, reason: status.error.message }, 'model failed to load');
+    if (status.state === 'ready') {
+      const { backend, plan, maxContext } = status.engine;
+      telemetry.log.info({ ...fields, backend: backend.name, isa: backend.isa, threads: backend.threads, context: maxContext, weight_bytes: plan.weightBytes, kv_bytes: plan.kvBytes }, 'model loaded');
+    }
+  }
+}
+
+function poolHealth(pool: ModelPool, draining: boolean): Health {
+  return {
+    draining,
+    models: pool.list().map(({ model, status }) => {
+      const stats = status.state === 'ready' ? status.engine.stats() : null;
+      const failed = status.state === 'failed' || stats?.failed === true;
+      return {
+        name: model.id,
+        state: failed ? 'failed' : status.state,
+        progress: status.state === 'loading' ? status.progress : failed ? 0 : 1,
+        error: status.state === 'failed' ? status.error.message : failed ? 'the engine has stopped on an internal error' : null,
+        running: stats?.running ?? 0,
+        waiting: stats?.waiting ?? 0,
+        lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
+      };
+    }),
+  };
+}
+
+const ALL_EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
+
+// What depends on the weights is known once they are loaded; before, the catalog's word is published.
+function describeModels(pool: ModelPool, models: ServedModels): ModelDescription[] {
+  return pool.list().map(({ model, status }) => {
+    const prompter = status.state === 'ready' ? models.find(model.id, { models: ['*'] }).ready() : null;
+    const reasons = prompter !== null && prompter.markers !== null;
+    const contextWindow = prompter?.contextWindow ?? model.context_window ?? 0;
+    return {
+      id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000), lifecycle: model.lifecycle,
+      inputModalities: model.input_modalities, contextWindow, maxOutputTokens: prompter?.maxOutputTokens ?? model.max_output_tokens ?? contextWindow,
+      efforts: reasons ? ALL_EFFORTS : ['none'], defaultEffort: reasons ? model.default_effort : 'none', sampling: model.sampling,
+    };
+  });
+}
+
+// Models that share a file share an engine: its numbers are shown once, under the first of its names.
+function engineGauges(pool: ModelPool): EngineGauges[] {
+  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', ...status.engine.stats() }] : []));
+}
+
+function urlHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}

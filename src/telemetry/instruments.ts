@@ -1,0 +1,82 @@
+// Every metric, declared once. Labels are model, endpoint, status, code, stage and reason only, all from
+// closed sets, so the number of series is bounded. Times are in seconds, as Prometheus wants them.
+
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { EngineGauges } from './types.js';
+
+// Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
+const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+const TOKENS = [1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072];
+
+export class Instruments {
+  // A registry of its own, so that several servers can live in one process.
+  readonly registry = new Registry();
+
+  readonly queue = this.histogram('monolith_queue_seconds', 'Time from submission to the first step.', LATENCY);
+  readonly prefill = this.histogram('monolith_prefill_seconds', 'Time the prompt took to compute.', LATENCY);
+  readonly ttft = this.histogram('monolith_time_to_first_token_seconds', 'Time from receiving a request to its first token.', LATENCY);
+  readonly itl = this.histogram('monolith_inter_token_seconds', 'Time between tokens of one choice.', LATENCY);
+  readonly e2e = this.histogram('monolith_end_to_end_seconds', 'Time from receiving a request to its last token.', LATENCY);
+  readonly promptTokens = this.histogram('monolith_prompt_tokens', 'Prompt tokens of a request, cached ones included.', TOKENS);
+  readonly cachedTokens = this.histogram('monolith_cached_tokens', 'Prompt tokens of a request found in the prefix cache.', [0, ...TOKENS]);
+  readonly completionTokens = this.histogram('monolith_completion_tokens', 'Generated tokens of one choice.', TOKENS);
+
+  readonly requests = this.counter('monolith_http_requests_total', 'HTTP requests by outcome; status 0: the client left before an answer.', ['endpoint', 'status', 'code']);
+  readonly rejects = this.counter('monolith_rejected_total', 'Requests refused with 429 or 503.', ['endpoint', 'code']);
+  readonly finished = this.counter('monolith_choices_finished_total', 'Choices by the reason they ended.', ['model', 'endpoint', 'reason']);
+  readonly failures = this.counter('monolith_generation_failures_total', 'Generations that failed after admission.', ['model', 'endpoint', 'code']);
+  readonly cancels = this.counter('monolith_cancelled_total', 'Generations whose client went away, by how far they were.', ['model', 'endpoint', 'stage']);
+
+  private readonly waiting = this.gauge('monolith_requests_waiting', 'Requests in the queue.', ['model']);
+  private readonly running = this.gauge('monolith_sequences_running', 'Sequences that hold pages.', ['model']);
+  private readonly pages = this.gauge('monolith_kv_pages', 'KV pages: total, free, cached (unreferenced but reusable).', ['model', 'state']);
+  private readonly stepAge = this.gauge('monolith_last_step_age_seconds', 'Time since the last step ended; 0 when idle.', ['model']);
+  private readonly loopLag = this.gauge('monolith_event_loop_lag_seconds', 'Event-loop delay since the last scrape, 99th percentile.', []);
+  private readonly rss = this.gauge('process_resident_memory_bytes', 'Resident memory of the process.', []);
+  private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the process started.', []);
+  private readonly preemptions = this.counter('monolith_preemptions_total', 'Sequences that gave their pages up and recomputed.', ['model']);
+  private readonly steps = this.counter('monolith_steps_total', 'Steps of the engine.', ['model']);
+  private readonly stepTokens = this.counter('monolith_step_tokens_total', 'Tokens computed, by phase.', ['model', 'phase']);
+  private readonly engineCancels = this.counter('monolith_engine_cancelled_total', 'Requests the engine cancelled, by stage.', ['model', 'stage']);
+
+  /** Copies what is counted elsewhere; before each scrape. */
+  collect(engines: readonly EngineGauges[], loopLagMs: number): void {
+    for (const engine of engines) {
+      const { model } = engine;
+      this.waiting.set({ model }, engine.waiting);
+      this.running.set({ model }, engine.running);
+      this.pages.set({ model, state: 'total' }, engine.pagesTotal);
+      this.pages.set({ model, state: 'free' }, engine.pagesFree);
+      this.pages.set({ model, state: 'cached' }, engine.pagesCached);
+      this.stepAge.set({ model }, engine.lastStepAgeMs / 1000);
+      advance(this.preemptions, { model }, engine.preemptions);
+      advance(this.steps, { model }, engine.steps);
+      advance(this.stepTokens, { model, phase: 'prefill' }, engine.prefillTokens);
+      advance(this.stepTokens, { model, phase: 'decode' }, engine.decodeTokens);
+      advance(this.engineCancels, { model, stage: 'queue' }, engine.cancelledQueued);
+      advance(this.engineCancels, { model, stage: 'prefill' }, engine.cancelledPrefill);
+      advance(this.engineCancels, { model, stage: 'decode' }, engine.cancelledDecode);
+    }
+    this.loopLag.set(loopLagMs / 1000);
+    this.rss.set(process.memoryUsage.rss());
+    this.uptime.set(process.uptime());
+  }
+
+  private histogram(name: string, help: string, buckets: number[]): Histogram<'model' | 'endpoint'> {
+    return new Histogram({ name, help, buckets, labelNames: ['model', 'endpoint'], registers: [this.registry] });
+  }
+
+  private counter<const L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
+    return new Counter<L>({ name, help, labelNames: [...labelNames], registers: [this.registry] });
+  }
+
+  private gauge<const L extends string>(name: string, help: string, labelNames: readonly L[]): Gauge<L> {
+    return new Gauge<L>({ name, help, labelNames: [...labelNames], registers: [this.registry] });
+  }
+}
+
+// The engine counts on its own; a counter here only shows its total.
+function advance<L extends string>(counter: Counter<L>, labels: Record<L, string>, total: number): void {
+  counter.remove(labels);
+  counter.inc(labels, total);
+}

@@ -1,0 +1,74 @@
+// What other rooms tell telemetry. Protocols call a GenerationMeter as events pass through them; the
+// HTTP layer reports each finished request. Nothing here may carry prompt text, output text or keys.
+
+export type CancelStage = 'queue' | 'prefill' | 'decode';
+
+/** Follows one generation request from submission to its end. Exactly one of finished (once per choice), failed, cancelled ends it. */
+export interface GenerationMeter {
+  /** The engine took the request out of the queue. */
+  started(event: { promptTokens: number; cachedTokens: number; queueMs: number }): void;
+  /** `count` tokens of one choice arrived now. The first call of the request is its TTFT; 0 is ignored. */
+  token(count: number, choice?: number): void;
+  /** One choice ended. After the last choice the request's end-to-end time is recorded. */
+  finished(event: {
+    choice: number; completionTokens: number; reasoningTokens: number; reason: string;
+    timings?: { prefillMs: number } | undefined;   // as the engine measured them
+  }): void;
+  /** The request failed; `code` is an error code of the wire. */
+  failed(code: string): void;
+  /** The client went away. Without a stage the meter uses what it has seen: no start = queue, no token = prefill. */
+  cancelled(stage?: CancelStage): void;
+}
+
+export interface GenerationLabels {
+  model: string;                 // a served name, never raw client text: label values stay bounded
+  endpoint: string;              // route path, e.g. /v1/chat/completions
+  choices: number;
+  receivedAt: number;            // performance.now() when the request arrived
+}
+
+/** One finished HTTP request: a line in the log and two counters. */
+export interface RequestRecord {
+  requestId: string;
+  clientRequestId: string | null;
+  method: string;
+  path: string;                  // route pattern, or 'unmatched'
+  status: number;                // 0: the client left before an answer
+  code: string | null;           // error code, if it failed
+  organizationId: string | null;
+  keyId: string | null;
+  durationMs: number;
+  aborted: boolean;
+  fields: Readonly<Record<string, string | number | boolean | null>>;   // from Exchange.annotate
+}
+
+/** Values read when metrics are scraped. */
+export interface EngineGauges {
+  model: string;
+  waiting: number; running: number;
+  pagesTotal: number; pagesFree: number; pagesCached: number;
+  lastStepAgeMs: number;
+  preemptions: number; steps: number; prefillTokens: number; decodeTokens: number;
+  cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
+}
+
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+export interface Telemetry {
+  readonly log: Log;
+  generation(labels: GenerationLabels): GenerationMeter;
+  /** Called by the HTTP layer once per request. */
+  request(record: RequestRecord): void;
+  /** Where engine gauges are read from at each scrape. */
+  observeEngines(read: () => EngineGauges[]): void;
+  /** Prometheus text. */
+  scrape(): Promise<string>;
+  /** Event-loop delay of the last second or so, in milliseconds: 99th percentile. */
+  loopLagMs(): number;
+  close(): void;
+}

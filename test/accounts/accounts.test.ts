@@ -1,0 +1,111 @@
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import type { Test } from 'tap';
+import { Accounts } from '../../src/accounts/accounts.js';
+import { keyObject } from '../../src/accounts/keys.js';
+import { permit } from '../../src/accounts/permissions.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
+
+function folder(t: Test): string {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-accounts-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+async function open(path: string): Promise<{ accounts: Accounts; close(): Promise<void> }> {
+  const store = await openStore(path);
+  const accounts = new Accounts(store);
+  return { accounts, close: async () => { await accounts.close(); await store.close(); } };
+}
+
+t.test('the first start creates a key and shows it once; it is stored hashed', async (t) => {
+  const path = folder(t);
+  const first = await open(path);
+  const { created, organization } = await first.accounts.bootstrap(null);
+  t.match(created, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}$/);
+  t.match(organization.id, /^org_[0-9A-Za-z]{24}$/);
+  await first.close();
+
+  const second = await open(path);
+  t.equal((await second.accounts.bootstrap(null)).created, null);
+  const identity = second.accounts.authenticate(created as string);
+  t.match(identity, { organizationId: organization.id, tenant: 1, models: ['*'] });
+  const [key] = second.accounts.listKeys();
+  t.match(keyObject(key as never, new Date()), { id: /^key_/, prefix: created?.slice(0, 11), last4: created?.slice(-4), status: 'active', revoked_at: null });
+  await second.close();
+  for (const file of readdirSync(join(path, 'db'))) {
+    t.notOk(readFileSync(join(path, 'db', file)).includes((created as string).slice(12)), `${file} does not hold the secret`);
+  }
+});
+
+t.test('a chosen key is accepted, also when the choice changes; nothing else is created', async (t) => {
+  const path = folder(t);
+  for (const chosen of ['my-own-key-1', 'my-own-key-2', 'my-own-key-2']) {
+    const { accounts, close } = await open(path);
+    t.equal((await accounts.bootstrap(chosen)).created, null);
+    t.ok(accounts.authenticate(chosen));
+    await close();
+  }
+  const { accounts, close } = await open(path);
+  t.equal(accounts.listKeys().length, 2);
+  t.throws(() => accounts.authenticate('my-own-key-'), { code: 'invalid_api_key' });
+  await close();
+});
+
+t.test('what another process writes is seen within 5 s', async (t) => {
+  const path = folder(t);
+  const server = await open(path);
+  const { created } = await server.accounts.bootstrap(null);
+  server.accounts.authenticate(created as string);
+
+  // A second environment on the same folder, as `monolith keys` opens one.
+  const { execFileSync } = await import('node:child_process');
+  const script = (call: string): string => `
+    import { openStore } from ${JSON.stringify(new URL('../../src/storage/lmdb-store.js', import.meta.url).href)};
+    import { Accounts } from ${JSON.stringify(new URL('../../src/accounts/accounts.js', import.meta.url).href)};
+    const store = await openStore(${JSON.stringify(path)});
+    const accounts = new Accounts(store);
+    ${call}
+    await accounts.close(); await store.close();`;
+  const run = (call: string): string => execFileSync(process.execPath, ['--input-type=module', '-e', script(call)], { encoding: 'utf8' }).trim();
+
+  const made = run('process.stdout.write((await accounts.createKey({ name: "other" })).secret);');
+  await sleep(10);   // reads see what is committed from the next turn of the event loop on
+  t.ok(server.accounts.authenticate(made), 'a new key works');
+  run(`await accounts.revokeKey(accounts.findKey(${JSON.stringify(made.slice(0, 11))}).id);`);
+  await sleep(1100);
+  t.throws(() => server.accounts.authenticate(made), { code: 'api_key_revoked' });
+  await server.close();
+});
+
+t.test('times of last use are written together, and at the end', async (t) => {
+  const path = folder(t);
+  const first = await open(path);
+  const { created } = await first.accounts.bootstrap(null);
+  first.accounts.authenticate(created as string);
+  t.equal(first.accounts.listKeys()[0]?.lastUsedAt, null);
+  await first.close();
+  const second = await open(path);
+  t.match(second.accounts.listKeys()[0]?.lastUsedAt, /^\d{4}-/);
+  await second.close();
+});
+
+t.test('finding and revoking', async (t) => {
+  const { accounts, close } = await open(folder(t));
+  await accounts.bootstrap(null);
+  const { key, secret } = await accounts.createKey({ name: 'a', models: ['tycho-1.0'], scopes: ['inference'] });
+  for (const reference of [key.id, key.publicId as string, `sk-${key.publicId as string}`, key.last4]) t.equal((accounts.findKey(reference) as { id: string }).id, key.id, reference);
+  t.equal(accounts.findKey('nothing'), null);
+  const identity = accounts.authenticate(secret);
+  t.doesNotThrow(() => permit(identity, 'inference', 'tycho-1.0'));
+  t.throws(() => permit(identity, 'inference', 'hal-1.0'), { status: 403, code: 'model_not_allowed', param: 'model' });
+  t.throws(() => permit(identity, 'tokens.count', 'tycho-1.0'), { status: 403, code: 'endpoint_not_allowed' });
+  await accounts.revokeKey(key.id);
+  const at = accounts.listKeys().find((one) => one.id === key.id)?.revokedAt;
+  await accounts.revokeKey(key.id);
+  t.equal(accounts.listKeys().find((one) => one.id === key.id)?.revokedAt, at, 'revoking again changes nothing');
+  await close();
+});

@@ -1,0 +1,178 @@
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { loadAddon } from '../../src/engine/load-addon.js';
+import { loadOptions, loadStarter, plainText, promptOf, Recorder, starterPath, submitOptions } from './starter.js';
+
+const addon = loadAddon();
+
+t.test('loading tells progress, and the same name attaches to the same engine', async (t) => {
+  const fractions: number[] = [];
+  const first = addon.load('shared', starterPath, loadOptions, (fraction) => fractions.push(fraction));
+  const whileLoading = addon.load('shared', starterPath, loadOptions, () => {});
+  const [a, b] = await Promise.all([first, whileLoading]);
+  const c = await addon.load('shared', starterPath, loadOptions, () => {});
+  t.ok(fractions.length > 0 && fractions.every((f, i) => f >= 0 && f <= 1 && f >= (fractions[i - 1] ?? 0)), `progress ${fractions.join(' ')}`);
+
+  t.same(a.info, addon.inspect(starterPath, loadOptions).model);
+  t.same(a.plan, addon.inspect(starterPath, loadOptions).plan);
+  t.equal(a.maxContext, 512);
+  t.equal(a.info.vocabulary, 1535);
+  t.match(a.fileHash, /^[0-9a-f]{16}$/);
+
+  const recorder = new Recorder(a);
+  const id = recorder.channel.submit(submitOptions(promptOf(a), { maxTokens: 4 }));
+  await recorder.ended(id);
+  t.equal(b.stats().requests, 1, 'one engine behind all handles');
+
+  await a.close();
+  await a.close();
+  await b.close();
+  t.equal(c.stats().finished, 1, 'it lives as long as its last handle');
+  await c.close();
+  for (const call of [() => c.stats(), () => c.tokenize('x', plainText), () => c.open(() => {}), () => c.drain()]) {
+    t.throws(call, { name: 'Error', code: 'closed', message: 'the engine is closed' });
+  }
+  t.throws(() => recorder.channel.submit(submitOptions(Int32Array.of(1))), { code: 'closed', message: 'the channel is closed' });
+});
+
+t.test('a name is one file with one set of options', async (t) => {
+  const engine = await loadStarter('one');
+  await t.rejects(loadStarter('one', { maxContext: 64 }), { code: 'invalid_argument', message: /already there/ });
+  await engine.close();
+  const again = await loadStarter('one', { maxContext: 64 });
+  t.equal(again.maxContext, 64, 'free again after the last close');
+  await again.close();
+});
+
+t.test('files that do not load reject, and leave the name free', async (t) => {
+  await t.rejects(addon.load('bad', '/nowhere/model.gguf', loadOptions, () => {}), { code: 'io', message: /model\.gguf/ });
+  await t.rejects(addon.load('bad', fileURLToPath(import.meta.url), loadOptions, () => {}), { code: 'invalid_file' });
+  const engine = await loadStarter('bad');
+  await engine.close();
+});
+
+t.test('text and tokens', async (t) => {
+  const engine = await loadStarter('text');
+  t.teardown(() => engine.close());
+  const text = 'Zürich, 東京 and 🚀: <|im_end|>';
+  const ids = engine.tokenize(text, plainText);
+  t.equal(engine.detokenize(ids), text);
+  t.same(await engine.tokenizeAsync(text, plainText), ids);
+  const end = engine.findToken('<|im_end|>');
+  t.equal(ids.at(-1), end);
+  t.equal(Buffer.from(engine.tokenBytes(end)).toString(), '<|im_end|>');
+  t.equal(engine.findToken('<|no such token|>'), -1);
+  const asText = engine.tokenize(text, { ...plainText, parseSpecial: false });
+  t.notOk(asText.includes(end), 'without parseSpecial a spelling is text');
+  t.equal(engine.detokenize(asText), text);
+  t.same(addon.loadTokenizer(starterPath).tokenize(text, plainText), ids);
+});
+
+t.test('many requests on one channel: all events arrive, in fewer wake-ups than steps', async (t) => {
+  const engine = await loadStarter('batch');
+  t.teardown(() => engine.close());
+  const recorder = new Recorder(engine);
+  const prompt = promptOf(engine);
+  // Control tokens have no text, so no piece: keep them out.
+  const logitBias = engine.info.specialTokens.map((spelling) => ({ token: engine.findToken(spelling), bias: -1000 }));
+  const ids = Array.from({ length: 6 }, (_, i) => recorder.channel.submit(submitOptions(prompt, {
+    maxTokens: 24, temperature: 1, logitBias, seed: BigInt(i), n: 1 + i % 2, topLogprobs: i === 0 ? 2 : -1,
+  })));
+  await recorder.until(() => ids.every((id, i) => recorder.of(id).filter((event) => event.type === 'finished').length === 1 + i % 2));
+  const stats = engine.stats();
+  t.ok(recorder.wakeups <= stats.steps, `${recorder.wakeups} wake-ups for ${stats.steps} steps`);
+  for (const id of ids) {
+    const events = recorder.of(id);
+    t.match(events[0], { type: 'started', promptTokens: prompt.length });
+    for (const end of events.filter((event) => event.type === 'finished')) {
+      const tokens = events.reduce((sum, event) => sum + (event.type === 'text' && event.choice === end.choice ? event.tokens : 0), 0);
+      t.match(end, { reason: 'max_tokens', completionTokens: 24, stopIndex: -1 });
+      t.equal(tokens, 24, 'each token is in some piece');
+    }
+  }
+  const logprobs = recorder.of(ids[0] ?? 0).flatMap((event) => (event.type === 'text' ? event.logprobs ?? [] : []));
+  t.equal(logprobs.length, 24);
+  t.ok(logprobs.every(({ logprob, top }) => logprob <= 0 && top.length === 2));
+});
+
+t.test('cancel: no event follows, the pages come back', async (t) => {
+  const engine = await loadStarter('cancel');
+  t.teardown(() => engine.close());
+  const recorder = new Recorder(engine);
+  const long = submitOptions(promptOf(engine), { maxTokens: 400, prefixCache: false });
+  const id = recorder.channel.submit(long);
+  await recorder.until(() => recorder.of(id).length >= 3);
+  recorder.channel.cancel(id);
+  recorder.channel.cancel(id);
+  const seen = recorder.of(id).length;
+  const next = recorder.channel.submit({ ...long, maxTokens: 2 });
+  await recorder.ended(next);
+  t.equal(recorder.of(id).length, seen);
+  const stats = engine.stats();
+  t.equal(stats.cancelledDecode, 1);
+  t.equal(stats.pagesFree + stats.pagesCached, stats.pagesTotal);
+});
+
+t.test('another channel cannot cancel a request', async (t) => {
+  const engine = await loadStarter('foreign');
+  t.teardown(() => engine.close());
+  const [mine, other] = [new Recorder(engine), new Recorder(engine)];
+  const id = mine.channel.submit(submitOptions(promptOf(engine), { maxTokens: 40 }));
+  other.channel.cancel(id);
+  await mine.ended(id);
+  t.match(mine.of(id).at(-1), { type: 'finished', completionTokens: 40 });
+  t.equal(other.wakeups, 0);
+});
+
+t.test('closing while running: promptly, without a further event', async (t) => {
+  const engine = await loadStarter('closing');
+  const recorder = new Recorder(engine);
+  const id = recorder.channel.submit(submitOptions(promptOf(engine), { maxTokens: 400 }));
+  await recorder.until(() => recorder.of(id).length >= 2);
+  const closed = engine.close();
+  const { wakeups } = recorder;
+  t.throws(() => engine.stats(), { code: 'closed' });
+  t.throws(() => recorder.channel.cancel(id), { code: 'closed' });
+  recorder.channel.close();
+  await closed;
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.equal(recorder.wakeups, wakeups);
+});
+
+t.test('drain ends what runs and refuses what comes', async (t) => {
+  const engine = await loadStarter('draining');
+  t.teardown(() => engine.close());
+  const recorder = new Recorder(engine);
+  const options = submitOptions(promptOf(engine), { maxTokens: 400 });
+  const id = recorder.channel.submit(options);
+  await recorder.until(() => recorder.of(id).length >= 2);
+  engine.drain();
+  await recorder.ended(id);
+  t.match(recorder.of(id).at(-1), { type: 'finished', reason: 'time_limit' });
+  t.throws(() => recorder.channel.submit(options), { code: 'closed' });
+});
+
+t.test('a full queue refuses', async (t) => {
+  const engine = await loadStarter('queue', { maxSequences: 1, queueMax: 2 });
+  t.teardown(() => engine.close());
+  const { channel } = new Recorder(engine);
+  const options = submitOptions(promptOf(engine), { maxTokens: 400 });
+  t.throws(() => { for (let i = 0; i < 8; i++) channel.submit(options); }, { code: 'queue_full' });
+});
+
+t.test('debug logits agree with greedy generation', async (t) => {
+  const engine = await loadStarter('logits');
+  t.teardown(() => engine.close());
+  const prompt = promptOf(engine);
+  const recorder = new Recorder(engine);
+  const id = recorder.channel.submit(submitOptions(prompt, { maxTokens: 6 }));
+  await recorder.ended(id);
+  const debug = await addon.debugLogits(starterPath, loadOptions, prompt, Int32Array.of(0, prompt.length - 1), 6);
+  const control = engine.info.specialTokens.map((spelling) => engine.findToken(spelling));
+  const greedy = debug.continuation?.tokens ?? [];
+  t.equal(greedy.length, 6);
+  t.equal(engine.detokenize(Int32Array.from(greedy.filter((token) => !control.includes(token)))), recorder.text(id));
+  t.same(debug.tokens, [...prompt]);
+  t.same(debug.positions.map(({ position, logits }) => [position, logits.length]), [[0, 1535], [prompt.length - 1, 1535]]);
+  await t.rejects(addon.debugLogits(starterPath, loadOptions, prompt, Int32Array.of(99), 0), { code: 'invalid_argument', message: /positions\[0\]/ });
+});

@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'tap';
+
+import { MODEL_TYPES } from '../../bench/lib/model-shapes.js';
+import { syntheticTokenizer } from '../../bench/lib/synthetic-vocabulary.js';
+import { makeModel } from '../../bench/make-model.js';
+
+const digest = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
+
+test('options decide every byte, and a file that is there is kept', async (t) => {
+  const folder = t.testdir();
+  const make = (name: string, seed: number) => makeModel({ preset: 'tiny', seed, out: join(folder, name) });
+  const first = make('a.gguf', 7);
+  t.equal(first.written, true);
+  t.equal(readFileSync(first.path).length, first.bytes);
+  t.equal(digest(make('b.gguf', 7).path), digest(first.path));
+  t.not(digest(make('c.gguf', 8).path), digest(first.path));
+  t.equal(make('a.gguf', 7).written, false);
+  t.equal(make('a.gguf', 8).written, true, 'another seed is another file');
+  t.strictSame(readdirSync(folder).sort(), ['a.gguf', 'b.gguf', 'c.gguf'], 'nothing half-written is left');
+});
+
+test('every type and architecture can be written', async (t) => {
+  const out = join(t.testdir(), 'model.gguf');
+  for (const type of MODEL_TYPES) t.ok(makeModel({ preset: 'tiny', type, out }).written, type);
+  for (const architecture of ['qwen2', 'qwen3'] as const)
+    t.ok(makeModel({ preset: 'tiny', architecture, out }).written, architecture);
+});
+
+test('a shape that cannot be is refused before anything is written', async (t) => {
+  const out = join(t.testdir(), 'model.gguf');
+  t.throws(() => makeModel({ preset: 'tiny', shape: { embedding: 100 }, out }), /rows of 100 values/);
+  t.throws(() => makeModel({ preset: 'tiny', shape: { kvHeads: 3 }, out }), /multiple of kvHeads/);
+  t.throws(() => makeModel({ preset: 'tiny', shape: { vocabulary: 10 }, out }), /vocabulary is 10/);
+  t.throws(() => makeModel({ preset: 'tiny', seed: -1, out }), /seed is -1/);
+  t.equal(existsSync(out), false);
+});
+
+test('merges make exactly the tokens, from tokens made before', async (t) => {
+  for (const size of [259, 300, 1024, 32000]) {
+    const keys = new Map(syntheticTokenizer(size));
+    const tokens = keys.get('tokenizer.ggml.tokens')?.value as readonly string[];
+    const merges = keys.get('tokenizer.ggml.merges')?.value as readonly string[];
+    t.equal(tokens.length, size);
+    const known = new Set(tokens.slice(0, 256));
+    const orphans = merges.filter((merge) => {
+      const [left = '', right = ''] = merge.split(' ');
+      const fits = known.has(left) && known.has(right) && !known.has(left + right);
+      known.add(left + right);
+      return !fits;
+    });
+    t.strictSame(orphans, []);
+    t.equal(known.size, size - 3);
+  }
+});

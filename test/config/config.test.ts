@@ -1,0 +1,99 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import t from 'tap';
+import { configWith, declared, didYouMean, loadConfig, settingsHelp, settingsMarkdown } from '../../src/config.js';
+
+const empty = mkdtempSync(join(tmpdir(), 'monolith-config-'));
+t.teardown(() => rmSync(empty, { recursive: true, force: true }));
+const base = { MONOLITH_DATA_DIR: empty };
+const load = (argv: string[], env: Record<string, string> = {}): ReturnType<typeof loadConfig> => loadConfig({ argv, env: { ...base, ...env } });
+
+t.test('flag over variable over file over default', (t) => {
+  const file = join(empty, 'some.json');
+  writeFileSync(file, JSON.stringify({ port: 1, host: 'file', http: { keepalive_ms: 1000 }, 'engine.queue_max': 7 }));
+  t.equal(load([]).config.port, 8080);
+  t.equal(load(['--config', file]).config.port, 1);
+  t.equal(load(['--config', file], { MONOLITH_PORT: '2' }).config.port, 2);
+  t.equal(load(['--config', file, '--port', '3'], { MONOLITH_PORT: '2' }).config.port, 3);
+  const { config } = load([], { MONOLITH_CONFIG: file });
+  t.match(config, { host: 'file', http: { keepalive_ms: 1000 }, engine: { queue_max: 7, queue_wait_ms: 30_000 } });
+  writeFileSync(join(empty, 'config.json'), '{"port": 4}');
+  t.equal(load([]).config.port, 4, 'config.json in the data folder');
+  rmSync(join(empty, 'config.json'));
+  t.end();
+});
+
+t.test('every way to write a value', (t) => {
+  t.equal(load(['--http-max-body-bytes', '2MiB']).config.http.max_body_bytes, 2_097_152);
+  t.equal(load(['--http-max-body-bytes=1_000_000']).config.http.max_body_bytes, 1_000_000);
+  t.equal(load(['--kv-bytes', '1.5GiB']).config.engine.kv_bytes, 1_610_612_736);
+  t.equal(load([], { MONOLITH_ENGINE_KV_BYTES: '1g' }).config.engine.kv_bytes, 1_073_741_824);
+  t.equal(load([], { MONOLITH_KV_BYTES: '2g' }).config.engine.kv_bytes, 2_147_483_648, 'the short name');
+  t.equal(load(['--limits-rpm', 'off']).config.limits.rpm, null);
+  t.same(load(['--http-cors-origins', 'a, b']).config.http.cors_origins, ['a', 'b']);
+  t.equal(load(['--no-engine-prefix-cache']).config.engine.prefix_cache, false);
+  t.equal(load(['--engine-prefix-cache', 'off']).config.engine.prefix_cache, false);
+  t.equal(load(['--metrics-public']).config.metrics.public, true);
+  t.equal(load(['--metrics-public', '--port', '1']).config.port, 1, 'a bare flag takes no value');
+  t.same(load(['--model', 'a=x.gguf', '--model', 'b=/y=z.gguf']).config.model, [{ name: 'a', path: resolve('x.gguf') }, { name: 'b', path: '/y=z.gguf' }]);
+  t.same(load([], { MONOLITH_MODEL: 'a=/x,b=/y' }).config.model.length, 2);
+  t.same(configWith({ model: { a: '/x' } }).model, [{ name: 'a', path: '/x' }]);
+  t.same(configWith({ limits: { org_abc: { 'hal-1.0': { rpm: null } }, rpm: 5 } }).limits.overrides, { org_abc: { 'hal-1.0': { rpm: null } } });
+  t.same(load(['--models', '{"hal-1.0":{"context_window":10}}']).config.models, { 'hal-1.0': { context_window: 10 } });
+  t.same(load(['chat', '--port', '1', '--', '--x']).rest, ['chat', '--x']);
+  t.equal(load([], { MONOLITH_PORT: '' }).config.port, 8080, 'an empty variable is not set');
+  t.end();
+});
+
+t.test('errors name their source and what was expected', (t) => {
+  const bad = join(empty, 'bad.json');
+  const message = (work: () => unknown): string => {
+    try { work(); } catch (error) { return (error as Error).message; }
+    return 'accepted';
+  };
+  t.match(message(() => load([], { MONOLITH_PORT: 'x' })), /^MONOLITH_PORT: must be a whole number from 0 to 65,535; got "x"\.$/);
+  t.match(message(() => load(['--port', '70000'])), /^--port: must be/);
+  t.match(message(() => load(['--port'])), /^--port: needs a value/);
+  t.match(message(() => load(['--prot', '1'])), /^--prot: no such flag\. Did you mean --port\?$/);
+  t.match(message(() => load(['--model', 'nofile'])), /^--model: .*NAME=PATH/);
+  t.match(message(() => load(['--model', 'a=/x', '--model', 'a=/y'])), /given twice/);
+  t.match(message(() => load(['--kv-bytes', '-1'])), /^--kv-bytes: must be a size/);
+  t.match(message(() => load(['--isa', 'mmx'])), /one of auto, plain, avx2, avx512/);
+  const secret = message(() => load([], { MONOLITH_API_KEY: 'short' }));
+  t.match(secret, /8 to 256 characters/);
+  t.notMatch(secret, /short/, 'a key is not echoed');
+  for (const [text, expected] of [
+    ['{', /bad\.json: is not JSON/], ['[]', /one JSON object/], ['{"http": 1}', /bad\.json: http: no such setting/],
+    ['{"http": {"keepalive": 1}}', /bad\.json: http\.keepalive: no such setting\. Did you mean http\.keepalive_ms\?/],
+    ['{"limits": {"org_a": {"m": {"rpn": 1}}}}', /limits/],
+  ] as const) {
+    writeFileSync(bad, text);
+    t.match(message(() => load(['--config', bad])), expected);
+  }
+  t.match(message(() => load(['--config', join(empty, 'absent.json')])), /absent\.json: cannot be read \(ENOENT\)/);
+  t.equal(didYouMean('--zzzzzzzz', ['--port']), '');
+  t.end();
+});
+
+t.test('the result is frozen, deeply', (t) => {
+  const { config } = load([]);
+  t.throws(() => { (config as { port: number }).port = 1; }, TypeError);
+  t.throws(() => { (config.http as { keepalive_ms: number }).keepalive_ms = 1; }, TypeError);
+  t.end();
+});
+
+t.test('names are unique, defaults pass their own check', (t) => {
+  const names = declared.flatMap((one) => [one.flag, one.variable, one.key, one.aliasFlag, one.aliasVariable]).filter((name) => name !== null);
+  t.equal(new Set(names).size, names.length);
+  for (const one of declared) t.ok(one.setting.kind.schema.safeParse(one.setting.default).success, one.key);
+  t.end();
+});
+
+t.test('help and the settings page come from the declarations', (t) => {
+  for (const one of declared) t.match(settingsHelp(), one.aliasFlag ?? one.flag);
+  t.ok(settingsHelp().split('\n').every((line) => line.length <= 100), 'help fits 100 columns');
+  const page = resolve(import.meta.dirname, '..', '..', '..', 'docs', 'settings.md');
+  t.equal(readFileSync(page, 'utf8'), settingsMarkdown(), 'docs/settings.md is fresh (npm run docs:settings writes it)');
+  t.end();
+});

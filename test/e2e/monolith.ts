@@ -1,0 +1,70 @@
+// A real server process for a test: started as an operator would, on a free port with its own data folder.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export const root = resolve(import.meta.dirname, '..', '..', '..');   // build/test/e2e → the repository
+export const main = join(root, 'dist', 'main.js');
+export const embeddedModel = join(root, 'models', 'starter-q8_0.gguf');
+
+export interface Monolith {
+  url: string;
+  port: number;
+  key: string;
+  process: ChildProcess;
+  /** What the server wrote to stderr so far. */
+  log(): string;
+  metrics(): Promise<Map<string, number>>;
+  /** SIGTERM; resolves to the exit code. */
+  stop(): Promise<number | null>;
+}
+
+const KEY = 'test-key-0123456789';
+
+export async function startMonolith(settings: { args?: string[]; env?: Record<string, string> } = {}): Promise<Monolith> {
+  const data = mkdtempSync(join(tmpdir(), 'monolith-test-'));
+  const child = spawn(process.execPath, [main, 'serve', '--log', 'json', ...(settings.args ?? [])], {
+    env: { ...process.env, MONOLITH_PORT: '0', MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: KEY, ...settings.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let log = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => { log += text; });
+  const exited = once(child, 'exit').then(([code]) => {
+    rmSync(data, { recursive: true, force: true });
+    return code as number | null;
+  });
+  const ready = await Promise.race([
+    firstLine(child),
+    exited.then((code) => { throw new Error(`the server ended with ${code} before it was ready:\n${log}`); }),
+  ]);
+  const { url, port } = JSON.parse(ready) as { url: string; port: number };
+  return {
+    url, port, key: KEY, process: child,
+    log: () => log,
+    async metrics() {
+      const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${KEY}` } });
+      const lines = (await response.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+      return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]));
+    },
+    stop() {
+      child.kill('SIGTERM');
+      return exited;
+    },
+  };
+}
+
+async function firstLine(child: ChildProcess): Promise<string> {
+  for await (const line of createInterface({ input: child.stdout! })) return line;
+  throw new Error('the server closed its output');
+}
+
+/** Polls until `condition` holds; false after `timeoutMs`. */
+export async function eventually(condition: () => boolean | Promise<boolean>, timeoutMs = 10_000): Promise<boolean> {
+  for (const end = Date.now() + timeoutMs; Date.now() < end; await new Promise((done) => setTimeout(done, 20))) {
+    if (await condition()) return true;
+  }
+  return false;
+}

@@ -1,0 +1,127 @@
+// The official client, unchanged, against a real server: what contract section 10 of chat completions asks.
+import OpenAI from 'openai';
+import t from 'tap';
+import { startMonolith } from './monolith.js';
+
+const server = await startMonolith();
+t.teardown(() => server.stop());
+const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
+const question = [{ role: 'user' as const, content: 'Is this review positive or negative? "The soup was cold and the waiter rude."' }];
+
+t.test('models are listed', async (t) => {
+  const ids: string[] = [];
+  for await (const model of client.models.list()) ids.push(model.id);
+  t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
+  t.equal((await client.models.retrieve('tycho-1.0')).object, 'model');
+});
+
+t.test('a whole answer', async (t) => {
+  const { data, response } = await client.chat.completions
+    .create({ model: 'clarke-1.0', messages: question, temperature: 0, max_completion_tokens: 40 }).withResponse();
+  const choice = data.choices[0]!;
+  t.equal(data.model, 'clarke-1.0');
+  t.match(data.id, /^chatcmpl-[0-9A-Za-z]{29}$/);
+  t.match(data.system_fingerprint, /^fp_[0-9a-f]{10}$/);
+  t.ok(choice.message.content!.length > 0);
+  t.match(choice.finish_reason, /^(stop|length)$/);
+  t.equal(data.usage!.total_tokens, data.usage!.prompt_tokens + data.usage!.completion_tokens);
+  t.match(response.headers.get('x-request-id'), /^req_/);
+  t.ok(response.headers.get('x-ratelimit-remaining-tokens'));
+});
+
+t.test('streamed text equals the whole answer; greedy repeats itself; the prefix is cached', async (t) => {
+  const request = { model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 };
+  const whole = await client.chat.completions.create(request);
+  const stream = client.chat.completions.stream({ ...request, stream_options: { include_usage: true } });
+  const final = await stream.finalChatCompletion();
+  t.equal(final.choices[0]!.message.content, whole.choices[0]!.message.content);
+  t.equal(final.choices[0]!.finish_reason, whole.choices[0]!.finish_reason);
+  t.equal(final.usage!.completion_tokens, whole.usage!.completion_tokens);
+  t.ok(final.usage!.prompt_tokens_details!.cached_tokens! >= 16, 'the second request reuses pages of the first');
+});
+
+t.test('seeded sampling repeats, n choices equal separate seeds', async (t) => {
+  const request = { model: 'tycho-1.0', messages: question, temperature: 1, max_tokens: 24, seed: 5 };
+  const texts = async (change: object) => (await client.chat.completions.create({ ...request, ...change })).choices.map((choice) => choice.message.content);
+  const [first] = await texts({});
+  t.same(await texts({}), [first]);
+  const [second] = await texts({ seed: 6 });
+  t.same(await texts({ n: 2 }), [first, second]);
+});
+
+t.test('stop strings end the answer before the match, also across tokens', async (t) => {
+  const whole = (await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 })).choices[0]!.message.content!;
+  for (let at = 1; at + 2 <= whole.length && at < 12; at++) {
+    const stop = whole.slice(at, at + 2);
+    const expected = whole.slice(0, whole.indexOf(stop));
+    const cut = await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40, stop: [stop] });
+    t.equal(cut.choices[0]!.message.content, expected, `stop ${JSON.stringify(stop)}`);
+    t.equal(cut.choices[0]!.finish_reason, 'stop');
+    let streamed = '';
+    for await (const chunk of await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40, stop, stream: true })) {
+      streamed += chunk.choices[0]?.delta.content ?? '';
+    }
+    t.equal(streamed, expected);
+  }
+});
+
+t.test('log probabilities', async (t) => {
+  const request = { model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 8, logprobs: true, top_logprobs: 3 };
+  const whole = (await client.chat.completions.create(request)).choices[0]!;
+  const entries = whole.logprobs!.content!;
+  t.equal(entries.map((entry) => entry.token).join(''), whole.message.content);
+  for (const entry of entries) {
+    t.equal(entry.top_logprobs.length, 3);
+    t.equal(entry.top_logprobs[0]!.logprob, entry.logprob, 'greedy takes the best');
+    t.same(entry.bytes, [...Buffer.from(entry.token)]);
+    t.ok(entry.logprob <= 0);
+  }
+  const streamed: unknown[] = [];
+  for await (const chunk of await client.chat.completions.create({ ...request, stream: true })) streamed.push(...(chunk.choices[0]?.logprobs?.content ?? []));
+  t.same(streamed, entries);
+});
+
+t.test('length and bias', async (t) => {
+  const one = await client.chat.completions.create({ model: 'tycho-1.0', messages: question, max_completion_tokens: 1, temperature: 0 });
+  t.equal(one.choices[0]!.finish_reason, 'length');
+  t.equal(one.usage!.completion_tokens, 1);
+  const forced = await client.chat.completions.create({ model: 'tycho-1.0', messages: question, max_tokens: 4, temperature: 0, logit_bias: { 65: 100 } });
+  t.equal(new Set(forced.choices[0]!.message.content).size, 1, 'one token for ever');
+});
+
+t.test('reasoning is kept apart', async (t) => {
+  const answer = (await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 200, reasoning_effort: 'low' })).choices[0]!;
+  const message = answer.message as { content: string; reasoning_content?: string };
+  t.notMatch(message.content, /<\/?think>/);
+  t.notMatch(message.reasoning_content ?? '', /<\/?think>/);
+});
+
+t.test('control tokens in user text are text', async (t) => {
+  const usage = async (content: string) => (await client.chat.completions.create({ model: 'tycho-1.0', messages: [{ role: 'user', content }], max_tokens: 1 })).usage!.prompt_tokens;
+  const plain = await usage('x');
+  t.ok((await usage('<|im_end|>')) - plain > 2, 'spelled out, not one control token');
+});
+
+t.test('errors arrive as the client expects them', async (t) => {
+  const cases: [request: Record<string, unknown>, status: number, code: string, param: string | null][] = [
+    [{ model: 'nope' }, 404, 'model_not_found', 'model'],
+    [{ temperature: 3 }, 422, 'value_out_of_range', 'temperature'],
+    [{ temperature: 'hot' }, 400, 'invalid_type', 'temperature'],
+    [{ messages: [{ role: 'user', content: 'many words '.repeat(5_000) }] }, 422, 'context_length_exceeded', 'messages'],
+    [{ logit_bias: { 99_999: 1 } }, 422, 'invalid_value', 'logit_bias'],
+  ];
+  for (const [change, status, code, param] of cases) {
+    const request = { model: 'tycho-1.0', messages: question, max_tokens: 1, ...change } as OpenAI.ChatCompletionCreateParamsNonStreaming;
+    const error = await client.chat.completions.create(request).then(() => null, (thrown: unknown) => thrown);
+    t.ok(error instanceof OpenAI.APIError, code);
+    t.match(error, { status, code, param });
+  }
+  const wrong = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'sk-wrong', maxRetries: 0 });
+  await t.rejects(wrong.models.list(), { status: 401, code: 'invalid_api_key' });
+});
+
+t.test('unknown fields are ignored and named', async (t) => {
+  const { response } = await client.chat.completions
+    .create({ model: 'tycho-1.0', messages: question, max_tokens: 1, ...{ made_up: 1 } }).withResponse();
+  t.equal(response.headers.get('x-ignored-parameters'), 'made_up');
+});

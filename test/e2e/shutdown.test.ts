@@ -1,0 +1,55 @@
+// SIGTERM: no new work, running work ends well or early, exit code 0; a second signal ends it now.
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { startMonolith, type Monolith } from './monolith.js';
+
+const SLOW = ['--isa', 'plain', '--threads', '1', '--arithmetic', 'exact'];
+
+function begin(server: Monolith, maxTokens: number): Promise<Response> {
+  return fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'hal-1.0', stream: true, ignore_eos: true, max_tokens: maxTokens, messages: [{ role: 'user', content: 'tell me' }] }),
+  });
+}
+
+t.test('a running stream is finished, readiness goes, new requests are refused', async (t) => {
+  const server = await startMonolith({ args: SLOW });
+  const response = await begin(server, 300);
+  const stopped = server.stop();
+  await sleep(100);
+  const ready = await fetch(`${server.url}/readyz`).catch(() => null);
+  if (ready !== null) t.equal(ready.status, 503);
+  const refused = await begin(server, 1).catch(() => null);
+  if (refused !== null) {
+    t.equal(refused.status, 503);
+    t.match(await refused.json(), { error: { code: 'shutting_down' } });
+    t.ok(refused.headers.get('retry-after'));
+  }
+  const text = await response.text();
+  t.match(text, /"finish_reason":"length"/);
+  t.ok(text.endsWith('data: [DONE]\n\n'));
+  t.equal(await stopped, 0);
+});
+
+t.test('past the drain time a stream ends early, as length', async (t) => {
+  const server = await startMonolith({ args: [...SLOW, '--engine-drain-ms', '50'] });
+  const response = await begin(server, 2_000);
+  const stopped = server.stop();
+  const text = await response.text();
+  t.match(text, /"finish_reason":"length"/);
+  t.ok(text.endsWith('data: [DONE]\n\n'));
+  t.equal(await stopped, 0);
+});
+
+t.test('a second signal ends the process at once', async (t) => {
+  const server = await startMonolith({ args: SLOW });
+  const response = await begin(server, 2_000);
+  server.process.kill('SIGTERM');
+  await sleep(100);
+  server.process.kill('SIGTERM');
+  const began = Date.now();
+  if (server.process.exitCode === null) await once(server.process, 'exit');
+  t.ok(Date.now() - began < 3_000);
+  await response.text().catch(() => undefined);
+});

@@ -1,0 +1,49 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { builtInCatalog, modelOfFile, readCatalog, withOverrides } from '../../src/engine/catalog.js';
+import { loadAddon } from '../../src/engine/load-addon.js';
+import { loadOptions, starterPath } from '../addon/starter.js';
+
+t.test('the built-in catalog promises no more than its files hold', async (t) => {
+  const models = readCatalog();
+  t.same(models.map(({ id, default_effort }) => [id, default_effort]), [['hal-1.0', 'medium'], ['clarke-1.0', 'none'], ['tycho-1.0', 'none']]);
+  for (const model of models) {
+    t.ok(existsSync(model.file));
+    const { model: info } = loadAddon().inspect(model.file, loadOptions);
+    t.ok((model.context_window ?? 0) <= (info?.contextLength ?? 0));
+    t.ok((model.max_output_tokens ?? 0) < (model.context_window ?? Infinity));
+  }
+});
+
+t.test('a wrong catalog is named with the place', async (t) => {
+  const model = { ...readCatalog()[0], file: starterPath };
+  const cases: [unknown, RegExp][] = [
+    [{ models: [] }, /models: /],
+    [{ models: [{ ...model, created: 'now' }] }, /models\.0\.created: /],
+    [{ models: [{ ...model, colour: 1 }] }, /models\.0: .*colour/],
+    [{ models: [model, model] }, /models\.1\.id: "hal-1\.0" is listed twice/],
+    [{ models: [{ ...model, id: '../x' }] }, /models\.0\.id: must be/],
+    [{ models: [{ ...model, file: 'absent.gguf' }] }, /"hal-1\.0": .*absent\.gguf is not there/],
+  ];
+  for (const [content, message] of cases) {
+    const folder = t.testdir({ 'catalog.json': JSON.stringify(content) });
+    t.throws(() => readCatalog(join(folder, 'catalog.json')), { name: 'CatalogError', message });
+  }
+  t.throws(() => readCatalog(join(t.testdir({ 'catalog.json': '{' }), 'catalog.json')), { name: 'CatalogError', message: /catalog\.json: / });
+});
+
+t.test('any file under any name', async (t) => {
+  t.match(modelOfFile('mine', starterPath), { id: 'mine', file: starterPath, display_name: 'mine', context_window: null });
+  t.throws(() => modelOfFile('mine', '/nowhere.gguf'), { name: 'CatalogError', message: /nowhere\.gguf: is not there/ });
+  t.throws(() => modelOfFile('mine', join(builtInCatalog, '..')), { message: /is no file/ });
+  t.throws(() => modelOfFile('a b', starterPath), { message: /model name "a b": must be/ });
+});
+
+t.test('overrides change what they name', async (t) => {
+  const models = readCatalog();
+  const [hal, clarke] = withOverrides(models, { 'hal-1.0': { context_window: 512, sampling: { top_k: 40 }, display_name: undefined } });
+  t.match(hal, { context_window: 512, display_name: 'HAL 1.0', sampling: { top_k: 40, temperature: 1 } });
+  t.same(clarke, models[1]);
+  t.throws(() => withOverrides(models, { nobody: {} }), { message: /"nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0/ });
+});

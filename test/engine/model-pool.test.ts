@@ -1,0 +1,46 @@
+import t from 'tap';
+import { readCatalog } from '../../src/engine/catalog.js';
+import { ModelPool } from '../../src/engine/model-pool.js';
+import { loadOptions, must } from '../addon/starter.js';
+
+t.test('names of one file share one engine; it ends with the last of them', async (t) => {
+  const pool = new ModelPool(loadOptions);
+  t.teardown(() => pool.close());
+  const models = readCatalog();
+  for (const model of models) pool.add(model);
+  t.match(pool.get('hal-1.0')?.status, { state: 'loading' });
+  await pool.settled();
+  t.same(pool.list().map(({ model, status }) => [model.id, status.state]), [['hal-1.0', 'ready'], ['clarke-1.0', 'ready'], ['tycho-1.0', 'ready']]);
+  t.equal(pool.engines().length, 1);
+  t.same(pool.engines()[0]?.names, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
+
+  const { status } = must(pool.get('tycho-1.0'));
+  if (status.state !== 'ready') throw new Error('not ready');
+  await pool.remove('hal-1.0');
+  await pool.remove('clarke-1.0');
+  t.equal(pool.get('hal-1.0'), undefined);
+  t.equal(status.engine.stats().failed, false);
+  await pool.remove('tycho-1.0');
+  t.throws(() => status.engine.stats(), { code: 'closed' });
+  t.same(pool.engines(), []);
+});
+
+t.test('a file that does not load fails its own models only', async (t) => {
+  const pool = new ModelPool(loadOptions);
+  t.teardown(() => pool.close());
+  const model = must(readCatalog()[0]);
+  pool.add(model);
+  pool.add({ ...model, id: 'broken', file: '/nowhere/broken.gguf' });
+  t.throws(() => pool.add(model), /already/);
+  await pool.settled();
+  t.equal(pool.get(model.id)?.status.state, 'ready');
+  t.match(pool.get('broken')?.status, { state: 'failed', error: { code: 'io', message: /broken\.gguf/ } });
+});
+
+t.test('closing while it loads waits for the load', async (t) => {
+  const pool = new ModelPool(loadOptions);
+  const model = must(readCatalog()[0]);
+  pool.add(model);
+  await pool.close();
+  t.same(pool.list(), []);
+});

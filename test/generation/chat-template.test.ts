@@ -1,0 +1,50 @@
+import t from 'tap';
+import { CHATML_TEMPLATE, ChatTemplate, TemplateError, type TemplateMessage } from '../../src/generation/chat-template.js';
+
+const tokens = { bos: '<s>', eos: '</s>' };
+const user = (content: string): TemplateMessage => ({ role: 'user', content });
+
+t.test('renders ChatML and finds that it takes everything', async (t) => {
+  const template = new ChatTemplate(CHATML_TEMPLATE, tokens);
+  t.equal(
+    template.render({ messages: [user('hi')], addGenerationPrompt: true, enableThinking: false }),
+    '<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n',
+  );
+  t.same(template.capabilities, { system: 'anywhere', alternation: false, thinkingSwitch: false });
+});
+
+t.test('probes find what a strict template cannot take', async (t) => {
+  const llama2 = `{% if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}{% set system = messages[0].content %}{% else %}{% set loop_messages = messages %}{% set system = false %}{% endif %}{% for m in loop_messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% if m.role == 'user' %}{{ bos_token }}[INST] {% if loop.first and system %}{{ system }} {% endif %}{{ m.content }} [/INST]{% else %} {{ m.content }} {{ eos_token }}{% endif %}{% endfor %}`;
+  const template = new ChatTemplate(llama2, tokens);
+  t.same(template.capabilities, { system: 'first', alternation: true, thinkingSwitch: false });
+  t.throws(() => template.render({ messages: [user('a'), user('b')], addGenerationPrompt: true, enableThinking: false }),
+    new TemplateError('roles must alternate'));
+});
+
+t.test('a template without a place for system text', async (t) => {
+  const template = new ChatTemplate("{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{{ m.content }}{% endfor %}", tokens);
+  t.equal(template.capabilities.system, 'none');
+});
+
+t.test('a thinking switch is found', async (t) => {
+  const template = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<think>{% endif %}', tokens);
+  t.equal(template.capabilities.thinkingSwitch, true);
+});
+
+t.test('unusable templates are refused with a reason', async (t) => {
+  const cases: [string, RegExp][] = [
+    ['{% for m in messages %}', /does not parse/],
+    ['{{ raise_exception("never") }}', /never/],
+    ['nothing of the message', /drops the user message/],
+    ['{% for i in range(10000000) %}{% endfor %}', /range\(\): more than/],
+    ['x'.repeat((1 << 20) + 1), /longer than/],
+  ];
+  for (const [source, reason] of cases) t.throws(() => new ChatTemplate(source, tokens), { message: reason });
+});
+
+t.test('an endless template is stopped', async (t) => {
+  const endless = '{% for m in messages %}{{ m.content }}{% endfor %}{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}';
+  const began = Date.now();
+  t.throws(() => new ChatTemplate(endless, tokens), { message: /ran longer than/ });
+  t.ok(Date.now() - began < 10_000, 'within its limit');
+});

@@ -1,0 +1,27 @@
+import t from 'tap';
+import { findMarkers, reasoningBudget, startsInside } from '../../src/generation/reasoning.js';
+
+const think = { open: '<think>', close: '</think>' };
+
+t.test('markers come from the template, else from the vocabulary', async (t) => {
+  t.same(findMarkers('… <think> … </think>', () => false), think);
+  t.same(findMarkers('', (token) => token === '[THINK]' || token === '[/THINK]'), { open: '[THINK]', close: '[/THINK]' });
+  t.equal(findMarkers('no reasoning here', () => false), null);
+});
+
+t.test('the prompt tail decides where generation starts', async (t) => {
+  t.equal(startsInside('<|im_start|>assistant\n<think>\n', think, false), true);
+  t.equal(startsInside('<|im_start|>assistant\n<think>\n\n</think>\n\n', think, false), false, 'an empty section was closed');
+  t.equal(startsInside('<|im_start|>assistant\n', think, false), false);
+  t.equal(startsInside('Use <think> tags.\nassistant: ', think, false), false, 'a mention is no opening');
+  t.equal(startsInside('assistant\n<think>\nhalf a thought', think, true), true, 'a continued answer');
+});
+
+t.test('budgets leave room for the answer', async (t) => {
+  t.equal(reasoningBudget('none', 4_096), 0);
+  t.equal(reasoningBudget('medium', 32_768), 8_192);
+  t.equal(reasoningBudget('medium', 8_192), 8_192 - 1_024);
+  t.equal(reasoningBudget('low', 100), 75);
+  t.equal(reasoningBudget('max', 10_000), 10_000 - 1_024);
+  t.equal(reasoningBudget('minimal', 1), 1, 'never negative, and a cap of one is not refused');
+});

@@ -1,0 +1,166 @@
+import { createConnection } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import { echoRoutes, errorOf, startRoutes } from './running-server.js';
+
+t.test('HTTP rules', async (t) => {
+  const server = await startRoutes(echoRoutes, { http: { max_body_bytes: 4096 } });
+  t.teardown(() => server.close());
+
+  t.test('every answer carries one request id twice, the release and CORS', async (t) => {
+    for (const response of [
+      await server.post('/v1/chat/completions', {}), await server.fetch('/nothing'), await fetch(`${server.url}/v1/things/1`),
+      await fetch(`${server.url}/v1/things/1`, { method: 'OPTIONS' }),
+    ]) {
+      t.match(response.headers.get('x-request-id'), /^req_[0-9A-Za-z]{24}$/);
+      t.equal(response.headers.get('request-id'), response.headers.get('x-request-id'));
+      t.match(response.headers.get('x-service-version'), /^\d+\.\d+\.\d+/);
+      t.equal(response.headers.get('access-control-allow-origin'), '*');
+      t.equal(response.headers.get('access-control-expose-headers'), '*');
+      t.notOk(response.headers.get('access-control-allow-credentials'));
+      await response.text();
+    }
+  });
+
+  t.test('unknown paths', async (t) => {
+    const response = await server.fetch('/v1/nothing');
+    t.equal(response.status, 404);
+    t.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
+    t.match(await errorOf(response), { type: 'not_found_error', code: 'unknown_endpoint', param: null });
+    t.match((await errorOf(await server.post('/chat/completions', {}))).message, /Did you mean \/v1\/chat\/completions/);
+    t.equal((await server.fetch('/v1/things/')).status, 404, 'a parameter is not empty');
+    t.equal((await server.fetch('/v1/things/%zz')).status, 404, 'a broken escape names nothing');
+  });
+
+  t.test('one trailing slash, escapes and queries', async (t) => {
+    t.equal((await server.post('/v1/chat/completions/', {})).status, 200);
+    t.equal((await server.post('/v1/chat/completions//', {})).status, 404);
+    t.same(await (await server.fetch('/v1/things/a%2Fb?beta=true')).json(), { id: 'a/b', query: 'beta=true' });
+  });
+
+  t.test('wrong methods are 404 with Allow', async (t) => {
+    for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
+      const response = await server.fetch('/v1/chat/completions', { method });
+      t.equal(response.status, 404);
+      t.equal(response.headers.get('allow'), 'POST, OPTIONS');
+      t.equal((await errorOf(response)).code, 'method_not_allowed');
+    }
+    t.equal((await server.post('/v1/things/1', {})).headers.get('allow'), 'GET, HEAD, OPTIONS');
+  });
+
+  t.test('HEAD: the headers of GET without the body; elsewhere an empty 404', async (t) => {
+    const got = await server.fetch('/v1/things/1');
+    const length = (await got.text()).length;
+    const head = await server.raw(`HEAD /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`, 200);
+    t.match(head, /^HTTP\/1.1 200 OK\r\n/);
+    t.match(head, new RegExp(`\r\nContent-Length: ${length}\r\n`, 'i'));
+    t.ok(head.endsWith('\r\n\r\n'));
+    const post = await server.raw('HEAD /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n', 200);
+    t.match(post, /^HTTP\/1.1 404 /);
+    t.ok(post.endsWith('\r\n\r\n'));
+  });
+
+  t.test('preflight needs no key and echoes what was asked', async (t) => {
+    const response = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'OPTIONS', headers: { origin: 'http://a.example', 'access-control-request-headers': 'authorization, x-custom' },
+    });
+    t.equal(response.status, 204);
+    t.equal(response.headers.get('allow'), 'POST, OPTIONS');
+    t.equal(response.headers.get('access-control-allow-methods'), 'POST, OPTIONS');
+    t.equal(response.headers.get('access-control-allow-headers'), 'authorization, x-custom');
+    t.equal(response.headers.get('access-control-max-age'), '7200');
+    t.equal((await fetch(`${server.url}/anything`, { method: 'OPTIONS' })).status, 204);
+  });
+
+  t.test('media types and encodings', async (t) => {
+    t.equal((await server.post('/v1/chat/completions', {}, { 'content-type': 'Application/JSON; charset=x' })).status, 200);
+    const missing = await server.raw(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer ${server.key}\r\nContent-Length: 2\r\n\r\n{}`, 200);
+    t.match(missing, /^HTTP\/1.1 200 /, 'an absent Content-Type is read as JSON');
+    for (const type of ['application/x-www-form-urlencoded', 'text/plain']) {
+      const response = await server.post('/v1/chat/completions', '{}', { 'content-type': type });
+      t.equal(response.status, 400);
+      t.equal((await errorOf(response)).code, 'unsupported_media_type');
+    }
+    t.equal((await errorOf(await server.post('/v1/chat/completions', '{}', { 'content-encoding': 'br' }))).code, 'unsupported_media_type');
+    const gzip = await server.fetch('/v1/chat/completions', { method: 'POST', body: gzipSync('{"a":1}'), headers: { 'content-encoding': 'gzip' } });
+    t.same(await gzip.json(), { echo: { a: 1 } });
+    t.equal((await errorOf(await server.post('/v1/chat/completions', '{}', { 'content-encoding': 'gzip' }))).code, 'invalid_json');
+  });
+
+  t.test('bodies that are not a JSON object', async (t) => {
+    const deep = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
+    for (const [body, code] of [
+      ['', 'invalid_body'], [' ', 'invalid_body'], ['[]', 'invalid_body'], ['null', 'invalid_body'], ['1', 'invalid_body'],
+      ['{', 'invalid_json'], ['{"a":1e999}', 'invalid_json'], ['{"a":NaN}', 'invalid_json'], [deep(513), 'invalid_json'],
+    ] as const) {
+      const response = await server.post('/v1/chat/completions', body);
+      t.equal(response.status, 400, body.slice(0, 20));
+      t.match(await errorOf(response), { type: 'invalid_request_error', code, param: null }, body.slice(0, 20));
+    }
+    t.equal((await server.post('/v1/chat/completions', deep(512))).status, 200, '512 levels are allowed');
+    const bytes = await server.fetch('/v1/chat/completions', { method: 'POST', body: new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]) });
+    t.equal((await errorOf(bytes)).code, 'invalid_json', 'not UTF-8');
+    t.same(await (await server.post('/v1/chat/completions', '\ufeff{"a":1,"a":2}')).json(), { echo: { a: 2 } }, 'a byte-order mark is skipped, the last duplicate wins');
+    const secret = await errorOf(await server.post('/v1/chat/completions', '{"content": "the secret", oops'));
+    t.notMatch(secret.message, /secret/, 'the message quotes nothing of the body');
+  });
+
+  t.test('bodies over the limit: 413 and the connection ends', async (t) => {
+    const fits = `{"a":"${'x'.repeat(4096 - 8)}"}`;
+    t.equal(fits.length, 4096);
+    t.equal((await server.post('/v1/chat/completions', fits)).status, 200);
+    const declared = await server.post('/v1/chat/completions', `${fits} `);
+    t.equal(declared.status, 413);
+    t.equal(declared.headers.get('connection'), 'close');
+    t.match(await errorOf(declared), { type: 'request_too_large', code: 'request_too_large' });
+
+    const stream = new ReadableStream({
+      start(controller) {
+        for (let i = 0; i < 5; i++) controller.enqueue(new TextEncoder().encode('x'.repeat(1024)));
+        controller.close();
+      },
+    });
+    const chunked = await server.fetch('/v1/chat/completions', { method: 'POST', body: stream, duplex: 'half' } as RequestInit);
+    t.equal(chunked.status, 413, 'chunked, no Content-Length');
+
+    const bomb = gzipSync(`{"a":"${'x'.repeat(1_000_000)}"}`);
+    t.ok(bomb.length < 4096);
+    t.equal((await server.fetch('/v1/chat/completions', { method: 'POST', body: bomb, headers: { 'content-encoding': 'gzip' } })).status, 413, 'after gzip');
+
+    const endless = await new Promise<string>((resolve) => {
+      const socket = createConnection(server.port, '127.0.0.1');
+      let text = '';
+      socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+      const timer = setInterval(() => socket.write(`400\r\n${'x'.repeat(1024)}\r\n`), 1);
+      socket.on('data', (data) => { text += data.toString(); });
+      socket.on('error', () => undefined);
+      socket.on('close', () => { clearInterval(timer); resolve(text); });
+    });
+    t.match(endless, /^HTTP\/1.1 413 /, 'a client that never stops sending is answered and cut off');
+  });
+
+  t.test('what the parser cannot read never reaches a route and never hangs', async (t) => {
+    for (const bytes of ['GET /\r\n\r\n', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n', '\u0016\u0003\u0001\u0002\u0000\u0001\r\n\r\n', `GET / HTTP/1.1\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`]) {
+      t.notMatch(await server.raw(bytes, 500), /HTTP\/1.1 2/);
+    }
+    t.equal((await server.fetch('/healthz')).status, 200, 'the server goes on');
+  });
+});
+
+t.test('Host header on loopback', async (t) => {
+  const server = await startRoutes(echoRoutes, { http: { allowed_hosts: ['models.example'] } });
+  t.teardown(() => server.close());
+  const status = async (host: string): Promise<string> => (await server.raw(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 150)).slice(9, 12);
+  for (const host of ['localhost', `127.0.0.1:${server.port}`, '[::1]:80', 'a.localhost', 'models.example:80', '192.168.1.7']) t.equal(await status(host), '200', host);
+  for (const host of ['evil.example', 'localhost.evil.example', 'models.example.evil']) t.equal(await status(host), '400', host);
+});
+
+t.test('listed CORS origins', async (t) => {
+  const server = await startRoutes(echoRoutes, { http: { cors_origins: ['http://a.example'] } });
+  t.teardown(() => server.close());
+  const yes = await fetch(`${server.url}/healthz`, { headers: { origin: 'http://a.example' } });
+  t.equal(yes.headers.get('access-control-allow-origin'), 'http://a.example');
+  t.equal(yes.headers.get('vary'), 'Origin');
+  const no = await fetch(`${server.url}/healthz`, { headers: { origin: 'http://b.example' } });
+  t.equal(no.headers.get('access-control-allow-origin'), null);
+});

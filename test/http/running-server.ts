@@ -1,0 +1,81 @@
+// A real HttpServer on a free port with real accounts on a real database, and the routes a test gives it.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Accounts } from '../../src/accounts/accounts.js';
+import { configWith } from '../../src/config.js';
+import type { Config } from '../../src/config.js';
+import { HttpServer } from '../../src/http/app.js';
+import type { Route } from '../../src/http/exchange.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
+import { createTelemetry } from '../../src/telemetry/telemetry.js';
+import type { Telemetry } from '../../src/telemetry/types.js';
+
+export interface RunningServer {
+  url: string;
+  port: number;
+  key: string;
+  accounts: Accounts;
+  http: HttpServer;
+  telemetry: Telemetry;
+  config: Config;
+  logs: string[];
+  /** fetch with the key set; a relative path. */
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** Sends bytes as they are; resolves to what came back when the server closed, or after `waitMs`. */
+  raw(bytes: string | Buffer, waitMs?: number): Promise<string>;
+  close(): Promise<void>;
+}
+
+export async function startRoutes(routes: Route[], settings: object = {}): Promise<RunningServer> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
+  const config = configWith({ port: 0, data_dir: dataDir, ...settings });
+  const store = await openStore(dataDir);
+  const accounts = new Accounts(store);
+  const { created } = await accounts.bootstrap(null);
+  const key = created as string;
+  const logs: string[] = [];
+  const telemetry = createTelemetry({ format: 'json', level: 'info', write: (line) => logs.push(line) });
+  const http = new HttpServer({ config, routes, authenticate: (secret) => accounts.authenticate(secret), telemetry });
+  const port = await http.listen(config.host, 0);
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    url, port, key, accounts, http, telemetry, config, logs,
+    fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...init.headers } }),
+    post: (path, body, headers = {}) => fetch(url + path, {
+      method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body),
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
+    }),
+    raw: (bytes, waitMs = 3000) => new Promise((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+      let text = '';
+      const timer = setTimeout(() => socket.destroy(), waitMs);
+      socket.on('data', (data) => { text += data.toString('latin1'); });
+      socket.on('error', () => undefined);
+      socket.on('close', () => { clearTimeout(timer); resolve(text); });
+    }),
+    close: async () => {
+      http.close();
+      telemetry.close();
+      await accounts.close();
+      await store.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Answers POST /v1/chat/completions and GET /v1/models with what arrived: enough of a route to see the HTTP rules. */
+export const echoRoutes: Route[] = [
+  { method: 'POST', path: '/v1/chat/completions', scope: 'inference', serve: (exchange) => exchange.json(200, { echo: exchange.body }) },
+  { method: 'POST', path: '/v1/messages', scope: 'inference', serve: (exchange) => exchange.json(200, { echo: exchange.body }) },
+  { method: 'GET', path: '/v1/things/:id', scope: null, serve: (exchange) => exchange.json(200, { id: exchange.params['id'], query: exchange.query.toString() }) },
+  { method: 'GET', path: '/healthz', scope: null, public: true, serve: (exchange) => exchange.json(200, { status: 'ok' }) },
+];
+
+export async function errorOf(response: Response): Promise<{ message: string; type: string; param: string | null; code: string }> {
+  const body = await response.json() as { error: { message: string; type: string; param: string | null; code: string } };
+  return body.error;
+}

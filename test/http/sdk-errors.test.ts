@@ -1,0 +1,96 @@
+// Both official clients against every status the service can answer with.
+
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+import t from 'tap';
+import { apiError, ERROR_CODES } from '../../src/errors.js';
+import type { ErrorCode } from '../../src/errors.js';
+import { startRoutes } from './running-server.js';
+
+let next: { code: ErrorCode; retryAfterMs?: number }[] = [];
+const fail = (): void => {
+  const failure = next.shift();
+  if (failure !== undefined) throw apiError(failure.code, 'It failed.', failure.code === 'model_not_found' ? 'model' : null, { retryAfterMs: failure.retryAfterMs });
+};
+const server = await startRoutes([
+  {
+    method: 'POST', path: '/v1/chat/completions', scope: 'inference',
+    serve: (exchange) => { fail(); exchange.json(200, { id: 'x', object: 'chat.completion', choices: [] }); },
+  },
+  {
+    method: 'POST', path: '/v1/messages', scope: 'inference',
+    serve: (exchange) => { fail(); exchange.json(200, { id: 'x', type: 'message', role: 'assistant', content: [], model: 'm', stop_reason: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } }); },
+  },
+]);
+t.teardown(() => server.close());
+
+const openai = (maxRetries: number): OpenAI => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries });
+const anthropic = (maxRetries: number): Anthropic => new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries });
+const chat = (client: OpenAI): Promise<unknown> => Promise.resolve(client.chat.completions.create({ model: 'm', messages: [] }));
+const messages = (client: Anthropic): Promise<unknown> => Promise.resolve(client.messages.create({ model: 'm', max_tokens: 1, messages: [] }));
+
+interface SdkError { status: number; type?: string; code?: string; param?: string | null; requestID?: string; error: { error?: { type: string; code: string; details: { error_code: string } } }; headers: Headers; message: string }
+async function refusal(call: Promise<unknown>): Promise<SdkError> {
+  try {
+    await call;
+  } catch (error) {
+    return error as SdkError;
+  }
+  throw new Error('was not refused');
+}
+
+t.test('every code: status, type, code and request id arrive', async (t) => {
+  for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
+    const expected = apiError(code, 'x');
+    next = [{ code }, { code }];
+    const fromOpenAI = await refusal(chat(openai(0)));
+    t.match(fromOpenAI, { status: expected.status, type: expected.type, code, requestID: /^req_/ }, `openai ${code}`);
+    const fromAnthropic = await refusal(messages(anthropic(0)));
+    t.match(fromAnthropic, { status: expected.status, error: { error: { type: expected.type, code, details: { error_code: code } } }, requestID: /^req_/ }, `anthropic ${code}`);
+    const waits = [fromOpenAI.headers.get('retry-after'), fromOpenAI.headers.get('retry-after-ms')];
+    if (expected.status === 429 || expected.status === 503) {
+      t.ok(Number(waits[0]) >= 1 && Number(waits[0]) <= 60 && Number(waits[1]) >= 1 && Number(waits[1]) <= 60_000, `${code} says how long to wait`);
+    } else {
+      t.same(waits, [null, null], `${code} says nothing of waiting`);
+    }
+    t.equal(fromOpenAI.headers.get('x-should-retry'), code === 'request_exceeds_tpm_limit' || code === 'insufficient_quota' ? 'false' : null);
+  }
+});
+
+t.test('both clients wait as told, then succeed', async (t) => {
+  for (const code of ['rpm_limit_exceeded', 'capacity_exhausted'] as const) {
+    for (const [name, call] of [['openai', () => chat(openai(1))], ['anthropic', () => messages(anthropic(1))]] as const) {
+      next = [{ code, retryAfterMs: 350 }];
+      const begun = performance.now();
+      await call();
+      const waited = performance.now() - begun;
+      t.ok(waited >= 345 && waited < 480, `${name} waited ${Math.round(waited)} ms`);
+    }
+  }
+});
+
+t.test('neither client retries what waiting cannot cure', async (t) => {
+  next = [{ code: 'insufficient_quota' }, { code: 'insufficient_quota' }];
+  t.equal((await refusal(chat(openai(2)))).code, 'insufficient_quota');
+  t.equal((await refusal(messages(anthropic(2)))).status, 429);
+  t.equal(next.length, 0);
+});
+
+t.test('an unknown key', async (t) => {
+  const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'sk-nothing', maxRetries: 0 });
+  t.match(await refusal(chat(client)), { status: 401, code: 'invalid_api_key', type: 'authentication_error' });
+});
+
+t.test('in the stream: the client throws with the code', async (t) => {
+  const streaming = await startRoutes([{
+    method: 'POST', path: '/v1/chat/completions', scope: 'inference',
+    serve: async (exchange) => {
+      exchange.sse().send(JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content: 'a' }, finish_reason: null }] }));
+      await new Promise((resolve) => setImmediate(resolve));
+      throw apiError('model_error', 'The model failed.');
+    },
+  }]);
+  t.teardown(() => streaming.close());
+  const client = new OpenAI({ baseURL: `${streaming.url}/v1`, apiKey: streaming.key, maxRetries: 0 });
+  t.match(await refusal(Promise.resolve(client.chat.completions.stream({ model: 'm', messages: [] }).finalChatCompletion())), { code: 'model_error', type: 'internal_error' });
+});

@@ -1,0 +1,52 @@
+#include "backend/cpu/isa.h"
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "backend/cpu/matmul_kernels.h"
+#include "check.h"
+
+using namespace monolith;
+
+TEST(isa_plain_is_always_there_and_first) {
+  const auto isas = available_cpu_isas();
+  REQUIRE(!isas.empty());
+  CHECK(isas.front() == CpuIsa::kPlain);
+  for (CpuIsa isa : isas) CHECK(cpu_has(isa));
+}
+
+// The kernel lists in /proc/cpuinfo what it saw and lets programs use: an independent reading of CPUID.
+TEST(isa_agrees_with_the_operating_system) {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string line, flags;
+  while (flags.empty() && std::getline(cpuinfo, line))
+    if (line.rfind("flags", 0) == 0) flags = line + " ";
+  if (flags.empty()) return check::skip("no flags in /proc/cpuinfo");
+  const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
+  const bool avx2 = has("avx2") && has("fma") && has("f16c");
+  const bool avx512 = avx2 && has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq") && has("avx512_vnni");
+  CHECK_EQ(cpu_has(CpuIsa::kAvx2), avx2);
+  CHECK_EQ(cpu_has(CpuIsa::kAvx512), avx512);
+  CHECK_EQ(cpu_has_avx512_bf16(), avx512 && has("avx512_bf16"));
+}
+
+TEST(isa_choice) {
+  CHECK(*choose_cpu_isa("auto") == available_cpu_isas().back());
+  CHECK(*choose_cpu_isa("") == available_cpu_isas().back());
+  for (CpuIsa isa : available_cpu_isas()) {
+    const auto chosen = choose_cpu_isa(cpu_isa_name(isa));
+    REQUIRE(chosen.ok());
+    CHECK(*chosen == isa);
+  }
+  const auto unknown = choose_cpu_isa("sse9");
+  REQUIRE(!unknown.ok());
+  CHECK(unknown.error().code == ErrorCode::kInvalidArgument);
+  CHECK(unknown.error().message.find("sse9") != std::string::npos);
+  CHECK(unknown.error().message.find("plain") != std::string::npos);
+}
+
+TEST(isa_usable_cores) {
+  CHECK(usable_cores() >= 1);
+  CHECK(usable_cores() <= 4096);
+}

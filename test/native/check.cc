@@ -1,0 +1,95 @@
+#include "check.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace check {
+namespace {
+
+std::vector<Test>& tests() {
+  static std::vector<Test> all;
+  return all;
+}
+std::vector<std::string> failures;
+std::string skipped;
+
+}  // namespace
+
+bool add(const Test& test) {
+  tests().push_back(test);
+  return true;
+}
+
+void fail(const char* file, int line, const std::string& what) {
+  failures.push_back(std::string(file) + ":" + std::to_string(line) + ": " + what);
+}
+
+void note(const std::string& text) { std::printf("# %s\n", text.c_str()); }
+
+void skip(const std::string& why) { skipped = why.empty() ? "no reason given" : why; }
+
+namespace {
+std::string repository() {
+  std::string here = __FILE__;   // <repository>/test/native/check.cc
+  const size_t at = here.rfind("test/native/");
+  return at == std::string::npos || at == 0 ? "./" : here.substr(0, at);
+}
+}  // namespace
+
+std::string data_path(const std::string& relative) { return repository() + "test/data/" + relative; }
+
+std::string vectors_path(const std::string& relative) {
+  std::vector<std::string> roots;
+  if (const char* root = std::getenv("MONOLITH_VECTORS")) roots.push_back(root);
+  roots.push_back(repository() + "../shared/vectors");
+  roots.push_back(repository() + "test/data/vectors");
+  for (const auto& root : roots) {
+    const std::string path = root + "/" + relative;
+    if (FILE* file = std::fopen(path.c_str(), "rb")) {
+      std::fclose(file);
+      return path;
+    }
+  }
+  return "";
+}
+
+}  // namespace check
+
+int main(int argc, char** argv) {
+  const char* filter = argc > 1 ? argv[1] : "";
+  if (std::strcmp(filter, "--list") == 0) {
+    for (const auto& test : check::tests()) std::printf("%s\n", test.name);
+    return 0;
+  }
+  std::printf("TAP version 14\n");
+  int number = 0, failed = 0;
+  for (const auto& test : check::tests()) {
+    if (!std::strstr(test.name, filter)) continue;
+    check::failures.clear();
+    check::skipped.clear();
+    test.run();
+    const bool ok = check::failures.empty();
+    if (ok && !check::skipped.empty())
+      std::printf("ok %d - %s # SKIP %s\n", ++number, test.name, check::skipped.c_str());
+    else
+      std::printf("%s %d - %s\n", ok ? "ok" : "not ok", ++number, test.name);
+    if (!ok) {
+      ++failed;
+      std::printf("  ---\n  failures:\n");
+      size_t shown = 0;
+      for (const auto& failure : check::failures) {
+        if (++shown > 20) break;
+        std::string line = failure;
+        for (char& c : line)
+          if (c == '"' || c == '\n') c = '\'';
+        std::printf("    - \"%s\"\n", line.c_str());
+      }
+      std::printf("  ...\n");
+    }
+    std::fflush(stdout);
+  }
+  std::printf("1..%d\n", number);
+  return failed == 0 && number > 0 ? 0 : 1;
+}

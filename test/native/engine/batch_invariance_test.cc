@@ -1,0 +1,138 @@
+// The same request gives the same tokens and the same logprob bits alone, in any company, from a cached
+// prefix, after preemption and as one of several choices.
+#include "engine_fixture.h"
+
+namespace monolith::testing {
+namespace {
+
+std::vector<GenerationRequest> mixed_requests() {
+  std::vector<GenerationRequest> requests;
+  for (int i = 0; i < 10; ++i) {
+    GenerationRequest request;
+    // Families share long beginnings; lengths end at and around page edges.
+    request.prompt = test_prompt(15 + i * 17, i % 3);
+    request.organization = static_cast<uint64_t>(i % 2);
+    request.max_tokens = 24 + i;
+    request.ignore_eos = true;
+    request.sampling.seed = static_cast<uint64_t>(1000 + i);
+    request.sampling.temperature = i % 4 == 0 ? 0.0f : 0.9f;
+    request.sampling.top_p = i % 3 == 0 ? 0.8f : 1.0f;
+    request.sampling.top_k = i % 5 == 2 ? 20 : 0;
+    request.sampling.repetition_penalty = i % 2 ? 1.2f : 1.0f;
+    request.sampling.presence_penalty = i % 3 == 1 ? 0.5f : 0.0f;
+    request.sampling.top_logprobs = 2;
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const std::string& what) {
+  if (got.content != expected.content || got.completion_tokens != expected.completion_tokens ||
+      got.reason != expected.reason)
+    check::fail(__FILE__, __LINE__, what + ": other text");
+  if (got.logprobs.size() != expected.logprobs.size() ||
+      std::memcmp(got.logprobs.data(), expected.logprobs.data(), got.logprobs.size() * sizeof got.logprobs[0]) != 0)
+    check::fail(__FILE__, __LINE__, what + ": other logprobs");
+}
+
+// All at once through one engine; several rounds meet the prefixes of earlier ones.
+void check_together(const EngineSetup& setup, const std::vector<GenerationRequest>& requests,
+                    const std::vector<ChoiceOutcome>& expected, int rounds, bool expect_preemption,
+                    const std::string& what) {
+  auto engine = start_engine(setup);
+  REQUIRE(engine);
+  Consumer consumer(*engine);
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<RequestId> ids;
+    for (const GenerationRequest& request : requests) ids.push_back(consumer.submit(request));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      consumer.pump_until_ended(ids[i]);
+      const Outcome& outcome = consumer.outcomes()[ids[i]];
+      CHECK(!outcome.failed);
+      check_same(outcome.choices.at(0), expected[i], what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
+      if (round > 0 && setup.options.prefix_cache && setup.limits.n_pages > 200)
+        CHECK_EQ(outcome.cached_tokens, static_cast<uint32_t>((requests[i].prompt.size() - 1) / 16 * 16));
+    }
+  }
+  if (expect_preemption) CHECK(engine->stats().preemptions > 0);
+  if (rounds > 1 && !expect_preemption) CHECK(engine->stats().cached_tokens > 0);
+  CHECK(pages_come_back(*engine));
+  CHECK(!engine->stats().failed);
+}
+
+void check_invariance(const std::string& model) {
+  const std::vector<GenerationRequest> requests = mixed_requests();
+  std::vector<ChoiceOutcome> expected;
+  EngineSetup alone;
+  alone.model = model;
+  alone.options.prefix_cache = false;
+  {
+    auto engine = start_engine(alone);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    for (const GenerationRequest& request : requests) {
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      const Outcome& outcome = consumer.outcomes()[id];
+      REQUIRE(!outcome.failed);
+      CHECK_EQ(outcome.started, 1);
+      CHECK_EQ(outcome.prompt_tokens, static_cast<uint32_t>(request.prompt.size()));
+      CHECK_EQ(outcome.choices.at(0).completion_tokens, static_cast<uint32_t>(request.max_tokens));
+      CHECK(outcome.choices.at(0).reason == FinishReason::kMaxTokens);
+      CHECK(outcome.choices.at(0).logprobs.size() > static_cast<size_t>(request.max_tokens));
+      expected.push_back(outcome.choices.at(0));
+    }
+  }
+  EngineSetup setup = alone;
+  check_together(setup, requests, expected, 1, false, "together");
+  setup.options.prefix_cache = true;
+  setup.threads = 2;
+  check_together(setup, requests, expected, 2, false, "with cached prefixes, two threads");
+  setup.options.max_batch_tokens = 9;
+  setup.options.max_sequences = 4;
+  check_together(setup, requests, expected, 2, false, "nine tokens a step");
+  setup.options.max_batch_tokens = 64;
+  setup.limits.n_pages = 16;
+  check_together(setup, requests, expected, 2, true, "sixteen pages");
+  setup.options.prefix_cache = false;
+  check_together(setup, requests, expected, 1, true, "sixteen pages, no cache");
+}
+
+TEST(batch_invariance_llama_q8_0) { check_invariance("models/llama.q8_0.gguf"); }
+TEST(batch_invariance_qwen3_f16) { check_invariance("models/qwen3.f16.gguf"); }
+
+TEST(batch_invariance_choices_equal_separate_requests) {
+  for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {   // the second forces choices to take turns
+    EngineSetup setup;
+    setup.limits.n_pages = n_pages;
+    auto engine = start_engine(setup);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    GenerationRequest request;
+    request.prompt = test_prompt(37, 1);
+    request.max_tokens = 40;
+    request.ignore_eos = true;
+    request.sampling.seed = ~uint64_t{0} - 1;   // wraps at the third choice
+    request.sampling.top_logprobs = 1;
+    request.sampling.frequency_penalty = 0.3f;
+    request.n = 5;
+    const RequestId all = consumer.submit(request);
+    consumer.pump_until_ended(all);
+    REQUIRE(!consumer.outcomes()[all].failed);
+    CHECK_EQ(consumer.outcomes()[all].started, 1);
+    request.n = 1;
+    for (int choice = 0; choice < 5; ++choice) {
+      const RequestId single = consumer.submit(request);
+      consumer.pump_until_ended(single);
+      check_same(consumer.outcomes()[all].choices[choice], consumer.outcomes()[single].choices[0],
+                 "choice " + std::to_string(choice));
+      ++request.sampling.seed;
+    }
+    CHECK(consumer.outcomes()[all].choices[0].content != consumer.outcomes()[all].choices[1].content);
+    if (n_pages == 8) CHECK(engine->stats().preemptions > 0);
+    CHECK(pages_come_back(*engine));
+  }
+}
+
+}  // namespace
+}  // namespace monolith::testing

@@ -1,0 +1,272 @@
+// An engine over a tiny golden model, and its event stream read back. Tests only.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "check.h"
+#include "engine/engine.h"
+#include "engine/sampler.h"
+
+namespace monolith::testing {
+
+struct EngineSetup {
+  std::string model = "models/llama.q8_0.gguf";
+  ModelLimits limits{.max_batch_tokens = 256, .max_logit_rows = 16, .max_context = 512, .n_pages = 256,
+                     .kv_type = KvType::kF16};
+  EngineOptions options{};
+  int threads = 1;
+};
+
+struct EngineParts {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Model> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+// Null parts (and the test marked skipped) if the golden models are not there.
+inline EngineParts load_parts(const EngineSetup& setup) {
+  const std::string path = check::vectors_path(setup.model);
+  if (path.empty()) {
+    check::skip("no golden models");
+    return {};
+  }
+  EngineParts parts;
+  const auto failed = [&](const Error& error) {
+    check::fail(__FILE__, __LINE__, error.message);
+    return EngineParts{};
+  };
+  auto file = GgufFile::open(path);
+  if (!file) return failed(file.error());
+  CpuBackendOptions options;
+  options.threads = setup.threads;
+  auto backend = make_cpu_backend(options);
+  if (!backend) return failed(backend.error());
+  parts.backend = std::move(*backend);
+  auto model = Model::load(**file, *parts.backend, setup.limits, {});
+  if (!model) return failed(model.error());
+  parts.model = std::move(*model);
+  auto tokenizer = Tokenizer::load(**file);
+  if (!tokenizer) return failed(tokenizer.error());
+  parts.tokenizer = std::move(*tokenizer);
+  return parts;
+}
+
+// What a client would have seen of one choice.
+struct ChoiceOutcome {
+  std::string content, reasoning;
+  std::vector<std::pair<TokenId, float>> logprobs;   // of tokens, each followed by its top entries
+  int pieces = 0, piece_tokens = 0;
+  bool finished = false;
+  FinishReason reason{};
+  uint32_t completion_tokens = 0, reasoning_tokens = 0;
+  int32_t stop_index = -1;
+};
+
+struct Outcome {
+  int started = 0;
+  uint32_t prompt_tokens = 0, cached_tokens = 0;
+  std::map<int, ChoiceOutcome> choices;
+  bool failed = false;
+  FailureCode code{};
+  std::string message;
+  int n = 1;   // choices to wait for
+  bool ended() const {
+    int finished = 0;
+    for (const auto& [index, choice] : choices) finished += choice.finished;
+    return failed || finished == n;
+  }
+};
+
+// Reads records as src/engine/events.ts does; fails the test on anything malformed or after the end.
+class EventReader {
+ public:
+  explicit EventReader(const std::vector<std::byte>& bytes) : bytes_(bytes) {}
+
+  void read_into(std::map<RequestId, Outcome>& outcomes) {
+    while (at_ < bytes_.size()) read_record(outcomes);
+  }
+
+ private:
+  template <typename T>
+  T get() {
+    T value{};
+    if (at_ + sizeof value > bytes_.size()) {
+      check::fail(__FILE__, __LINE__, "record ends too early");
+      at_ = bytes_.size();
+      return value;
+    }
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+  std::string get_text() {
+    const auto n = get<uint32_t>();
+    std::string text(n, '\0');
+    for (char& c : text) c = get<char>();
+    at_ += (4 - n % 4) % 4;
+    return text;
+  }
+
+  void read_record(std::map<RequestId, Outcome>& outcomes) {
+    const size_t begin = at_;
+    const auto size = get<uint32_t>();
+    const auto id = get<uint32_t>();
+    const auto kind = static_cast<EventKind>(get<uint8_t>());
+    const auto index = get<uint8_t>();
+    const auto section = get<uint8_t>();
+    const auto flags = get<uint8_t>();
+    Outcome& outcome = outcomes[id];
+    CHECK(!outcome.failed);
+    ChoiceOutcome& choice = outcome.choices[index];
+    CHECK(!choice.finished);
+    switch (kind) {
+      case EventKind::kStarted:
+        ++outcome.started;
+        outcome.prompt_tokens = get<uint32_t>();
+        outcome.cached_tokens = get<uint32_t>();
+        CHECK(get<float>() >= 0);
+        break;
+      case EventKind::kText: {
+        CHECK_EQ(outcome.started, 1);
+        ++choice.pieces;
+        choice.piece_tokens += static_cast<int>(get<uint32_t>());
+        (section == 0 ? choice.content : choice.reasoning) += get_text();
+        if (!(flags & 1)) break;
+        for (auto n = get<uint32_t>(); n > 0; --n) {
+          const auto token = get<TokenId>();
+          choice.logprobs.emplace_back(token, get<float>());
+          for (auto n_top = get<uint32_t>(); n_top > 0; --n_top) {
+            const auto top = get<TokenId>();
+            choice.logprobs.emplace_back(top, get<float>());
+          }
+        }
+        break;
+      }
+      case EventKind::kFinished:
+        choice.finished = true;
+        choice.reason = static_cast<FinishReason>(section);
+        choice.completion_tokens = get<uint32_t>();
+        choice.reasoning_tokens = get<uint32_t>();
+        choice.stop_index = get<int32_t>();
+        CHECK(get<float>() >= 0);
+        CHECK(get<float>() >= 0);
+        break;
+      case EventKind::kFailed:
+        outcome.failed = true;
+        outcome.code = static_cast<FailureCode>(section);
+        outcome.message = get_text();
+        outcome.choices.erase(index);
+        break;
+      default: check::fail(__FILE__, __LINE__, "unknown record");
+    }
+    CHECK_EQ(at_ - begin, size_t{size});
+    CHECK_EQ(size % 4, 0u);
+    at_ = begin + std::max<size_t>(size, 12);
+  }
+
+  const std::vector<std::byte>& bytes_;
+  size_t at_ = 0;
+};
+
+// A consumer: one channel, drained on every wake-up by the thread that waits.
+class Consumer {
+ public:
+  explicit Consumer(Engine& engine) : engine_(engine) {
+    channel_ = engine.open_channel([this] {
+      std::lock_guard lock(mutex_);
+      woken_ = true;
+      condition_.notify_one();
+    });
+  }
+  ~Consumer() { engine_.close_channel(channel_); }
+
+  ChannelId channel() const { return channel_; }
+  std::map<RequestId, Outcome>& outcomes() { return outcomes_; }
+
+  RequestId submit(const GenerationRequest& request) {
+    auto id = engine_.submit(channel_, request);
+    if (!id) {
+      check::fail(__FILE__, __LINE__, id.error().message);
+      return 0;
+    }
+    outcomes_[*id].n = request.n;
+    return *id;
+  }
+
+  // Waits for one wake-up and drains; false after `limit`.
+  bool pump(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+    {
+      std::unique_lock lock(mutex_);
+      if (!condition_.wait_for(lock, limit, [this] { return woken_; })) return false;
+      woken_ = false;
+    }
+    engine_.drain_channel(channel_, buffer_);
+    EventReader(buffer_).read_into(outcomes_);
+    return true;
+  }
+
+  // Until `done` holds; fails the test if nothing comes for 20 s.
+  template <typename Done>
+  void pump_until(Done&& done) {
+    while (!done()) {
+      if (!pump()) {
+        check::fail(__FILE__, __LINE__, "the engine fell silent");
+        return;
+      }
+    }
+  }
+  void pump_until_ended(RequestId id) {
+    pump_until([&] { return outcomes_[id].ended(); });
+  }
+
+ private:
+  Engine& engine_;
+  ChannelId channel_;
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  bool woken_ = false;
+  std::map<RequestId, Outcome> outcomes_;
+  std::vector<std::byte> buffer_;
+};
+
+inline std::unique_ptr<Engine> start_engine(const EngineSetup& setup) {
+  EngineParts parts = load_parts(setup);
+  if (!parts.model) return nullptr;
+  auto engine = Engine::start(std::move(parts.model), std::move(parts.backend), parts.tokenizer, setup.options);
+  if (!engine) {
+    check::fail(__FILE__, __LINE__, engine.error().message);
+    return nullptr;
+  }
+  return std::move(*engine);
+}
+
+// A prompt of `n` tokens without special ones; equal `family` means equal beginnings.
+inline std::vector<TokenId> test_prompt(int n, int family) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < n; ++i) tokens.push_back(10 + (family * 131 + i * (7 + family)) % 300);
+  return tokens;
+}
+
+// Waits (bounded) until no page is referenced any more; false if some stay.
+inline bool pages_come_back(const Engine& engine) {
+  for (int i = 0; i < 2000; ++i) {
+    const EngineStats stats = engine.stats();
+    if (stats.pages_free + stats.pages_cached == stats.pages_total && stats.running == 0 && stats.waiting == 0)
+      return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+}  // namespace monolith::testing

@@ -1,0 +1,400 @@
+// The running engine, through its public face: limits, ends, cancellation, bounds, failure, closing.
+#include <atomic>
+#include <random>
+
+#include "engine_fixture.h"
+
+namespace monolith::testing {
+namespace {
+
+GenerationRequest simple_request(int prompt_tokens, int max_tokens, int family = 0) {
+  GenerationRequest request;
+  request.prompt = test_prompt(prompt_tokens, family);
+  request.max_tokens = max_tokens;
+  request.ignore_eos = true;
+  request.sampling.seed = 5;
+  return request;
+}
+
+TEST(engine_refuses_what_it_cannot_do_at_once) {
+  EngineSetup setup;
+  setup.limits.n_pages = 4;   // 64 positions
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  CHECK_EQ(engine->max_context(), 64);
+  const auto refused = [&](auto&& change, ErrorCode code, const std::string& field) {
+    GenerationRequest request = simple_request(10, 10);
+    change(request);
+    auto id = engine->submit(consumer.channel(), request);
+    REQUIRE(!id.ok());
+    CHECK(id.error().code == code);
+    if (id.error().message.find(field) == std::string::npos)
+      check::fail(__FILE__, __LINE__, "'" + id.error().message + "' does not name " + field);
+  };
+  const auto invalid = ErrorCode::kInvalidArgument;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  refused([](auto& r) { r.prompt = test_prompt(64, 0); }, ErrorCode::kTooLong, "prompt has 64 tokens");
+  refused([](auto& r) { r.prompt.clear(); }, invalid, "prompt");
+  refused([](auto& r) { r.prompt[3] = 1 << 30; }, invalid, "prompt[3]");
+  refused([](auto& r) { r.prompt[3] = -1; }, invalid, "prompt[3]");
+  refused([](auto& r) { r.n = 0; }, invalid, "n must");
+  refused([](auto& r) { r.n = 129; }, invalid, "n must");
+  refused([](auto& r) { r.max_tokens = 0; }, invalid, "max_tokens");
+  refused([&](auto& r) { r.sampling.temperature = nan; }, invalid, "temperature");
+  refused([](auto& r) { r.sampling.temperature = -1; }, invalid, "temperature");
+  refused([](auto& r) { r.sampling.top_p = 1.5f; }, invalid, "top_p");
+  refused([](auto& r) { r.sampling.min_p = -0.1f; }, invalid, "min_p");
+  refused([](auto& r) { r.sampling.top_k = -1; }, invalid, "top_k");
+  refused([](auto& r) { r.sampling.repetition_penalty = 0; }, invalid, "repetition_penalty");
+  refused([](auto& r) { r.sampling.top_logprobs = 21; }, invalid, "top_logprobs");
+  refused([](auto& r) { r.sampling.logit_bias = {{-5, 1.0f}}; }, invalid, "logit_bias");
+  refused([&](auto& r) { r.sampling.logit_bias = {{5, nan}}; }, invalid, "logit_bias");
+  refused([](auto& r) { r.stop = {"x", ""}; }, invalid, "stop[1]");
+  refused([](auto& r) { r.stop = {std::string(1025, 'x')}; }, invalid, "stop[0]");
+  refused([](auto& r) { r.stop = {"\x80"}; }, invalid, "stop[0]");
+  refused([](auto& r) { r.stop.assign(17, "x"); }, invalid, "stop");
+  refused([](auto& r) { r.stop_tokens = {-1}; }, invalid, "stop_tokens");
+  refused([](auto& r) { r.reasoning.budget = -2; }, invalid, "reasoning.budget");
+  refused([](auto& r) { r.reasoning.close_sequence = {1 << 30}; }, invalid, "close_sequence");
+  CHECK(!engine->submit(999, simple_request(1, 1)).ok());
+  CHECK_EQ(engine->stats().waiting, 0);
+  // The longest that fits runs, and ends where the context does.
+  const RequestId id = consumer.submit(simple_request(63, 10));
+  consumer.pump_until_ended(id);
+  CHECK(consumer.outcomes()[id].choices[0].reason == FinishReason::kContextFull);
+  CHECK_EQ(consumer.outcomes()[id].choices[0].completion_tokens, 1u);
+}
+
+// Text and counts of one request; the text is what a stop string and a stop token are looked for in.
+TEST(engine_stops_where_asked) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine);
+  GenerationRequest request = simple_request(20, 40);
+  request.sampling.top_logprobs = 0;
+  const RequestId plain = consumer.submit(request);
+  consumer.pump_until_ended(plain);
+  const ChoiceOutcome whole = consumer.outcomes()[plain].choices[0];
+  CHECK(whole.reason == FinishReason::kMaxTokens);
+  CHECK_EQ(whole.completion_tokens, 40u);
+  CHECK(whole.piece_tokens <= 40);
+  REQUIRE(whole.content.size() > 20);
+
+  size_t begin = whole.content.size() / 2;
+  while ((static_cast<unsigned char>(whole.content[begin]) & 0xC0) == 0x80) ++begin;
+  const std::string stop = whole.content.substr(begin, 5);
+  request.stop = {"never said at all", stop};
+  const RequestId stopped = consumer.submit(request);
+  consumer.pump_until_ended(stopped);
+  const ChoiceOutcome& cut = consumer.outcomes()[stopped].choices[0];
+  CHECK(cut.reason == FinishReason::kStopString);
+  CHECK_EQ(cut.stop_index, 1);
+  CHECK_EQ(cut.content, whole.content.substr(0, whole.content.find(stop)));
+  CHECK(cut.completion_tokens < 40);
+
+  request.stop.clear();
+  request.stop_tokens = {whole.logprobs[10].first};
+  const RequestId token = consumer.submit(request);
+  consumer.pump_until_ended(token);
+  const ChoiceOutcome& ended = consumer.outcomes()[token].choices[0];
+  CHECK(ended.reason == FinishReason::kEndOfTurn);
+  CHECK(whole.content.starts_with(ended.content));
+  CHECK(ended.completion_tokens <= 11);   // the stop token is counted, its text is not returned
+
+  // Forced by bias: the end-of-generation token ends it, and is counted as sampled.
+  request.stop_tokens.clear();
+  request.ignore_eos = false;
+  request.sampling.logit_bias = {{engine->tokenizer().eos(), 100.0f}};
+  const RequestId eos = consumer.submit(request);
+  consumer.pump_until_ended(eos);
+  CHECK(consumer.outcomes()[eos].choices[0].reason == FinishReason::kEndOfTurn);
+  CHECK_EQ(consumer.outcomes()[eos].choices[0].completion_tokens, 1u);
+  CHECK_EQ(consumer.outcomes()[eos].choices[0].content, std::string());
+}
+
+TEST(engine_closes_reasoning_when_the_budget_is_used_up) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine);
+  for (const int budget : {0, 1, 12}) {
+    GenerationRequest request = simple_request(20, 40, 2);
+    request.reasoning.starts_inside = true;
+    request.reasoning.close.text = "</think>";
+    request.reasoning.budget = budget;
+    engine->tokenizer().encode("\n</think>\n\n", {}, request.reasoning.close_sequence);
+    const auto closing = static_cast<uint32_t>(request.reasoning.close_sequence.size());
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
+    CHECK_EQ(choice.completion_tokens, 40u);
+    CHECK(choice.reasoning_tokens > static_cast<uint32_t>(budget));
+    CHECK(choice.reasoning_tokens <= static_cast<uint32_t>(budget) + closing);
+    CHECK(choice.reasoning.ends_with("\n"));
+    CHECK(choice.content.starts_with("\n\n"));
+    CHECK(choice.content.find("</think>") == std::string::npos);
+  }
+}
+
+TEST(engine_cancels_at_every_stage_and_pages_come_back) {
+  EngineSetup setup;
+  setup.options.max_sequences = 1;
+  setup.options.max_batch_tokens = 4;   // prefill takes many steps
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const auto started = [&](RequestId id) { return consumer.outcomes()[id].started > 0; };
+
+  const RequestId prefilling = consumer.submit(simple_request(400, 10, 1));
+  const RequestId queued = consumer.submit(simple_request(10, 10, 2));
+  consumer.pump_until([&] { return started(prefilling); });
+  CHECK_EQ(engine->stats().waiting, 1);
+  engine->cancel(queued);
+  engine->cancel(queued);   // twice is once
+  engine->cancel(prefilling);
+  CHECK(pages_come_back(*engine));
+
+  const RequestId decoding = consumer.submit(simple_request(10, 450, 3));
+  consumer.pump_until([&] { return consumer.outcomes()[decoding].choices[0].pieces > 2; });
+  engine->cancel(decoding);
+  const int pieces = consumer.outcomes()[decoding].choices[0].pieces;
+  CHECK(pages_come_back(*engine));
+  engine->cancel(12345);
+
+  const RequestId last = consumer.submit(simple_request(5, 5, 4));   // and life goes on
+  consumer.pump_until_ended(last);
+  CHECK_EQ(consumer.outcomes()[decoding].choices[0].pieces, pieces);   // nothing after cancel()
+  CHECK(!consumer.outcomes()[queued].ended() && !consumer.outcomes()[prefilling].ended());
+  const EngineStats stats = engine->stats();
+  CHECK_EQ(stats.cancelled_queued, uint64_t{1});
+  CHECK_EQ(stats.cancelled_prefill, uint64_t{1});
+  CHECK_EQ(stats.cancelled_decode, uint64_t{1});
+  CHECK_EQ(stats.finished, uint64_t{1});
+  CHECK_EQ(stats.requests, uint64_t{4});
+  CHECK_EQ(stats.last_step_age_ms, 0.0);
+}
+
+TEST(engine_bounds_its_queue_in_number_and_time) {
+  EngineSetup setup;
+  setup.options.max_sequences = 1;
+  setup.options.queue_max = 2;
+  setup.limits.max_context = 4096;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const RequestId running = consumer.submit(simple_request(10, 4000));
+  consumer.pump_until([&] { return consumer.outcomes()[running].started > 0; });
+  GenerationRequest hurried = simple_request(10, 5);
+  hurried.queue_wait_ms = 30;
+  const RequestId impatient = consumer.submit(hurried);
+  const RequestId patient = consumer.submit(simple_request(10, 5));
+  auto refused = engine->submit(consumer.channel(), simple_request(10, 5));
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::kQueueFull);
+  consumer.pump_until_ended(impatient);
+  CHECK(consumer.outcomes()[impatient].failed);
+  CHECK(consumer.outcomes()[impatient].code == FailureCode::kQueueTimeout);
+  CHECK_EQ(consumer.outcomes()[impatient].started, 0);
+  engine->cancel(running);
+  consumer.pump_until_ended(patient);
+  CHECK_EQ(consumer.outcomes()[patient].choices[0].completion_tokens, 5u);
+}
+
+TEST(engine_ends_generations_at_their_time_limit_and_on_drain) {
+  EngineSetup setup;
+  setup.limits.max_context = 4096;
+  setup.options.max_sequences = 3;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  GenerationRequest limited = simple_request(10, 4000);
+  limited.generation_ms = 40;
+  const RequestId timed = consumer.submit(limited);
+  consumer.pump_until_ended(timed);
+  CHECK(consumer.outcomes()[timed].choices[0].reason == FinishReason::kTimeLimit);
+  CHECK(!consumer.outcomes()[timed].choices[0].content.empty());
+
+  GenerationRequest choices = simple_request(10, 4000);
+  choices.n = 3;
+  const RequestId running = consumer.submit(choices);
+  const RequestId waiting = consumer.submit(simple_request(10, 4000));
+  consumer.pump_until([&] { return consumer.outcomes()[running].choices[2].pieces > 0; });
+  engine->drain();
+  CHECK(engine->submit(consumer.channel(), simple_request(1, 1)).error().code == ErrorCode::kClosed);
+  consumer.pump_until_ended(running);
+  consumer.pump_until_ended(waiting);
+  for (int i = 0; i < 3; ++i) CHECK(consumer.outcomes()[running].choices[i].reason == FinishReason::kTimeLimit);
+  CHECK(consumer.outcomes()[waiting].code == FailureCode::kShutdown);
+  CHECK(pages_come_back(*engine));
+}
+
+TEST(engine_closes_promptly_while_running) {
+  EngineSetup setup;
+  setup.limits.max_context = 4096;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  std::atomic<int> wakes{0};
+  const ChannelId channel = engine->open_channel([&] { ++wakes; });
+  for (int i = 0; i < 8; ++i) CHECK(engine->submit(channel, simple_request(100 + i, 4000)).ok());
+  while (wakes == 0) std::this_thread::yield();
+  const auto before = std::chrono::steady_clock::now();
+  engine.reset();
+  CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(2));
+}
+
+TEST(engine_channel_close_cancels_and_silences) {
+  EngineSetup setup;
+  setup.limits.max_context = 4096;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  auto woken = std::make_unique<std::atomic<int>>(0);
+  const ChannelId channel = engine->open_channel([flag = woken.get()] { ++*flag; });
+  CHECK(engine->submit(channel, simple_request(10, 4000)).ok());
+  while (*woken == 0) std::this_thread::yield();
+  engine->close_channel(channel);
+  woken.reset();   // a wake after close would touch freed memory
+  CHECK(pages_come_back(*engine));
+  CHECK_EQ(engine->stats().cancelled_decode + engine->stats().cancelled_prefill, uint64_t{1});
+}
+
+TEST(engine_holds_a_consumer_that_does_not_drain) {
+  EngineSetup setup;
+  setup.limits.max_context = 4096;
+  setup.options.channel_bytes_max = 2000;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer slow(*engine), quick(*engine);
+  const RequestId held = slow.submit(simple_request(10, 300, 1));
+  uint64_t steps = 0;
+  for (int i = 0; i < 2000; ++i) {   // until it stands still
+    const EngineStats stats = engine->stats();
+    if (stats.running == 0 && stats.steps > 10) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  steps = engine->stats().steps;
+  CHECK(steps > 10 && steps < 200);
+  CHECK_EQ(engine->stats().running, 0);
+  const RequestId other = quick.submit(simple_request(10, 20, 2));   // others are not affected
+  quick.pump_until_ended(other);
+  CHECK(engine->stats().steps <= steps + 21);
+  slow.pump_until_ended(held);   // drained, it goes on and loses nothing
+  CHECK_EQ(slow.outcomes()[held].choices[0].completion_tokens, 300u);
+  const RequestId again = quick.submit(simple_request(10, 300, 1));
+  quick.pump_until_ended(again);
+  CHECK_EQ(quick.outcomes()[again].choices[0].content, slow.outcomes()[held].choices[0].content);
+}
+
+// A model whose forward pass fails: by values that are no numbers in one row, or altogether.
+class FailingModel final : public Model {
+ public:
+  FailingModel(std::unique_ptr<Model> model, int bad_token, bool throws)
+      : model_(std::move(model)), bad_token_(bad_token), throws_(throws) {}
+  const HyperParams& params() const override { return model_->params(); }
+  const ModelLimits& limits() const override { return model_->limits(); }
+  const MemoryPlan& memory() const override { return model_->memory(); }
+  KvCache& kv() override { return model_->kv(); }
+  Backend& backend() override { return model_->backend(); }
+  const float* forward(const Batch& batch) override {
+    const float* logits = model_->forward(batch);
+    const auto n_vocab = static_cast<size_t>(params().n_vocab);
+    logits_.assign(logits, logits + batch.logit_rows.size() * n_vocab);
+    for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
+      if (batch.tokens[static_cast<size_t>(batch.logit_rows[i])] != bad_token_) continue;
+      if (throws_) throw std::runtime_error("the device is gone");
+      logits_[i * n_vocab + 17] = std::numeric_limits<float>::quiet_NaN();
+    }
+    return logits_.data();
+  }
+
+ private:
+  std::unique_ptr<Model> model_;
+  int bad_token_;
+  bool throws_;
+  std::vector<float> logits_;
+};
+
+TEST(engine_survives_a_bad_row_and_reports_a_failed_step) {
+  for (const bool throws : {false, true}) {
+    EngineParts parts = load_parts({});
+    if (!parts.model) return;
+    auto model = std::make_unique<FailingModel>(std::move(parts.model), 333, throws);
+    auto engine = std::move(*Engine::start(std::move(model), std::move(parts.backend), parts.tokenizer, {}));
+    Consumer consumer(*engine);
+    GenerationRequest good = simple_request(10, 30), bad = simple_request(10, 30);
+    good.sampling.logit_bias = bad.sampling.logit_bias = {{333, -100.0f}};   // nobody generates it
+    bad.prompt.back() = 333;
+    bad.n = 2;
+    const RequestId first = consumer.submit(good);
+    consumer.pump_until([&] { return consumer.outcomes()[first].started > 0; });
+    const RequestId broken = consumer.submit(bad);
+    consumer.pump_until_ended(broken);
+    CHECK(consumer.outcomes()[broken].failed);
+    CHECK(consumer.outcomes()[broken].code == FailureCode::kEngineError);
+    consumer.pump_until_ended(first);
+    if (throws) {
+      CHECK(engine->stats().failed);
+      CHECK(engine->submit(consumer.channel(), good).error().code == ErrorCode::kClosed);
+    } else {
+      CHECK(!consumer.outcomes()[first].failed);
+      CHECK_EQ(consumer.outcomes()[first].choices[0].completion_tokens, 30u);
+      CHECK(!engine->stats().failed);
+      CHECK(pages_come_back(*engine));
+    }
+  }
+}
+
+// Several threads submit, cancel, reconfigure and close channels at random.
+TEST(engine_random_load_from_several_threads) {
+  EngineSetup setup;
+  setup.limits.n_pages = 24;
+  setup.options.max_batch_tokens = 48;
+  setup.options.queue_max = 16;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  std::atomic<uint64_t> accepted{0};
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int session = 0; session < 3; ++session) {
+        Consumer consumer(*engine);
+        std::vector<RequestId> open;
+        for (int i = 0; i < 25; ++i) {
+          GenerationRequest request = simple_request(1 + static_cast<int>(random() % 120), 1 + static_cast<int>(random() % 30),
+                                                     static_cast<int>(random() % 3));
+          request.organization = random() % 2;
+          request.n = random() % 5 == 0 ? 3 : 1;
+          request.sampling.top_logprobs = random() % 3 == 0 ? 1 : -1;
+          auto id = engine->submit(consumer.channel(), request);
+          if (id) {
+            ++accepted;
+            consumer.outcomes()[*id].n = request.n;
+            open.push_back(*id);
+          } else {
+            CHECK(id.error().code == ErrorCode::kQueueFull);
+          }
+          if (random() % 3 == 0 && !open.empty()) {
+            const size_t at = random() % open.size();
+            engine->cancel(open[at]);
+            open.erase(open.begin() + static_cast<ptrdiff_t>(at));
+          }
+          if (random() % 10 == 0)
+            engine->configure(1 + static_cast<int>(random() % 300), 1 + static_cast<int>(random() % 20));
+          consumer.pump(std::chrono::milliseconds(1 + random() % 3));
+        }
+        if (session < 2)   // the last session is closed with requests running
+          for (const RequestId id : open) consumer.pump_until_ended(id);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(pages_come_back(*engine));
+  const EngineStats stats = engine->stats();
+  CHECK(!stats.failed);
+  CHECK_EQ(stats.requests, accepted.load());
+  CHECK_EQ(stats.finished + stats.cancelled_queued + stats.cancelled_prefill + stats.cancelled_decode, accepted.load());
+  CHECK(stats.preemptions > 0);
+}
+
+}  // namespace
+}  // namespace monolith::testing

@@ -1,0 +1,268 @@
+// The scheduler without a model: plans are executed by pretending, and every promise of scheduler.h is
+// checked on the way.
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+
+#include "check.h"
+
+namespace monolith {
+namespace {
+
+constexpr int kVocabulary = 1000;
+
+struct Bench {
+  PrefixCache cache;
+  Scheduler scheduler;
+  std::shared_ptr<Channel> channel = std::make_shared<Channel>(nullptr, 100);
+  std::vector<std::unique_ptr<Request>> requests;
+
+  Bench(int64_t n_pages, int max_rows, int max_sequences)
+      : cache(n_pages, 1), scheduler(cache, {max_rows, max_sequences, true}) {}
+
+  Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50) {
+    GenerationRequest params;
+    params.prompt = std::move(prompt);
+    params.organization = organization;
+    params.max_tokens = max_tokens;
+    const auto limit = static_cast<int>(cache.pool().size()) * kPageTokens;
+    requests.push_back(std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), channel,
+                                                 std::move(params), kVocabulary, limit));
+    scheduler.add(*requests.back());
+    return *requests.back();
+  }
+
+  // One step; sequences that reach their last token get the next one, and end at max_length.
+  const StepPlan& step(bool check_consistency = true) {
+    const StepPlan& plan = scheduler.plan();
+    int rows = 0;
+    for (const StepPlan::Item& item : plan.items) {
+      rows += item.n_tokens;
+      CHECK(item.n_tokens > 0);
+      CHECK_EQ(item.wants_logits, item.n_tokens == item.sequence->remaining());
+      const int last = item.sequence->n_computed + item.n_tokens - 1;
+      CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
+      for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
+        CHECK_EQ(cache.pool().references(item.sequence->pages[static_cast<size_t>(p)]), 1);   // written: owned alone
+      item.sequence->request.started_at = Clock::now();
+    }
+    CHECK_EQ(rows, plan.n_rows);
+    scheduler.advance();
+    for (const StepPlan::Item& item : plan.items) {
+      if (!item.wants_logits) continue;
+      item.sequence->tokens.push_back(7);
+      if (item.sequence->length() >= item.sequence->request.max_length) scheduler.remove(*item.sequence);
+    }
+    if (check_consistency) CHECK(scheduler.consistent());
+    return plan;
+  }
+};
+
+std::vector<TokenId> prompt_of(int n, int first = 1) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < n; ++i) tokens.push_back((first + i * 7) % kVocabulary);
+  return tokens;
+}
+
+const Sequence& only(const Request& request) { return *request.choices[0]; }
+
+TEST(scheduler_cuts_a_prompt_and_keeps_decodes_going) {
+  Bench bench(64, 32, 8);
+  Request& decoder = bench.add(prompt_of(5), 1, 100);
+  bench.step();
+  CHECK_EQ(only(decoder).generated(), 1);
+  Request& longer = bench.add(prompt_of(300, 500));
+  for (int i = 0; i < 9; ++i) {
+    const int before = only(decoder).generated();
+    const StepPlan& plan = bench.step();
+    CHECK_EQ(only(decoder).generated(), before + 1);   // a token every step
+    CHECK_EQ(plan.n_rows, 32);                         // the budget is used and kept
+  }
+  CHECK_EQ(only(longer).n_computed, 9 * 31);
+  bench.step();
+  CHECK_EQ(only(longer).generated(), 1);
+}
+
+TEST(scheduler_short_prompts_pass_a_long_one_that_still_advances) {
+  Bench bench(200, 64, 8);
+  Request& longer = bench.add(prompt_of(2000));
+  bench.step();
+  CHECK_EQ(only(longer).n_computed, 64);   // alone it has everything
+  Request& brief = bench.add(prompt_of(20, 500), 2);
+  bench.step();
+  CHECK_EQ(only(brief).generated(), 1);
+  CHECK_EQ(only(longer).n_computed, 64 + 44);
+  for (int i = 0; i < 3; ++i) bench.add(prompt_of(500, 100 * i), 2);
+  const int before = only(longer).n_computed;
+  bench.step();
+  CHECK(only(longer).n_computed >= before + 31);   // half of what decodes leave
+}
+
+TEST(scheduler_prompts_are_not_starved_by_decodes) {
+  Bench bench(64, 8, 64);
+  CHECK_EQ(bench.scheduler.max_sequences(), 6);   // two rows of eight stay for prompts
+  for (int i = 0; i < 10; ++i) bench.add(prompt_of(1, i), 1, 20);
+  for (int i = 0; i < 20; ++i) {
+    bench.step();
+    CHECK(bench.scheduler.running().size() <= 6);
+  }
+}
+
+TEST(scheduler_takes_organizations_in_turn) {
+  Bench bench(64, 8, 1);   // one at a time
+  std::map<const Request*, char> names;
+  for (int i = 0; i < 4; ++i) names[&bench.add(prompt_of(3, i), 1, 1)] = 'a';
+  for (int i = 0; i < 2; ++i) names[&bench.add(prompt_of(3, i), 2, 1)] = 'b';
+  names[&bench.add(prompt_of(3), 3, 1)] = 'c';
+  std::string order;
+  std::vector<const Request*> of_a;
+  for (int i = 0; i < 7; ++i) {
+    const StepPlan& plan = bench.step();
+    REQUIRE(plan.items.size() == 1);
+    const Request* request = &plan.items[0].sequence->request;
+    order += names[request];
+    if (names[request] == 'a') of_a.push_back(request);
+  }
+  CHECK_EQ(order, std::string("abcabaa"));
+  for (size_t i = 1; i < of_a.size(); ++i) CHECK(of_a[i - 1]->id < of_a[i]->id);
+}
+
+TEST(scheduler_shares_prefixes_within_an_organization) {
+  Bench bench(64, 64, 8);
+  Request& first = bench.add(prompt_of(48), 1);
+  bench.step();
+  Request& same = bench.add(prompt_of(48), 1);
+  Request& foreign = bench.add(prompt_of(48), 2);
+  bench.scheduler.plan();
+  CHECK_EQ(only(same).n_computed, 32);      // the last token is always computed, hence its page
+  CHECK_EQ(only(foreign).n_computed, 0);
+  CHECK_EQ(only(same).pages[1], only(first).pages[1]);
+  CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{32});
+}
+
+TEST(scheduler_equal_prompts_at_once_are_computed_once) {
+  Bench bench(200, 64, 16);
+  for (int i = 0; i < 8; ++i) {
+    auto prompt = prompt_of(160);
+    prompt.push_back(900 + i);
+    bench.add(prompt, 1, 2);
+  }
+  int rows = 0;
+  while (bench.scheduler.waiting() + bench.scheduler.running().size() > 0) rows += bench.step().n_rows;
+  CHECK(rows <= 160 + 8 * 2);   // the prefix once, then one prompt token and one decode each
+}
+
+TEST(scheduler_preempts_the_youngest_and_resumes_before_new_ones) {
+  Bench bench(8, 64, 8);   // 128 tokens
+  Request& old = bench.add(prompt_of(40), 1, 80);
+  Request& young = bench.add(prompt_of(40, 300), 1, 80);
+  Request& late = bench.add(prompt_of(40, 600), 1, 80);
+  bool preempted = false;
+  for (int i = 0; i < 400 && bench.scheduler.running().size() + bench.scheduler.waiting() +
+                                     bench.scheduler.preempted().size() > 0; ++i) {
+    bench.step();
+    if (only(young).state == SequenceState::kPreempted) {
+      preempted = true;
+      CHECK(only(young).pages.empty());
+      CHECK(only(old).state != SequenceState::kPreempted);
+      CHECK(only(late).state == SequenceState::kWaiting);
+    }
+  }
+  CHECK(preempted);
+  for (const Request* request : {&old, &young, &late}) CHECK_EQ(only(*request).generated(), 80);
+  CHECK_EQ(bench.cache.available(), 8);
+}
+
+TEST(scheduler_forks_share_pages_and_copy_on_write) {
+  Bench bench(16, 64, 3);
+  GenerationRequest params;
+  params.prompt = prompt_of(20);
+  params.max_tokens = 10;
+  params.n = 4;
+  Request request(1, bench.channel, params, kVocabulary, 256);
+  bench.scheduler.add(request);
+  bench.scheduler.plan();
+  bench.scheduler.advance();
+  Sequence& lead = *request.choices[0];
+  request.started_at = Clock::now();
+  for (int choice = 1; choice < 4; ++choice) {
+    request.choices.push_back(std::make_unique<Sequence>(request, choice));
+    bench.scheduler.fork(lead, *request.choices.back());
+  }
+  for (const auto& choice : request.choices) choice->tokens.push_back(5);
+  CHECK(request.choices[3]->state == SequenceState::kPreempted);   // three places only
+  CHECK_EQ(bench.cache.pool().references(lead.pages[0]), 3);
+  const StepPlan& plan = bench.step();
+  CHECK_EQ(plan.copies.size(), size_t{2});   // the last one to write keeps the original
+  std::set<PageId> second_pages;
+  for (int choice = 0; choice < 3; ++choice) second_pages.insert(request.choices[static_cast<size_t>(choice)]->pages[1]);
+  CHECK_EQ(second_pages.size(), size_t{3});
+  CHECK_EQ(bench.cache.pool().references(lead.pages[0]), 3);
+  for (int i = 0; i < 40; ++i) bench.step();
+  for (const auto& choice : request.choices) CHECK_EQ(choice->generated(), 10);
+  CHECK_EQ(bench.cache.available(), 16);
+}
+
+TEST(scheduler_suspends_sequences_of_a_full_channel) {
+  Bench bench(16, 64, 8);
+  Request& held = bench.add(prompt_of(20), 1, 30);
+  bench.step();
+  bench.channel->step_records().resize(200);   // beyond the bound of 100
+  std::memset(bench.channel->step_records().data(), 0, 200);
+  bench.channel->publish();
+  for (int i = 0; i < 3; ++i) CHECK(bench.step().items.empty());
+  CHECK(only(held).pages.empty());
+  std::vector<std::byte> drained;
+  CHECK(bench.channel->drain(drained));
+  const int before = only(held).generated();
+  bench.step();
+  CHECK_EQ(only(held).generated(), before + 1);
+}
+
+TEST(scheduler_lowered_limits_let_running_ones_finish) {
+  Bench bench(64, 32, 8);
+  for (int i = 0; i < 6; ++i) bench.add(prompt_of(1, i), 1, 10);
+  bench.step();
+  bench.scheduler.configure(2, 1);
+  bench.add(prompt_of(4, 50), 1, 10);
+  for (int i = 0; i < 9; ++i) CHECK_EQ(bench.step().items.size(), size_t{6});   // nobody loses a step
+  CHECK_EQ(bench.step().items.size(), size_t{1});
+}
+
+// Random load on a small pool: every request ends with all its tokens, no page is lost, and a decode that
+// runs is never left out of a step.
+TEST(scheduler_random_load) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    std::mt19937 random(seed);
+    Bench bench(6 + random() % 20, 1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 8));
+    const int most = static_cast<int>(bench.cache.pool().size()) * kPageTokens;
+    int added = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      if (added < 40 && random() % 4 == 0) {
+        ++added;
+        bench.add(prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3), random() % 3,
+                  1 + static_cast<int>(random() % 60));
+      }
+      std::vector<std::pair<Sequence*, int>> decodes;
+      for (Sequence* sequence : bench.scheduler.running())
+        if (sequence->decoding()) decodes.emplace_back(sequence, sequence->generated());
+      const StepPlan& plan = bench.step(i % 16 == 0);
+      for (const auto& [sequence, generated] : decodes)
+        CHECK(sequence->generated() == generated + 1 || sequence->state == SequenceState::kPreempted);
+      const bool left = bench.scheduler.waiting() + bench.scheduler.running().size() + bench.scheduler.preempted().size() > 0;
+      if (left) REQUIRE(!plan.items.empty());   // there is always something that can go on
+      if (random() % 50 == 0 && !bench.requests.empty())
+        bench.scheduler.remove(*bench.requests[random() % bench.requests.size()]->choices[0]);
+      if (!left && added == 40) break;
+    }
+    for (const auto& request : bench.requests) CHECK(only(*request).state == SequenceState::kEnded);
+    CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+  }
+}
+
+}  // namespace
+}  // namespace monolith

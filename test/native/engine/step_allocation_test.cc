@@ -1,0 +1,87 @@
+// A steady decode step allocates nothing: not in the scheduler, the model, the sampler with penalties and
+// logprobs, the text stage, the event records, nor in handing them over.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "engine/step_loop.h"
+#include "engine_fixture.h"
+
+namespace {
+
+std::atomic<bool> counting{false};   // all threads: the backend's workers count too
+std::atomic<int> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment = 0) {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = alignment ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                           : std::malloc(size > 0 ? size : 1);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size); }
+void* operator new[](std::size_t size) { return counted(size); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
+void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace monolith::testing {
+namespace {
+
+TEST(step_loop_decodes_without_allocating) {
+  EngineSetup setup;
+  setup.threads = 2;
+  EngineParts parts = load_parts(setup);
+  if (!parts.model) return;
+  EngineCounters counters;
+  StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
+  auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
+  for (RequestId id = 1; id <= 6; ++id) {
+    GenerationRequest request;
+    request.prompt = test_prompt(20 + static_cast<int>(id), static_cast<int>(id));
+    request.max_tokens = 300;
+    request.ignore_eos = true;
+    request.stop = {"never said", "nor this"};
+    request.reasoning.open.text = "<think>";
+    request.reasoning.close.text = "</think>";
+    request.sampling.seed = id;
+    request.sampling.top_logprobs = id % 2 ? 20 : -1;
+    request.sampling.top_p = id % 3 ? 1.0f : 0.9f;
+    request.sampling.top_k = id == 4 ? 40 : 0;
+    request.sampling.repetition_penalty = 1.1f;
+    request.sampling.frequency_penalty = 0.1f;
+    request.sampling.logit_bias = {{5, 1.0f}};
+    loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 512));
+  }
+  std::vector<std::byte> drained;
+  const auto step = [&] {
+    CHECK(loop.step());
+    if (counters.steps.load() % 3 == 0) channel->drain(drained);   // records pile up in between
+  };
+  for (int i = 0; i < 60; ++i) step();   // buffers reach their sizes
+  const uint64_t tokens = counters.decode_tokens;
+  allocations = 0;
+  counting = true;
+  for (int i = 0; i < 100; ++i) step();   // several pages' worth
+  counting = false;
+  CHECK_EQ(allocations.load(), 0);
+  CHECK_EQ(counters.decode_tokens - tokens, uint64_t{600});
+  CHECK_EQ(counters.running.load(), 6);
+  for (RequestId id = 1; id <= 6; ++id) loop.cancel(id);
+  CHECK(!loop.step());
+  CHECK(loop.consistent());
+  CHECK_EQ(counters.pages_free + counters.pages_cached, counters.pages_total.load());
+}
+
+}  // namespace
+}  // namespace monolith::testing

@@ -1,0 +1,249 @@
+// The model against golden logits: every file, in exact and in production arithmetic, on every instruction
+// set of this machine; and the same bits however prompts are cut, batched and spread over threads.
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "support/model_fixture.h"
+
+namespace monolith {
+namespace {
+
+using namespace testing;
+
+struct GoldenFile {
+  const char* name;
+  const char* production;      // the tolerance row of production arithmetic with F16 KV
+  bool own_shape = false;      // stands for its architecture: the llama.* files differ only in weights' types
+  bool plain_too = false;      // runs on the plain kernels as well, which are scalar and slow
+};
+
+// F32 and F16 weights: the cache is in half precision. Quantized weights: activations have 8 bits.
+constexpr GoldenFile kFiles[] = {
+    {"llama.f32", "f16", true},
+    {"llama.f16", "f16", false, true},
+    {"llama.bf16", "bf16", false, true},
+    {"llama.q8_0", "int8", false, true},
+    {"llama.q4_0", "int8", false, true},
+    {"llama.q4_k", "int8"},
+    {"llama.q6_k", "int8"},
+    {"llama.q4_k_m", "int8", false, true},   // Q4_K and Q6_K
+    {"llama-rope3.f16", "f16", true},
+    {"qwen2.f16", "f16", true},
+    {"qwen3.f16", "f16", true},
+};
+
+// Where better kernels are here, the plain ones get one file of each type and the prompts of few tokens.
+bool spared(CpuIsa isa) { return isa == CpuIsa::kPlain && available_cpu_isas().size() > 1; }
+
+std::string weights_path(const GoldenFile& file) { return check::vectors_path(std::string("models/") + file.name + ".gguf"); }
+
+// Read once: most of a test's time otherwise.
+const Golden* golden_of(const GoldenFile& file) {
+  static std::map<std::string, std::optional<Golden>> read;
+  auto [at, is_new] = read.try_emplace(file.name);
+  if (is_new) at->second = Golden::read(check::vectors_path(std::string("models/") + file.name + ".json"));
+  if (!at->second) check::fail(__FILE__, __LINE__, std::string(file.name) + ".json is damaged");
+  return at->second ? &*at->second : nullptr;
+}
+
+std::vector<GoldenPrompt> prompts_for(CpuIsa isa, const Golden& golden) {
+  std::vector<GoldenPrompt> prompts = golden.prompts;
+  if (spared(isa)) std::erase_if(prompts, [](const GoldenPrompt& prompt) { return prompt.tokens.size() > 100; });
+  return prompts;
+}
+
+bool vectors_absent() {
+  if (!check::vectors_path("models/llama.f32.json").empty()) return false;
+  check::skip("the golden vectors are not here");
+  return true;
+}
+
+// Loads, and checks that what was asked for is what runs.
+std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOptions& options, KvType kv_type) {
+  auto loaded = load_model(weights_path(file), options, golden_limits(kv_type));
+  if (!loaded) {
+    check::fail(__FILE__, __LINE__, std::string(file.name) + ": " + loaded.error().message);
+    return nullptr;
+  }
+  if (options.isa != "auto") CHECK_EQ(loaded->backend->info().isa, std::string(options.isa));
+  return std::make_unique<LoadedModel>(std::move(*loaded));
+}
+
+// The greedy path may be left only at a step where exact arithmetic is nearly undecided; what follows such a
+// step proves nothing.
+bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Tolerance& tolerance) {
+  for (size_t i = 0; i < prompt.greedy.size(); ++i) {
+    if (argmax(run.greedy[i]) == prompt.greedy[i]) continue;
+    return prompt.exact_margins[i] < 2 * tolerance.max * standard_deviation(run.greedy[i]);
+  }
+  return true;
+}
+
+// For a failure: where along the layers the residual stream leaves the exact one.
+void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
+  if (!loaded.model->observe()) return;
+  GoldenPrompt alone = prompt;
+  alone.greedy.resize(1);                                    // ends after the prompt
+  alone.positions = {{static_cast<int>(prompt.tokens.size()) - 1, {}}};
+  GoldenRunner(*loaded.model).run({alone}, 1024, false);
+  const std::vector<float> observed = loaded.model->observed();
+  const size_t n_embd = static_cast<size_t>(loaded.model->params().n_embd);
+  for (size_t layer = 0; layer < prompt.hidden_exact.size(); ++layer) {
+    const std::span<const float> ours(observed.data() + layer * n_embd, n_embd);
+    const Distance d = distance(ours, prompt.hidden_exact[layer], {});
+    const bool is_norm = layer + 1 == prompt.hidden_exact.size();
+    check::note(prompt.id + (is_norm ? ": final norm" : ": layer " + std::to_string(layer)) + " max " +
+                std::to_string(d.max) + " rms " + std::to_string(d.rms));
+  }
+}
+
+// `runs` belong to `prompts`, which are golden's or some of them.
+void judge(const GoldenFile& file, const Golden& golden, const std::vector<GoldenPrompt>& prompts,
+           const std::vector<PromptRun>& runs, const char* row, const std::string& label, LoadedModel& loaded) {
+  const Tolerance* tolerance = golden.tolerance(row);
+  if (tolerance == nullptr) return check::fail(__FILE__, __LINE__, std::string(file.name) + " has no row " + row);
+  Verdict verdict;
+  std::string left_path;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const GoldenPrompt& prompt = prompts[i];
+    for (size_t p = 0; p < prompt.positions.size(); ++p) {
+      verdict.add(distance(runs[i].positions[p], prompt.positions[p].exact, *tolerance), *tolerance);
+    }
+    verdict.add(distance(runs[i].greedy.back(), prompt.last.exact, *tolerance), *tolerance);
+    if (!greedy_agrees(prompt, runs[i], *tolerance)) left_path += " " + prompt.id;
+  }
+  char line[200];
+  std::snprintf(line, sizeof line, "%-16s %-26s %-4s max %.2e rms %.2e kl %.2e, top-1 %d/%d", file.name, label.c_str(),
+                row, verdict.worst.max, verdict.worst.rms, verdict.worst.kl, verdict.same_top, verdict.positions);
+  check::note(line);
+  if (!left_path.empty()) check::fail(__FILE__, __LINE__, file.name + (": greedy path left in" + left_path));
+  if (verdict.passes(*tolerance)) return;
+  check::fail(__FILE__, __LINE__, std::string("outside the tolerance: ") + line);
+  for (const GoldenPrompt& prompt : prompts) note_layers(loaded, prompt);
+}
+
+// Bit for bit, greedy logits included.
+bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b) {
+  const auto equal = [](const std::vector<std::vector<float>>& x, const std::vector<std::vector<float>>& y) {
+    if (x.size() != y.size()) return false;
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (x[i].size() != y[i].size() || std::memcmp(x[i].data(), y[i].data(), x[i].size() * sizeof(float)) != 0) return false;
+    }
+    return true;
+  };
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!equal(a[i].positions, b[i].positions) || !equal(a[i].greedy, b[i].greedy)) return false;
+  }
+  return true;
+}
+
+void check_same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b, const std::string& what) {
+  if (!same_bits(a, b)) check::fail(__FILE__, __LINE__, "other bits: " + what);
+}
+
+}  // namespace
+
+TEST(exact_arithmetic_meets_the_f32_row_in_one_piece_and_in_any) {
+  if (vectors_absent()) return;
+  for (const GoldenFile& file : kFiles) {
+    const Golden* golden = golden_of(file);
+    REQUIRE(golden != nullptr);
+    auto loaded = load(file, {.threads = 2, .arithmetic = Arithmetic::kExact}, KvType::kF32);
+    REQUIRE(loaded != nullptr);
+    GoldenRunner runner(*loaded->model);
+    const auto whole = runner.run(golden->prompts, 1024, false);
+    judge(file, *golden, golden->prompts, whole, "f32", "exact " + loaded->backend->info().isa, *loaded);
+    for (const int piece : {1, 16, 32, 100}) {
+      const auto pieces = runner.run(golden->prompts, piece, true);
+      check_same_bits(whole, pieces, std::string(file.name) + " in pieces of " + std::to_string(piece) + ", batched");
+    }
+  }
+}
+
+TEST(exact_arithmetic_meets_the_f32_row_on_the_other_instruction_sets) {
+  if (vectors_absent()) return;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    if (isa == available_cpu_isas().back()) continue;   // what "auto" chooses: the test above
+    for (const GoldenFile& file : kFiles) {
+      if (!file.own_shape) continue;   // exact arithmetic multiplies every type as F32
+      const Golden* golden = golden_of(file);
+      REQUIRE(golden != nullptr);
+      auto loaded = load(file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact}, KvType::kF32);
+      REQUIRE(loaded != nullptr);
+      const auto prompts = prompts_for(isa, *golden);
+      judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true), "f32",
+            "exact " + std::string(cpu_isa_name(isa)), *loaded);
+    }
+  }
+}
+
+TEST(production_arithmetic_meets_its_row_on_every_instruction_set) {
+  if (vectors_absent()) return;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    for (const GoldenFile& file : kFiles) {
+      if (spared(isa) && !file.plain_too) continue;
+      const Golden* golden = golden_of(file);
+      REQUIRE(golden != nullptr);
+      auto loaded = load(file, {.threads = 2, .isa = cpu_isa_name(isa)}, KvType::kF16);
+      REQUIRE(loaded != nullptr);
+      const auto prompts = prompts_for(isa, *golden);
+      judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true), file.production,
+            "production " + std::string(cpu_isa_name(isa)), *loaded);
+    }
+  }
+}
+
+TEST(production_results_are_the_same_bits_for_any_pieces_batch_and_threads) {
+  if (vectors_absent()) return;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    if (spared(isa)) continue;
+    for (const GoldenFile& file : kFiles) {
+      const Golden* golden = golden_of(file);
+      REQUIRE(golden != nullptr);
+      const std::string label = std::string(file.name) + " " + std::string(cpu_isa_name(isa));
+      auto one_thread = load(file, {.threads = 1, .isa = cpu_isa_name(isa)}, KvType::kF16);
+      auto threads = load(file, {.threads = 3, .isa = cpu_isa_name(isa)}, KvType::kF16);
+      REQUIRE(one_thread != nullptr && threads != nullptr);
+      const auto alone = GoldenRunner(*one_thread->model).run(golden->prompts, 1024, false);
+      check_same_bits(alone, GoldenRunner(*threads->model).run(golden->prompts, 32, true), label + ", pieces of 32, 3 threads");
+      check_same_bits(alone, GoldenRunner(*one_thread->model).run(golden->prompts, 100, true), label + ", pieces of 100");
+    }
+  }
+}
+
+TEST(observed_residuals_match_exact_ones_at_every_layer) {
+  if (vectors_absent()) return;
+  for (const GoldenFile& file : kFiles) {
+    if (!file.own_shape) continue;
+    const Golden* golden = golden_of(file);
+    REQUIRE(golden != nullptr);
+    auto loaded = load(file, {.threads = 1, .arithmetic = Arithmetic::kExact}, KvType::kF32);
+    REQUIRE(loaded != nullptr);
+    REQUIRE(loaded->model->observe().ok());
+    const std::vector<int32_t> pages = {2, 0, 1, 3, 4, 5, 6, 7, 8, 9};
+    for (const GoldenPrompt& prompt : golden->prompts) {
+      const int n = static_cast<int>(prompt.tokens.size());
+      if (n > 160) continue;
+      const Segment segment{0, n, 0, pages.data()};
+      // With more than one logit row the gathered last layer is observed at the right one.
+      const std::vector<int32_t> rows = n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
+      loaded->model->forward({prompt.tokens, {&segment, 1}, rows});
+      const std::vector<float> observed = loaded->model->observed();
+      const auto n_embd = static_cast<size_t>(loaded->model->params().n_embd);
+      REQUIRE(prompt.hidden_exact.size() * n_embd == observed.size());
+      for (size_t layer = 0; layer < prompt.hidden_exact.size(); ++layer) {
+        const Distance d = distance({observed.data() + layer * n_embd, n_embd}, prompt.hidden_exact[layer], {});
+        if (!(d.max < 1e-4)) {
+          check::fail(__FILE__, __LINE__, std::string(file.name) + " " + prompt.id + " layer " + std::to_string(layer) +
+                                              ": off by " + std::to_string(d.max) + " standard deviations");
+        }
+      }
+    }
+  }
+}
+
+}  // namespace monolith

@@ -1,0 +1,200 @@
+// What is read from metadata, what is assumed where a key is absent, and what is refused by name.
+#include "model/model.h"
+
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "support/tiny_model.h"
+
+namespace monolith {
+namespace {
+
+using namespace testing;
+
+Result<HyperParams> read(const TinyModel& model) {
+  const ParsedModel parsed(model);
+  if (!parsed.file) return Error{ErrorCode::kInternal, "the image does not parse: " + parsed.error};
+  return HyperParams::read(*parsed.file);
+}
+
+// Fails the test unless reading fails with this code and a message that contains `part`.
+void check_refused(const TinyModel& model, ErrorCode code, const std::string& part) {
+  const auto params = read(model);
+  if (params) return check::fail(__FILE__, __LINE__, "accepted, expected an error about " + part);
+  CHECK_EQ(static_cast<int>(params.error().code), static_cast<int>(code));
+  if (params.error().message.find(part) == std::string::npos) {
+    check::fail(__FILE__, __LINE__, "expected '" + part + "' in: " + params.error().message);
+  }
+}
+
+}  // namespace
+
+TEST(every_value_is_read) {
+  TinyModel model("qwen3");
+  model.key("attention.key_length", 32u);
+  model.key("attention.value_length", 32u);
+  model.key("rope.dimension_count", 16u);
+  model.key("rope.freq_base", 1e6f);
+  model.key("vocab_size", TinyModel::kVocab);
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK(params->architecture == Architecture::kQwen3);
+  CHECK_EQ(params->architecture_name, "qwen3");
+  CHECK_EQ(params->n_vocab, 40);
+  CHECK_EQ(params->n_embd, 64);
+  CHECK_EQ(params->n_layers, 2);
+  CHECK_EQ(params->n_heads, 4);
+  CHECK_EQ(params->n_kv_heads, 2);
+  CHECK_EQ(params->head_dim, 32);
+  CHECK_EQ(params->n_ff, 96);
+  CHECK_EQ(params->context_length, 256);
+  CHECK_EQ(params->rms_eps, 1e-5f);
+  CHECK(params->rope_style == RopeStyle::kHalves);
+  CHECK_EQ(params->rope_dims, 16);
+  REQUIRE(params->inverse_frequency.size() == 8);
+  CHECK_EQ(params->inverse_frequency[0], 1.0f);
+  CHECK(std::abs(params->inverse_frequency[4] - 1e-3f) < 1e-9f);
+  CHECK(!params->tied_output && !params->qkv_bias && params->qk_norm);
+}
+
+TEST(absent_keys_have_the_defaults_of_the_format) {
+  TinyModel model;
+  model.keys.erase("llama.attention.head_count_kv");
+  model.tensors.erase("output.weight");
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->n_kv_heads, params->n_heads);
+  CHECK_EQ(params->head_dim, 16);
+  CHECK_EQ(params->rope_dims, 16);
+  CHECK(params->rope_style == RopeStyle::kAdjacentPairs);
+  CHECK(std::abs(params->inverse_frequency[4] - 1e-2f) < 1e-8f);   // base 10000
+  CHECK_EQ(params->rope_magnitude, 1.0f);
+  CHECK(params->tied_output && !params->qkv_bias && !params->qk_norm);
+}
+
+TEST(required_keys_are_named_when_missing) {
+  for (const char* key : {"context_length", "embedding_length", "block_count", "feed_forward_length",
+                          "attention.head_count", "attention.layer_norm_rms_epsilon"}) {
+    TinyModel model;
+    model.keys.erase(std::string("llama.") + key);
+    check_refused(model, ErrorCode::kInvalidFile, std::string("'llama.") + key + "' is missing");
+  }
+  TinyModel nameless;
+  nameless.keys.erase("general.architecture");
+  check_refused(nameless, ErrorCode::kInvalidFile, "'general.architecture' is missing");
+  TinyModel without_table;
+  without_table.tensors.erase("token_embd.weight");
+  check_refused(without_table, ErrorCode::kInvalidFile, "'token_embd.weight' is missing");
+}
+
+TEST(values_out_of_range_are_named) {
+  const std::pair<const char*, TinyModel::Value> cases[] = {
+      {"context_length", 0u},
+      {"block_count", 0u},
+      {"block_count", 4'000'000'000u},
+      {"embedding_length", 1u << 20},
+      {"attention.head_count", 0u},
+      {"attention.head_count_kv", 0u},
+      {"feed_forward_length", 0xffffffffu},
+      {"attention.key_length", 1u << 16},
+      {"rope.dimension_count", 18u},
+      {"rope.dimension_count", 7u},
+      {"attention.layer_norm_rms_epsilon", -1.0f},
+      {"attention.layer_norm_rms_epsilon", std::nanf("")},
+      {"rope.freq_base", 0.0f},
+      {"rope.freq_base", INFINITY},
+      {"rope.scaling.factor", -2.0f},
+      {"vocab_size", 41u},
+      {"block_count", std::string("many")},
+      {"block_count", std::vector<uint32_t>{}},
+  };
+  for (const auto& [key, value] : cases) {
+    TinyModel model;
+    model.key(key, value);
+    check_refused(model, ErrorCode::kInvalidFile, std::string("llama.") + key);
+  }
+  TinyModel uneven;
+  uneven.key("attention.head_count_kv", 3u);
+  check_refused(uneven, ErrorCode::kInvalidFile, "not a multiple of 'llama.attention.head_count_kv'");
+  TinyModel odd;
+  odd.key("attention.head_count", 5u);
+  check_refused(odd, ErrorCode::kInvalidFile, "not a multiple of 'llama.attention.head_count'");
+}
+
+TEST(per_layer_arrays_are_accepted_when_equal) {
+  TinyModel model;
+  model.key("feed_forward_length", std::vector<uint32_t>{96, 96});
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->n_ff, 96);
+  model.key("feed_forward_length", std::vector<uint32_t>{96, 128});
+  check_refused(model, ErrorCode::kUnsupported, "'llama.feed_forward_length' differs from layer to layer");
+}
+
+TEST(what_is_not_computed_is_refused_by_name) {
+  const std::tuple<const char*, TinyModel::Value, const char*> cases[] = {
+      {"expert_count", 8u, "mixture of experts"},
+      {"attn_logit_softcapping", 50.0f, "soft cap"},
+      {"final_logit_softcapping", 30.0f, "soft cap"},
+      {"attention.sliding_window", 64u, "sliding attention window"},
+      {"attention.causal", false, "not causal"},
+      {"attention.value_length", 8u, "llama.attention.value_length"},
+      {"logit_scale", 0.5f, "scale on logits"},
+      {"pooling_type", 3u, "pooled"},
+      {"rope.dimension_sections", std::vector<uint32_t>{4, 4, 0, 0}, "RoPE in sections"},
+      {"rope.scaling.type", std::string("longrope"), "'longrope'"},
+  };
+  for (const auto& [key, value, part] : cases) {
+    TinyModel model;
+    model.key(key, value);
+    check_refused(model, ErrorCode::kUnsupported, part);
+  }
+  check_refused(TinyModel("mamba"), ErrorCode::kUnsupported, "architecture 'mamba'");
+  TinyModel harmless;
+  harmless.key("expert_count", 0u);
+  harmless.key("attention.sliding_window", 256u);
+  harmless.key("attention.causal", true);
+  harmless.key("logit_scale", 1.0f);
+  CHECK(read(harmless).ok());
+}
+
+TEST(the_vocabulary_must_agree_with_the_embedding_table) {
+  TinyModel model;
+  model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);   // only the count matters here
+  check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
+}
+
+TEST(rope_scaling_changes_the_frequencies) {
+  TinyModel model;
+  model.key("rope.scaling.type", std::string("linear"));
+  model.key("rope.scaling.factor", 4.0f);
+  auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->inverse_frequency[0], 0.25f);
+
+  model.key("rope.scaling.type", std::string("none"));
+  params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->inverse_frequency[0], 1.0f);
+
+  TinyModel early;
+  early.key("rope.scale_linear", 2.0f);
+  params = read(early);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->inverse_frequency[0], 0.5f);
+}
+
+TEST(frequency_factors_divide_the_frequencies) {
+  TinyModel model;
+  model.tensors["rope_freqs.weight"] = {{8}, TensorType::kF32, 0.0f, 8.0f};
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->inverse_frequency[0], 0.125f);
+  model.tensors["rope_freqs.weight"] = {{4}, TensorType::kF32, 0.0f, 8.0f};
+  check_refused(model, ErrorCode::kInvalidFile, "'rope_freqs.weight'");
+  model.tensors["rope_freqs.weight"] = {{8}, TensorType::kF32, 0.0f, 0.0f};
+  check_refused(model, ErrorCode::kInvalidFile, "not positive");
+}
+
+}  // namespace monolith

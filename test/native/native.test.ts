@@ -1,0 +1,18 @@
+// Runs every native test executable (scripts/build.mjs builds them) and takes over its results. Each speaks TAP.
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { packageRoot } from '../../src/engine/load-addon.js';
+
+t.setTimeout(1_200_000);
+t.jobs = 1;
+
+const built = spawnSync(process.execPath, [join(packageRoot, 'scripts', 'build.mjs'), 'tests'], { encoding: 'utf8' });
+if (built.status !== 0) t.comment(built.stderr);
+t.equal(built.status, 0, 'the native tests build');
+
+const folder = join(packageRoot, 'build', 'native');
+const executables = readdirSync(folder).filter((name) => name.startsWith('tests_')).sort();
+t.ok(executables.length >= 6, `one executable per room: ${executables.join(', ')}`);
+for (const name of executables) t.spawn(join(folder, name), [], { cwd: packageRoot, timeout: 600_000 }, name);

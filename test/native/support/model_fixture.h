@@ -1,0 +1,146 @@
+// A model file loaded with a CPU backend, and runs of golden prompts through it. Tests only.
+#pragma once
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "model/transformer.h"
+#include "support/golden.h"
+
+namespace monolith::testing {
+
+struct LoadedModel {
+  std::unique_ptr<Backend> backend;       // outlives the model
+  std::unique_ptr<Transformer> model;
+};
+
+// Room for all golden prompts of one file in a single step.
+inline ModelLimits golden_limits(KvType kv_type) {
+  ModelLimits limits;
+  limits.max_batch_tokens = 1024;
+  limits.max_logit_rows = 64;
+  limits.max_context = 1024;
+  limits.n_pages = 128;
+  limits.kv_type = kv_type;
+  return limits;
+}
+
+inline Result<LoadedModel> load_model(const std::string& path, const CpuBackendOptions& options,
+                                      const ModelLimits& limits) {
+  auto file = GgufFile::open(path);
+  if (!file) return file.error();
+  auto backend = make_cpu_backend(options);
+  if (!backend) return backend.error();
+  auto model = Transformer::load(**file, **backend, limits, {});
+  if (!model) return model.error();
+  return LoadedModel{std::move(*backend), std::move(*model)};
+}
+
+// What an engine computed for one golden prompt.
+struct PromptRun {
+  std::vector<std::vector<float>> positions;   // as GoldenPrompt::positions
+  std::vector<std::vector<float>> greedy;      // logits that choose greedy[i], along the golden path
+};
+
+// Feeds golden prompts and their greedy continuations. `piece` tokens of each prompt per step; all
+// prompts in the same steps if `together`, else one after the other.
+class GoldenRunner {
+ public:
+  explicit GoldenRunner(Transformer& model) : model_(model) {}
+
+  std::vector<PromptRun> run(const std::vector<GoldenPrompt>& prompts, int piece, bool together) {
+    std::vector<PromptRun> runs(prompts.size());
+    std::vector<Sequence> sequences;
+    // Pages in an order that is neither ascending nor consecutive.
+    next_page_ = 0;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      if (!together) next_page_ = 0;
+      sequences.push_back(start(prompts[i], runs[i]));
+      if (!together) finish({&sequences.back(), 1}, piece);
+    }
+    if (together) finish(sequences, piece);
+    return runs;
+  }
+
+ private:
+  struct Sequence {
+    const GoldenPrompt* golden;
+    PromptRun* run;
+    std::vector<int32_t> tokens;     // prompt and greedy path
+    std::vector<int32_t> pages;
+    int position = 0;
+    size_t prompt_size() const { return golden->tokens.size(); }
+    bool ended() const { return position == static_cast<int>(tokens.size()); }
+  };
+
+  Sequence start(const GoldenPrompt& prompt, PromptRun& run) {
+    Sequence sequence{&prompt, &run, prompt.tokens, {}};
+    sequence.tokens.insert(sequence.tokens.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
+    const auto n_pages = (sequence.tokens.size() + kPageTokens - 1) / kPageTokens;
+    for (size_t i = 0; i < n_pages; ++i) sequence.pages.push_back(static_cast<int32_t>(next_page_++ * 37 % 128));
+    return sequence;
+  }
+
+  void finish(std::span<Sequence> sequences, int piece) {
+    while (step(sequences, piece)) {
+    }
+    for (Sequence& s : sequences) {
+      s.run->positions.resize(s.golden->positions.size());
+      if (s.golden->positions.back().position == static_cast<int>(s.prompt_size()) - 1) {
+        s.run->positions.back() = s.run->greedy.front();
+      }
+    }
+  }
+
+  // Prompts in pieces, then one token a step, as in service. False when all have ended.
+  bool step(std::span<Sequence> sequences, int piece) {
+    std::vector<int32_t> tokens, rows;
+    std::vector<Segment> segments;
+    std::vector<std::vector<float>*> places;   // where each logit row goes
+    for (Sequence& s : sequences) {
+      if (s.ended()) continue;
+      const int prompt_left = static_cast<int>(s.prompt_size()) - s.position;
+      const int n = prompt_left > 0 ? std::min(piece, prompt_left) : 1;
+      const int first_row = static_cast<int>(tokens.size());
+      segments.push_back({first_row, n, s.position, s.pages.data()});
+      tokens.insert(tokens.end(), s.tokens.begin() + s.position, s.tokens.begin() + s.position + n);
+      for (int p = s.position; p < s.position + n; ++p) {
+        if (auto* place = place_of(s, p)) {
+          rows.push_back(first_row + p - s.position);
+          places.push_back(place);
+        }
+      }
+      s.position += n;
+    }
+    if (segments.empty()) return false;
+    const float* logits = model_.forward({tokens, segments, rows});
+    const auto n_vocab = static_cast<size_t>(model_.params().n_vocab);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const float* from = logits + i * n_vocab;
+      places[i]->assign(from, from + n_vocab);
+    }
+    return true;
+  }
+
+  // The prompt's last position is both a golden position and the first greedy step: kept as the latter.
+  static std::vector<float>* place_of(Sequence& s, int position) {
+    const int beyond = position - (static_cast<int>(s.prompt_size()) - 1);
+    if (beyond >= 0) {
+      s.run->greedy.resize(static_cast<size_t>(beyond) + 1);
+      return &s.run->greedy.back();
+    }
+    s.run->positions.resize(s.golden->positions.size());
+    for (size_t i = 0; i < s.golden->positions.size(); ++i) {
+      if (s.golden->positions[i].position == position) return &s.run->positions[i];
+    }
+    return nullptr;
+  }
+
+  Transformer& model_;
+  int64_t next_page_ = 0;
+};
+
+}  // namespace monolith::testing

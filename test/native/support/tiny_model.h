@@ -1,0 +1,132 @@
+// A complete small model as a GGUF image, every part of which a test may change before it is written. Tests only.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "model/gguf/gguf.h"
+#include "model/gguf/gguf_builder.h"
+
+namespace monolith::testing {
+
+struct TinyModel {
+  using Value = std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>>;
+  struct Tensor {
+    std::vector<uint64_t> dims;   // one or two, row length first
+    TensorType type = TensorType::kF32;
+    float scale = 0.2f;           // weights are uniform in +-scale
+    float offset = 0;
+  };
+
+  static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16, kFeedForward = 96;
+  static constexpr uint32_t kVocab = 40, kLayers = 2;
+
+  std::string architecture;
+  std::map<std::string, Value> keys;          // as in the file, architecture included
+  std::map<std::string, Tensor> tensors;
+
+  explicit TinyModel(std::string name = "llama") : architecture(std::move(name)) {
+    keys["general.architecture"] = architecture;
+    key("context_length", 256u);
+    key("embedding_length", kEmbedding);
+    key("block_count", kLayers);
+    key("feed_forward_length", kFeedForward);
+    key("attention.head_count", kHeads);
+    key("attention.head_count_kv", kKvHeads);
+    key("attention.layer_norm_rms_epsilon", 1e-5f);
+    matrix("token_embd.weight", kVocab, kEmbedding);
+    matrix("output.weight", kVocab, kEmbedding);
+    norm("output_norm.weight", kEmbedding);
+    for (uint32_t layer = 0; layer < kLayers; ++layer) add_layer("blk." + std::to_string(layer) + ".");
+  }
+
+  void key(const std::string& name, Value value) { keys[architecture + "." + name] = std::move(value); }
+  void matrix(const std::string& name, uint64_t rows, uint64_t cols) { tensors[name] = {{cols, rows}}; }
+  void norm(const std::string& name, uint64_t count) { tensors[name] = {{count}, TensorType::kF32, 0.2f, 1.0f}; }
+  void bias(const std::string& name, uint64_t count) { tensors[name] = {{count}}; }
+
+  Bytes build() const {
+    GgufBuilder builder;
+    for (const auto& [name, value] : keys) {
+      if (const auto* integer = std::get_if<uint32_t>(&value)) builder.scalar(name, *integer);
+      if (const auto* number = std::get_if<float>(&value)) builder.scalar(name, *number);
+      if (const auto* flag = std::get_if<bool>(&value)) builder.scalar(name, *flag);
+      if (const auto* text = std::get_if<std::string>(&value)) builder.string(name, *text);
+      if (const auto* list = std::get_if<std::vector<uint32_t>>(&value)) {
+        builder.array<uint32_t>(name, std::span<const uint32_t>(*list));
+      }
+    }
+    for (const auto& [name, tensor] : tensors) {
+      const Bytes data = values_of(name, tensor);
+      if (tensor.dims.size() == 1) builder.tensor(name, tensor.type, {tensor.dims[0]}, data);
+      if (tensor.dims.size() == 2) builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1]}, data);
+    }
+    return builder.build();
+  }
+
+ private:
+  void add_layer(const std::string& block) {
+    norm(block + "attn_norm.weight", kEmbedding);
+    matrix(block + "attn_q.weight", kHeads * kHeadDim, kEmbedding);
+    matrix(block + "attn_k.weight", kKvHeads * kHeadDim, kEmbedding);
+    matrix(block + "attn_v.weight", kKvHeads * kHeadDim, kEmbedding);
+    matrix(block + "attn_output.weight", kEmbedding, kHeads * kHeadDim);
+    norm(block + "ffn_norm.weight", kEmbedding);
+    matrix(block + "ffn_gate.weight", kFeedForward, kEmbedding);
+    matrix(block + "ffn_up.weight", kFeedForward, kEmbedding);
+    matrix(block + "ffn_down.weight", kEmbedding, kFeedForward);
+    if (architecture == "qwen2") {
+      bias(block + "attn_q.bias", kHeads * kHeadDim);
+      bias(block + "attn_k.bias", kKvHeads * kHeadDim);
+      bias(block + "attn_v.bias", kKvHeads * kHeadDim);
+    }
+    if (architecture == "qwen3") {
+      norm(block + "attn_q_norm.weight", kHeadDim);
+      norm(block + "attn_k_norm.weight", kHeadDim);
+    }
+  }
+
+  // Numbers that depend on the tensor's name only. F32 tensors hold them; others hold valid small blocks of
+  // bytes: enough for shapes and sizes.
+  static Bytes values_of(const std::string& name, const Tensor& tensor) {
+    uint64_t count = 1;
+    for (const uint64_t dim : tensor.dims) count *= dim;
+    uint64_t state = 88172645463325252u;
+    for (const char c : name) state = state * 31 + static_cast<unsigned char>(c);
+    Bytes bytes;
+    if (tensor.type != TensorType::kF32) {
+      const TensorTypeTraits& traits = traits_of(tensor.type);
+      bytes.resize(count / static_cast<uint64_t>(traits.block_values) * static_cast<uint64_t>(traits.block_bytes));
+      return bytes;
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const float unit = static_cast<float>(state >> 40) / static_cast<float>(1 << 23) - 1.0f;
+      put(bytes, tensor.offset + tensor.scale * unit);
+    }
+    return bytes;
+  }
+};
+
+// A parsed image together with its bytes.
+struct ParsedModel {
+  explicit ParsedModel(const TinyModel& model) : bytes(model.build()) {
+    auto parsed = GgufFile::parse(bytes);
+    if (parsed) {
+      file = std::move(*parsed);
+    } else {
+      error = parsed.error().message;
+    }
+  }
+  Bytes bytes;
+  std::unique_ptr<const GgufFile> file;   // null: `error` says why
+  std::string error;
+};
+
+}  // namespace monolith::testing

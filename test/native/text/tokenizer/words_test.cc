@@ -1,0 +1,57 @@
+// Words that are tokens: looked up instead of merged, which must never change the ids.
+#include <thread>
+
+#include "check.h"
+#include "text/tokenizer/support.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+// "abc" is a token, but "b c" merges before "ab" can: merging gives a, bc.
+VocabularyFile unreachable_word() {
+  return VocabularyFile::byte_level({"b c", "a b", "ab c", "Ġ a"});
+}
+
+}  // namespace
+
+TEST(a_word_that_merging_cannot_reach_is_not_taken_whole) {
+  VocabularyFile file = unreachable_word();
+  const auto gpt2 = load(file);
+  file.pre = "llama-bpe";
+  const auto llama = load(file);
+  REQUIRE(gpt2.ok() && llama.ok());
+  const TokenId bc = (*gpt2)->find("bc"), abc = (*gpt2)->find("abc"), ab = (*gpt2)->find("ab");
+  for (int again = 0; again < 3; ++again) {   // the first look finds out, the later ones remember
+    CHECK_EQ(show(encode(**gpt2, "abc")), show({'a', bc}));
+    CHECK_EQ(show(encode(**gpt2, "ab")), show({ab}));
+    CHECK_EQ(show(encode(**llama, "abc")), show({abc}));   // its files take whole words first
+  }
+}
+
+TEST(a_piece_that_merging_cannot_reach_is_not_taken_whole) {
+  VocabularyFile file = VocabularyFile::sentencepiece();
+  for (const char* piece : {"a", "b", "c"}) file.add(piece, TokenKind::kNormal, -9);
+  const TokenId a = (file.add("abc"), 259), b = 260, c = 261;
+  const TokenId xy = file.add("xy", TokenKind::kNormal, -5);   // of characters that are no pieces themselves
+  const auto loaded = load(file.builder().scalar("tokenizer.ggml.add_space_prefix", false));
+  REQUIRE(loaded.ok());
+  for (int again = 0; again < 3; ++again) {
+    CHECK_EQ(show(encode(**loaded, "abc")), show({a, b, c}));
+    CHECK_EQ(show(encode(**loaded, "xyx")), show({xy, 3 + 'x'}));
+  }
+}
+
+TEST(threads_get_the_same_ids_from_one_tokenizer) {
+  const auto loaded = load(unreachable_word());
+  REQUIRE(loaded.ok());
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += i % 3 ? " abc" : i % 2 ? "ab c" : " a";
+  std::vector<std::vector<TokenId>> ids(4);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& own : ids) threads.emplace_back([&] { own = encode(**loaded, text); });
+  }
+  for (const auto& own : ids) CHECK_EQ(show(own), show(encode(**loaded, text)));
+}

@@ -1,0 +1,81 @@
+import { performance } from 'node:perf_hooks';
+import t from 'tap';
+import { createLog, readable } from '../../src/telemetry/logger.js';
+import { createTelemetry } from '../../src/telemetry/telemetry.js';
+import type { Telemetry } from '../../src/telemetry/types.js';
+
+async function scrape(telemetry: Telemetry): Promise<Map<string, number>> {
+  const lines = (await telemetry.scrape()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]));
+}
+
+const labels = { model: 'm', endpoint: '/v1/chat/completions', choices: 2, receivedAt: 0 };
+const series = 'model="m",endpoint="/v1/chat/completions"';
+
+t.test('a generation from start to end', async (t) => {
+  const telemetry = createTelemetry({ format: 'json', level: 'silent' });
+  t.teardown(() => telemetry.close());
+  const meter = telemetry.generation({ ...labels, receivedAt: performance.now() - 100 });
+  meter.started({ promptTokens: 40, cachedTokens: 32, queueMs: 20 });
+  meter.token(0, 0);
+  meter.token(1, 0);
+  meter.token(1, 1);
+  meter.token(3, 0);
+  meter.finished({ choice: 0, completionTokens: 4, reasoningTokens: 0, reason: 'end_of_turn', timings: { prefillMs: 50 } });
+  meter.finished({ choice: 1, completionTokens: 1, reasoningTokens: 0, reason: 'max_tokens', timings: { prefillMs: 50 } });
+  meter.cancelled();
+  const values = await scrape(telemetry);
+  for (const [name, count] of [['queue_seconds', 1], ['prefill_seconds', 1], ['time_to_first_token_seconds', 1], ['inter_token_seconds', 3], ['end_to_end_seconds', 1], ['completion_tokens', 2]] as const) {
+    t.equal(values.get(`monolith_${name}_count{${series}}`), count, name);
+  }
+  t.ok((values.get(`monolith_time_to_first_token_seconds_sum{${series}}`) ?? 0) >= 0.1);
+  t.equal(values.get(`monolith_prefill_seconds_sum{${series}}`), 0.05);
+  t.equal(values.get(`monolith_cached_tokens_sum{${series}}`), 32);
+  t.equal(values.get(`monolith_choices_finished_total{${series},reason="max_tokens"}`), 1);
+  t.notOk([...values.keys()].some((name) => name.startsWith('monolith_cancelled_total')), 'an ended generation is not cancelled');
+});
+
+t.test('cancels are told apart by how far the request was', async (t) => {
+  const telemetry = createTelemetry({ format: 'json', level: 'silent' });
+  t.teardown(() => telemetry.close());
+  telemetry.generation(labels).cancelled();
+  const prefill = telemetry.generation(labels);
+  prefill.started({ promptTokens: 1, cachedTokens: 0, queueMs: 0 });
+  prefill.cancelled();
+  const decode = telemetry.generation(labels);
+  decode.started({ promptTokens: 1, cachedTokens: 0, queueMs: 0 });
+  decode.token(1);
+  decode.cancelled();
+  decode.cancelled();
+  const values = await scrape(telemetry);
+  for (const stage of ['queue', 'prefill', 'decode']) t.equal(values.get(`monolith_cancelled_total{${series},stage="${stage}"}`), 1, stage);
+});
+
+t.test('engine totals follow the engine', async (t) => {
+  const telemetry = createTelemetry({ format: 'json', level: 'silent' });
+  t.teardown(() => telemetry.close());
+  let preemptions = 3;
+  telemetry.observeEngines(() => [{
+    model: 'm', waiting: 2, running: 1, pagesTotal: 10, pagesFree: 4, pagesCached: 5, lastStepAgeMs: 7, preemptions,
+    steps: 1, prefillTokens: 2, decodeTokens: 3, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
+  }]);
+  t.equal((await scrape(telemetry)).get('monolith_preemptions_total{model="m"}'), 3);
+  preemptions = 5;
+  const values = await scrape(telemetry);
+  t.equal(values.get('monolith_preemptions_total{model="m"}'), 5);
+  t.equal(values.get('monolith_kv_pages{model="m",state="free"}'), 4);
+  t.equal(values.get('monolith_requests_waiting{model="m"}'), 2);
+  t.ok((values.get('process_resident_memory_bytes') ?? 0) > 1e6);
+});
+
+t.test('log lines for people', (t) => {
+  t.equal(readable('{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"request","status":200,"ms":1.23456,"code":null,"name":"a b"}'),
+    '03:04:05.678 info  request  status=200 ms=1.23 name="a b"\n');
+  const lines: string[] = [];
+  const log = createLog({ format: 'text', level: 'warn', write: (line) => lines.push(line) });
+  log.info({}, 'quiet');
+  log.error({ err: new Error('broken') }, 'failed');
+  t.equal(lines.length, 1);
+  t.match(lines[0], /error failed\nError: broken\n/);
+  t.end();
+});
