@@ -1,9 +1,11 @@
 // The benches by name: npm run bench -- <name> [options].
 import { engineBenchCommand } from './engine.js';
+import { httpBenchCommand } from './http.js';
 import { makeModelCommand } from './make-model.js';
 
 const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
   engine: { about: 'prefill and decode of a model file, in process: speed by batch and by depth', run: engineBenchCommand },
+  http: { about: 'what HTTP adds to the time to first token', run: httpBenchCommand },
   'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
 };
 

@@ -19,6 +19,8 @@ export interface Setting<T> {
   /** A second, shorter flag and variable. */
   alias?: string;
   secret?: boolean;
+  /** Among the few that the README shows. */
+  main?: boolean;
 }
 
 function setting<T>(kindOf: Kind<T>, fallback: T, help: string, more: Omit<Setting<T>, 'kind' | 'default' | 'help'> = {}): Setting<T> {
@@ -28,13 +30,13 @@ function setting<T>(kindOf: Kind<T>, fallback: T, help: string, more: Omit<Setti
 const defaultDataDir = join(process.env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'monolith');
 
 export const settings = {
-  host: setting(kind.text(1, 255), '127.0.0.1', 'Address to listen on. 0.0.0.0 or :: for every interface.'),
-  port: setting(kind.integer(0, 65_535), 8080, 'Port to listen on; 0 takes any free one, named in the ready line.'),
-  data_dir: setting(kind.path, defaultDataDir, 'Folder of the database. Created if absent.', { shown: '~/.local/share/monolith' }),
-  api_key: setting(kind.nullable(kind.text(8, 256)), null, 'A key of your choice that is accepted, instead of one created on the first start.', { secret: true, shown: 'created' }),
-  log: setting(kind.choice('text', 'json'), 'text', 'Form of the log lines and of the ready line.'),
+  host: setting(kind.text(1, 255), '127.0.0.1', 'Address to listen on. 0.0.0.0 or :: for every interface.', { main: true }),
+  port: setting(kind.integer(0, 65_535), 8080, 'Port to listen on; 0 takes any free one, named in the ready line.', { main: true }),
+  data_dir: setting(kind.path, defaultDataDir, 'Folder of the database. Created if absent.', { shown: '~/.local/share/monolith', main: true }),
+  api_key: setting(kind.nullable(kind.text(8, 256)), null, 'A key of your choice that is accepted, instead of one created on the first start.', { secret: true, shown: 'created', main: true }),
+  log: setting(kind.choice('text', 'json'), 'text', 'Form of the log lines and of the ready line.', { main: true }),
   log_level: setting(kind.choice('debug', 'info', 'warn', 'error', 'silent'), 'info', 'Least severe log lines shown.'),
-  model: setting(kind.modelFiles, [], 'Serve this GGUF file under this name; repeatable. Replaces the built-in models.', { shown: 'the built-in models' }),
+  model: setting(kind.modelFiles, [], 'Serve this GGUF file under this name; repeatable. Replaces the built-in models.', { shown: 'the built-in models', main: true }),
 
   http: {
     max_body_bytes: setting(kind.bytes(1024, 1024 ** 3), 33_554_432, 'Largest request body, before and after decompression; above it 413.'),
@@ -54,12 +56,12 @@ export const settings = {
   },
 
   engine: {
-    threads: setting(kind.integer(0, 1024), 0, 'Threads that compute; 0 takes one per core.', { alias: 'threads' }),
-    isa: setting(kind.choice('auto', 'plain', 'avx2', 'avx512'), 'auto', 'Instructions of the CPU kernels.', { alias: 'isa' }),
+    threads: setting(kind.integer(0, 1024), 0, 'Threads that compute; 0 takes one per core.', { alias: 'threads', main: true }),
+    isa: setting(kind.choice('auto', 'plain', 'avx2', 'avx512'), 'auto', 'Instructions of the CPU kernels.', { alias: 'isa', main: true }),
     arithmetic: setting(kind.choice('production', 'exact'), 'production', 'exact: unrounded activations, slow; for comparing logits.', { alias: 'arithmetic' }),
     kv_type: setting(kind.choice('f16', 'f32'), 'f16', 'Number type of the KV cache.', { alias: 'kv-type' }),
-    max_context: setting(kind.integer(0, 16_777_216), 0, 'Longest prompt plus completion in tokens; 0 takes the file\'s own, as memory allows.', { alias: 'max-context' }),
-    kv_bytes: setting(kind.bytes(0, 2 ** 46), 0, 'Memory for KV pages of one model, e.g. 2GiB; 0 makes room for a few full contexts.', { alias: 'kv-bytes' }),
+    max_context: setting(kind.integer(0, 16_777_216), 0, 'Longest prompt plus completion in tokens; 0 takes the file\'s own, as memory allows.', { alias: 'max-context', main: true }),
+    kv_bytes: setting(kind.bytes(0, 2 ** 46), 0, 'Memory for KV pages of one model, e.g. 2GiB; 0 makes room for a few full contexts.', { alias: 'kv-bytes', main: true }),
     max_batch_tokens: setting(kind.integer(1, 65_536), 256, 'Tokens computed per step, decodes first.'),
     max_sequences: setting(kind.integer(1, 4_096), 32, 'Sequences running at once.'),
     queue_max: setting(kind.integer(0, 1_000_000), 512, 'Requests waiting per model; above it 503.'),
@@ -366,6 +368,13 @@ function wrap(text: string, width: number): string[] {
     }
   }
   return [...lines, line];
+}
+
+/** The table of the README: the settings most people touch. */
+export function settingsSummary(): string {
+  const rows = declared.filter((one) => one.setting.main === true).map((one) =>
+    `| \`${one.aliasFlag ?? one.flag}\` | \`${one.aliasVariable ?? one.variable}\` | ${shownDefault(one)} | ${one.setting.help.replace(/\|/g, '\\|')} |`);
+  return `| flag | variable | default | what it does |\n|---|---|---|---|\n${rows.join('\n')}\n`;
 }
 
 /** docs/settings.md, whole. */

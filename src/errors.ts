@@ -154,6 +154,14 @@ export function apiError(code: ErrorCode, message: string, param: string | null 
   return new ApiError(code, message, param, extra);
 }
 
+/** A start that failed for a reason the operator can remove; the message says all there is to say. */
+export class StartError extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = 'StartError';
+  }
+}
+
 /** Whatever was thrown, as the client sees it: unexpected failures say nothing about the inside. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;

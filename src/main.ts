@@ -15,7 +15,7 @@ const commands: readonly Command[] = [
   { name: 'keys', summary: 'create, list and revoke API keys', run: async (argv) => (await import('./cli/keys.js')).keys(argv) },
   { name: 'models', summary: 'list the models that would be served', run: async (argv) => (await import('./cli/models.js')).models(argv) },
   { name: 'inspect', summary: 'what a GGUF file holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
-  { name: 'settings', summary: 'every setting, as a Markdown page', run: async () => (await import('./cli/settings.js')).settings() },
+  { name: 'settings', summary: 'every setting, as a Markdown page', run: async (argv) => (await import('./cli/settings.js')).settings(argv) },
   { name: 'debug', summary: 'tokens and logits of a model file, for comparing engines', run: async (argv) => (await import('./cli/debug.js')).debug(argv) },
 ];
 
@@ -62,7 +62,7 @@ async function main(argv: string[]): Promise<number> {
 }
 
 // Errors that say all there is to say; anything else shows its stack.
-const PLAIN_ERRORS = new Set(['ConfigError', 'StorageError', 'CatalogError', 'UsageError']);
+const PLAIN_ERRORS = new Set(['ConfigError', 'StartError', 'StorageError', 'CatalogError', 'UsageError']);
 
 try {
   process.exitCode = await main(process.argv.slice(2));

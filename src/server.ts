@@ -6,18 +6,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Accounts } from './accounts/accounts.js';
 import { Admission } from './admission/admission.js';
 import type { Config } from './config.js';
+import { StartError } from './errors.js';
 import type { LoadOptions } from './engine/addon-types.js';
 import { modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
 import type { CatalogModel } from './engine/catalog.js';
 import { ModelPool } from './engine/model-pool.js';
 import { ServedModels } from './generation/served-models.js';
-import type { ReasoningEffort } from './generation/types.js';
 import { HttpServer } from './http/app.js';
 import { healthRoutes } from './http/health-routes.js';
 import type { Health } from './http/health-routes.js';
 import { isLoopback } from './http/hosts.js';
 import { modelsRoutes } from './http/models-routes.js';
-import type { ModelDescription } from './http/models-routes.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
 import { openStore } from './storage/lmdb-store.js';
@@ -48,10 +47,8 @@ export interface Server {
 }
 
 export interface StartOptions {
-  /** Reuse instead of creating one from the settings. */
+  /** Used instead of one made from the settings. */
   telemetry?: Telemetry;
-  /** Resolve as soon as requests are accepted; models may still be loading, and may fail later. */
-  beforeModels?: boolean;
 }
 
 /** What `load` of the addon takes, from the settings. */
@@ -102,13 +99,15 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const admission = new Admission(config.limits);
   telemetry.observeEngines(() => engineGauges(pool));
   let draining = false;
+  // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
+  if (config.api_key !== null) await accounts.bootstrap(config.api_key);
   const http = new HttpServer({
     config,
     telemetry,
     authenticate: (key) => accounts.authenticate(key),
     routes: [
       ...healthRoutes({ health: () => poolHealth(pool, draining), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
-      ...modelsRoutes({ list: () => describeModels(pool, models) }),
+      ...modelsRoutes({ list: () => models.describe() }),
       chatCompletionsRoute({ models, admission, telemetry, limits: { maxN: config.limits.max_n } }),
     ],
   });
@@ -118,13 +117,11 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   if (!isLoopback(config.host)) log.warn({ host: config.host }, 'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front');
 
   const loading = watchLoading(pool, telemetry);
-  if (options.beforeModels !== true) {
-    await loading;
-    const failed = pool.list().find(({ status }) => status.state === 'failed');
-    if (failed?.status.state === 'failed') throw failed.status.error;
-    describeModels(pool, models);   // compiles the chat templates: the first request shall not wait for it
-  }
-  // After everything that can fail: a key is shown once, so it must not be created by a start that fails.
+  await loading;
+  const failed = pool.list().find(({ status }) => status.state === 'failed');
+  if (failed?.status.state === 'failed') throw new StartError(failed.status.error.message, failed.status.error);
+  models.describe();   // compiles the chat templates: the first request shall not wait for it
+  // Last: a key is shown once, so it must not be created by a start that fails.
   const { created } = await accounts.bootstrap(config.api_key);
   writeServerRecord(config.data_dir, { pid: process.pid, url });
 
@@ -193,22 +190,6 @@ function poolHealth(pool: ModelPool, draining: boolean): Health {
       };
     }),
   };
-}
-
-const ALL_EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
-
-// What depends on the weights is known once they are loaded; before, the catalog's word is published.
-function describeModels(pool: ModelPool, models: ServedModels): ModelDescription[] {
-  return pool.list().map(({ model, status }) => {
-    const prompter = status.state === 'ready' ? models.find(model.id, { models: ['*'] }).ready() : null;
-    const reasons = prompter !== null && prompter.markers !== null;
-    const contextWindow = prompter?.contextWindow ?? model.context_window ?? 0;
-    return {
-      id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000), lifecycle: model.lifecycle,
-      inputModalities: model.input_modalities, contextWindow, maxOutputTokens: prompter?.maxOutputTokens ?? model.max_output_tokens ?? contextWindow,
-      efforts: reasons ? ALL_EFFORTS : ['none'], defaultEffort: reasons ? model.default_effort : 'none', sampling: model.sampling,
-    };
-  });
 }
 
 // Models that share a file share an engine: its numbers are shown once, under the first of its names.

@@ -1,6 +1,7 @@
-// Attention alone, on every instruction set: decode of one and of many sequences as a share of the memory bandwidth
-// that a plain read loop reaches in the same run, and prefill in Gflop/s. The cache spans many layers, taken
-// in turn, so that keys and values come from memory as they do in a real step.
+// Attention alone, on every instruction set: decode of one and of many sequences as a share of the
+// memory bandwidth that a plain read loop reaches in the same run, and prefill in Gflop/s. The
+// cache spans many layers, taken in turn, so that keys and values come from memory as they do in a
+// real step.
 //   attention_bench [threads [name]]   prints one table; times are the 20th percentile of the calls
 #include <algorithm>
 #include <chrono>
@@ -34,8 +35,10 @@ double read_bandwidth(ThreadPool& pool) {
       const uint64_t* from = data.data() + thread * share;
       uint64_t sum[8] = {};
       for (size_t i = 0; i + 8 <= share; i += 8)
-        for (int j = 0; j < 8; ++j) sum[j] += from[i + j];
-      for (const uint64_t s : sum) sums[thread * 8] += s;
+        for (int j = 0; j < 8; ++j)
+          sum[j] += from[i + j];
+      for (const uint64_t s : sum)
+        sums[thread * 8] += s;
     });
     best = std::max(best, double(data.size() * 8) / (seconds() - start));
   }
@@ -58,7 +61,8 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
   if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
   CpuKvCache& cache = **made;
   std::vector<int32_t> pages(shape.n_pages);
-  for (int64_t i = 0; i < shape.n_pages; ++i) pages[i] = static_cast<int32_t>(i);
+  for (int64_t i = 0; i < shape.n_pages; ++i)
+    pages[i] = static_cast<int32_t>(i);
   std::vector<Segment> segments;
   for (int s = 0; s < c.n_sequences; ++s)
     segments.push_back({s * c.n_tokens, c.n_tokens, c.depth, pages.data() + s * pages_each});
@@ -67,7 +71,8 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> q(n_rows * q_dim), out(q.size());
-  for (float& x : q) x = normal(random);
+  for (float& x : q)
+    x = normal(random);
   OpsScratch scratch;
   if (!scratch.reserve(pool.size(), n_rows, q_dim, context, c.head_dim)) std::abort();
 
@@ -77,24 +82,25 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
   for (const double start = seconds(); times.size() < 40 || seconds() - start < 0.5;) {
     const int layer = static_cast<int>(times.size()) % shape.n_layers;
     const double before = seconds();
-    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache, 0.125f, out.data(),
-                           q_dim);
+    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache,
+                           0.125f, out.data(), q_dim);
     times.push_back(seconds() - before);
   }
   pool.end_step();
   std::sort(times.begin(), times.end());
   const double best = times[times.size() / 5];
-  const double seen = c.n_tokens * (c.depth + 0.5 * (c.n_tokens + 1));   // positions, summed over a sequence's rows
+  const double seen =
+      c.n_tokens * (c.depth + 0.5 * (c.n_tokens + 1));   // positions, summed over a sequence's rows
   const double flops = 4.0 * seen * c.n_sequences * q_dim;
-  std::printf("%-8s %-26s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(), c.name,
-              best * 1e6, flops / best * 1e-9);
+  std::printf("%-8s %-26s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(),
+              c.name, best * 1e6, flops / best * 1e-9);
   if (c.n_tokens == 1)
     std::printf(" %6.1f GB/s, %3.0f%% of a read loop", double(layer_bytes) / best * 1e-9,
                 100 * double(layer_bytes) / best / bandwidth);
   std::printf("\n");
 }
 
-}  // namespace
+}   // namespace
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;

@@ -15,29 +15,30 @@
 namespace monolith {
 
 struct DebugLogitsOptions {
-  CpuBackendOptions backend;        // threads, isa, arithmetic
+  CpuBackendOptions backend;  // threads, isa, arithmetic
   KvType kv_type = KvType::kF16;
-  int max_batch_tokens = 256;       // the prompt is fed in pieces of at most so many tokens
+  int max_batch_tokens = 256;  // the prompt is fed in pieces of at most so many tokens
 };
 
 struct PositionLogits {
   int position;
-  std::vector<float> logits;        // [n_vocab]: the prediction of what follows that position
+  std::vector<float> logits;  // [n_vocab]: the prediction of what follows that position
 };
 
 struct DebugLogits {
   struct Continuation {
-    std::vector<int32_t> tokens;    // always the largest logit (the lowest id of equals)
-    std::vector<float> logits;      // of each chosen token
-    PositionLogits last;            // those that chose the last token
+    std::vector<int32_t> tokens;  // always the largest logit (the lowest id of equals)
+    std::vector<float> logits;    // of each chosen token
+    PositionLogits last;          // those that chose the last token
   };
-  std::vector<PositionLogits> positions;        // in the order asked
-  std::optional<Continuation> continuation;     // if continue_tokens > 0
+  std::vector<PositionLogits> positions;     // in the order asked
+  std::optional<Continuation> continuation;  // if continue_tokens > 0
 };
 
 // `ids`: the prompt, 1 or more. `positions`: each in [0, ids.size()), any order.
-// Errors: kInvalidArgument names the argument and index; kTooLong if prompt and continuation exceed the file's context;
-// kInternal if a logit is not finite; and those of GgufFile::open and Model::load.
+// Errors: kInvalidArgument names the argument and index; kTooLong if prompt and continuation exceed
+// the file's context; kInternal if a logit is not finite; and those of GgufFile::open and
+// Model::load.
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
                                  std::span<const int32_t> ids, std::span<const int32_t> positions,
                                  int continue_tokens);

@@ -217,11 +217,11 @@ class ThreadedEngine final : public Engine {
         if (counters_.failed.load(std::memory_order_relaxed)) {
           loop_.fail_all(FailureCode::kEngineError, "the engine has stopped on an internal error");
           computed = false;
+          counters_.progress_at_ns.store(0, std::memory_order_relaxed);
           loop_.publish();
         } else {
           computed = loop_.step();   // with nothing to do it publishes what the intake wrote
         }
-        counters_.progress_at_ns.store(loop_.idle() ? 0 : now_ns(), std::memory_order_relaxed);
         retire_ended();
         check_accounts();
       } catch (const std::exception& error) {
@@ -280,6 +280,7 @@ class ThreadedEngine final : public Engine {
   // The state of sequences and pages is no longer trusted: nothing is computed from here on.
   void fail_engine(const char* what) {
     counters_.failed.store(true, std::memory_order_relaxed);
+    counters_.progress_at_ns.store(0, std::memory_order_relaxed);
     try {
       loop_.fail_all(FailureCode::kEngineError, std::string("internal error: ") + what);
       loop_.publish();
@@ -287,7 +288,6 @@ class ThreadedEngine final : public Engine {
     } catch (...) {
       // Not even the failure could be written (memory is gone); stats().failed still tells.
     }
-    counters_.progress_at_ns.store(0, std::memory_order_relaxed);
   }
 
   const std::unique_ptr<Backend> backend_;   // outlives the model

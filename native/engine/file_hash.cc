@@ -9,7 +9,8 @@ namespace {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// Odd numbers with about as many ones as zeros: the fractional parts of square roots of small primes.
+// Odd numbers with about as many ones as zeros: the fractional parts of square roots of small
+// primes.
 constexpr uint64_t kFirst = 0x6a09e667f3bcc909;
 constexpr uint64_t kSecond = 0xbb67ae8584caa73b;
 constexpr uint64_t kSeed = 0x3c6ef372fe94f82b;
@@ -44,7 +45,8 @@ uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed) {
   for (size_t at = 0; at < bytes.size(); at += 16) {
     std::array<uint64_t, 2> words{};
     std::memcpy(words.data(), bytes.data() + at, std::min<size_t>(16, bytes.size() - at));
-    state = multiply_mix(words[0] ^ kFirst ^ state, words[1] ^ kSecond ^ (state >> 32 | state << 32));
+    state =
+        multiply_mix(words[0] ^ kFirst ^ state, words[1] ^ kSecond ^ (state >> 32 | state << 32));
   }
   return multiply_mix(state ^ bytes.size() ^ kFirst, kSecond);
 }
@@ -53,13 +55,15 @@ uint64_t file_hash(const GgufFile& file) {
   uint64_t hash = 0;
   for (const auto& [key, value] : file.metadata()) {
     hash = hash_bytes(std::as_bytes(std::span(key)), hash);
-    hash = hash_number(static_cast<uint64_t>(value.type) << 32 | static_cast<uint64_t>(value.element_type), hash);
+    hash = hash_number(
+        static_cast<uint64_t>(value.type) << 32 | static_cast<uint64_t>(value.element_type), hash);
     hash = hash_bytes(value.payload, hash);
   }
   for (const GgufTensor& tensor : file.tensors()) {
     hash = hash_bytes(std::as_bytes(std::span(tensor.name)), hash);
     hash = hash_number(static_cast<uint64_t>(tensor.type), hash);
-    for (const int64_t length : tensor.shape) hash = hash_number(static_cast<uint64_t>(length), hash);
+    for (const int64_t length : tensor.shape)
+      hash = hash_number(static_cast<uint64_t>(length), hash);
     hash = hash_sampled(tensor.data, hash);
   }
   return hash;

@@ -1,5 +1,6 @@
-// A fingerprint of a model file: which weights are these? It keys what outlives a process (stored KV,
-// benchmark results). It tells files apart; it does not prove that a file is undamaged or authentic.
+// A fingerprint of a model file: which weights are these? It keys what outlives a process (stored
+// KV, benchmark results). It tells files apart; it does not prove that a file is undamaged or
+// authentic.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +12,15 @@
 
 namespace monolith {
 
-// 64 bits of `bytes`, chained from `seed`. Each 16 bytes are multiplied into 128 bits with the running
-// state and folded (the "multiply-mix" step that wyhash made known); the length ends the input. Quick
-// (several GB/s) and well mixed, but not proof against somebody who wants a collision.
+// 64 bits of `bytes`, chained from `seed`. Each 16 bytes are multiplied into 128 bits with the
+// running state and folded (the "multiply-mix" step that wyhash made known); the length ends the
+// input. Quick (several GB/s) and well mixed, but not proof against somebody who wants a collision.
 uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed);
 
-// Every metadata key with its type and bytes; every tensor's name, type and shape; and of its data the
-// whole if it is small, else 16 evenly spread samples of 256 bytes, the first and last bytes included.
-// Reading them touches at most 16 pages per tensor, so that a large file is hashed in well under a second.
+// Every metadata key with its type and bytes; every tensor's name, type and shape; and of its data
+// the whole if it is small, else 16 evenly spread samples of 256 bytes, the first and last bytes
+// included. Reading them touches at most 16 pages per tensor, so that a large file is hashed in
+// well under a second.
 uint64_t file_hash(const GgufFile& file);
 
 // 16 hexadecimal digits.

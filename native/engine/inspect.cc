@@ -40,8 +40,8 @@ std::optional<std::string> spelling(const Tokenizer& tokenizer, TokenId id) {
 }
 
 // Everything a load would check, without allocating for it; fills model and plan.
-Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted, int max_context,
-                     uint64_t kv_bytes, Inspection& result) {
+Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted,
+                     int max_context, uint64_t kv_bytes, Inspection& result) {
   auto params = HyperParams::read(file);
   if (!params) return params.error();
   auto tokenizer = Tokenizer::load(file);
@@ -59,7 +59,8 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
 
 }  // namespace
 
-Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer) {
+Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
+                             const Tokenizer& tokenizer) {
   ModelInfo info;
   info.architecture = params.architecture_name;
   info.name = optional_string(file, "general.name");
@@ -70,7 +71,8 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
     values_by_type[tensor.type] += tensor.n_values();
   }
   if (!values_by_type.empty()) {
-    const auto most = std::ranges::max_element(values_by_type, {}, [](const auto& entry) { return entry.second; });
+    const auto most = std::ranges::max_element(values_by_type, {},
+                                               [](const auto& entry) { return entry.second; });
     info.quantization = traits_of(most->first).name;
   }
   info.context_length = params.context_length;
@@ -97,20 +99,24 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
   return info;
 }
 
-Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits,
-                           int max_context, uint64_t kv_bytes) {
+Result<Inspection> inspect(const std::string& path, const Backend& backend,
+                           const ModelLimits& limits, int max_context, uint64_t kv_bytes) {
   auto opened = GgufFile::open(path);
   if (!opened) return opened.error();
   const GgufFile& file = **opened;
   Inspection result;
   result.file_bytes = file.file_bytes();
   result.file_hash = hash_text(file_hash(file));
-  for (const auto& [key, value] : file.metadata()) result.metadata.push_back(inspect_value(file, key, value));
+  for (const auto& [key, value] : file.metadata())
+    result.metadata.push_back(inspect_value(file, key, value));
   for (const GgufTensor& tensor : file.tensors()) {
-    result.tensors.push_back({std::string(tensor.name), std::string(traits_of(tensor.type).name),
-                              {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims}, tensor.data.size()});
+    result.tensors.push_back({std::string(tensor.name),
+                              std::string(traits_of(tensor.type).name),
+                              {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims},
+                              tensor.data.size()});
   }
-  if (Status s = inspect_model(file, backend, limits, max_context, kv_bytes, result); !s) result.reason = s.error().message;
+  if (Status s = inspect_model(file, backend, limits, max_context, kv_bytes, result); !s)
+    result.reason = s.error().message;
   return result;
 }
 

@@ -18,30 +18,33 @@ namespace monolith {
 struct ModelInfo {
   std::string architecture;
   std::optional<std::string> name;
-  int64_t parameters = 0;            // values of all tensors but derived ones (rope_freqs)
-  int context_length = 0;            // of the file
+  int64_t parameters = 0;  // values of all tensors but derived ones (rope_freqs)
+  int context_length = 0;  // of the file
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0, embedding = 0, feed_forward = 0;
   int vocabulary = 0;
-  std::string quantization;          // the type most parameters have
+  std::string quantization;  // the type most parameters have
   std::optional<std::string> chat_template;
-  std::optional<std::string> bos, eos;   // spellings
+  std::optional<std::string> bos, eos;  // spellings
   std::vector<TokenId> end_of_generation;
-  std::vector<std::string> special_tokens;   // spellings of control tokens, and of user-defined ones that begin with '<' or '['
+  std::vector<std::string> special_tokens;  // spellings of control tokens, and of user-defined ones
+                                            // that begin with '<' or '['
 };
 
-Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer);
+Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
+                             const Tokenizer& tokenizer);
 
 struct InspectedValue {
   std::string key;
-  std::string type;                  // "uint32", "string", "array of float32", ...
-  std::variant<std::monostate, std::string, double, bool> value;   // monostate for arrays and what does not decode
-  uint64_t count = 1;                // of arrays
+  std::string type;  // "uint32", "string", "array of float32", ...
+  std::variant<std::monostate, std::string, double, bool>
+      value;           // monostate for arrays and what does not decode
+  uint64_t count = 1;  // of arrays
 };
 
 struct InspectedTensor {
   std::string name;
   std::string type;
-  std::vector<int64_t> shape;        // row length first
+  std::vector<int64_t> shape;  // row length first
   uint64_t bytes = 0;
 };
 
@@ -53,17 +56,18 @@ struct InspectedPlan {
 
 struct Inspection {
   uint64_t file_bytes = 0;
-  std::string file_hash;             // hash_text(file_hash())
+  std::string file_hash;  // hash_text(file_hash())
   std::vector<InspectedValue> metadata;
   std::vector<InspectedTensor> tensors;
-  std::optional<ModelInfo> model;    // empty if this build cannot run the file; `reason` says why
+  std::optional<ModelInfo> model;  // empty if this build cannot run the file; `reason` says why
   std::string reason;
   std::optional<InspectedPlan> plan;
 };
 
-// `limits` gives batch size, logit rows and KV type; context and pages are chosen from `max_context` and
-// `kv_bytes` by choose_limits(). Reads the file, allocates no model. Errors: those of GgufFile::open.
-Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits,
-                           int max_context, uint64_t kv_bytes);
+// `limits` gives batch size, logit rows and KV type; context and pages are chosen from
+// `max_context` and `kv_bytes` by choose_limits(). Reads the file, allocates no model. Errors:
+// those of GgufFile::open.
+Result<Inspection> inspect(const std::string& path, const Backend& backend,
+                           const ModelLimits& limits, int max_context, uint64_t kv_bytes);
 
 }  // namespace monolith

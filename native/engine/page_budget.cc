@@ -11,7 +11,7 @@ namespace monolith {
 namespace {
 
 constexpr int64_t kContextsWanted = 4;
-constexpr int64_t kMostPages = INT32_MAX;   // page numbers are 32 bits
+constexpr int64_t kMostPages = INT32_MAX;  // page numbers are 32 bits
 
 int64_t pages_for(int64_t context) { return (context + kPageTokens - 1) / kPageTokens; }
 
@@ -20,7 +20,9 @@ int64_t pages_for(int64_t context) { return (context + kPageTokens - 1) / kPageT
 uint64_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_size = sysconf(_SC_PAGESIZE);
-  uint64_t bytes = pages > 0 && page_size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size) : 0;
+  uint64_t bytes = pages > 0 && page_size > 0
+                       ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size)
+                       : 0;
   // Containers: version 2 control groups state the limit here, or "max".
   std::ifstream limit("/sys/fs/cgroup/memory.max");
   uint64_t group = 0;
@@ -30,7 +32,8 @@ uint64_t physical_memory() {
 
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget) {
   const auto pages_in = [page_bytes](uint64_t bytes) {
-    return static_cast<int64_t>(std::min<uint64_t>(bytes / std::max<size_t>(page_bytes, 1), kMostPages));
+    return static_cast<int64_t>(
+        std::min<uint64_t>(bytes / std::max<size_t>(page_bytes, 1), kMostPages));
   };
   const bool asked = budget.max_context > 0;
   const int context = asked ? std::min(budget.max_context, file_context) : file_context;
@@ -38,7 +41,8 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   int64_t pages = 0;
   if (budget.kv_bytes > 0) {
     if (budget.memory > 0 && budget.kv_bytes > budget.memory) {
-      return Error{ErrorCode::kInvalidArgument, "a page pool of " + std::to_string(budget.kv_bytes) +
+      return Error{ErrorCode::kInvalidArgument, "a page pool of " +
+                                                    std::to_string(budget.kv_bytes) +
                                                     " bytes is more than the memory there is (" +
                                                     std::to_string(budget.memory) + " bytes)"};
     }
@@ -50,22 +54,24 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   }
   if (pages < 1) {
     const uint64_t room = budget.kv_bytes > 0 ? budget.kv_bytes : budget.memory / 4;
-    return Error{ErrorCode::kInvalidArgument, "one KV page of this model takes " + std::to_string(page_bytes) +
+    return Error{ErrorCode::kInvalidArgument, "one KV page of this model takes " +
+                                                  std::to_string(page_bytes) +
                                                   " bytes, more than the " + std::to_string(room) +
                                                   " bytes there are for the page pool"};
   }
   return PageChoice{static_cast<int>(std::min<int64_t>(context, pages * kPageTokens)), pages};
 }
 
-Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
-                                  uint64_t kv_bytes) {
+Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
+                                  int max_context, uint64_t kv_bytes) {
   auto params = HyperParams::read(file);
   if (!params) return params.error();
   limits.n_pages = 1;
   limits.max_context = params->context_length;
   auto plan = Model::plan(file, backend, limits);
   if (!plan) return plan.error();
-  auto choice = choose_pages(params->context_length, plan->page_bytes, {max_context, kv_bytes, physical_memory()});
+  auto choice = choose_pages(params->context_length, plan->page_bytes,
+                             {max_context, kv_bytes, physical_memory()});
   if (!choice) return choice.error();
   limits.max_context = choice->context;
   limits.n_pages = choice->pages;

@@ -14,26 +14,29 @@ namespace monolith {
 uint64_t physical_memory();
 
 struct PageBudget {
-  int max_context = 0;           // longest sequence wanted; 0 = the file's own, as far as memory allows
-  uint64_t kv_bytes = 0;         // bytes of the page pool; 0 = room for a few full contexts
-  uint64_t memory = 0;           // physical_memory(); 0 = unknown
+  int max_context = 0;    // longest sequence wanted; 0 = the file's own, as far as memory allows
+  uint64_t kv_bytes = 0;  // bytes of the page pool; 0 = room for a few full contexts
+  uint64_t memory = 0;    // physical_memory(); 0 = unknown
 };
 
 struct PageChoice {
-  int context = 0;               // positions one sequence may have; never more than the file's own
-  int64_t pages = 0;             // at least one full context
+  int context = 0;    // positions one sequence may have; never more than the file's own
+  int64_t pages = 0;  // at least one full context
 };
 
 // The rule, with `page_bytes` from a MemoryPlan:
-//   kv_bytes given     the pool is that many bytes; the context is what was asked for, or the file's, cut
+//   kv_bytes given     the pool is that many bytes; the context is what was asked for, or the
+//   file's, cut
 //                      to what the pool holds.
-//   kv_bytes 0         the pool has room for 4 full contexts but takes at most a quarter of `memory`. An
-//                      unasked context (0) is cut to fit that quarter once; a context that was asked for
-//                      may take up to half of `memory`, and is cut only there.
+//   kv_bytes 0         the pool has room for 4 full contexts but takes at most a quarter of
+//   `memory`. An
+//                      unasked context (0) is cut to fit that quarter once; a context that was
+//                      asked for may take up to half of `memory`, and is cut only there.
 // Errors: kInvalidArgument if not even one page fits, or kv_bytes exceeds memory.
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget);
 
-// The same for a file: `limits` with max_context and n_pages filled in. Errors: also those of Model::plan.
+// The same for a file: `limits` with max_context and n_pages filled in. Errors: also those of
+// Model::plan.
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
                                   int max_context, uint64_t kv_bytes);
 

@@ -205,10 +205,12 @@ Sequence* Scheduler::admit_one() {
 
 Admission Scheduler::try_admit(Sequence& sequence) {
   assert(sequence.pages.empty() && sequence.n_computed == 0);
+  const auto reserve = static_cast<int64_t>(running_.size());
+  // At least the last page is never cached: without look-ups while a long prompt waits for room.
+  if (cache_.available() < 1 + reserve) return Admission::kNoRoom;
   take_cached_pages(sequence);
   const bool wait = next_page_is_being_computed(sequence);
   const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.pages.size());
-  const auto reserve = static_cast<int64_t>(running_.size());
   if (wait || cache_.available() < needed + reserve) {
     cache_.release_all(sequence.pages);
     sequence.n_computed = sequence.n_indexed = 0;

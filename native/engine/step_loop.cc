@@ -81,6 +81,10 @@ bool StepLoop::step() {
     EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
   }
   const bool computed = !plan.items.empty();
+  // Before publishing: whoever learns of the last end finds an idle engine.
+  const auto now = Clock::now().time_since_epoch();
+  counters_.progress_at_ns.store(
+      idle() ? 0 : std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), std::memory_order_relaxed);
   publish();
   return computed;
 }

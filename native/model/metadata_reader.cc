@@ -31,11 +31,13 @@ Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t 
     auto values = file_.integers(full);
     if (!values) return values.error();
     const std::vector<int64_t>& items = **values;
-    if (items.empty()) return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is an empty array"};
+    if (items.empty())
+      return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is an empty array"};
     for (const int64_t item : items) {
       if (item != items[0]) {
         return Error{ErrorCode::kUnsupported,
-                     "metadata key '" + full + "' differs from layer to layer, which this build does not support"};
+                     "metadata key '" + full +
+                         "' differs from layer to layer, which this build does not support"};
       }
     }
     value = items[0];
@@ -46,7 +48,8 @@ Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t 
     value = **number > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(**number);
   }
   if (value < low || value > high) {
-    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + std::to_string(value) + ", expected " +
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " +
+                                              std::to_string(value) + ", expected " +
                                               std::to_string(low) + " to " + std::to_string(high)};
   }
   return static_cast<int>(value);
@@ -59,9 +62,10 @@ Result<double> MetadataReader::number(std::string_view name, double low, double 
   if (!found) return found.error();
   if (!*found && !fallback) return missing(full);
   const double value = *found ? **found : *fallback;
-  if (!(value >= low && value <= high)) {   // NaN fails
-    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + text_of(value) + ", expected " +
-                                              text_of(low) + " to " + text_of(high)};
+  if (!(value >= low && value <= high)) {  // NaN fails
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + text_of(value) +
+                                              ", expected " + text_of(low) + " to " +
+                                              text_of(high)};
   }
   return value;
 }
@@ -72,7 +76,8 @@ Result<std::string> MetadataReader::string(std::string_view name, std::string_vi
   return std::string(*found ? **found : fallback);
 }
 
-Status MetadataReader::refuse_unless(std::string_view name, double harmless, std::string_view what) const {
+Status MetadataReader::refuse_unless(std::string_view name, double harmless,
+                                     std::string_view what) const {
   const std::string full = key(name);
   const GgufValue* found = file_.find(full);
   if (found == nullptr) return {};
@@ -94,8 +99,8 @@ Status MetadataReader::refuse_unless(std::string_view name, double harmless, std
     value = **number;
   }
   if (value == harmless) return {};
-  return Error{ErrorCode::kUnsupported, std::string(what) + " is not supported ('" + full + "' is " +
-                                            text_of(value) + ")"};
+  return Error{ErrorCode::kUnsupported,
+               std::string(what) + " is not supported ('" + full + "' is " + text_of(value) + ")"};
 }
 
 }  // namespace monolith

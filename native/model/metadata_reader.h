@@ -1,4 +1,5 @@
-// Reads `<architecture>.<key>` values of a GGUF file within stated bounds. Errors name the whole key.
+// Reads `<architecture>.<key>` values of a GGUF file within stated bounds. Errors name the whole
+// key.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,9 @@ class MetadataReader {
   std::string key(std::string_view name) const { return prefix_ + std::string(name); }
   bool has(std::string_view name) const { return file_.find(key(name)) != nullptr; }
 
-  // An integer in [low, high]. An array of equal numbers (per-layer values) counts as one number; unequal
-  // ones are kUnsupported. Absent: `fallback`, or kInvalidFile if there is none. The fallback must be in range too.
+  // An integer in [low, high]. An array of equal numbers (per-layer values) counts as one number;
+  // unequal ones are kUnsupported. Absent: `fallback`, or kInvalidFile if there is none. The
+  // fallback must be in range too.
   Result<int> integer(std::string_view name, int64_t low, int64_t high,
                       std::optional<int64_t> fallback = std::nullopt) const;
   // A finite number in [low, high].
@@ -28,7 +30,8 @@ class MetadataReader {
                         std::optional<double> fallback = std::nullopt) const;
   Result<std::string> string(std::string_view name, std::string_view fallback) const;
 
-  // kUnsupported if the key is there with a value other than `harmless` (false counts as 0, true as 1).
+  // kUnsupported if the key is there with a value other than `harmless` (false counts as 0, true as
+  // 1).
   Status refuse_unless(std::string_view name, double harmless, std::string_view what) const;
 
  private:

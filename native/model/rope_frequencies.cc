@@ -13,7 +13,8 @@ namespace {
 
 // Where on the axis of dimension pairs a wave turns `rotations` times within the original context.
 double pair_turning(double rotations, int n_dims, double original_context, double base) {
-  return n_dims * std::log(original_context / (rotations * 2 * std::numbers::pi)) / (2 * std::log(base));
+  return n_dims * std::log(original_context / (rotations * 2 * std::numbers::pi)) /
+         (2 * std::log(base));
 }
 
 Status divide_by_factors(const GgufFile& file, std::vector<double>& frequencies) {
@@ -21,7 +22,8 @@ Status divide_by_factors(const GgufFile& file, std::vector<double>& frequencies)
   if (tensor == nullptr) return {};
   const int64_t n = static_cast<int64_t>(frequencies.size());
   if (tensor->type != TensorType::kF32 || tensor->shape[0] != n || tensor->n_values() != n) {
-    return Error{ErrorCode::kInvalidFile, "tensor 'rope_freqs.weight' must be F32 with " + std::to_string(n) +
+    return Error{ErrorCode::kInvalidFile, "tensor 'rope_freqs.weight' must be F32 with " +
+                                              std::to_string(n) +
                                               " values (half of the rotated dimensions), found " +
                                               std::to_string(tensor->n_values()) + " of " +
                                               std::string(traits_of(tensor->type).name)};
@@ -31,7 +33,8 @@ Status divide_by_factors(const GgufFile& file, std::vector<double>& frequencies)
   for (size_t i = 0; i < factors.size(); ++i) {
     if (!(factors[i] > 0) || !std::isfinite(factors[i])) {
       return Error{ErrorCode::kInvalidFile,
-                   "tensor 'rope_freqs.weight' holds a factor that is not positive, at index " + std::to_string(i)};
+                   "tensor 'rope_freqs.weight' holds a factor that is not positive, at index " +
+                       std::to_string(i)};
     }
     frequencies[i] /= factors[i];
   }
@@ -50,11 +53,12 @@ std::vector<double> plain_rope_frequencies(int n_dims, double base) {
 
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies) {
   const int n_dims = static_cast<int>(frequencies.size()) * 2;
-  // The paper's ramp runs over the number of rotations; the authors' code, which trained the models, runs
-  // it over the pair's index between these two, rounded outwards.
-  const double first = std::max(0.0, std::floor(pair_turning(yarn.beta_fast, n_dims, yarn.original_context, base)));
-  const double last =
-      std::min(n_dims - 1.0, std::ceil(pair_turning(yarn.beta_slow, n_dims, yarn.original_context, base)));
+  // The paper's ramp runs over the number of rotations; the authors' code, which trained the
+  // models, runs it over the pair's index between these two, rounded outwards.
+  const double first =
+      std::max(0.0, std::floor(pair_turning(yarn.beta_fast, n_dims, yarn.original_context, base)));
+  const double last = std::min(
+      n_dims - 1.0, std::ceil(pair_turning(yarn.beta_slow, n_dims, yarn.original_context, base)));
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const double along = (static_cast<double>(i) - first) / std::max(0.001, last - first);
     const double kept = (1 - std::clamp(along, 0.0, 1.0)) * yarn.extrapolation;
@@ -64,8 +68,8 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
   return static_cast<float>(magnitude * yarn.attention_factor);
 }
 
-Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_view architecture, int n_dims,
-                                              int context_length, bool use_factors) {
+Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
+                                              int n_dims, int context_length, bool use_factors) {
   const MetadataReader read(file, architecture);
   // Above 1, so that its logarithm divides; 1e15 is far beyond every published model.
   auto base = read.number("rope.freq_base", 1.001, 1e15, 10000.0);
@@ -75,10 +79,12 @@ Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_
     if (Status status = divide_by_factors(file, frequencies); !status) return status.error();
   }
 
-  // A factor without a kind means linear; early files spell the factor rope.scale_linear. 0 stands for 1.
+  // A factor without a kind means linear; early files spell the factor rope.scale_linear. 0 stands
+  // for 1.
   auto kind = read.string("rope.scaling.type", "linear");
   if (!kind) return kind.error();
-  auto factor = read.number(read.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", 0, 1e6, 1.0);
+  auto factor = read.number(
+      read.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", 0, 1e6, 1.0);
   if (!factor) return factor.error();
   const double stretch = *factor == 0 ? 1.0 : *factor;
 
@@ -86,25 +92,31 @@ Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_
   if (*kind == "linear") {
     for (double& frequency : frequencies) frequency /= stretch;
   } else if (*kind == "yarn") {
-    if (Status s = read.refuse_unless("rope.scaling.yarn_log_multiplier", 0, "YaRN with a log multiplier"); !s) {
+    if (Status s =
+            read.refuse_unless("rope.scaling.yarn_log_multiplier", 0, "YaRN with a log multiplier");
+        !s) {
       return s.error();
     }
-    auto original = read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);
+    auto original =
+        read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
-    auto attention = read.number(
-        read.has("rope.scaling.yarn_attn_factor") ? "rope.scaling.yarn_attn_factor" : "rope.scaling.attn_factor",
-        1e-3, 1e3, 1.0);
+    auto attention =
+        read.number(read.has("rope.scaling.yarn_attn_factor") ? "rope.scaling.yarn_attn_factor"
+                                                              : "rope.scaling.attn_factor",
+                    1e-3, 1e3, 1.0);
     if (!original) return original.error();
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();
     }
-    result.magnitude = apply_yarn({stretch, static_cast<double>(*original), *fast, *slow, *extrapolation, *attention},
-                                  *base, frequencies);
+    result.magnitude = apply_yarn(
+        {stretch, static_cast<double>(*original), *fast, *slow, *extrapolation, *attention}, *base,
+        frequencies);
   } else if (*kind != "none") {
     return Error{ErrorCode::kUnsupported, "RoPE scaling " + quoted(*kind) + " is not supported ('" +
-                                              read.key("rope.scaling.type") + "'; known: none, linear, yarn)"};
+                                              read.key("rope.scaling.type") +
+                                              "'; known: none, linear, yarn)"};
   }
   result.inverse_frequency.assign(frequencies.begin(), frequencies.end());
   return result;

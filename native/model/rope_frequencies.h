@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al. 2021, arXiv:2104.09864): the angle each pair of dimensions turns
-// by per position, with the scalings that stretch a model's context. Pure functions.
+// Rotary position embedding (Su et al. 2021, arXiv:2104.09864): the angle each pair of dimensions
+// turns by per position, with the scalings that stretch a model's context. Pure functions.
 #pragma once
 
 #include <string_view>
@@ -11,18 +11,18 @@
 namespace monolith {
 
 struct RopeFrequencies {
-  std::vector<float> inverse_frequency;   // n_dims / 2: radians per position
-  float magnitude = 1.0f;                 // scales cos and sin (YaRN)
+  std::vector<float> inverse_frequency;  // n_dims / 2: radians per position
+  float magnitude = 1.0f;                // scales cos and sin (YaRN)
 };
 
 // YaRN (Peng et al. 2023, arXiv:2309.00071) as the models that carry it were trained.
 struct YarnScaling {
-  double factor = 1;                // s: context is stretched by this much
-  double original_context = 0;      // L: positions the model was first trained on
-  double beta_fast = 32;            // dimensions turning more often than this within L keep their frequency
-  double beta_slow = 1;             // those turning less often than this are interpolated fully
-  double extrapolation = 1;         // share of the ramp that is applied; 0 = plain interpolation
-  double attention_factor = 1;      // multiplies the magnitude
+  double factor = 1;            // s: context is stretched by this much
+  double original_context = 0;  // L: positions the model was first trained on
+  double beta_fast = 32;  // dimensions turning more often than this within L keep their frequency
+  double beta_slow = 1;   // those turning less often than this are interpolated fully
+  double extrapolation = 1;     // share of the ramp that is applied; 0 = plain interpolation
+  double attention_factor = 1;  // multiplies the magnitude
 };
 
 // base^(-2i/n_dims) for i in [0, n_dims/2). n_dims even and positive, base > 0.
@@ -32,10 +32,10 @@ std::vector<double> plain_rope_frequencies(int n_dims, double base);
 // magnitude sqrt(1/t) = 0.1 ln(s) + 1. `frequencies` are changed in place.
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies);
 
-// Everything the file says: `<arch>.rope.freq_base`, `<arch>.rope.scaling.*`, and, where `use_factors`,
-// the tensor rope_freqs.weight (Llama 3), whose values divide the frequencies.
+// Everything the file says: `<arch>.rope.freq_base`, `<arch>.rope.scaling.*`, and, where
+// `use_factors`, the tensor rope_freqs.weight (Llama 3), whose values divide the frequencies.
 // Errors: kInvalidFile (out of range, wrong shape), kUnsupported (scaling kind, named).
-Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_view architecture, int n_dims,
-                                              int context_length, bool use_factors);
+Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
+                                              int n_dims, int context_length, bool use_factors);
 
 }  // namespace monolith

@@ -10,16 +10,17 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 16;
-constexpr int64_t kMaxPages = int64_t{1} << 31;      // page numbers are 32 bits
-constexpr size_t kMaxKvBytes = size_t{1} << 46;      // keeps every sum of a plan far from overflow
+constexpr int64_t kMaxPages = int64_t{1} << 31;  // page numbers are 32 bits
+constexpr size_t kMaxKvBytes = size_t{1} << 46;  // keeps every sum of a plan far from overflow
 
 Status check_limits(const ModelLimits& limits) {
   const auto in_range = [](const char* name, int64_t value, int64_t high) -> Status {
     if (value >= 1 && value <= high) return {};
-    return Error{ErrorCode::kInvalidArgument,
-                 std::string(name) + " is " + std::to_string(value) + ", expected 1 to " + std::to_string(high)};
+    return Error{ErrorCode::kInvalidArgument, std::string(name) + " is " + std::to_string(value) +
+                                                  ", expected 1 to " + std::to_string(high)};
   };
-  if (Status s = in_range("max_batch_tokens", limits.max_batch_tokens, kMaxBatchTokens); !s) return s;
+  if (Status s = in_range("max_batch_tokens", limits.max_batch_tokens, kMaxBatchTokens); !s)
+    return s;
   if (Status s = in_range("max_logit_rows", limits.max_logit_rows, kMaxBatchTokens); !s) return s;
   if (Status s = in_range("max_context", limits.max_context, 1 << 27); !s) return s;
   return in_range("n_pages", limits.n_pages, kMaxPages - 1);
@@ -34,7 +35,8 @@ int64_t kv_dim(const HyperParams& p) { return int64_t{p.n_kv_heads} * p.head_dim
 
 }  // namespace
 
-std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p, const ModelLimits& limits) {
+std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
+                                                      const ModelLimits& limits) {
   const int64_t rows = limits.max_batch_tokens;
   const int64_t logit_rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
   return {
@@ -58,7 +60,8 @@ static size_t host_logit_count(const HyperParams& params, const ModelLimits& lim
          static_cast<size_t>(params.n_vocab);
 }
 
-Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits) {
+Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
+                               const ModelLimits& limits) {
   if (Status status = check_limits(limits); !status) return status.error();
   auto params = HyperParams::read(file);
   if (!params) return params.error();
@@ -71,8 +74,9 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   shape.n_pages = 1;
   plan.page_bytes = backend.kv_cache_bytes(shape);
   if (plan.page_bytes > kMaxKvBytes / static_cast<size_t>(limits.n_pages)) {
-    return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) + ", which at " +
-                                                  std::to_string(plan.page_bytes) + " bytes a page is out of range"};
+    return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) +
+                                                  ", which at " + std::to_string(plan.page_bytes) +
+                                                  " bytes a page is out of range"};
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, limits));
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
@@ -83,15 +87,16 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   return plan;
 }
 
-Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
-                                           const Progress& progress) {
+Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, Backend& backend,
+                                           const ModelLimits& limits, const Progress& progress) {
   auto loaded = Transformer::load(file, backend, limits, progress);
   if (!loaded) return loaded.error();
   return std::unique_ptr<Model>(std::move(*loaded));
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Backend& backend,
-                                                       const ModelLimits& limits, const Progress& progress) {
+                                                       const ModelLimits& limits,
+                                                       const Progress& progress) {
   auto plan = Model::plan(file, backend, limits);
   if (!plan) return plan.error();
   auto params = HyperParams::read(file);
@@ -103,7 +108,8 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
 
   auto slots = weight_slots(file, p, model->weights_);
   if (!slots) return slots.error();
-  if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes); !status) {
+  if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes);
+      !status) {
     return status.error();
   }
 
@@ -122,13 +128,15 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   try {
     model->host_logits_.resize(host_logit_count(p, limits));
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
+    return Error{ErrorCode::kOutOfMemory,
+                 "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
   }
   allocated.activation_bytes += model->host_logits_.size() * sizeof(float);
   model->last_segments_.reserve(static_cast<size_t>(limits.max_batch_tokens));
 
   const int64_t widest = std::max({int64_t{p.n_embd}, q_dim(p), int64_t{p.n_ff}});
-  if (Status s = backend.reserve(limits.max_batch_tokens, widest, limits.max_context, p.head_dim); !s) {
+  if (Status s = backend.reserve(limits.max_batch_tokens, widest, limits.max_context, p.head_dim);
+      !s) {
     return s.error();
   }
   return model;
@@ -139,7 +147,8 @@ const float* Transformer::forward(const Batch& batch) {
   const int n_logits = static_cast<int>(batch.logit_rows.size());
   assert(n_rows >= 1 && n_rows <= limits_.max_batch_tokens);
   assert(n_logits <= limits_.max_logit_rows && n_logits <= n_rows);
-  assert(std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
+  assert(
+      std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
   const RopeParams rope{params_.rope_style, params_.rope_dims, params_.inverse_frequency.data(),
                         params_.rope_magnitude};
 
@@ -149,24 +158,28 @@ const float* Transformer::forward(const Batch& batch) {
   for (int i = 0; i < params_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
     project_qkv(layer, n_rows);
-    backend_.rope_and_store(rope, batch.segments, q_, q_dim(params_), params_.n_heads, k_, kv_dim(params_), v_,
-                            kv_dim(params_), i, *kv_);
-    // The last layer's keys and values serve later tokens; everything after them serves only the logits.
+    backend_.rope_and_store(rope, batch.segments, q_, q_dim(params_), params_.n_heads, k_,
+                            kv_dim(params_), v_, kv_dim(params_), i, *kv_);
+    // The last layer's keys and values serve later tokens; everything after them serves only the
+    // logits.
     if (i == params_.n_layers - 1) rows = keep_logit_rows(batch);
     if (rows.count == 0) break;
     attend(layer, i, rows);
     feed_forward(layer, rows);
-    if (n_logits > 0) note(rows.x, rows.count == n_rows ? batch.logit_rows.back() : n_logits - 1, i);
+    if (n_logits > 0)
+      note(rows.x, rows.count == n_rows ? batch.logit_rows.back() : n_logits - 1, i);
   }
   if (rows.count > 0) {
-    backend_.rms_norm(rows.x, weights_.output_norm, params_.rms_eps, rows.count, params_.n_embd, normed_);
+    backend_.rms_norm(rows.x, weights_.output_norm, params_.rms_eps, rows.count, params_.n_embd,
+                      normed_);
     note(normed_, rows.count - 1, params_.n_layers);
     const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
     const MatmulTarget target{&output, logits_, params_.n_vocab};
     backend_.matmul({&target, 1}, normed_, rows.count);
   }
   backend_.end_step();
-  if (n_logits > 0) backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
+  if (n_logits > 0)
+    backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
   return host_logits_.data();
 }
 
@@ -179,13 +192,14 @@ void Transformer::project_qkv(const LayerWeights& layer, int n_rows) {
   };
   backend_.matmul(targets, normed_, n_rows);
   if (!params_.qk_norm) return;
-  backend_.rms_norm_heads(q_, q_dim(params_), layer.q_norm, params_.rms_eps, n_rows, params_.n_heads, params_.head_dim);
-  backend_.rms_norm_heads(k_, kv_dim(params_), layer.k_norm, params_.rms_eps, n_rows, params_.n_kv_heads,
-                          params_.head_dim);
+  backend_.rms_norm_heads(q_, q_dim(params_), layer.q_norm, params_.rms_eps, n_rows,
+                          params_.n_heads, params_.head_dim);
+  backend_.rms_norm_heads(k_, kv_dim(params_), layer.k_norm, params_.rms_eps, n_rows,
+                          params_.n_kv_heads, params_.head_dim);
 }
 
-// Gathers the rows with logits, each as a segment of one token. When every row has logits (a step of
-// decodes) nothing is copied.
+// Gathers the rows with logits, each as a segment of one token. When every row has logits (a step
+// of decodes) nothing is copied.
 Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
   const int n = static_cast<int>(batch.logit_rows.size());
   if (n == static_cast<int>(batch.tokens.size())) return {batch.segments, q_, x_, n};
@@ -206,8 +220,8 @@ Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
 
 void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(params_.head_dim));
-  backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads, index, *kv_, scale, attended_,
-                     q_dim(params_));
+  backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads, index, *kv_, scale,
+                     attended_, q_dim(params_));
   const MatmulTarget target{layer.attention_output.get(), rows.x, params_.n_embd, nullptr, true};
   backend_.matmul({&target, 1}, attended_, rows.count);
 }
@@ -234,7 +248,8 @@ Status Transformer::observe() {
 
 std::vector<float> Transformer::observed() {
   assert(observed_ != nullptr);
-  std::vector<float> values(static_cast<size_t>(params_.n_layers + 1) * static_cast<size_t>(params_.n_embd));
+  std::vector<float> values(static_cast<size_t>(params_.n_layers + 1) *
+                            static_cast<size_t>(params_.n_embd));
   backend_.read_floats(values.data(), observed_, static_cast<int64_t>(values.size()));
   return values;
 }

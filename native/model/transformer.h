@@ -19,7 +19,8 @@ namespace monolith {
 
 class Transformer final : public Model {
  public:
-  static Result<std::unique_ptr<Transformer>> load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
+  static Result<std::unique_ptr<Transformer>> load(const GgufFile& file, Backend& backend,
+                                                   const ModelLimits& limits,
                                                    const Progress& progress);
 
   const HyperParams& params() const override { return params_; }
@@ -41,13 +42,14 @@ class Transformer final : public Model {
  private:
   // Floats of one buffer: `per_row` times the rows a step may have, or the logit rows it may have.
   struct Buffer {
-    float* Transformer::* place;
+    float* Transformer::*place;
     int64_t count;
   };
   static std::vector<Buffer> buffers(const HyperParams& params, const ModelLimits& limits);
-  friend class Model;   // plan() asks buffers()
+  friend class Model;  // plan() asks buffers()
 
-  // The rows a layer's second half works on: all of the step's, or in the last layer those with logits.
+  // The rows a layer's second half works on: all of the step's, or in the last layer those with
+  // logits.
   struct Rows {
     std::span<const Segment> segments;
     float* q;
@@ -80,13 +82,13 @@ class Transformer final : public Model {
   float* attended_ = nullptr;
   float* gate_ = nullptr;
   float* up_ = nullptr;
-  float* last_q_ = nullptr;        // the last layer's logit rows, gathered
+  float* last_q_ = nullptr;  // the last layer's logit rows, gathered
   float* last_x_ = nullptr;
   float* logits_ = nullptr;
   std::vector<float> host_logits_;
   std::vector<Segment> last_segments_;
 
-  float* observed_ = nullptr;      // null: nobody observes
+  float* observed_ = nullptr;  // null: nobody observes
 };
 
 }  // namespace monolith

@@ -23,7 +23,9 @@ class Faults {
   }
   bool any() const { return count_ > 0; }
   Error error() const {
-    return {code_, count_ > kNamedFaults ? text_ + "; and " + std::to_string(count_ - kNamedFaults) + " more" : text_};
+    return {code_, count_ > kNamedFaults
+                       ? text_ + "; and " + std::to_string(count_ - kNamedFaults) + " more"
+                       : text_};
   }
 
  private:
@@ -42,15 +44,17 @@ std::string shape_text(const GgufTensor& tensor) {
 }
 
 std::string shape_text(const WeightSlot& slot) {
-  return slot.vector != nullptr ? "[" + std::to_string(slot.cols) + "]"
-                                : "[" + std::to_string(slot.cols) + ", " + std::to_string(slot.rows) + "]";
+  return slot.vector != nullptr
+             ? "[" + std::to_string(slot.cols) + "]"
+             : "[" + std::to_string(slot.cols) + ", " + std::to_string(slot.rows) + "]";
 }
 
 std::vector<WeightSlot> list_slots(const HyperParams& p, Weights& weights) {
   const int64_t q_dim = int64_t{p.n_heads} * p.head_dim;
   const int64_t kv_dim = int64_t{p.n_kv_heads} * p.head_dim;
   std::vector<WeightSlot> slots;
-  const auto matrix = [&](std::string name, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
+  const auto matrix = [&](std::string name, int64_t rows, int64_t cols,
+                          std::unique_ptr<Matrix>& to) {
     slots.push_back({std::move(name), rows, cols, &to, nullptr, nullptr});
   };
   const auto vector = [&](std::string name, int64_t count, const float*& to) {
@@ -87,8 +91,10 @@ std::vector<WeightSlot> list_slots(const HyperParams& p, Weights& weights) {
 
 // Tensors that hold nothing the network would use, found in files in the field.
 bool is_harmless(std::string_view name, const HyperParams& params) {
-  if (name == "rope_freqs.weight") return params.architecture == Architecture::kLlama;   // in HyperParams already
-  return name.starts_with("blk.") && name.ends_with(".attn_rot_embd.weight");            // RoPE frequencies, derived
+  if (name == "rope_freqs.weight")
+    return params.architecture == Architecture::kLlama;  // in HyperParams already
+  return name.starts_with("blk.") &&
+         name.ends_with(".attn_rot_embd.weight");  // RoPE frequencies, derived
 }
 
 void check_slot(const GgufFile& file, WeightSlot& slot, Faults& faults) {
@@ -99,23 +105,27 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults& faults) {
   }
   const GgufTensor& tensor = *slot.tensor;
   const bool is_vector = slot.vector != nullptr;
-  const bool fits = tensor.shape[0] == slot.cols && tensor.shape[1] == slot.rows && tensor.shape[2] == 1 &&
-                    tensor.shape[3] == 1;
+  const bool fits = tensor.shape[0] == slot.cols && tensor.shape[1] == slot.rows &&
+                    tensor.shape[2] == 1 && tensor.shape[3] == 1;
   if (!fits) {
-    faults.add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has shape " + shape_text(tensor) + ", expected " +
-                                            shape_text(slot));
+    faults.add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has shape " +
+                                            shape_text(tensor) + ", expected " + shape_text(slot));
   } else if (is_vector && traits_of(tensor.type).block_values != 1) {
     faults.add(ErrorCode::kUnsupported, "tensor '" + slot.name + "' has type " +
-                                            std::string(traits_of(tensor.type).name) + ", expected F32, F16 or BF16");
+                                            std::string(traits_of(tensor.type).name) +
+                                            ", expected F32, F16 or BF16");
   } else if (slot.cols % traits_of(tensor.type).block_values != 0) {
-    faults.add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has rows of " + std::to_string(slot.cols) +
+    faults.add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has rows of " +
+                                            std::to_string(slot.cols) +
                                             " values, not a multiple of the block of " +
                                             std::string(traits_of(tensor.type).name));
   }
 }
 
 // Floats a vector takes in the backend.
-size_t vector_bytes(const WeightSlot& slot) { return static_cast<size_t>(slot.cols) * sizeof(float); }
+size_t vector_bytes(const WeightSlot& slot) {
+  return static_cast<size_t>(slot.cols) * sizeof(float);
+}
 
 // The repacked copy is what will be read from now on: without this, both would count as resident.
 void give_back_pages(std::span<const std::byte> data) {
@@ -127,12 +137,14 @@ void give_back_pages(std::span<const std::byte> data) {
 
 }  // namespace
 
-Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights) {
-  // Each layer needs several tensors, so a block_count beyond their number is certainly wrong; this keeps
-  // the list in proportion to the file.
+Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
+                                             Weights& weights) {
+  // Each layer needs several tensors, so a block_count beyond their number is certainly wrong; this
+  // keeps the list in proportion to the file.
   if (static_cast<size_t>(params.n_layers) > file.tensors().size()) {
     return Error{ErrorCode::kInvalidFile, "'" + params.architecture_name + ".block_count' is " +
-                                              std::to_string(params.n_layers) + ", but the file has only " +
+                                              std::to_string(params.n_layers) +
+                                              ", but the file has only " +
                                               std::to_string(file.tensors().size()) + " tensors"};
   }
   std::vector<WeightSlot> slots = list_slots(params, weights);
@@ -144,10 +156,11 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
   }
   for (const GgufTensor& tensor : file.tensors()) {
     if (expected.contains(tensor.name) || is_harmless(tensor.name, params)) continue;
-    faults.add(ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
-                                            " has no place in architecture '" + params.architecture_name + "' with " +
-                                            std::to_string(params.n_layers) +
-                                            " layers as this build computes it; leaving it out would change results");
+    faults.add(ErrorCode::kUnsupported,
+               "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
+                   " has no place in architecture '" + params.architecture_name + "' with " +
+                   std::to_string(params.n_layers) +
+                   " layers as this build computes it; leaving it out would change results");
   }
   if (faults.any()) return faults.error();
   return slots;
@@ -182,13 +195,17 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
       allocated += vector_bytes(slot);
     } else {
       auto matrix = backend.matrix({tensor.type, slot.rows, slot.cols, tensor.data});
-      if (!matrix) return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
+      if (!matrix)
+        return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
     if (file.is_mapped()) give_back_pages(tensor.data);
     done += tensor.data.size();
-    if (progress) progress(total == 0 ? 1.0f : static_cast<float>(static_cast<double>(done) / static_cast<double>(total)));
+    if (progress)
+      progress(total == 0
+                   ? 1.0f
+                   : static_cast<float>(static_cast<double>(done) / static_cast<double>(total)));
   }
   return {};
 }

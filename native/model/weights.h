@@ -29,7 +29,7 @@ struct LayerWeights {
 
 struct Weights {
   std::unique_ptr<Matrix> embedding;
-  std::unique_ptr<Matrix> output;           // null if tied: `embedding` serves both ends, one copy
+  std::unique_ptr<Matrix> output;  // null if tied: `embedding` serves both ends, one copy
   const float* output_norm = nullptr;
   std::vector<LayerWeights> layers;
 };
@@ -37,22 +37,24 @@ struct Weights {
 // One tensor the model needs and where it goes: exactly one of `matrix` and `vector` is set.
 struct WeightSlot {
   std::string name;
-  int64_t rows;                             // 1 for vectors
+  int64_t rows;  // 1 for vectors
   int64_t cols;
   std::unique_ptr<Matrix>* matrix = nullptr;
   const float** vector = nullptr;
-  const GgufTensor* tensor = nullptr;       // found in the file
+  const GgufTensor* tensor = nullptr;  // found in the file
 };
 
-// Resizes weights.layers and lists every tensor `params` calls for, each found in `file` with the right
-// shape. Errors name all missing, misshapen and surplus tensors (the first few of each kind): kInvalidFile, or
-// kUnsupported if only surplus ones that would change the result.
-Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights);
+// Resizes weights.layers and lists every tensor `params` calls for, each found in `file` with the
+// right shape. Errors name all missing, misshapen and surplus tensors (the first few of each kind):
+// kInvalidFile, or kUnsupported if only surplus ones that would change the result.
+Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
+                                             Weights& weights);
 
 // Bytes the loaded weights hold.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const Backend& backend);
 
-// Fills every slot; adds what was really allocated to `allocated`. Gives the file's pages back as it goes.
+// Fills every slot; adds what was really allocated to `allocated`. Gives the file's pages back as
+// it goes.
 Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backend& backend,
                     const Model::Progress& progress, size_t& allocated);
 

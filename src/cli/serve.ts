@@ -7,6 +7,9 @@ import type { Server } from '../server.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { noWords } from './output.js';
 
+// Ctrl-C under npm or timeout reaches the process twice: from the terminal and from its parent.
+const DUPLICATE_MS = 50;
+
 export async function serve(argv: string[]): Promise<number> {
   const { config, rest, file } = loadConfig({ argv });
   noWords(rest);
@@ -15,20 +18,26 @@ export async function serve(argv: string[]): Promise<number> {
 
   // Signals count from the start: loading a large model takes time too.
   let server: Server | null = null;
-  let signalled = false;
+  let signalledAt: number | null = null;
   const ended = new Promise<void>((resolve, reject) => {
     const onSignal = (signal: NodeJS.Signals): void => {
-      if (signalled || server === null) {
+      const now = performance.now();
+      if (signalledAt !== null && now - signalledAt < DUPLICATE_MS) return;
+      if (signalledAt !== null || server === null) {
         telemetry.log.warn({ signal }, 'exiting at once');
-        process.exit(signalled ? 1 : 0);
+        process.exit(signalledAt === null ? 0 : 1);
       }
-      signalled = true;
+      signalledAt = now;
       telemetry.log.info({ signal }, 'shutting down; a second signal exits at once');
       server.drain().then(resolve, reject);
     };
     process.on('SIGTERM', onSignal);
     process.on('SIGINT', onSignal);
   });
+
+  // One request's failure is not the others': it is logged, and the process goes on.
+  process.on('uncaughtException', (error) => telemetry.log.error({ err: error }, 'uncaught exception'));
+  process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
   server = await startServer(config, { telemetry });
   process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));

@@ -1,8 +1,8 @@
-// monolith settings: docs/settings.md, generated from the declarations.
+// monolith settings: docs/settings.md, or with --short the table of the README, from the declarations.
 
-import { settingsMarkdown } from '../config.js';
+import { settingsMarkdown, settingsSummary } from '../config.js';
 
-export function settings(): Promise<number> {
-  process.stdout.write(settingsMarkdown());
+export function settings(argv: readonly string[]): Promise<number> {
+  process.stdout.write(argv.includes('--short') ? settingsSummary() : settingsMarkdown());
   return Promise.resolve(0);
 }

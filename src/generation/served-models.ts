@@ -3,7 +3,6 @@
 // error. Event-loop thread only.
 import { createHash } from 'node:crypto';
 import { apiError, type ErrorExtra } from '../errors.js';
-import type { Identity } from '../http/exchange.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
@@ -26,14 +25,11 @@ export class ServedModels {
 
   constructor(private readonly pool: ModelPool, private readonly limits: GenerationLimits) {}
 
-  /** Throws ApiError: 404 for an unknown or retired name, 403 if the key may not use it. */
-  find(name: string, identity: Pick<Identity, 'models'>): ServedModel {
+  /** Throws ApiError 404 for an unknown or retired name. */
+  find(name: string): ServedModel {
     const pooled = this.pool.get(name);
     if (pooled === undefined || pooled.model.lifecycle === 'retired') {
       throw apiError('model_not_found', `There is no model named ${JSON.stringify(name.slice(0, 64))} on this server.`, 'model');
-    }
-    if (!identity.models.includes('*') && !identity.models.includes(name)) {
-      throw apiError('model_not_allowed', `This API key may not use ${name}.`, 'model');
     }
     return {
       name,
@@ -44,7 +40,7 @@ export class ServedModels {
 
   /** What is published of each model, highest tier first. Windows of a model that is not ready are the catalog's, or 0. */
   describe(): ModelDescription[] {
-    return this.pool.list().filter(({ model }) => model.lifecycle !== 'retired').map(({ model, status }) => {
+    return this.pool.list().map(({ model, status }) => {
       const prompter = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
       return {
         id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000),

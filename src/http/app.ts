@@ -3,13 +3,12 @@
 //
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //
-// uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself and
-// closes silent connections after 10 seconds; neither reaches this code.
+// uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself, see
+// uws.ts, and closes silent connections after 10 seconds; neither reaches this code.
 
-import * as uws from 'uWebSockets.js';
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import type { Config } from '../config.js';
-import { apiError } from '../errors.js';
+import { apiError, StartError } from '../errors.js';
 import type { Telemetry } from '../telemetry/types.js';
 import { VERSION } from '../version.js';
 import { identify } from './authentication.js';
@@ -18,6 +17,7 @@ import { checkBodyHeaders, readJsonBody } from './body.js';
 import type { Route } from './exchange.js';
 import { hostGuard } from './hosts.js';
 import { Router } from './router.js';
+import { uws } from './uws.js';
 import { UwsExchange } from './uws-exchange.js';
 import type { ExchangeHost } from './uws-exchange.js';
 
@@ -61,7 +61,7 @@ export class HttpServer {
     return new Promise((resolve, reject) => {
       listenExclusive(this.app, host, port, (socket) => {
         if (socket === false) {
-          reject(new Error(`cannot listen on ${host} port ${port}: the address is in use or not of this machine`));
+          reject(new StartError(`Cannot listen on ${host} port ${port}: the address is in use or not of this machine.`));
           return;
         }
         this.listenSocket = socket;

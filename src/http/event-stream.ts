@@ -99,7 +99,8 @@ export class SseStream implements EventStream {
     this.clock.refresh();
     if (this.ending) {
       this.close();
-      this.res.end(queue);
+      if (queue !== '') this.res.write(queue);   // end(queue) alone would make a short stream a body with a length
+      this.res.end();
       this.options.onEnd(false);
       return;
     }

@@ -41,5 +41,6 @@ export function readable(line: string): string {
 function show(value: unknown): string {
   if (typeof value === 'number') return String(Math.round(value * 100) / 100);
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return /^[^\s"=]+$/.test(text) ? text : JSON.stringify(text);
+  if (/^[\x21-\x7e]+$/.test(text) && !/["=]/.test(text)) return text;
+  return JSON.stringify(text).replace(/[\x7f-\x9f]/g, ' ');   // a client's text must not steer the terminal
 }

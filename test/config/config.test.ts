@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import t from 'tap';
-import { configWith, declared, didYouMean, loadConfig, settingsHelp, settingsMarkdown } from '../../src/config.js';
+import { configWith, declared, didYouMean, loadConfig, settingsHelp, settingsMarkdown, settingsSummary } from '../../src/config.js';
 
 const empty = mkdtempSync(join(tmpdir(), 'monolith-config-'));
 t.teardown(() => rmSync(empty, { recursive: true, force: true }));
@@ -93,6 +93,7 @@ t.test('names are unique, defaults pass their own check', (t) => {
 t.test('help and the settings page come from the declarations', (t) => {
   for (const one of declared) t.match(settingsHelp(), one.aliasFlag ?? one.flag);
   t.ok(settingsHelp().split('\n').every((line) => line.length <= 100), 'help fits 100 columns');
+  t.match(settingsSummary(), /^\| flag \| variable \|.*\n.*\n\| `--host` \| `MONOLITH_HOST` \| 127\.0\.0\.1 \|/);
   const page = resolve(import.meta.dirname, '..', '..', '..', 'docs', 'settings.md');
   t.equal(readFileSync(page, 'utf8'), settingsMarkdown(), 'docs/settings.md is fresh (npm run docs:settings writes it)');
   t.end();

@@ -65,7 +65,7 @@ t.test('models in the messages shape, by the official client', async (t) => {
 
 t.test('a key limited to one model', async (t) => {
   const { secret } = await server.accounts.createKey({ name: 'small', models: ['tycho-1.0'] });
-  const headers = { authorization: `Bearer ${secret}` };
+  const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' };
   const list = await (await get('/v1/models', headers)).json() as { data: { id: string }[] };
   t.same(list.data.map(({ id }) => id), ['tycho-1.0']);
   t.match(await (await get('/v1/models/hal-1.0', headers)).json(), { error: { code: 'model_not_allowed', type: 'permission_error' } });
@@ -77,14 +77,15 @@ t.test('a key limited to one model', async (t) => {
 
 t.test('a short answer gives back what it had reserved', async (t) => {
   const response = await fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', headers: { authorization: `Bearer ${key}` },
+    method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ model: 'tycho-1.0', max_tokens: 900, messages: [{ role: 'user', content: 'Is this review positive or negative? "Good."' }], stop: ['e', 'a', 'i', 'o'] }),
   });
   const { usage } = await response.json() as { usage: { prompt_tokens: number; completion_tokens: number } };
   const reserved = 999_999 - Number(response.headers.get('x-ratelimit-remaining-tokens'));
-  t.equal(reserved, usage.prompt_tokens + 900);
+  // The bucket refills by 17 tokens per millisecond.
+  t.ok(reserved <= usage.prompt_tokens + 900 && reserved > 600, `${reserved} were reserved`);
   const after = await fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', headers: { authorization: `Bearer ${key}` },
+    method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ model: 'tycho-1.0', max_tokens: 1, messages: [{ role: 'user', content: 'x' }] }),
   });
   await after.text();
@@ -95,8 +96,8 @@ t.test('a second server on the folder, a port in use, a bad model file: clear er
   await t.rejects(startServer(config, quiet()), { name: 'StorageError', message: /Another server uses the data folder .*process/ });
   const other = mkdtempSync(join(tmpdir(), 'monolith-server-'));
   t.teardown(() => rmSync(other, { recursive: true, force: true }));
-  await t.rejects(startServer(configWith({ port: server.port, data_dir: other }), quiet()), { message: /cannot listen on 127\.0\.0\.1 port/ });
-  await t.rejects(startServer(configWith({ port: 0, data_dir: other, model: { x: import.meta.filename } }), quiet()), { message: /./ });
+  await t.rejects(startServer(configWith({ port: server.port, data_dir: other }), quiet()), { name: 'StartError', message: /Cannot listen on 127\.0\.0\.1 port/ });
+  await t.rejects(startServer(configWith({ port: 0, data_dir: other, model: { x: import.meta.filename } }), quiet()), { name: 'StartError', message: /GGUF/ });
   const last = await startServer(configWith({ port: 0, data_dir: other }), quiet());
   t.match(last.createdKey, /^sk-/, 'the failed starts created no key');
   await last.close();
@@ -109,7 +110,7 @@ t.test('draining: not ready, new requests refused with 503', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-server-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const draining = await startServer(configWith({ port: 0, data_dir: folder, engine: { drain_ms: 300 } }), quiet());
-  const headers = { authorization: `Bearer ${draining.createdKey as string}` };
+  const headers = { authorization: `Bearer ${draining.createdKey as string}`, 'content-type': 'application/json' };
   const body = (more: object): RequestInit => ({ method: 'POST', headers, body: JSON.stringify({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }], ...more }) });
   const stream = await fetch(`${draining.url}/v1/chat/completions`, body({ stream: true, max_tokens: 1000, n: 8, ignore_eos: true }));
   const done = draining.drain();

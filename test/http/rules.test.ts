@@ -1,6 +1,7 @@
 import { createConnection } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
+import { parserAnswersJson, withJsonPages } from '../../src/http/uws.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
 t.test('HTTP rules', async (t) => {
@@ -18,6 +19,7 @@ t.test('HTTP rules', async (t) => {
       t.equal(response.headers.get('access-control-allow-origin'), '*');
       t.equal(response.headers.get('access-control-expose-headers'), '*');
       t.notOk(response.headers.get('access-control-allow-credentials'));
+      t.notOk(response.headers.get('uwebsockets'));
       await response.text();
     }
   });
@@ -139,10 +141,18 @@ t.test('HTTP rules', async (t) => {
     t.match(endless, /^HTTP\/1.1 413 /, 'a client that never stops sending is answered and cut off');
   });
 
-  t.test('what the parser cannot read never reaches a route and never hangs', async (t) => {
-    for (const bytes of ['GET /\r\n\r\n', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n', '\u0016\u0003\u0001\u0002\u0000\u0001\r\n\r\n', `GET / HTTP/1.1\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`]) {
-      t.notMatch(await server.raw(bytes, 500), /HTTP\/1.1 2/);
+  t.test('what the parser cannot read is answered in JSON', async (t) => {
+    t.equal(parserAnswersJson, true);
+    for (const [bytes, code] of [
+      ['GET / HTTP/1.0\r\n\r\n', 'malformed_http'], ['\u0016\u0003\u0001\u0002\u0000\u0001\r\n\r\n', 'malformed_http'],
+      ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n', 'malformed_http'],
+      [`GET / HTTP/1.1\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`, 'headers_too_large'],
+    ] as const) {
+      const text = await server.raw(bytes, 500);
+      t.match(text, /^HTTP\/1\.1 400 Bad Request\r\nContent-Type: application\/json\r\n/, code);
+      t.match(JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)), { error: { message: /./, type: 'invalid_request_error', param: null, code } });
     }
+    t.equal(await server.raw('garbage\r\n\r\n', 500), '', 'half a request line waits for the rest');
     t.equal((await server.fetch('/healthz')).status, 200, 'the server goes on');
   });
 });
@@ -163,4 +173,10 @@ t.test('listed CORS origins', async (t) => {
   t.equal(yes.headers.get('vary'), 'Origin');
   const no = await fetch(`${server.url}/healthz`, { headers: { origin: 'http://b.example' } });
   t.equal(no.headers.get('access-control-allow-origin'), null);
+});
+
+t.test('an unknown binary is left alone', (t) => {
+  t.equal(withJsonPages(Buffer.from('HTTP/1.1 505 HTTP Version Not Supported\r\n')), null);
+  t.equal(withJsonPages(Buffer.alloc(1000)), null);
+  t.end();
 });

@@ -55,10 +55,10 @@ class CpuBackend final : public Backend {
   }
 
   void write_floats(float* to, const float* host_from, int64_t count) override {
-    std::memcpy(to, host_from, static_cast<size_t>(count) * sizeof(float));
+    if (count > 0) std::memcpy(to, host_from, static_cast<size_t>(count) * sizeof(float));
   }
   void read_floats(float* host_to, const float* from, int64_t count) override {
-    std::memcpy(host_to, from, static_cast<size_t>(count) * sizeof(float));
+    if (count > 0) std::memcpy(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) override {

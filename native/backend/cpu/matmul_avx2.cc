@@ -34,10 +34,17 @@ constexpr int kPrefetchAhead = 2048;
 template <int M>
 constexpr int kHalves = M <= 2 ? 2 : 1;
 
+// Asks for weights early: large arrays kPrefetchAhead bytes, which runs on into the next strip; small ones a
+// strip ahead, as the first lines of each strip would otherwise come too late.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + byte), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(from + kPrefetchAhead + byte), _MM_HINT_T0);
+}
+template <int kBytes>
+[[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
+  UNROLL for (int byte = 0; byte < kBytes; byte += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->bytes + byte), _MM_HINT_T1);
 }
 
 // --- packing ------------------------------------------------------------------------------------------
@@ -166,8 +173,8 @@ void q8_0(const StripTile& tile) {
     __m256 acc[M * kHalves<M>];
     EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
     for (int64_t block = tile.layout->cols / 32; block > 0; --block, w += 512, d += 32, x += M) {
-      stream<512>(w + kPrefetchAhead);
-      stream<32>(d + tile.layout->bytes);
+      stream<512>(w);
+      stream_next_strip<32>(tile, d);
       __m256i isum[M * kHalves<M>];
       EACH_SUM(h, r) isum[h * M + r] = _mm256_setzero_si256();
       UNROLL for (int g = 0; g < 8; ++g) {
@@ -214,8 +221,8 @@ void q4_0(const StripTile& tile) {
     __m256 acc[M * kHalves<M>];
     EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
     for (int64_t block = tile.layout->cols / 32; block > 0; --block, w += 256, d += 32, x += M) {
-      stream<256>(w + kPrefetchAhead);
-      stream<32>(d + tile.layout->bytes);
+      stream<256>(w);
+      stream_next_strip<32>(tile, d);
       __m256i pairs[M * kHalves<M>];
       dot_nibbles<M>(pairs, w, x);
       EACH_SUM(h, r) {
@@ -238,12 +245,12 @@ void q4_k(const StripTile& tile) {
     __m256 acc[M * kHalves<M>];
     EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
     for (int64_t super = layout.cols / 256; super > 0; --super, d += 32, d_min += 32) {
-      stream<128>(scale + layout.bytes);
-      stream<128>(minimum + layout.bytes);
-      stream<32>(d + layout.bytes);
-      stream<32>(d_min + layout.bytes);
+      stream_next_strip<128>(tile, scale);
+      stream_next_strip<128>(tile, minimum);
+      stream_next_strip<32>(tile, d);
+      stream_next_strip<32>(tile, d_min);
       for (int block = 0; block < 8; ++block, w += 256, scale += 16, minimum += 16, x += M) {
-        stream<256>(w + kPrefetchAhead);
+        stream<256>(w);
         __m256i pairs[M * kHalves<M>];
         dot_nibbles<M>(pairs, w, x);
         UNROLL for (int h = 0; h < kHalves<M>; ++h) {
@@ -293,11 +300,11 @@ void q6_k(const StripTile& tile) {
     __m256 acc[M * kHalves<M>];
     EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
     for (int64_t super = layout.cols / 256; super > 0; --super, d_at += 32) {
-      stream<256>(scale + layout.bytes);
-      stream<32>(d_at + layout.bytes);
+      stream_next_strip<256>(tile, scale);
+      stream_next_strip<32>(tile, d_at);
       for (int block = 0; block < 8; ++block, low += 256, high += 128, scale += 32, x += M) {
-        stream<256>(low + kPrefetchAhead);
-        stream<128>(high + layout.bytes);
+        stream<256>(low);
+        stream<128>(high);
         UNROLL for (int h = 0; h < kHalves<M>; ++h) {
           const __m256 d = load_halves(d_at + 16 * h);
           __m256 sum[M];
@@ -358,7 +365,7 @@ void floats(const StripTile& tile) {
     const int64_t lines = (tile.layout->cols + 15) / 16;
     for (int64_t line = 0; line < lines; ++line, x += 16 * M) {
       for (int k = 0; k < 16; k += 2, w += Weights::kPairBytes) {
-        stream<Weights::kPairBytes>(w + kPrefetchAhead);
+        stream<Weights::kPairBytes>(w);
         UNROLL for (int h = 0; h < kHalves<M>; ++h) {
           const __m256 w0 = Weights::even(w, first + 8 * h), w1 = Weights::odd(w, first + 8 * h);
           UNROLL for (int r = 0; r < M; ++r) {

@@ -99,8 +99,8 @@ void q8_0(const StripTile& tile) {
   __m512 acc[M];
   EACH_ROW(r) acc[r] = _mm512_setzero_ps();
   for (int64_t block = tile.layout->cols / 32; block > 0; --block, w += 512, d += 32, x += M) {
-    stream<512>(w + kPrefetchAhead);
-    stream<32>(d + tile.layout->bytes);
+    stream<512, 8192, 2048>(w);
+    stream_next_strip<32>(tile, d);
     __m512i isum[M];
     EACH_ROW(r) isum[r] = _mm512_set1_epi32(x[r].minus_128_sum);
   UNROLL
@@ -118,8 +118,8 @@ void q4_0(const StripTile& tile) {
   __m512 acc[M];
   EACH_ROW(r) acc[r] = _mm512_setzero_ps();
   for (int64_t block = tile.layout->cols / 32; block > 0; --block, w += 256, d += 32, x += M) {
-    stream<256>(w + kPrefetchAhead);
-    stream<32>(d + tile.layout->bytes);
+    stream<256, 16384, 2048>(w);
+    stream_next_strip<32>(tile, d);
     __m512i isum[M];
     EACH_ROW(r) isum[r] = _mm512_set1_epi32(x[r].minus_8_sum);
     dot_nibbles(isum, w, x);
@@ -138,12 +138,12 @@ void q4_k(const StripTile& tile) {
   __m512 acc[M];
   EACH_ROW(r) acc[r] = _mm512_setzero_ps();
   for (int64_t super = layout.cols / 256; super > 0; --super, d_at += 32, d_min_at += 32) {
-    stream<128>(scale + layout.bytes);
-    stream<128>(minimum + layout.bytes);
-    stream<32>(d_at + layout.bytes);
-    stream<32>(d_min_at + layout.bytes);
+    stream_next_strip<128>(tile, scale);
+    stream_next_strip<128>(tile, minimum);
+    stream_next_strip<32>(tile, d_at);
+    stream_next_strip<32>(tile, d_min_at);
     for (int block = 0; block < 8; ++block, w += 256, scale += 16, minimum += 16, x += M) {
-      stream<256>(w + kPrefetchAhead);
+      stream<256, 16384, 1024>(w);
       __m512i isum[M];
       EACH_ROW(r) isum[r] = _mm512_setzero_si512();
       dot_nibbles(isum, w, x);
@@ -181,11 +181,11 @@ void q6_k(const StripTile& tile) {
   __m512 acc[M];
   EACH_ROW(r) acc[r] = _mm512_setzero_ps();
   for (int64_t super = layout.cols / 256; super > 0; --super, d_at += 32) {
-    stream<256>(scale + layout.bytes);
-    stream<32>(d_at + layout.bytes);
+    stream_next_strip<256>(tile, scale);
+    stream_next_strip<32>(tile, d_at);
     for (int block = 0; block < 8; ++block, low += 256, high += 128, scale += 32, x += M) {
-      stream<256>(low + kPrefetchAhead);
-      stream<128>(high + layout.bytes);
+      stream<256, 16384, 2048>(low);
+      stream<128, 16384, 2048>(high);
       const __m512 d = load_halves(d_at);
       __m512i isum[M];
       __m512 sum[M];
@@ -236,7 +236,7 @@ void floats(const StripTile& tile) {
   const int64_t lines = (tile.layout->cols + 15) / 16;
   for (int64_t line = 0; line < lines; ++line, x += 16 * M) {
     for (int k = 0; k < 16; k += 2, w += Weights::kPairBytes) {
-      stream<Weights::kPairBytes>(w + kPrefetchAhead);
+      stream<Weights::kPairBytes, 0, 4096>(w);
       const __m512 w0 = Weights::even(w), w1 = Weights::odd(w);
       EACH_ROW(r) even[r] = _mm512_fmadd_ps(w0, _mm512_set1_ps(x[16 * r + k]), even[r]);
       EACH_ROW(r) odd[r] = _mm512_fmadd_ps(w1, _mm512_set1_ps(x[16 * r + k + 1]), odd[r]);

@@ -43,7 +43,7 @@ void bf16(const StripTile& tile) {
   const int64_t lines = (tile.layout->cols + 31) / 32;
   for (int64_t line = 0; line < lines; ++line, x += 32 * M) {
     for (int k = 0; k < 32; k += 4, w += 128) {
-      stream<128>(w + kPrefetchAhead);
+      stream<128, 0, 4096>(w);
       const __m512i w0 = _mm512_loadu_si512(w), w1 = _mm512_loadu_si512(w + 64);
       EACH_ROW(r) dot2_broadcast(even[r], w0, x + 32 * r + k);
       EACH_ROW(r) dot2_broadcast(odd[r], w1, x + 32 * r + k + 2);

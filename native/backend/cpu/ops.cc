@@ -23,10 +23,11 @@ const OpKernels& kernels_of(CpuIsa isa) {
   return op_kernels_plain();
 }
 
-}  // namespace
+}   // namespace
 
 const CpuOps& cpu_ops(CpuIsa isa) {
-  static const CpuOps plain(op_kernels_plain()), avx2(op_kernels_avx2()), avx512(op_kernels_avx512());
+  static const CpuOps plain(op_kernels_plain()), avx2(op_kernels_avx2()),
+      avx512(op_kernels_avx512());
   return isa == CpuIsa::kAvx512 ? avx512 : isa == CpuIsa::kAvx2 ? avx2 : plain;
 }
 
@@ -47,30 +48,31 @@ void CpuOps::rms_norm(ThreadPool& pool, const float* x, const float* weight, flo
   });
 }
 
-void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight, float eps,
-                            int n_rows, int n_heads, int head_dim) const {
-  pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row)
-      for (int head = 0; head < n_heads; ++head) {
-        float* at = x + row * row_stride + int64_t{head} * head_dim;
-        kernels_->rms_norm(at, weight, eps, head_dim, at);
-      }
-  });
+void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight,
+                            float eps, int n_rows, int n_heads, int head_dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim),
+                    [&](int64_t begin, int64_t end, int) {
+                      for (int64_t row = begin; row < end; ++row)
+                        for (int head = 0; head < n_heads; ++head) {
+                          float* at = x + row * row_stride + int64_t{head} * head_dim;
+                          kernels_->rms_norm(at, weight, eps, head_dim, at);
+                        }
+                    });
 }
 
-void CpuOps::silu_multiply(ThreadPool& pool, const float* gate, const float* up, int n_rows, int64_t dim,
-                           float* out) const {
+void CpuOps::silu_multiply(ThreadPool& pool, const float* gate, const float* up, int n_rows,
+                           int64_t dim, float* out) const {
   pool.parallel_for(n_rows * dim, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
     kernels_->silu_multiply(gate + begin, up + begin, end - begin, out + begin);
   });
 }
 
-void CpuOps::gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
-                         float* out) const {
+void CpuOps::gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows,
+                         int64_t dim, float* out) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i)
       std::memcpy(out + i * dim, x + rows[i] * dim, static_cast<size_t>(dim) * sizeof(float));
   });
 }
 
-}  // namespace monolith
+}   // namespace monolith

@@ -1,12 +1,14 @@
-// The CPU backend's operations that are not matrix products: norms, RoPE, the paged KV cache, attention,
-// gated activation. CpuBackend owns one OpsScratch and calls one CpuOps, chosen for its instruction set.
+// The CPU backend's operations that are not matrix products: norms, RoPE, the paged KV cache,
+// attention, gated activation. CpuBackend owns one OpsScratch and calls one CpuOps, chosen for its
+// instruction set.
 //
-// All instruction sets run the same source over vectors of 16 floats (ops_rows-inl.h, ops_attention-inl.h),
-// so they give the same bits; what differs is only how 16 lanes map to registers. Each result row is
-// computed in an order fixed by that row alone: see the batch invariance contract in backend.h.
+// All instruction sets run the same source over vectors of 16 floats (ops_rows-inl.h,
+// ops_attention-inl.h), so they give the same bits; what differs is only how 16 lanes map to
+// registers. Each result row is computed in an order fixed by that row alone: see the batch
+// invariance contract in backend.h.
 //
-// Threads: the engine thread calls; work is spread over the ThreadPool that is passed in. Nothing here
-// allocates except CpuKvCache::create and OpsScratch::reserve.
+// Threads: the engine thread calls; work is spread over the ThreadPool that is passed in. Nothing
+// here allocates except CpuKvCache::create and OpsScratch::reserve.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +27,8 @@ namespace monolith {
 
 struct OpKernels;   // one instruction set's row kernels, ops_kernels.h
 
-// Keys and values of all layers, each [layer][kv_head][page], so that one head's pages with consecutive
-// ids are consecutive in memory. A page holds
+// Keys and values of all layers, each [layer][kv_head][page], so that one head's pages with
+// consecutive ids are consecutive in memory. A page holds
 //   keys   [head_dim][kPageTokens]      position innermost: 16 positions fill one vector
 //   values [kPageTokens][value_stride]  head_dim rounded up to 16, the rest zero
 // as binary16 or float. Starts zeroed; pages are not cleared between uses.
@@ -37,8 +39,7 @@ class CpuKvCache final : public KvCache {
   // Errors: kInvalidArgument (shape), kOutOfMemory.
   static Result<std::unique_ptr<CpuKvCache>> create(const KvShape& shape);
 
-  size_t value_bytes() const { return shape.type == KvType::kF16 ? 2 : 4; }
-  int64_t value_stride() const { return value_stride_; }               // floats or halves per position
+  int64_t value_stride() const { return value_stride_; }   // floats or halves per position
   size_t key_page_bytes() const { return key_page_bytes_; }
   size_t value_page_bytes() const { return value_page_bytes_; }
   // Page 0 of one head; page p lies p * *_page_bytes() further.
@@ -47,25 +48,26 @@ class CpuKvCache final : public KvCache {
 
  private:
   CpuKvCache() = default;
-  Mapping memory_;                // keys of all layers first, then values of all layers
+  Mapping memory_;   // keys of all layers first, then values of all layers
   std::byte* values_ = nullptr;
   int64_t value_stride_ = 0;
   size_t key_page_bytes_ = 0, value_page_bytes_ = 0;
 };
 
-// Working memory of the operations, sized once for the largest step, and the step's RoPE factors, which
-// all layers share: they are computed when a row's position or the parameters changed, else reused.
+// Working memory of the operations, sized once for the largest step, and the step's RoPE factors,
+// which all layers share: they are computed when a row's position or the parameters changed, else
+// reused.
 class OpsScratch {
  public:
-  // Arguments as Backend::reserve, and the ThreadPool's size. Errors: kInvalidArgument, kOutOfMemory.
+  // Arguments as Backend::reserve, and the ThreadPool's size. Errors: kInvalidArgument,
+  // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
-  // What reserve() will hold, for the memory plan.
-  static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
 
  private:
   friend class CpuOps;
   struct Sizes;
-  static Sizes sizes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
+  static Sizes sizes_for(int threads, int max_rows, int64_t max_cols, int max_context,
+                         int max_head_dim);
   float* tile(int thread) const { return tiles_ + thread * tile_floats_; }
   // Factors of a row: n_dims for the value itself, then n_dims for its partner in the rotation.
   float* rope_row(int64_t row) const { return rope_ + row * 2 * rope_dims_; }
@@ -73,39 +75,41 @@ class OpsScratch {
 
   Mapping memory_;
   int threads_ = 0, max_rows_ = 0, max_head_dim_ = 0;
-  float* tiles_ = nullptr;         // per thread: attention's queries, scores and states
+  float* tiles_ = nullptr;   // per thread: attention's queries, scores and states
   int64_t tile_floats_ = 0;
-  float* partials_ = nullptr;      // attention split over positions: a state per (query, span)
+  float* partials_ = nullptr;   // attention split over positions: a state per (query, span)
   int64_t partial_floats_ = 0;
   std::vector<int64_t> first_piece_, first_partial_;   // per segment, and the end
   float* rope_ = nullptr;
-  std::vector<int32_t> rope_positions_;                // of each row of rope_; -1: not computed
-  std::vector<float> rope_frequency_;                  // the parameters rope_ was computed for
+  std::vector<int32_t> rope_positions_;   // of each row of rope_; -1: not computed
+  std::vector<float> rope_frequency_;     // the parameters rope_ was computed for
   RopeStyle rope_style_ = RopeStyle::kAdjacentPairs;
   int rope_dims_ = 0;
   float rope_magnitude_ = 0;
 };
 
-// The operations, with the meaning that backend.h gives them. `segments` cover rows without gaps or overlap.
+// The operations, with the meaning that backend.h gives them. `segments` cover rows without gaps or
+// overlap.
 class CpuOps {
  public:
   explicit constexpr CpuOps(const OpKernels& kernels) : kernels_(&kernels) {}
 
-  // Sum of squares: value i goes to partial sum i % 64, each in ascending order with fused multiply-add;
-  // the 64 are then added in a fixed tree.
-  void rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows, int64_t dim,
-                float* out) const;
-  void rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight, float eps,
-                      int n_rows, int n_heads, int head_dim) const;
+  // Sum of squares: value i goes to partial sum i % 64, each in ascending order with fused
+  // multiply-add; the 64 are then added in a fixed tree.
+  void rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows,
+                int64_t dim, float* out) const;
+  void rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight,
+                      float eps, int n_rows, int n_heads, int head_dim) const;
   // Angles in double, rounded to float after sine and cosine.
   void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
-                      std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads, float* k,
-                      int64_t k_stride, const float* v, int64_t v_stride, int layer, CpuKvCache& cache) const;
-  // Positions are taken in absolute spans of kAttentionSpan; see ops_attention-inl.h for the order of sums.
-  // `out` must not overlap `q`.
-  void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
-                 int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, float scale, float* out,
-                 int64_t out_stride) const;
+                      std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
+                      float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
+                      CpuKvCache& cache) const;
+  // Positions are taken in absolute spans of kAttentionSpan; see ops_attention-inl.h for the order
+  // of sums. `out` must not overlap `q`.
+  void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
+                 const float* q, int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
+                 float scale, float* out, int64_t out_stride) const;
   void silu_multiply(ThreadPool& pool, const float* gate, const float* up, int n_rows, int64_t dim,
                      float* out) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
@@ -119,4 +123,4 @@ class CpuOps {
 // The operations of one instruction set; the processor must have it (available_cpu_isas).
 const CpuOps& cpu_ops(CpuIsa isa);
 
-}  // namespace monolith
+}   // namespace monolith

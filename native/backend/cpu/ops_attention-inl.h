@@ -1,18 +1,21 @@
-// Attention over one span of positions for a tile of queries. Compiled once per instruction set, inside an
-// unnamed namespace, after one ops_vector_*.h and ops_rows-inl.h.
+// Attention over one span of positions for a tile of queries. Compiled once per instruction set,
+// inside an unnamed namespace, after one ops_vector_*.h and ops_rows-inl.h.
 //
 // Order of arithmetic, for each query and head alone:
-//   score of a position   one chain of fused multiply-adds over head_dim, ascending
-//   softmax               per span of kAttentionSpan absolute positions: largest score, exp(score - largest),
-//                         their sum in 16 lanes (position % 16), ascending, lanes folded at the end
-//   values                per dimension one chain of fused multiply-adds over the span's positions, ascending
-//   spans                 merged one after another, ascending: attention_merge
-// Register tiles only decide which independent chains advance side by side. Lanes and positions beyond a
-// query's own are computed at most as scores and then replaced, never multiplied: stale pages may hold NaN.
+//   score     one chain of fused multiply-adds over head_dim, ascending
+//   softmax   per span of kAttentionSpan absolute positions: largest score, exp(score - largest),
+//             their sum in 16 lanes (position % 16), ascending, lanes folded at the end
+//   values    per dimension one chain of fused multiply-adds over the span's positions, ascending
+//   spans     merged one after another, ascending: attention_merge
+// Register tiles only decide which independent chains advance side by side. Lanes and positions
+// beyond a query's own are computed at most as scores and then replaced, never multiplied: stale
+// pages may hold NaN.
 
-// Full register tiles fetch the page kPagesAhead further while they compute: their arithmetic hides it, and the
-// hardware, which stops at 4 KiB edges, does not see it coming. Decode of 32 heads on 4 KV heads of 64 over 4096
-// positions: 590 -> 435 us on a Zen 4 core. Smaller tiles wait for memory anyway and lost 15% by it.
+// Full register tiles fetch the page kPagesAhead further while they compute: one line with each row
+// of the page, hidden behind the arithmetic. Decode of 32 heads on 4 KV heads of 64 over 4096
+// positions, one Zen 4 core: 590 -> 440 us. Tried and dropped: whole pages fetched at once (680
+// us); fetching in smaller tiles too, which wait for memory anyway (32 KV heads of 128: 3400 ->
+// 4000 us).
 constexpr int kPagesAhead = 2;
 template <int Queries>
 constexpr bool kFetchesAhead = Queries == kPrefetchQueries;
@@ -26,7 +29,8 @@ inline void score_pages(const float* q, int head_dim, const T* const* pages, flo
   MONOLITH_UNROLL
   for (int p = 0; p < Pages; ++p) {
     MONOLITH_UNROLL
-    for (int i = 0; i < Queries; ++i) sums[p][i] = splat(0.0f);
+    for (int i = 0; i < Queries; ++i)
+      sums[p][i] = splat(0.0f);
   }
   const int64_t block_floats = static_cast<int64_t>(head_dim) * kQueryBlock;
   for (int64_t d = 0; d < head_dim; ++d) {
@@ -50,42 +54,48 @@ inline void score_pages(const float* q, int head_dim, const T* const* pages, flo
   MONOLITH_UNROLL
   for (int p = 0; p < Pages; ++p) {
     MONOLITH_UNROLL
-    for (int i = 0; i < Queries; ++i) store(scores + i * kScoreStride + p * kPageTokens, sums[p][i]);
+    for (int i = 0; i < Queries; ++i)
+      store(scores + i * kScoreStride + p * kPageTokens, sums[p][i]);
   }
 }
 
 // Adds `count` positions of one page, weighted, to Vectors vectors of dimensions of Queries states.
 template <int Queries, int Vectors, typename T>
-inline void weigh_values(const float* weights, const T* values, const T* ahead, int64_t value_stride, int count,
-                         float* states, int64_t state_floats) {
+inline void weigh_values(const float* weights, const T* values, const T* ahead,
+                         int64_t value_stride, int count, float* states, int64_t state_floats) {
   Vec sums[Queries][Vectors];
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
-    for (int v = 0; v < Vectors; ++v) sums[i][v] = load(states + i * state_floats + v * kLanes);
+    for (int v = 0; v < Vectors; ++v)
+      sums[i][v] = load(states + i * state_floats + v * kLanes);
   }
-  for (int position = 0; position < count; ++position, values += value_stride, ahead += value_stride) {
+  for (int position = 0; position < count;
+       ++position, values += value_stride, ahead += value_stride) {
     Vec value[Vectors];
     if constexpr (kFetchesAhead<Queries>) prefetch(ahead);
     MONOLITH_UNROLL
-    for (int v = 0; v < Vectors; ++v) value[v] = load(values + v * kLanes);
+    for (int v = 0; v < Vectors; ++v)
+      value[v] = load(values + v * kLanes);
     MONOLITH_UNROLL
     for (int i = 0; i < Queries; ++i) {
       const Vec weight = splat(weights[i * kScoreStride + position]);
       MONOLITH_UNROLL
-      for (int v = 0; v < Vectors; ++v) sums[i][v] = fma(weight, value[v], sums[i][v]);
+      for (int v = 0; v < Vectors; ++v)
+        sums[i][v] = fma(weight, value[v], sums[i][v]);
     }
   }
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
-    for (int v = 0; v < Vectors; ++v) store(states + i * state_floats + v * kLanes, sums[i][v]);
+    for (int v = 0; v < Vectors; ++v)
+      store(states + i * state_floats + v * kLanes, sums[i][v]);
   }
 }
 
 template <int Queries, typename T>
-inline void weigh_page(const float* weights, const T* values, const T* ahead, int64_t value_stride, int count,
-                       int head_dim, float* states, int64_t state_floats) {
+inline void weigh_page(const float* weights, const T* values, const T* ahead, int64_t value_stride,
+                       int count, int head_dim, float* states, int64_t state_floats) {
   constexpr int kVectors = kAccumulators / Queries < 4 ? kAccumulators / Queries : 4;
   int d = 0;
   for (; d + kVectors * kLanes <= head_dim; d += kVectors * kLanes)
@@ -93,20 +103,22 @@ inline void weigh_page(const float* weights, const T* values, const T* ahead, in
                                     state_floats);
   for (; d < head_dim; d += kLanes)
     weigh_values<Queries, 1>(weights, values + d, ahead + d, value_stride, count, states + d,
-                                    state_floats);
+                             state_floats);
 }
 
 template <int Queries, typename T>
-inline void score_run(const float* q, int head_dim, const T* const* pages, int n_pages, float* scores) {
+inline void score_run(const float* q, int head_dim, const T* const* pages, int n_pages,
+                      float* scores) {
   constexpr int kPages = kAccumulators / Queries < 4 ? kAccumulators / Queries : 4;
   int p = 0;
   for (; p + kPages <= n_pages; p += kPages)
     score_pages<Queries, kPages>(q, head_dim, pages + p, scores + p * kPageTokens);
-  for (; p < n_pages; ++p) score_pages<Queries, 1>(q, head_dim, pages + p, scores + p * kPageTokens);
+  for (; p < n_pages; ++p)
+    score_pages<Queries, 1>(q, head_dim, pages + p, scores + p * kPageTokens);
 }
 
-// Splits queries [0, n) into register tiles and calls fn with each tile's size, as a type, and first query. The
-// last tile is rounded up: what it computes past n is never read.
+// Splits queries [0, n) into register tiles and calls fn with each tile's size, as a type, and
+// first query. The last tile is rounded up: what it computes past n is never read.
 template <int Size>
 struct TileSize {
   static constexpr int value = Size;
@@ -115,17 +127,21 @@ template <typename Fn>
 inline void for_register_tiles(int n, Fn fn) {
   int i = 0;
   if constexpr (kRegisterQueries == 8)
-    for (; n - i > 4; i += 8) fn(TileSize<8>(), i);
-  for (; n - i > 2; i += 4) fn(TileSize<4>(), i);
+    for (; n - i > 4; i += 8)
+      fn(TileSize<8>(), i);
+  for (; n - i > 2; i += 4)
+    fn(TileSize<4>(), i);
   if (n - i == 2) fn(TileSize<2>(), i);
   if (n - i == 1) fn(TileSize<1>(), i);
 }
 
-// scores -> weights in place for the first n positions; writes the largest score and the sum of weights.
+// scores -> weights in place for the first n positions; writes the largest score and the sum of
+// weights.
 inline void softmax_weights(float* scores, int n, float* largest, float* sum) {
   const int whole = n / kLanes * kLanes, rest = n % kLanes;
   Vec best = minus_infinity();
-  for (int at = 0; at < whole; at += kLanes) best = max(load(scores + at), best);
+  for (int at = 0; at < whole; at += kLanes)
+    best = max(load(scores + at), best);
   if (rest > 0) best = max(first(rest, load(scores + whole), best), best);
   const float top = max_of_lanes(best);
   const Vec offset = splat(top);
@@ -162,7 +178,8 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   const T* values[kAttentionSpan / kPageTokens + kPagesAhead];
   for (int p = 0; p < n_pages + kPagesAhead; ++p) {
     const int index = begin / kPageTokens + p;
-    const auto page = static_cast<size_t>(tile.pages[index < n_sequence_pages ? index : n_sequence_pages - 1]);
+    const auto page =
+        static_cast<size_t>(tile.pages[index < n_sequence_pages ? index : n_sequence_pages - 1]);
     keys[p] = reinterpret_cast<const T*>(tile.keys + page * tile.key_page_bytes);
     values[p] = reinterpret_cast<const T*>(tile.values + page * tile.value_page_bytes);
   }
@@ -180,9 +197,11 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
 
   for (int i = 0; i < tile.n_queries; ++i) {
     float* state = states + i * state_floats;
-    for (int d = 0; d < padded_dim; d += kLanes) store(state + d, splat(0.0f));
+    for (int d = 0; d < padded_dim; d += kLanes)
+      store(state + d, splat(0.0f));
     if (seen(i) == 0) continue;
-    softmax_weights(tile.scores + i * kScoreStride, seen(i), state + padded_dim, state + padded_dim + 1);
+    softmax_weights(tile.scores + i * kScoreStride, seen(i), state + padded_dim,
+                    state + padded_dim + 1);
   }
 
   for (int p = 0; p < n_pages; ++p) {
@@ -194,14 +213,16 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
     for_register_tiles(tile.n_queries, [&](auto size, int i) {
       const float* weights = tile.scores + i * kScoreStride + at;
       float* state = states + i * state_floats;
-      const int common = seen_of_page(i);   // limits ascend: the first query of a tile sees the least
+      const int common =
+          seen_of_page(i);   // limits ascend: the first query of a tile sees the least
       if (common > 0)
-        weigh_page<size.value>(weights, values[p], values[p + kPagesAhead], tile.value_stride, common,
-                               padded_dim, state, state_floats);
+        weigh_page<size.value>(weights, values[p], values[p + kPagesAhead], tile.value_stride,
+                               common, padded_dim, state, state_floats);
       for (int j = 1; j < size.value && i + j < tile.n_queries; ++j)
         if (const int more = seen_of_page(i + j) - common; more > 0)
-          weigh_page<1>(weights + j * kScoreStride + common, values[p] + common * tile.value_stride, values[p],
-                        tile.value_stride, more, padded_dim, state + j * state_floats, state_floats);
+          weigh_page<1>(weights + j * kScoreStride + common, values[p] + common * tile.value_stride,
+                        values[p], tile.value_stride, more, padded_dim, state + j * state_floats,
+                        state_floats);
     });
   }
 }
@@ -228,5 +249,6 @@ void attention_merge(float* state, const float* next, int head_dim) {
 
 void attention_finish(const float* state, int head_dim, float* out) {
   const Vec scale = splat(1.0f / state[round_up_to_lanes(head_dim) + 1]);
-  for_vectors(head_dim, [&](int64_t at, int n) { store_up_to(out + at, mul(load(state + at), scale), n); });
+  for_vectors(head_dim,
+              [&](int64_t at, int n) { store_up_to(out + at, mul(load(state + at), scale), n); });
 }

@@ -1,10 +1,11 @@
-// Attention's division of labour: which queries share a reading of the pages, and which thread takes them.
-// None of it reaches the results; their order of arithmetic is in ops_attention-inl.h.
+// Attention's division of labour: which queries share a reading of the pages, and which thread
+// takes them. None of it reaches the results; their order of arithmetic is in ops_attention-inl.h.
 //
-// The queries of a segment that read one KV head are numbered row by row, head by head, and cut into tiles of
-// kTileQueries. A piece of work is one (segment, KV head, tile). When a step has too few pieces for the threads,
-// as in the decode of one long sequence, each piece is cut further into its spans of positions, whose states
-// are kept and merged in a second pass in the same order that one thread would have merged them.
+// The queries of a segment that read one KV head are numbered row by row, head by head, and cut
+// into tiles of kTileQueries. A piece of work is one (segment, KV head, tile). When a step has too
+// few pieces for the threads, as in the decode of one long sequence, each piece is cut further into
+// its spans of positions, whose states are kept and merged in a second pass in the same order that
+// one thread would have merged them.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -26,7 +27,7 @@ struct Attention {
   int64_t q_stride;
   const CpuKvCache& cache;
   int layer;
-  int group;      // query heads per KV head
+  int group;   // query heads per KV head
   float scale;
   float* out;
   int64_t out_stride;
@@ -34,8 +35,12 @@ struct Attention {
   int head_dim() const { return cache.shape.head_dim; }
   int64_t state_floats() const { return attention_state_floats(head_dim()); }
   int64_t queries(const Segment& segment) const { return int64_t{segment.n_tokens} * group; }
-  int64_t tiles(const Segment& segment) const { return (queries(segment) + kTileQueries - 1) / kTileQueries; }
-  int spans(const Segment& segment) const { return spans_of(segment.first_position + segment.n_tokens); }
+  int64_t tiles(const Segment& segment) const {
+    return (queries(segment) + kTileQueries - 1) / kTileQueries;
+  }
+  int spans(const Segment& segment) const {
+    return spans_of(segment.first_position + segment.n_tokens);
+  }
 
   // Where query `index` of (segment, kv_head) lies within rows of n_heads * head_dim.
   int64_t offset(const Segment& segment, int kv_head, int64_t index, int64_t stride) const {
@@ -54,16 +59,20 @@ class Tile {
     float* scores = packed + kTileQueries * round_up_to_lanes(head_dim);
     states_ = scores + kTileQueries * kScoreStride;
     next_ = states_ + kTileQueries * a.state_floats();
-    const int n = static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
-    for (int i = 0; i < n; ++i)
-      limits_[i] = segment.first_position + static_cast<int>((first_query + i) / a.group) + 1;
-    std::fill(limits_ + n, limits_ + kTileQueries, limits_[n - 1]);
+    const int n =
+        static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
+    for (int i = 0; i < kTileQueries; ++i) {
+      const int64_t row = (first_query + std::min(i, n - 1)) / a.group;
+      limits_[i] = segment.first_position + static_cast<int>(row) + 1;
+    }
     // Register tiles are rounded up to 2, 4 or 8 queries: the surplus computes on zeros.
     const int padded = std::min(kTileQueries, (n + 7) / 8 * 8);
     for (int i = 0; i < padded; ++i) {
       float* to = packed + int64_t{i / kQueryBlock * kQueryBlock} * head_dim + i % kQueryBlock;
-      const float* from = i < n ? a.q + a.offset(segment, kv_head, first_query + i, a.q_stride) : nullptr;
-      for (int64_t d = 0; d < head_dim; ++d) to[d * kQueryBlock] = from ? from[d] * a.scale : 0.0f;
+      const float* from =
+          i < n ? a.q + a.offset(segment, kv_head, first_query + i, a.q_stride) : nullptr;
+      for (int64_t d = 0; d < head_dim; ++d)
+        to[d * kQueryBlock] = from ? from[d] * a.scale : 0.0f;
     }
     const CpuKvCache& cache = a.cache;
     tile_ = {.n_queries = n,
@@ -92,11 +101,13 @@ class Tile {
       a.kernels.attention_span(tile_, span, next_);
       for (int i = 0; i < tile_.n_queries; ++i)
         if (sees(i, span))
-          a.kernels.attention_merge(states_ + i * state_floats, next_ + i * state_floats, a.head_dim());
+          a.kernels.attention_merge(states_ + i * state_floats, next_ + i * state_floats,
+                                    a.head_dim());
     }
     for (int i = 0; i < tile_.n_queries; ++i)
-      a.kernels.attention_finish(states_ + i * state_floats, a.head_dim(),
-                                 a.out + a.offset(segment_, kv_head_, first_query_ + i, a.out_stride));
+      a.kernels.attention_finish(
+          states_ + i * state_floats, a.head_dim(),
+          a.out + a.offset(segment_, kv_head_, first_query_ + i, a.out_stride));
   }
 
   // The states of one span, to be merged later.
@@ -122,30 +133,41 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, con
   const int64_t n_queries = a.queries(segment), state_floats = a.state_floats();
   for (int64_t i = 0; i < n_queries; ++i) {
     const int limit = segment.first_position + static_cast<int>(i / a.group) + 1;
-    std::memcpy(state, partials + i * state_floats, static_cast<size_t>(state_floats) * sizeof(float));
+    std::memcpy(state, partials + i * state_floats,
+                static_cast<size_t>(state_floats) * sizeof(float));
     for (int span = 1; span < spans_of(limit); ++span)
-      a.kernels.attention_merge(state, partials + (span * n_queries + i) * state_floats, a.head_dim());
-    a.kernels.attention_finish(state, a.head_dim(), a.out + a.offset(segment, kv_head, i, a.out_stride));
+      a.kernels.attention_merge(state, partials + (span * n_queries + i) * state_floats,
+                                a.head_dim());
+    a.kernels.attention_finish(state, a.head_dim(),
+                               a.out + a.offset(segment, kv_head, i, a.out_stride));
   }
 }
 
 // Index of the segment that holds piece `piece`; `first` ascends and ends with the total.
 size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t piece) {
   return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) -
-                             first.begin()) - 1;
+                             first.begin()) -
+         1;
 }
 
-}  // namespace
+}   // namespace
 
 void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
-                       const float* q, int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
-                       float scale, float* out, int64_t out_stride) const {
+                       const float* q, int64_t q_stride, int n_heads, int layer,
+                       const CpuKvCache& cache, float scale, float* out, int64_t out_stride) const {
   const int n_kv_heads = cache.shape.n_kv_heads;
   assert(n_heads % n_kv_heads == 0 && cache.shape.head_dim <= scratch.max_head_dim_);
   assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
-  const Attention a = {.kernels = *kernels_, .segments = segments, .q = q, .q_stride = q_stride,
-                       .cache = cache, .layer = layer, .group = n_heads / n_kv_heads, .scale = scale,
-                       .out = out, .out_stride = out_stride};
+  const Attention a = {.kernels = *kernels_,
+                       .segments = segments,
+                       .q = q,
+                       .q_stride = q_stride,
+                       .cache = cache,
+                       .layer = layer,
+                       .group = n_heads / n_kv_heads,
+                       .scale = scale,
+                       .out = out,
+                       .out_stride = out_stride};
   const size_t n_segments = segments.size();
   std::vector<int64_t>& first_piece = scratch.first_piece_;
   std::vector<int64_t>& first_partial = scratch.first_partial_;
@@ -189,15 +211,18 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
     }
   });
   if (!split) return;
-  pool.parallel_for(static_cast<int64_t>(n_segments) * n_kv_heads, 1, [&](int64_t begin, int64_t end, int thread) {
-    for (int64_t p = begin; p < end; ++p) {
-      const size_t s = static_cast<size_t>(p / n_kv_heads);
-      const int kv_head = static_cast<int>(p % n_kv_heads);
-      const int64_t floats = a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();
-      merge_partials(a, segments[s], kv_head, scratch.partials_ + first_partial[s] + kv_head * floats,
-                     scratch.tile(thread));
-    }
-  });
+  pool.parallel_for(static_cast<int64_t>(n_segments) * n_kv_heads, 1,
+                    [&](int64_t begin, int64_t end, int thread) {
+                      for (int64_t p = begin; p < end; ++p) {
+                        const size_t s = static_cast<size_t>(p / n_kv_heads);
+                        const int kv_head = static_cast<int>(p % n_kv_heads);
+                        const int64_t floats =
+                            a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();
+                        merge_partials(a, segments[s], kv_head,
+                                       scratch.partials_ + first_partial[s] + kv_head * floats,
+                                       scratch.tile(thread));
+                      }
+                    });
 }
 
-}  // namespace monolith
+}   // namespace monolith

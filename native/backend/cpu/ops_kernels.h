@@ -1,6 +1,6 @@
-// The seam between the operations (ops*.cc: who computes what, on which thread) and the arithmetic that is
-// compiled once per instruction set (ops_kernels_*.cc over the *-inl.h sources). A kernel takes one row, one
-// head or one attention tile, never a thread pool.
+// The seam between the operations (ops*.cc: who computes what, on which thread) and the arithmetic
+// that is compiled once per instruction set (ops_kernels_*.cc over the *-inl.h sources). A kernel
+// takes one row, one head or one attention tile, never a thread pool.
 #pragma once
 
 #include <cstddef>
@@ -11,32 +11,35 @@
 
 namespace monolith {
 
-inline constexpr int kLanes = 16;             // floats per vector on every instruction set
-inline constexpr int kAttentionSpan = 256;    // positions whose softmax is taken in one go
-inline constexpr int kTileQueries = 32;       // queries that share one reading of the pages
-inline constexpr int kQueryBlock = 4;         // queries interleaved in a packed tile
-inline constexpr int kScoreStride = kAttentionSpan + kLanes;   // not a power of two: spreads cache sets
+inline constexpr int kLanes = 16;            // floats per vector on every instruction set
+inline constexpr int kAttentionSpan = 256;   // positions whose softmax is taken in one go
+inline constexpr int kTileQueries = 32;      // queries that share one reading of the pages
+inline constexpr int kQueryBlock = 4;        // queries interleaved in a packed tile
+inline constexpr int kScoreStride =
+    kAttentionSpan + kLanes;   // not a power of two: spreads cache sets
 static_assert(kPageTokens == kLanes, "one key vector holds one page");
 
 constexpr int64_t round_up_to_lanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-// A query's state over some positions: head_dim (rounded up) weighted value sums, then the largest score,
-// then the sum of weights.
-constexpr int64_t attention_state_floats(int64_t head_dim) { return round_up_to_lanes(head_dim) + kLanes; }
+// A query's state over some positions: head_dim (rounded up) weighted value sums, then the largest
+// score, then the sum of weights.
+constexpr int64_t attention_state_floats(int64_t head_dim) {
+  return round_up_to_lanes(head_dim) + kLanes;
+}
 
 // Up to kTileQueries queries that read the same KV head.
 struct AttentionTile {
   int n_queries;
   int head_dim;
-  const int* limits;          // [kTileQueries] positions each query sees, ascending; filled past n_queries
-  const float* q;             // scaled, [kTileQueries / kQueryBlock][head_dim][kQueryBlock]
-  const int32_t* pages;       // of the sequence, from position 0
-  const std::byte* keys;      // page 0 of this layer and head
+  const int* limits;   // [kTileQueries] positions each query sees, ascending; filled past n_queries
+  const float* q;      // scaled, [kTileQueries / kQueryBlock][head_dim][kQueryBlock]
+  const int32_t* pages;    // of the sequence, from position 0
+  const std::byte* keys;   // page 0 of this layer and head
   const std::byte* values;
   size_t key_page_bytes, value_page_bytes;
   int64_t value_stride;
   KvType type;
-  float* scores;              // [kTileQueries][kScoreStride], scratch
+  float* scores;   // [kTileQueries][kScoreStride], scratch
 };
 
 struct OpKernels {
@@ -59,4 +62,4 @@ const OpKernels& op_kernels_plain();
 const OpKernels& op_kernels_avx2();
 const OpKernels& op_kernels_avx512();
 
-}  // namespace monolith
+}   // namespace monolith

@@ -1,5 +1,6 @@
 // The operations' kernels for AVX2, FMA and F16C. Compiled with flags of its own: no
-// inline function of a shared header may be emitted here, or the linker could pick it for other machines.
+// inline function of a shared header may be emitted here, or the linker could pick it for other
+// machines.
 #include <immintrin.h>
 
 #include "backend/cpu/ops_kernels.h"
@@ -16,8 +17,8 @@ namespace {
 #include "backend/cpu/ops_attention-inl.h"
 #include "backend/cpu/ops_table-inl.h"
 
-}  // namespace
+}   // namespace
 
 const OpKernels& op_kernels_avx2() { return kKernels; }
 
-}  // namespace monolith
+}   // namespace monolith

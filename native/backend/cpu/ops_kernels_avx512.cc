@@ -1,6 +1,9 @@
 // The operations' kernels for AVX-512 (F, BW, VL, DQ). Compiled with flags of its own: no
-// inline function of a shared header may be emitted here, or the linker could pick it for other machines.
-// GCC 12 takes the undefined operand of its own unmasked AVX-512 intrinsics for a mistake (its bug 105593).
+// inline function of a shared header may be emitted here, or the linker could pick it for other
+// machines.
+
+// GCC 12 takes the undefined operand of its own unmasked AVX-512 intrinsics for a mistake (its bug
+// 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
@@ -19,8 +22,8 @@ namespace {
 #include "backend/cpu/ops_attention-inl.h"
 #include "backend/cpu/ops_table-inl.h"
 
-}  // namespace
+}   // namespace
 
 const OpKernels& op_kernels_avx512() { return kKernels; }
 
-}  // namespace monolith
+}   // namespace monolith

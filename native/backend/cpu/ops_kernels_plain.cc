@@ -18,8 +18,8 @@ namespace {
 #include "backend/cpu/ops_attention-inl.h"
 #include "backend/cpu/ops_table-inl.h"
 
-}  // namespace
+}   // namespace
 
 const OpKernels& op_kernels_plain() { return kKernels; }
 
-}  // namespace monolith
+}   // namespace monolith

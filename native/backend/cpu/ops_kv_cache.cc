@@ -22,8 +22,8 @@ std::optional<Layout> layout_of(const KvShape& shape) {
   Layout layout;
   layout.key_page = static_cast<size_t>(shape.head_dim) * kPageTokens * width;
   layout.value_page = static_cast<size_t>(round_up_to_lanes(shape.head_dim)) * kPageTokens * width;
-  const std::optional<size_t> heads = checked_mul(static_cast<size_t>(shape.n_layers),
-                                                  static_cast<size_t>(shape.n_kv_heads));
+  const std::optional<size_t> heads =
+      checked_mul(static_cast<size_t>(shape.n_layers), static_cast<size_t>(shape.n_kv_heads));
   if (!heads) return std::nullopt;
   const std::optional<size_t> pages = checked_mul(*heads, static_cast<size_t>(shape.n_pages));
   if (!pages) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<Layout> layout_of(const KvShape& shape) {
   return layout;
 }
 
-}  // namespace
+}   // namespace
 
 size_t CpuKvCache::bytes_for(const KvShape& shape) {
   const std::optional<Layout> layout = layout_of(shape);
@@ -61,7 +61,8 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
   cache->value_stride_ = round_up_to_lanes(shape.head_dim);
   cache->key_page_bytes_ = layout->key_page;
   cache->value_page_bytes_ = layout->value_page;
-  // Touched here, so that a pool larger than the machine fails while loading and not in the middle of a step.
+  // Touched here, so that a pool larger than the machine fails while loading and not in the middle
+  // of a step.
   std::memset(cache->memory_.data(), 0, cache->bytes);
   return cache;
 }
@@ -82,7 +83,8 @@ void CpuOps::copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_
   const int64_t n_heads = static_cast<int64_t>(shape.n_layers) * shape.n_kv_heads;
   pool.parallel_for(n_heads, 32, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const int layer = static_cast<int>(i / shape.n_kv_heads), head = static_cast<int>(i % shape.n_kv_heads);
+      const int layer = static_cast<int>(i / shape.n_kv_heads),
+                head = static_cast<int>(i % shape.n_kv_heads);
       std::byte* keys = cache.keys(layer, head);
       std::byte* values = cache.values(layer, head);
       std::memcpy(keys + to * key_bytes, keys + from * key_bytes, key_bytes);
@@ -91,4 +93,4 @@ void CpuOps::copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_
   });
 }
 
-}  // namespace monolith
+}   // namespace monolith

@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al. 2021, RoFormer) and the write of keys and values into their pages.
+// Rotary position embedding (Su et al. 2021, RoFormer) and the write of keys and values into their
+// pages.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -14,7 +15,8 @@ namespace {
 void rope_factors(const RopeParams& rope, int32_t position, float* own, float* partner) {
   const int half = rope.n_dims / 2;
   for (int i = 0; i < half; ++i) {
-    const double angle = static_cast<double>(position) * static_cast<double>(rope.inverse_frequency[i]);
+    const double angle =
+        static_cast<double>(position) * static_cast<double>(rope.inverse_frequency[i]);
     const auto cosine = static_cast<float>(std::cos(angle) * rope.magnitude);
     const auto sine = static_cast<float>(std::sin(angle) * rope.magnitude);
     const int first = rope.style == RopeStyle::kAdjacentPairs ? 2 * i : i;
@@ -27,15 +29,17 @@ void rope_factors(const RopeParams& rope, int32_t position, float* own, float* p
 
 template <typename T>
 void scatter_key(const T* from, int head_dim, T* page_slot) {
-  for (int d = 0; d < head_dim; ++d) page_slot[static_cast<int64_t>(d) * kPageTokens] = from[d];
+  for (int d = 0; d < head_dim; ++d)
+    page_slot[static_cast<int64_t>(d) * kPageTokens] = from[d];
 }
 
 // Writes one row's key and value of one head at `position`'s slot of its page.
-void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer, int kv_head, int32_t page,
-                    int slot, const float* key, const float* value) {
+void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer, int kv_head,
+                    int32_t page, int slot, const float* key, const float* value) {
   const int head_dim = cache.shape.head_dim;
   std::byte* keys = cache.keys(layer, kv_head) + static_cast<size_t>(page) * cache.key_page_bytes();
-  std::byte* values = cache.values(layer, kv_head) + static_cast<size_t>(page) * cache.value_page_bytes();
+  std::byte* values =
+      cache.values(layer, kv_head) + static_cast<size_t>(page) * cache.value_page_bytes();
   const int64_t value_at = slot * cache.value_stride();
   if (cache.shape.type == KvType::kF32) {
     scatter_key(key, head_dim, reinterpret_cast<float*>(keys) + slot);
@@ -52,10 +56,12 @@ void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer
   kernels.to_half(value, reinterpret_cast<uint16_t*>(values) + value_at, head_dim);
 }
 
-}  // namespace
+}   // namespace
 
-// All layers of a step rotate by the same angles, so only the first layer's call finds anything to do.
-void OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments, ThreadPool& pool) {
+// All layers of a step rotate by the same angles, so only the first layer's call finds anything to
+// do.
+void OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments,
+                              ThreadPool& pool) {
   const size_t half = static_cast<size_t>(rope.n_dims) / 2;
   if (rope_dims_ != rope.n_dims || rope_style_ != rope.style || rope_magnitude_ != rope.magnitude ||
       std::memcmp(rope_frequency_.data(), rope.inverse_frequency, half * sizeof(float)) != 0) {
@@ -80,9 +86,9 @@ void OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> s
 }
 
 void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
-                            std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
-                            float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                            CpuKvCache& cache) const {
+                            std::span<const Segment> segments, float* q, int64_t q_stride,
+                            int n_heads, float* k, int64_t k_stride, const float* v,
+                            int64_t v_stride, int layer, CpuKvCache& cache) const {
   const int head_dim = cache.shape.head_dim, n_kv_heads = cache.shape.n_kv_heads;
   assert(rope.n_dims % 2 == 0 && rope.n_dims <= head_dim && head_dim <= scratch.max_head_dim_);
   scratch.prepare_rope(rope, segments, pool);
@@ -95,12 +101,14 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopePar
         const float* own = scratch.rope_row(row);
         const float* partner = own + rope.n_dims;
         for (int head = 0; head < n_heads; ++head)
-          kernels_->rotate(q + row * q_stride + int64_t{head} * head_dim, own, partner, rope.n_dims, rope.style);
+          kernels_->rotate(q + row * q_stride + int64_t{head} * head_dim, own, partner, rope.n_dims,
+                           rope.style);
         const int32_t page = segment.pages[position / kPageTokens];
         for (int head = 0; head < n_kv_heads; ++head) {
           float* key = k + row * k_stride + int64_t{head} * head_dim;
           kernels_->rotate(key, own, partner, rope.n_dims, rope.style);
-          store_position(*kernels_, cache, layer, head, page, static_cast<int>(position % kPageTokens), key,
+          store_position(*kernels_, cache, layer, head, page,
+                         static_cast<int>(position % kPageTokens), key,
                          v + row * v_stride + int64_t{head} * head_dim);
         }
       }
@@ -108,4 +116,4 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopePar
   }
 }
 
-}  // namespace monolith
+}   // namespace monolith

@@ -1,14 +1,15 @@
-// Row kernels over 16-float vectors: exponential, norms, rotation, activation, logits. Compiled once per
-// instruction set, inside an unnamed namespace, after one ops_vector_*.h.
+// Row kernels over 16-float vectors: exponential, norms, rotation, activation, logits. Compiled
+// once per instruction set, inside an unnamed namespace, after one ops_vector_*.h.
 
-// exp(x) within 1 unit in the last place (the test measures it), the same bits everywhere: x = n ln 2 + r,
-// |r| <= ln(2)/2, and e^r = 1 + r + r^2 q(r), q fitted to the least largest relative error, 3.1e-9.
-// Below -86.6 (2^-125) it is zero, above 88.72 infinity; NaN stays NaN.
+// exp(x) within 1 unit in the last place (the test measures it), the same bits everywhere: x = n ln
+// 2 + r, |r| <= ln(2)/2, and e^r = 1 + r + r^2 q(r), q fitted to the least largest relative
+// error, 3.1e-9. Below -86.6 (2^-125) it is zero, above 88.72 infinity; NaN stays NaN.
 inline Vec exponential(Vec x) {
-  const Vec magic = splat(0x1.8p23f);   // adding it rounds to an integer, left in the low mantissa bits
+  const Vec magic =
+      splat(0x1.8p23f);   // adding it rounds to an integer, left in the low mantissa bits
   const Vec shifted = fma(x, splat(0x1.715476p+0f), magic);
   const Vec n = sub(shifted, magic);
-  Vec r = fma(n, splat(-0x1.62e4p-1f), x);     // ln 2 in two parts; the first times n is exact
+  Vec r = fma(n, splat(-0x1.62e4p-1f), x);   // ln 2 in two parts; the first times n is exact
   r = fma(n, splat(-0x1.7f7d1cp-20f), r);
   Vec q = splat(0x1.6a2352p-10f);
   q = fma(q, r, splat(0x1.123a6cp-7f));
@@ -16,7 +17,8 @@ inline Vec exponential(Vec x) {
   q = fma(q, r, splat(0x1.55549p-3f));
   q = fma(q, r, splat(0x1.fffffcp-2f));
   const Vec e = add(fma(mul(r, r), q, r), splat(1.0f));
-  Vec result = mul(add(e, e), half_power_of_two(shifted));   // 2^(n-1): n = 128 has no exponent of its own
+  Vec result =
+      mul(add(e, e), half_power_of_two(shifted));   // 2^(n-1): n = 128 has no exponent of its own
   result = if_less(splat(0x1.62e42ep+6f), x, splat(__builtin_inff()), result);
   return if_less(x, splat(-86.6f), splat(0.0f), result);
 }
@@ -25,10 +27,13 @@ inline Vec exponential(Vec x) {
 template <typename Fn>
 inline void for_vectors(int64_t count, Fn fn) {
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) fn(i, kLanes);
+  for (; i + kLanes <= count; i += kLanes)
+    fn(i, kLanes);
   if (i < count) fn(i, static_cast<int>(count - i));
 }
-inline Vec load_up_to(const float* from, int n) { return n == kLanes ? load(from) : load_first(from, n); }
+inline Vec load_up_to(const float* from, int n) {
+  return n == kLanes ? load(from) : load_first(from, n);
+}
 inline void store_up_to(float* to, Vec a, int n) {
   if (n == kLanes)
     store(to, a);
@@ -82,7 +87,8 @@ void to_half(const float* x, uint16_t* out, int64_t count) {
     if (n == kLanes) return store(out + at, load(x + at));
     uint16_t halves[kLanes];
     store(halves, load_first(x + at, n));
-    for (int i = 0; i < n; ++i) out[at + i] = halves[i];
+    for (int i = 0; i < n; ++i)
+      out[at + i] = halves[i];
   });
 }
 
@@ -94,7 +100,8 @@ void silu_multiply(const float* gate, const float* up, int64_t count, float* out
   });
 }
 
-// --- logits -------------------------------------------------------------------------------------------
+// --- logits
+// -------------------------------------------------------------------------------------------
 
 inline Vec minus_infinity() { return splat(-__builtin_inff()); }
 // NaN, and the lanes from n on, become minus infinity.
@@ -108,9 +115,11 @@ float logit_max(const float* x, int64_t count) {
   int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
     MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j) best[j] = max(load(x + i + j * kLanes), best[j]);   // NaN: best[j]
+    for (int j = 0; j < 4; ++j)
+      best[j] = max(load(x + i + j * kLanes), best[j]);   // NaN: best[j]
   }
-  for_vectors(count - i, [&](int64_t at, int n) { best[0] = max(load_logits(x + i + at, n), best[0]); });
+  for_vectors(count - i,
+              [&](int64_t at, int n) { best[0] = max(load_logits(x + i + at, n), best[0]); });
   return max_of_lanes(max(max(best[0], best[1]), max(best[2], best[3])));
 }
 

@@ -1,4 +1,5 @@
-// The table of one instruction set's kernels; after the other *-inl.h, inside the unnamed namespace.
+// The table of one instruction set's kernels; after the other *-inl.h, inside the unnamed
+// namespace.
 
 constexpr OpKernels kKernels = {
     .rms_norm = rms_norm,
@@ -8,5 +9,8 @@ constexpr OpKernels kKernels = {
     .attention_span = attention_span,
     .attention_merge = attention_merge,
     .attention_finish = attention_finish,
-    .logits = {.max = logit_max, .sum_exp = logit_sum_exp, .exp = logit_exp, .argmax = logit_argmax},
+    .logits = {.max = logit_max,
+               .sum_exp = logit_sum_exp,
+               .exp = logit_exp,
+               .argmax = logit_argmax},
 };

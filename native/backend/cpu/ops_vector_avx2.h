@@ -8,6 +8,7 @@ struct Vec {
 // 16 registers: four vectors of sums take 8, the rest holds two operands and a broadcast.
 constexpr int kAccumulators = 4;
 constexpr int kRegisterQueries = 4;
+// Register tiles of so many queries fetch ahead (ops_attention-inl.h).
 constexpr int kPrefetchQueries = 4;
 
 inline Vec splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -27,23 +28,35 @@ inline void store(uint16_t* halves, Vec a) {
 }
 inline Vec load_first(const float* from, int n) {
   alignas(32) float lanes[kLanes] = {};
-  for (int i = 0; i < n; ++i) lanes[i] = from[i];
+  for (int i = 0; i < n; ++i)
+    lanes[i] = from[i];
   return load(lanes);
 }
 inline void store_first(float* to, Vec a, int n) {
   alignas(32) float lanes[kLanes];
   store(lanes, a);
-  for (int i = 0; i < n; ++i) to[i] = lanes[i];
+  for (int i = 0; i < n; ++i)
+    to[i] = lanes[i];
 }
 
-inline Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
-inline Vec sub(Vec a, Vec b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
-inline Vec mul(Vec a, Vec b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
-inline Vec div(Vec a, Vec b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)}; }
+inline Vec add(Vec a, Vec b) {
+  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+inline Vec sub(Vec a, Vec b) {
+  return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+}
+inline Vec mul(Vec a, Vec b) {
+  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+inline Vec div(Vec a, Vec b) {
+  return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+}
 inline Vec fma(Vec a, Vec b, Vec c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
-inline Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+inline Vec max(Vec a, Vec b) {
+  return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+}
 inline Vec first(int n, Vec a, Vec b) {
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256 low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), index));
@@ -59,12 +72,16 @@ inline uint32_t equal_mask(Vec a, Vec b) {
   const int high = _mm256_movemask_ps(_mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ));
   return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 8;
 }
-inline Vec swap_pairs(Vec a) { return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)}; }
+inline Vec swap_pairs(Vec a) {
+  return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)};
+}
 inline __m256 half_power_of_two(__m256 x) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(x), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(126 << 23)));
 }
-inline Vec half_power_of_two(Vec x) { return {half_power_of_two(x.low), half_power_of_two(x.high)}; }
+inline Vec half_power_of_two(Vec x) {
+  return {half_power_of_two(x.low), half_power_of_two(x.high)};
+}
 
 inline float sum_of_lanes(Vec a) {
   const __m256 eight = _mm256_add_ps(a.low, a.high);

@@ -8,6 +8,7 @@ struct Vec {
 // 32 registers: 16 sums leave room for every operand of a tile.
 constexpr int kAccumulators = 16;
 constexpr int kRegisterQueries = 8;
+// Register tiles of so many queries fetch ahead (ops_attention-inl.h).
 constexpr int kPrefetchQueries = 8;
 
 inline __mmask16 first_mask(int n) { return static_cast<__mmask16>((1u << n) - 1); }
@@ -22,7 +23,9 @@ inline void store(uint16_t* halves, Vec a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves),
                       _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-inline Vec load_first(const float* from, int n) { return {_mm512_maskz_loadu_ps(first_mask(n), from)}; }
+inline Vec load_first(const float* from, int n) {
+  return {_mm512_maskz_loadu_ps(first_mask(n), from)};
+}
 inline void store_first(float* to, Vec a, int n) { _mm512_mask_storeu_ps(to, first_mask(n), a.v); }
 
 inline Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }

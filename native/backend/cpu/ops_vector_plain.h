@@ -1,5 +1,5 @@
-// Sixteen floats without an instruction set: the meaning that the other two ops_vector_*.h must have, bit
-// for bit. Included once, by ops_kernels_plain.cc, inside its unnamed namespace.
+// Sixteen floats without an instruction set: the meaning that the other two ops_vector_*.h must
+// have, bit for bit. Included once, by ops_kernels_plain.cc, inside its unnamed namespace.
 
 struct Vec {
   float lane[kLanes];
@@ -8,12 +8,14 @@ struct Vec {
 // Vectors that one register tile accumulates, and the most queries in it.
 constexpr int kAccumulators = 4;
 constexpr int kRegisterQueries = 4;
+// Register tiles of so many queries fetch ahead (ops_attention-inl.h).
 constexpr int kPrefetchQueries = 0;
 
 template <typename Fn>
 inline Vec each(Fn fn) {
   Vec out;
-  for (int i = 0; i < kLanes; ++i) out.lane[i] = fn(i);
+  for (int i = 0; i < kLanes; ++i)
+    out.lane[i] = fn(i);
   return out;
 }
 
@@ -27,17 +29,20 @@ inline Vec load(const uint16_t* halves) {
   return each([&](int i) { return half_to_float(halves[i]); });
 }
 inline void store(float* to, Vec a) {
-  for (int i = 0; i < kLanes; ++i) to[i] = a.lane[i];
+  for (int i = 0; i < kLanes; ++i)
+    to[i] = a.lane[i];
 }
 inline void store(uint16_t* halves, Vec a) {
-  for (int i = 0; i < kLanes; ++i) halves[i] = float_to_half(a.lane[i]);
+  for (int i = 0; i < kLanes; ++i)
+    halves[i] = float_to_half(a.lane[i]);
 }
 // The first n lanes, 0 < n < 16; the rest is zero.
 inline Vec load_first(const float* from, int n) {
   return each([&](int i) { return i < n ? from[i] : 0.0f; });
 }
 inline void store_first(float* to, Vec a, int n) {
-  for (int i = 0; i < n; ++i) to[i] = a.lane[i];
+  for (int i = 0; i < n; ++i)
+    to[i] = a.lane[i];
 }
 
 inline Vec add(Vec a, Vec b) {
@@ -71,7 +76,8 @@ inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
 // Bit i: a[i] == b[i].
 inline uint32_t equal_mask(Vec a, Vec b) {
   uint32_t mask = 0;
-  for (int i = 0; i < kLanes; ++i) mask |= static_cast<uint32_t>(a.lane[i] == b.lane[i]) << i;
+  for (int i = 0; i < kLanes; ++i)
+    mask |= static_cast<uint32_t>(a.lane[i] == b.lane[i]) << i;
   return mask;
 }
 // Lanes 1 0 3 2 5 4 ...
@@ -88,12 +94,14 @@ inline Vec half_power_of_two(Vec x) {
 // Halves are folded onto each other: i with i + 8, then i + 4, i + 2, i + 1.
 inline float sum_of_lanes(Vec a) {
   for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) a.lane[i] += a.lane[i + width];
+    for (int i = 0; i < width; ++i)
+      a.lane[i] += a.lane[i + width];
   return a.lane[0];
 }
 inline float max_of_lanes(Vec a) {
   for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) a.lane[i] = a.lane[i] > a.lane[i + width] ? a.lane[i] : a.lane[i + width];
+    for (int i = 0; i < width; ++i)
+      a.lane[i] = a.lane[i] > a.lane[i + width] ? a.lane[i] : a.lane[i + width];
   return a.lane[0];
 }
 inline void prefetch(const void*) {}

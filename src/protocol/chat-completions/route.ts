@@ -3,6 +3,7 @@
 //   parse ─► model ─► content ─► prepare (render, tokenize, fit) ─► reserve ─► submit ─► events ─► settle
 //   400      404/403  422        422                               429        503       200 …
 import type { Admission, Reservation } from '../../admission/admission.js';
+import { permit } from '../../accounts/permissions.js';
 import { apiError, type ApiError } from '../../errors.js';
 import type { ServedModel, ServedModels } from '../../generation/served-models.js';
 import type { GenerationEvent, PreparedGeneration, RunningGeneration } from '../../generation/types.js';
@@ -23,26 +24,36 @@ const PATH = '/v1/chat/completions';
 
 export function chatCompletionsRoute(deps: ChatCompletionsDeps): Route {
   return {
-    method: 'POST', path: PATH, scope: 'inference',
+    method: 'POST', path: PATH, scope: 'inference', checksScope: true,
     async serve(exchange) {
+      const { identity } = exchange;
       const parsed = parseChat(exchange.body);
-      const served = deps.models.find(parsed.model, exchange.identity);
+      const served = deps.models.find(parsed.model);
+      exchange.annotate({ model: served.name });
+      permit(identity, 'inference', served.name);
       const chat = parsed.content(deps.limits);
-      const prompter = served.ready();
-      const prepared = await prompter.prepare(chat.request, exchange.identity.tenant);
+      // Also a refusal from here on tells the client where its limits stand.
+      setHeaders(exchange, deps.admission.headers(identity.organizationId, served.name, 'chat'));
+      if (chat.ignored.length > 0) exchange.setHeader('x-ignored-parameters', headerList(chat.ignored));
+      const prepared = await served.ready().prepare(chat.request, identity.tenant);
       if (exchange.aborted) return;
 
       const reservation = deps.admission.reserve({
-        identity: exchange.identity, model: served.name, promptTokens: prepared.promptTokens,
+        identity, model: served.name, promptTokens: prepared.promptTokens,
         statedCap: chat.request.maxTokens === null ? null : prepared.maxTokens,
         modelMaximum: prepared.maxTokens, n: prepared.n,
       });
+      setHeaders(exchange, reservation.headers('chat'));
       const meter = deps.telemetry.generation({
         model: served.name, endpoint: PATH, choices: prepared.n, receivedAt: exchange.receivedAt,
       });
       new ChatAnswer(exchange, served, chat, prepared, reservation, meter).run();
     },
   };
+}
+
+function setHeaders(exchange: Exchange, headers: Iterable<readonly [name: string, value: string]>): void {
+  for (const [name, value] of headers) exchange.setHeader(name, value);
 }
 
 /** The answer in the making: routes events to the encoder, keeps the accounts, ends exactly once. */
@@ -77,8 +88,6 @@ class ChatAnswer {
   run(): void {
     const { exchange } = this;
     exchange.annotate({ prompt_tokens: this.prepared.promptTokens, stream: this.chat.stream });
-    if (this.chat.ignored.length > 0) exchange.setHeader('x-ignored-parameters', headerList(this.chat.ignored));
-    for (const [name, value] of this.reservation.headers('chat')) exchange.setHeader(name, value);
     exchange.onAborted(() => this.#abandon());
     try {
       this.#running = this.prepared.start((event) => this.#onEvent(event));
@@ -147,7 +156,6 @@ class ChatAnswer {
       this.#stream?.send(DONE);
       this.#stream?.end();
     } else if (this.#collector !== null) {
-      this.exchange.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.exchange.receivedAt)));
       this.exchange.json(200, this.#collector.body(this.#usage));
     }
   }

@@ -17,9 +17,10 @@ DebugLogitsOptions exact(int max_batch_tokens) {
   return {{.threads = 1, .arithmetic = Arithmetic::kExact}, KvType::kF32, max_batch_tokens};
 }
 
-void check_refused(std::vector<int32_t> ids, std::vector<int32_t> positions, int continue_tokens, ErrorCode code,
-                   const std::string& part) {
-  const auto result = debug_logits(check::vectors_path(kModel), exact(64), ids, positions, continue_tokens);
+void check_refused(std::vector<int32_t> ids, std::vector<int32_t> positions, int continue_tokens,
+                   ErrorCode code, const std::string& part) {
+  const auto result =
+      debug_logits(check::vectors_path(kModel), exact(64), ids, positions, continue_tokens);
   if (result) return check::fail(__FILE__, __LINE__, "accepted, expected an error about " + part);
   CHECK_EQ(static_cast<int>(result.error().code), static_cast<int>(code));
   if (result.error().message.find(part) == std::string::npos) {
@@ -38,10 +39,12 @@ TEST(debug_logits_are_the_golden_ones) {
     if (prompt.tokens.size() > 120) continue;
     // Asked in another order than computed, one of them twice.
     std::vector<int32_t> positions;
-    for (const GoldenLogits& at : prompt.positions) positions.insert(positions.begin(), at.position);
+    for (const GoldenLogits& at : prompt.positions)
+      positions.insert(positions.begin(), at.position);
     positions.push_back(positions.front());
     const int n = static_cast<int>(prompt.greedy.size());
-    const auto result = debug_logits(check::vectors_path(kModel), exact(16), prompt.tokens, positions, n);
+    const auto result =
+        debug_logits(check::vectors_path(kModel), exact(16), prompt.tokens, positions, n);
     REQUIRE(result.ok());
     REQUIRE(result->positions.size() == positions.size());
     for (size_t i = 0; i + 1 < positions.size(); ++i) {
@@ -53,7 +56,8 @@ TEST(debug_logits_are_the_golden_ones) {
 
     REQUIRE(result->continuation.has_value());
     const auto& continuation = *result->continuation;
-    REQUIRE(continuation.tokens.size() == prompt.greedy.size() && continuation.logits.size() == prompt.greedy.size());
+    REQUIRE(continuation.tokens.size() == prompt.greedy.size() &&
+            continuation.logits.size() == prompt.greedy.size());
     CHECK_EQ(continuation.last.position, prompt.last.position);
     CHECK_EQ(argmax(continuation.last.logits), continuation.tokens.back());
     CHECK_EQ(*std::ranges::max_element(continuation.last.logits), continuation.logits.back());
@@ -63,7 +67,8 @@ TEST(debug_logits_are_the_golden_ones) {
     if (same == prompt.greedy.size()) {
       CHECK(distance(continuation.last.logits, prompt.last.exact, tolerance).within(tolerance));
     } else {
-      CHECK(prompt.exact_margins[same] < 2 * tolerance.max * standard_deviation(continuation.last.logits));
+      CHECK(prompt.exact_margins[same] <
+            2 * tolerance.max * standard_deviation(continuation.last.logits));
     }
   }
 }

@@ -217,8 +217,8 @@ TEST(engine_ends_generations_at_their_time_limit_and_on_drain) {
   GenerationRequest choices = simple_request(10, 4000);
   choices.n = 3;
   const RequestId running = consumer.submit(choices);
+  consumer.pump_until([&] { return consumer.outcomes()[running].choices[2].pieces > 1; });
   const RequestId waiting = consumer.submit(simple_request(10, 4000));
-  consumer.pump_until([&] { return consumer.outcomes()[running].choices[2].pieces > 0; });
   engine->drain();
   CHECK(engine->submit(consumer.channel(), simple_request(1, 1)).error().code == ErrorCode::kClosed);
   consumer.pump_until_ended(running);
@@ -318,7 +318,9 @@ TEST(engine_survives_a_bad_row_and_reports_a_failed_step) {
     EngineParts parts = load_parts({});
     if (!parts.model) return;
     auto model = std::make_unique<FailingModel>(std::move(parts.model), 333, throws);
-    auto engine = std::move(*Engine::start(std::move(model), std::move(parts.backend), parts.tokenizer, {}));
+    auto started = Engine::start(std::move(model), std::move(parts.backend), parts.tokenizer, {});
+    REQUIRE(started.ok());
+    const std::unique_ptr<Engine> engine = std::move(*started);
     Consumer consumer(*engine);
     GenerationRequest good = simple_request(10, 30), bad = simple_request(10, 30);
     good.sampling.logit_bias = bad.sampling.logit_bias = {{333, -100.0f}};   // nobody generates it
@@ -346,7 +348,7 @@ TEST(engine_survives_a_bad_row_and_reports_a_failed_step) {
 // Several threads submit, cancel, reconfigure and close channels at random.
 TEST(engine_random_load_from_several_threads) {
   EngineSetup setup;
-  setup.limits.n_pages = 24;
+  setup.limits.n_pages = 10;
   setup.options.max_batch_tokens = 48;
   setup.options.queue_max = 16;
   auto engine = start_engine(setup);

@@ -35,8 +35,10 @@ TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
   CHECK_EQ(model.quantization, "Q4_K");
   CHECK_EQ(model.vocabulary, 640);
   CHECK_EQ(model.context_length, 4096);
-  // Per layer two norms, Q and output, K and V, three of the feed-forward; embeddings, output, last norm.
-  CHECK_EQ(model.parameters, 2 * (2 * 256 + 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512) + 2 * 256 * 640 + 256);
+  // Per layer two norms, Q and output, K and V, three of the feed-forward; embeddings, output, last
+  // norm.
+  CHECK_EQ(model.parameters,
+           2 * (2 * 256 + 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512) + 2 * 256 * 640 + 256);
   CHECK_EQ(model.bos.value_or(""), "<s>");
   CHECK_EQ(model.eos.value_or(""), "</s>");
   CHECK(std::ranges::find(model.end_of_generation, 2) != model.end_of_generation.end());

@@ -1,5 +1,6 @@
-// The model against golden logits: every file, in exact and in production arithmetic, on every instruction
-// set of this machine; and the same bits however prompts are cut, batched and spread over threads.
+// The model against golden logits: every file, in exact and in production arithmetic, on every
+// instruction set of this machine; and the same bits however prompts are cut, batched and spread
+// over threads.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -15,9 +16,10 @@ using namespace testing;
 
 struct GoldenFile {
   const char* name;
-  const char* production;      // the tolerance row of production arithmetic with F16 KV
-  bool own_shape = false;      // stands for its architecture: the llama.* files differ only in weights' types
-  bool plain_too = false;      // runs on the plain kernels as well, which are scalar and slow
+  const char* production;  // the tolerance row of production arithmetic with F16 KV
+  bool own_shape =
+      false;  // stands for its architecture: the llama.* files differ only in weights' types
+  bool plain_too = false;  // runs on the plain kernels as well, which are scalar and slow
 };
 
 // F32 and F16 weights: the cache is in half precision. Quantized weights: activations have 8 bits.
@@ -29,29 +31,34 @@ constexpr GoldenFile kFiles[] = {
     {"llama.q4_0", "int8", false, true},
     {"llama.q4_k", "int8"},
     {"llama.q6_k", "int8"},
-    {"llama.q4_k_m", "int8", false, true},   // Q4_K and Q6_K
+    {"llama.q4_k_m", "int8", false, true},  // Q4_K and Q6_K
     {"llama-rope3.f16", "f16", true},
     {"qwen2.f16", "f16", true},
     {"qwen3.f16", "f16", true},
 };
 
-// Where better kernels are here, the plain ones get one file of each type and the prompts of few tokens.
+// Where better kernels are here, the plain ones get one file of each type and the prompts of few
+// tokens.
 bool spared(CpuIsa isa) { return isa == CpuIsa::kPlain && available_cpu_isas().size() > 1; }
 
-std::string weights_path(const GoldenFile& file) { return check::vectors_path(std::string("models/") + file.name + ".gguf"); }
+std::string weights_path(const GoldenFile& file) {
+  return check::vectors_path(std::string("models/") + file.name + ".gguf");
+}
 
 // Read once: most of a test's time otherwise.
 const Golden* golden_of(const GoldenFile& file) {
   static std::map<std::string, std::optional<Golden>> read;
   auto [at, is_new] = read.try_emplace(file.name);
-  if (is_new) at->second = Golden::read(check::vectors_path(std::string("models/") + file.name + ".json"));
+  if (is_new)
+    at->second = Golden::read(check::vectors_path(std::string("models/") + file.name + ".json"));
   if (!at->second) check::fail(__FILE__, __LINE__, std::string(file.name) + ".json is damaged");
   return at->second ? &*at->second : nullptr;
 }
 
 std::vector<GoldenPrompt> prompts_for(CpuIsa isa, const Golden& golden) {
   std::vector<GoldenPrompt> prompts = golden.prompts;
-  if (spared(isa)) std::erase_if(prompts, [](const GoldenPrompt& prompt) { return prompt.tokens.size() > 100; });
+  if (spared(isa))
+    std::erase_if(prompts, [](const GoldenPrompt& prompt) { return prompt.tokens.size() > 100; });
   return prompts;
 }
 
@@ -62,7 +69,8 @@ bool vectors_absent() {
 }
 
 // Loads, and checks that what was asked for is what runs.
-std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOptions& options, KvType kv_type) {
+std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOptions& options,
+                                  KvType kv_type) {
   auto loaded = load_model(weights_path(file), options, golden_limits(kv_type));
   if (!loaded) {
     check::fail(__FILE__, __LINE__, std::string(file.name) + ": " + loaded.error().message);
@@ -72,8 +80,8 @@ std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOption
   return std::make_unique<LoadedModel>(std::move(*loaded));
 }
 
-// The greedy path may be left only at a step where exact arithmetic is nearly undecided; what follows such a
-// step proves nothing.
+// The greedy path may be left only at a step where exact arithmetic is nearly undecided; what
+// follows such a step proves nothing.
 bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Tolerance& tolerance) {
   for (size_t i = 0; i < prompt.greedy.size(); ++i) {
     if (argmax(run.greedy[i]) == prompt.greedy[i]) continue;
@@ -86,7 +94,7 @@ bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Toler
 void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
   if (!loaded.model->observe()) return;
   GoldenPrompt alone = prompt;
-  alone.greedy.resize(1);                                    // ends after the prompt
+  alone.greedy.resize(1);  // ends after the prompt
   alone.positions = {{static_cast<int>(prompt.tokens.size()) - 1, {}}};
   GoldenRunner(*loaded.model).run({alone}, 1024, false);
   const std::vector<float> observed = loaded.model->observed();
@@ -95,31 +103,36 @@ void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
     const std::span<const float> ours(observed.data() + layer * n_embd, n_embd);
     const Distance d = distance(ours, prompt.hidden_exact[layer], {});
     const bool is_norm = layer + 1 == prompt.hidden_exact.size();
-    check::note(prompt.id + (is_norm ? ": final norm" : ": layer " + std::to_string(layer)) + " max " +
-                std::to_string(d.max) + " rms " + std::to_string(d.rms));
+    check::note(prompt.id + (is_norm ? ": final norm" : ": layer " + std::to_string(layer)) +
+                " max " + std::to_string(d.max) + " rms " + std::to_string(d.rms));
   }
 }
 
 // `runs` belong to `prompts`, which are golden's or some of them.
 void judge(const GoldenFile& file, const Golden& golden, const std::vector<GoldenPrompt>& prompts,
-           const std::vector<PromptRun>& runs, const char* row, const std::string& label, LoadedModel& loaded) {
+           const std::vector<PromptRun>& runs, const char* row, const std::string& label,
+           LoadedModel& loaded) {
   const Tolerance* tolerance = golden.tolerance(row);
-  if (tolerance == nullptr) return check::fail(__FILE__, __LINE__, std::string(file.name) + " has no row " + row);
+  if (tolerance == nullptr)
+    return check::fail(__FILE__, __LINE__, std::string(file.name) + " has no row " + row);
   Verdict verdict;
   std::string left_path;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const GoldenPrompt& prompt = prompts[i];
     for (size_t p = 0; p < prompt.positions.size(); ++p) {
-      verdict.add(distance(runs[i].positions[p], prompt.positions[p].exact, *tolerance), *tolerance);
+      verdict.add(distance(runs[i].positions[p], prompt.positions[p].exact, *tolerance),
+                  *tolerance);
     }
     verdict.add(distance(runs[i].greedy.back(), prompt.last.exact, *tolerance), *tolerance);
     if (!greedy_agrees(prompt, runs[i], *tolerance)) left_path += " " + prompt.id;
   }
   char line[200];
-  std::snprintf(line, sizeof line, "%-16s %-26s %-4s max %.2e rms %.2e kl %.2e, top-1 %d/%d", file.name, label.c_str(),
-                row, verdict.worst.max, verdict.worst.rms, verdict.worst.kl, verdict.same_top, verdict.positions);
+  std::snprintf(line, sizeof line, "%-16s %-26s %-4s max %.2e rms %.2e kl %.2e, top-1 %d/%d",
+                file.name, label.c_str(), row, verdict.worst.max, verdict.worst.rms,
+                verdict.worst.kl, verdict.same_top, verdict.positions);
   check::note(line);
-  if (!left_path.empty()) check::fail(__FILE__, __LINE__, file.name + (": greedy path left in" + left_path));
+  if (!left_path.empty())
+    check::fail(__FILE__, __LINE__, file.name + (": greedy path left in" + left_path));
   if (verdict.passes(*tolerance)) return;
   check::fail(__FILE__, __LINE__, std::string("outside the tolerance: ") + line);
   for (const GoldenPrompt& prompt : prompts) note_layers(loaded, prompt);
@@ -127,10 +140,13 @@ void judge(const GoldenFile& file, const Golden& golden, const std::vector<Golde
 
 // Bit for bit, greedy logits included.
 bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b) {
-  const auto equal = [](const std::vector<std::vector<float>>& x, const std::vector<std::vector<float>>& y) {
+  const auto equal = [](const std::vector<std::vector<float>>& x,
+                        const std::vector<std::vector<float>>& y) {
     if (x.size() != y.size()) return false;
     for (size_t i = 0; i < x.size(); ++i) {
-      if (x[i].size() != y[i].size() || std::memcmp(x[i].data(), y[i].data(), x[i].size() * sizeof(float)) != 0) return false;
+      if (x[i].size() != y[i].size() ||
+          std::memcmp(x[i].data(), y[i].data(), x[i].size() * sizeof(float)) != 0)
+        return false;
     }
     return true;
   };
@@ -141,7 +157,8 @@ bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b)
   return true;
 }
 
-void check_same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b, const std::string& what) {
+void check_same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b,
+                     const std::string& what) {
   if (!same_bits(a, b)) check::fail(__FILE__, __LINE__, "other bits: " + what);
 }
 
@@ -156,10 +173,13 @@ TEST(exact_arithmetic_meets_the_f32_row_in_one_piece_and_in_any) {
     REQUIRE(loaded != nullptr);
     GoldenRunner runner(*loaded->model);
     const auto whole = runner.run(golden->prompts, 1024, false);
-    judge(file, *golden, golden->prompts, whole, "f32", "exact " + loaded->backend->info().isa, *loaded);
+    judge(file, *golden, golden->prompts, whole, "f32", "exact " + loaded->backend->info().isa,
+          *loaded);
     for (const int piece : {1, 16, 32, 100}) {
       const auto pieces = runner.run(golden->prompts, piece, true);
-      check_same_bits(whole, pieces, std::string(file.name) + " in pieces of " + std::to_string(piece) + ", batched");
+      check_same_bits(
+          whole, pieces,
+          std::string(file.name) + " in pieces of " + std::to_string(piece) + ", batched");
     }
   }
 }
@@ -167,12 +187,14 @@ TEST(exact_arithmetic_meets_the_f32_row_in_one_piece_and_in_any) {
 TEST(exact_arithmetic_meets_the_f32_row_on_the_other_instruction_sets) {
   if (vectors_absent()) return;
   for (const CpuIsa isa : available_cpu_isas()) {
-    if (isa == available_cpu_isas().back()) continue;   // what "auto" chooses: the test above
+    if (isa == available_cpu_isas().back()) continue;  // what "auto" chooses: the test above
     for (const GoldenFile& file : kFiles) {
-      if (!file.own_shape) continue;   // exact arithmetic multiplies every type as F32
+      if (!file.own_shape) continue;  // exact arithmetic multiplies every type as F32
       const Golden* golden = golden_of(file);
       REQUIRE(golden != nullptr);
-      auto loaded = load(file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact}, KvType::kF32);
+      auto loaded =
+          load(file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact},
+               KvType::kF32);
       REQUIRE(loaded != nullptr);
       const auto prompts = prompts_for(isa, *golden);
       judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true), "f32",
@@ -191,8 +213,8 @@ TEST(production_arithmetic_meets_its_row_on_every_instruction_set) {
       auto loaded = load(file, {.threads = 2, .isa = cpu_isa_name(isa)}, KvType::kF16);
       REQUIRE(loaded != nullptr);
       const auto prompts = prompts_for(isa, *golden);
-      judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true), file.production,
-            "production " + std::string(cpu_isa_name(isa)), *loaded);
+      judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true),
+            file.production, "production " + std::string(cpu_isa_name(isa)), *loaded);
     }
   }
 }
@@ -209,8 +231,10 @@ TEST(production_results_are_the_same_bits_for_any_pieces_batch_and_threads) {
       auto threads = load(file, {.threads = 3, .isa = cpu_isa_name(isa)}, KvType::kF16);
       REQUIRE(one_thread != nullptr && threads != nullptr);
       const auto alone = GoldenRunner(*one_thread->model).run(golden->prompts, 1024, false);
-      check_same_bits(alone, GoldenRunner(*threads->model).run(golden->prompts, 32, true), label + ", pieces of 32, 3 threads");
-      check_same_bits(alone, GoldenRunner(*one_thread->model).run(golden->prompts, 100, true), label + ", pieces of 100");
+      check_same_bits(alone, GoldenRunner(*threads->model).run(golden->prompts, 32, true),
+                      label + ", pieces of 32, 3 threads");
+      check_same_bits(alone, GoldenRunner(*one_thread->model).run(golden->prompts, 100, true),
+                      label + ", pieces of 100");
     }
   }
 }
@@ -230,16 +254,19 @@ TEST(observed_residuals_match_exact_ones_at_every_layer) {
       if (n > 160) continue;
       const Segment segment{0, n, 0, pages.data()};
       // With more than one logit row the gathered last layer is observed at the right one.
-      const std::vector<int32_t> rows = n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
+      const std::vector<int32_t> rows =
+          n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
       loaded->model->forward({prompt.tokens, {&segment, 1}, rows});
       const std::vector<float> observed = loaded->model->observed();
       const auto n_embd = static_cast<size_t>(loaded->model->params().n_embd);
       REQUIRE(prompt.hidden_exact.size() * n_embd == observed.size());
       for (size_t layer = 0; layer < prompt.hidden_exact.size(); ++layer) {
-        const Distance d = distance({observed.data() + layer * n_embd, n_embd}, prompt.hidden_exact[layer], {});
+        const Distance d =
+            distance({observed.data() + layer * n_embd, n_embd}, prompt.hidden_exact[layer], {});
         if (!(d.max < 1e-4)) {
-          check::fail(__FILE__, __LINE__, std::string(file.name) + " " + prompt.id + " layer " + std::to_string(layer) +
-                                              ": off by " + std::to_string(d.max) + " standard deviations");
+          check::fail(__FILE__, __LINE__,
+                      std::string(file.name) + " " + prompt.id + " layer " + std::to_string(layer) +
+                          ": off by " + std::to_string(d.max) + " standard deviations");
         }
       }
     }

@@ -1,10 +1,9 @@
 // What is read from metadata, what is assumed where a key is absent, and what is refused by name.
-#include "model/model.h"
-
 #include <string>
 #include <vector>
 
 #include "check.h"
+#include "model/model.h"
 #include "support/tiny_model.h"
 
 namespace monolith {
@@ -68,14 +67,15 @@ TEST(absent_keys_have_the_defaults_of_the_format) {
   CHECK_EQ(params->head_dim, 16);
   CHECK_EQ(params->rope_dims, 16);
   CHECK(params->rope_style == RopeStyle::kAdjacentPairs);
-  CHECK(std::abs(params->inverse_frequency[4] - 1e-2f) < 1e-8f);   // base 10000
+  CHECK(std::abs(params->inverse_frequency[4] - 1e-2f) < 1e-8f);  // base 10000
   CHECK_EQ(params->rope_magnitude, 1.0f);
   CHECK(params->tied_output && !params->qkv_bias && !params->qk_norm);
 }
 
 TEST(required_keys_are_named_when_missing) {
-  for (const char* key : {"context_length", "embedding_length", "block_count", "feed_forward_length",
-                          "attention.head_count", "attention.layer_norm_rms_epsilon"}) {
+  for (const char* key :
+       {"context_length", "embedding_length", "block_count", "feed_forward_length",
+        "attention.head_count", "attention.layer_norm_rms_epsilon"}) {
     TinyModel model;
     model.keys.erase(std::string("llama.") + key);
     check_refused(model, ErrorCode::kInvalidFile, std::string("'llama.") + key + "' is missing");
@@ -116,7 +116,8 @@ TEST(values_out_of_range_are_named) {
   }
   TinyModel uneven;
   uneven.key("attention.head_count_kv", 3u);
-  check_refused(uneven, ErrorCode::kInvalidFile, "not a multiple of 'llama.attention.head_count_kv'");
+  check_refused(uneven, ErrorCode::kInvalidFile,
+                "not a multiple of 'llama.attention.head_count_kv'");
   TinyModel odd;
   odd.key("attention.head_count", 5u);
   check_refused(odd, ErrorCode::kInvalidFile, "not a multiple of 'llama.attention.head_count'");
@@ -129,7 +130,8 @@ TEST(per_layer_arrays_are_accepted_when_equal) {
   REQUIRE(params.ok());
   CHECK_EQ(params->n_ff, 96);
   model.key("feed_forward_length", std::vector<uint32_t>{96, 128});
-  check_refused(model, ErrorCode::kUnsupported, "'llama.feed_forward_length' differs from layer to layer");
+  check_refused(model, ErrorCode::kUnsupported,
+                "'llama.feed_forward_length' differs from layer to layer");
 }
 
 TEST(what_is_not_computed_is_refused_by_name) {
@@ -161,7 +163,8 @@ TEST(what_is_not_computed_is_refused_by_name) {
 
 TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   TinyModel model;
-  model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);   // only the count matters here
+  model.keys["tokenizer.ggml.tokens"] =
+      std::vector<uint32_t>(39, 0);  // only the count matters here
   check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
 }
 

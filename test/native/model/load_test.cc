@@ -1,4 +1,5 @@
-// Loading: faults named, memory as planned, progress, and rows of a step that do not disturb each other.
+// Loading: faults named, memory as planned, progress, and rows of a step that do not disturb each
+// other.
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -13,8 +14,11 @@ namespace {
 
 using namespace testing;
 
-constexpr ModelLimits kLimits = {
-    .max_batch_tokens = 24, .max_logit_rows = 8, .max_context = 96, .n_pages = 6, .kv_type = KvType::kF32};
+constexpr ModelLimits kLimits = {.max_batch_tokens = 24,
+                                 .max_logit_rows = 8,
+                                 .max_context = 96,
+                                 .n_pages = 6,
+                                 .kv_type = KvType::kF32};
 
 std::unique_ptr<Backend> make_backend() {
   auto backend = make_cpu_backend({.threads = 1});
@@ -30,7 +34,8 @@ std::string load_error(const TinyModel& model) {
 }
 
 void check_contains(const std::string& text, const std::string& part) {
-  if (text.find(part) == std::string::npos) check::fail(__FILE__, __LINE__, "expected '" + part + "' in: " + text);
+  if (text.find(part) == std::string::npos)
+    check::fail(__FILE__, __LINE__, "expected '" + part + "' in: " + text);
 }
 
 }  // namespace
@@ -38,7 +43,8 @@ void check_contains(const std::string& text, const std::string& part) {
 TEST(what_was_planned_is_what_was_allocated) {
   std::vector<TinyModel> models = {TinyModel("llama"), TinyModel("qwen2"), TinyModel("qwen3")};
   models[1].tensors.erase("output.weight");
-  for (const TensorType type : {TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0}) {
+  for (const TensorType type :
+       {TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0}) {
     models.emplace_back();
     for (auto& [name, tensor] : models.back().tensors) {
       if (tensor.dims.size() == 2) tensor.type = type;
@@ -94,7 +100,8 @@ TEST(every_fault_among_the_tensors_is_named) {
 }
 
 TEST(tensors_that_would_change_results_are_refused_and_harmless_ones_are_not) {
-  for (const char* name : {"blk.0.attn_output.bias", "blk.0.attn_post_norm.weight", "blk.2.attn_norm.weight"}) {
+  for (const char* name :
+       {"blk.0.attn_output.bias", "blk.0.attn_post_norm.weight", "blk.2.attn_norm.weight"}) {
     TinyModel model;
     model.bias(name, TinyModel::kEmbedding);
     check_contains(load_error(model), std::string("tensor '") + name + "'");
@@ -128,7 +135,8 @@ TEST(biases_on_q_k_and_v_go_together) {
 TEST(more_layers_than_the_file_holds_is_one_error) {
   TinyModel model;
   model.key("block_count", 1000u);
-  check_contains(load_error(model), "'llama.block_count' is 1000, but the file has only 21 tensors");
+  check_contains(load_error(model),
+                 "'llama.block_count' is 1000, but the file has only 21 tensors");
   model.key("block_count", 3u);
   check_contains(load_error(model), "and 1 more");
 }
@@ -150,7 +158,8 @@ TEST(progress_rises_to_one) {
   const ParsedModel parsed{TinyModel()};
   const auto backend = make_backend();
   std::vector<float> seen;
-  const auto loaded = Model::load(*parsed.file, *backend, kLimits, [&](float fraction) { seen.push_back(fraction); });
+  const auto loaded = Model::load(*parsed.file, *backend, kLimits,
+                                  [&](float fraction) { seen.push_back(fraction); });
   REQUIRE(loaded.ok() && !seen.empty());
   CHECK(std::ranges::is_sorted(seen));
   CHECK(seen.front() > 0);
@@ -175,7 +184,7 @@ TEST(damaged_images_are_planned_or_refused_with_a_message) {
   model.key("rope.scaling.type", std::string("yarn"));
   model.key("rope.scaling.factor", 4.0f);
   const Bytes intact = model.build();
-  constexpr size_t kHead = 2400;   // header, metadata and the tensor table: all but weights
+  constexpr size_t kHead = 2400;  // header, metadata and the tensor table: all but weights
   REQUIRE(intact.size() > kHead);
   const auto backend = make_backend();
   int accepted = 0, refused = 0;

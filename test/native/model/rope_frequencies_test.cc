@@ -1,4 +1,5 @@
-// YaRN against values worked out by hand from the paper and the authors' rounding of the ramp's ends.
+// YaRN against values worked out by hand from the paper and the authors' rounding of the ramp's
+// ends.
 #include "model/rope_frequencies.h"
 
 #include <cmath>
@@ -21,9 +22,9 @@ TEST(plain_frequencies_fall_geometrically) {
 }
 
 TEST(yarn_keeps_fast_pairs_interpolates_slow_ones_and_blends_between) {
-  // 128 dimensions, base 1e6, 32768 positions stretched 4 times (as Qwen 2.5 does): the pair turning 32
-  // times is 128 ln(32768 / (32 2 pi)) / (2 ln 1e6) = 23.6, the pair turning once is 39.7; so the ramp runs
-  // from 23 to 40.
+  // 128 dimensions, base 1e6, 32768 positions stretched 4 times (as Qwen 2.5 does): the pair
+  // turning 32 times is 128 ln(32768 / (32 2 pi)) / (2 ln 1e6) = 23.6, the pair turning once
+  // is 39.7; so the ramp runs from 23 to 40.
   const auto plain = plain_rope_frequencies(128, 1e6);
   auto scaled = plain;
   const float magnitude = apply_yarn({.factor = 4, .original_context = 32768}, 1e6, scaled);
@@ -31,13 +32,14 @@ TEST(yarn_keeps_fast_pairs_interpolates_slow_ones_and_blends_between) {
   for (size_t i = 40; i < 64; ++i) CHECK(near(scaled[i], plain[i] / 4));
   // 7 of 17 steps along: 7/17 interpolated, 10/17 kept.
   CHECK(near(scaled[30], plain[30] * (7.0 / 17 / 4 + 10.0 / 17)));
-  CHECK(std::abs(magnitude - 1.1386294f) < 1e-6f);   // 0.1 ln 4 + 1
+  CHECK(std::abs(magnitude - 1.1386294f) < 1e-6f);  // 0.1 ln 4 + 1
 }
 
 TEST(yarn_without_extrapolation_is_plain_interpolation) {
   const auto plain = plain_rope_frequencies(64, 10000);
   auto scaled = plain;
-  const float magnitude = apply_yarn({.factor = 2, .original_context = 4096, .extrapolation = 0}, 10000, scaled);
+  const float magnitude =
+      apply_yarn({.factor = 2, .original_context = 4096, .extrapolation = 0}, 10000, scaled);
   for (size_t i = 0; i < scaled.size(); ++i) CHECK(near(scaled[i], plain[i] / 2));
   CHECK_EQ(magnitude, 1.0f);
 }
@@ -55,7 +57,8 @@ TEST(yarn_keys_are_read) {
   REQUIRE(rope.ok());
   auto expected = plain_rope_frequencies(128, 1e6);
   const float magnitude = apply_yarn({.factor = 4, .original_context = 32768}, 1e6, expected);
-  for (size_t i = 0; i < expected.size(); ++i) CHECK_EQ(rope->inverse_frequency[i], static_cast<float>(expected[i]));
+  for (size_t i = 0; i < expected.size(); ++i)
+    CHECK_EQ(rope->inverse_frequency[i], static_cast<float>(expected[i]));
   CHECK_EQ(rope->magnitude, magnitude * 0.5f);
 }
 

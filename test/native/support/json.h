@@ -1,4 +1,5 @@
-// A small reader for the JSON of test data: strict enough to notice a damaged file, no more. Tests only.
+// A small reader for the JSON of test data: strict enough to notice a damaged file, no more. Tests
+// only.
 #pragma once
 
 #include <charconv>
@@ -27,7 +28,8 @@ class Json {
     return value;
   }
 
-  // Absent members and members of another kind read as empty: a test that needs them fails on the content.
+  // Absent members and members of another kind read as empty: a test that needs them fails on the
+  // content.
   const Json& operator[](std::string_view key) const {
     if (const auto* object = std::get_if<Object>(&value_)) {
       for (const auto& [name, member] : *object) {
@@ -139,7 +141,8 @@ class Json {
       const char kind = rest[1];
       rest.remove_prefix(2);
       constexpr std::string_view kNames = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
-      if (const size_t at = kNames.find(kind); at != std::string_view::npos) return out += kMeanings[at], true;
+      if (const size_t at = kNames.find(kind); at != std::string_view::npos)
+        return out += kMeanings[at], true;
       uint32_t code = 0;
       if (kind != 'u' || !hex(code)) return false;
       if (code >= 0xd800 && code < 0xdc00) {

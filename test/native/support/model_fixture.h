@@ -13,7 +13,7 @@
 namespace monolith::testing {
 
 struct LoadedModel {
-  std::unique_ptr<Backend> backend;       // outlives the model
+  std::unique_ptr<Backend> backend;  // outlives the model
   std::unique_ptr<Transformer> model;
 };
 
@@ -41,8 +41,8 @@ inline Result<LoadedModel> load_model(const std::string& path, const CpuBackendO
 
 // What an engine computed for one golden prompt.
 struct PromptRun {
-  std::vector<std::vector<float>> positions;   // as GoldenPrompt::positions
-  std::vector<std::vector<float>> greedy;      // logits that choose greedy[i], along the golden path
+  std::vector<std::vector<float>> positions;  // as GoldenPrompt::positions
+  std::vector<std::vector<float>> greedy;     // logits that choose greedy[i], along the golden path
 };
 
 // Feeds golden prompts and their greedy continuations. `piece` tokens of each prompt per step; all
@@ -69,7 +69,7 @@ class GoldenRunner {
   struct Sequence {
     const GoldenPrompt* golden;
     PromptRun* run;
-    std::vector<int32_t> tokens;     // prompt and greedy path
+    std::vector<int32_t> tokens;  // prompt and greedy path
     std::vector<int32_t> pages;
     int position = 0;
     size_t prompt_size() const { return golden->tokens.size(); }
@@ -80,7 +80,8 @@ class GoldenRunner {
     Sequence sequence{&prompt, &run, prompt.tokens, {}};
     sequence.tokens.insert(sequence.tokens.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
     const auto n_pages = (sequence.tokens.size() + kPageTokens - 1) / kPageTokens;
-    for (size_t i = 0; i < n_pages; ++i) sequence.pages.push_back(static_cast<int32_t>(next_page_++ * 37 % 128));
+    for (size_t i = 0; i < n_pages; ++i)
+      sequence.pages.push_back(static_cast<int32_t>(next_page_++ * 37 % 128));
     return sequence;
   }
 
@@ -99,7 +100,7 @@ class GoldenRunner {
   bool step(std::span<Sequence> sequences, int piece) {
     std::vector<int32_t> tokens, rows;
     std::vector<Segment> segments;
-    std::vector<std::vector<float>*> places;   // where each logit row goes
+    std::vector<std::vector<float>*> places;  // where each logit row goes
     for (Sequence& s : sequences) {
       if (s.ended()) continue;
       const int prompt_left = static_cast<int>(s.prompt_size()) - s.position;
@@ -125,7 +126,8 @@ class GoldenRunner {
     return true;
   }
 
-  // The prompt's last position is both a golden position and the first greedy step: kept as the latter.
+  // The prompt's last position is both a golden position and the first greedy step: kept as the
+  // latter.
   static std::vector<float>* place_of(Sequence& s, int position) {
     const int beyond = position - (static_cast<int>(s.prompt_size()) - 1);
     if (beyond >= 0) {

@@ -1,4 +1,5 @@
-// A complete small model as a GGUF image, every part of which a test may change before it is written. Tests only.
+// A complete small model as a GGUF image, every part of which a test may change before it is
+// written. Tests only.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +19,18 @@ namespace monolith::testing {
 struct TinyModel {
   using Value = std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>>;
   struct Tensor {
-    std::vector<uint64_t> dims;   // one or two, row length first
+    std::vector<uint64_t> dims;  // one or two, row length first
     TensorType type = TensorType::kF32;
-    float scale = 0.2f;           // weights are uniform in +-scale
+    float scale = 0.2f;  // weights are uniform in +-scale
     float offset = 0;
   };
 
-  static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16, kFeedForward = 96;
+  static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16,
+                            kFeedForward = 96;
   static constexpr uint32_t kVocab = 40, kLayers = 2;
 
   std::string architecture;
-  std::map<std::string, Value> keys;          // as in the file, architecture included
+  std::map<std::string, Value> keys;  // as in the file, architecture included
   std::map<std::string, Tensor> tensors;
 
   explicit TinyModel(std::string name = "llama") : architecture(std::move(name)) {
@@ -43,12 +45,19 @@ struct TinyModel {
     matrix("token_embd.weight", kVocab, kEmbedding);
     matrix("output.weight", kVocab, kEmbedding);
     norm("output_norm.weight", kEmbedding);
-    for (uint32_t layer = 0; layer < kLayers; ++layer) add_layer("blk." + std::to_string(layer) + ".");
+    for (uint32_t layer = 0; layer < kLayers; ++layer)
+      add_layer("blk." + std::to_string(layer) + ".");
   }
 
-  void key(const std::string& name, Value value) { keys[architecture + "." + name] = std::move(value); }
-  void matrix(const std::string& name, uint64_t rows, uint64_t cols) { tensors[name] = {{cols, rows}}; }
-  void norm(const std::string& name, uint64_t count) { tensors[name] = {{count}, TensorType::kF32, 0.2f, 1.0f}; }
+  void key(const std::string& name, Value value) {
+    keys[architecture + "." + name] = std::move(value);
+  }
+  void matrix(const std::string& name, uint64_t rows, uint64_t cols) {
+    tensors[name] = {{cols, rows}};
+  }
+  void norm(const std::string& name, uint64_t count) {
+    tensors[name] = {{count}, TensorType::kF32, 0.2f, 1.0f};
+  }
   void bias(const std::string& name, uint64_t count) { tensors[name] = {{count}}; }
 
   Bytes build() const {
@@ -65,7 +74,8 @@ struct TinyModel {
     for (const auto& [name, tensor] : tensors) {
       const Bytes data = values_of(name, tensor);
       if (tensor.dims.size() == 1) builder.tensor(name, tensor.type, {tensor.dims[0]}, data);
-      if (tensor.dims.size() == 2) builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1]}, data);
+      if (tensor.dims.size() == 2)
+        builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1]}, data);
     }
     return builder.build();
   }
@@ -92,8 +102,8 @@ struct TinyModel {
     }
   }
 
-  // Numbers that depend on the tensor's name only. F32 tensors hold them; others hold valid small blocks of
-  // bytes: enough for shapes and sizes.
+  // Numbers that depend on the tensor's name only. F32 tensors hold them; others hold valid small
+  // blocks of bytes: enough for shapes and sizes.
   static Bytes values_of(const std::string& name, const Tensor& tensor) {
     uint64_t count = 1;
     for (const uint64_t dim : tensor.dims) count *= dim;
@@ -102,7 +112,8 @@ struct TinyModel {
     Bytes bytes;
     if (tensor.type != TensorType::kF32) {
       const TensorTypeTraits& traits = traits_of(tensor.type);
-      bytes.resize(count / static_cast<uint64_t>(traits.block_values) * static_cast<uint64_t>(traits.block_bytes));
+      bytes.resize(count / static_cast<uint64_t>(traits.block_values) *
+                   static_cast<uint64_t>(traits.block_bytes));
       return bytes;
     }
     for (uint64_t i = 0; i < count; ++i) {
@@ -125,7 +136,7 @@ struct ParsedModel {
     }
   }
   Bytes bytes;
-  std::unique_ptr<const GgufFile> file;   // null: `error` says why
+  std::unique_ptr<const GgufFile> file;  // null: `error` says why
   std::string error;
 };
 

@@ -1,5 +1,7 @@
-// Attention and the KV cache: against plain double arithmetic, across instruction sets bit by bit, and the same
-// bits however a sequence is cut, paged or spread over threads. Pages start as NaN, as a past request may leave them.
+// Attention and the KV cache: against plain double arithmetic, across instruction sets bit by bit,
+// and the same bits however a sequence is cut, paged or spread over threads. Pages start as NaN, as
+// a past request may leave them.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -38,7 +40,8 @@ Rows random_rows(const Shape& shape, int n, uint32_t seed) {
   rows.k.resize(size_t(n) * shape.n_kv_heads * shape.head_dim);
   rows.v.resize(rows.k.size());
   for (auto* values : {&rows.q, &rows.k, &rows.v})
-    for (float& x : *values) x = normal(random);
+    for (float& x : *values)
+      x = normal(random);
   return rows;
 }
 
@@ -47,12 +50,14 @@ constexpr int kLayers = 2;
 struct Setup {
   CpuIsa isa = CpuIsa::kPlain;
   int threads = 1;
-  std::vector<int> cuts = {};     // segment lengths, one attention call each; empty: one segment
+  std::vector<int> cuts = {};   // segment lengths, one attention call each; empty: one segment
   int first_page = 0, page_step = 1;
 };
 
-// Runs one sequence through rope_and_store and attention in layer 1; returns [n][n_heads][head_dim].
-std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& rope, const Setup& setup) {
+// Runs one sequence through rope_and_store and attention in layer 1; returns
+// [n][n_heads][head_dim].
+std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& rope,
+                       const Setup& setup) {
   const int n_pages_used = (rows.n + kPageTokens - 1) / kPageTokens;
   const int n_pages = setup.first_page + n_pages_used * setup.page_step + 1;
   auto cache = CpuKvCache::create({kLayers, shape.n_kv_heads, shape.head_dim, n_pages, shape.type});
@@ -80,8 +85,8 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     std::vector<float> q(rows.q.begin() + at * q_dim, rows.q.begin() + (at + n) * q_dim);
     std::vector<float> k(rows.k.begin() + at * kv_dim, rows.k.begin() + (at + n) * kv_dim);
     const Segment segment = {0, n, at, pages.data()};
-    ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(), kv_dim,
-                       rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
+    ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(),
+                       kv_dim, rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
     ops.attention(pool, scratch, {&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache,
                   1.0f / std::sqrt(float(shape.head_dim)), out.data() + at * q_dim, q_dim);
     at += n;
@@ -91,7 +96,8 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
 
 std::vector<float> frequencies(int n_dims) {
   std::vector<float> f(n_dims / 2);
-  for (int i = 0; i < n_dims / 2; ++i) f[i] = float(std::pow(10000.0, -2.0 * i / n_dims));
+  for (int i = 0; i < n_dims / 2; ++i)
+    f[i] = float(std::pow(10000.0, -2.0 * i / n_dims));
   return f;
 }
 
@@ -119,7 +125,8 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
     rotate_exactly(rope, int(i) / shape.n_kv_heads, keys[i]);
     values[i].assign(rows.v.begin() + i * dim, rows.v.begin() + (i + 1) * dim);
     for (auto* row : {&keys[i], &values[i]})
-      for (double& x : *row) x = stored(x);
+      for (double& x : *row)
+        x = stored(x);
   }
   std::vector<double> out(rows.q.size());
   for (int row = 0; row < rows.n; ++row)
@@ -130,11 +137,13 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
       double top = -1e300, sum = 0;
       for (int p = 0; p <= row; ++p) {
         const auto& key = keys[size_t(p) * shape.n_kv_heads + head / group];
-        for (int d = 0; d < dim; ++d) weights[p] += q[d] * key[d];
+        for (int d = 0; d < dim; ++d)
+          weights[p] += q[d] * key[d];
         weights[p] /= std::sqrt(double(dim));
         top = std::max(top, weights[p]);
       }
-      for (double& w : weights) sum += w = std::exp(w - top);
+      for (double& w : weights)
+        sum += w = std::exp(w - top);
       for (int p = 0; p <= row; ++p)
         for (int d = 0; d < dim; ++d)
           out[at + d] += weights[p] / sum * values[size_t(p) * shape.n_kv_heads + head / group][d];
@@ -143,8 +152,8 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
 }
 
 // Names the worst element. NaN counts as worst.
-void check_close(const std::vector<float>& got, const std::vector<double>& expected, double tolerance,
-                 int64_t row_size, const std::string& what) {
+void check_close(const std::vector<float>& got, const std::vector<double>& expected,
+                 double tolerance, int64_t row_size, const std::string& what) {
   REQUIRE(got.size() == expected.size());
   double worst = 0;
   size_t at = 0;
@@ -154,36 +163,40 @@ void check_close(const std::vector<float>& got, const std::vector<double>& expec
     if (std::isnan(error)) break;
   }
   if (!(worst <= tolerance))
-    check::fail(__FILE__, __LINE__, what + ": row " + std::to_string(at / row_size) + " column " +
-                                        std::to_string(at % row_size) + " is " + std::to_string(got[at]) +
-                                        ", expected " + std::to_string(expected[at]) + ", tolerance " +
-                                        std::to_string(tolerance));
+    check::fail(__FILE__, __LINE__,
+                what + ": row " + std::to_string(at / row_size) + " column " +
+                    std::to_string(at % row_size) + " is " + std::to_string(got[at]) +
+                    ", expected " + std::to_string(expected[at]) + ", tolerance " +
+                    std::to_string(tolerance));
 }
 
-void check_same_bits(const std::vector<float>& got, const std::vector<float>& expected, int64_t row_size,
-                     const std::string& what) {
+void check_same_bits(const std::vector<float>& got, const std::vector<float>& expected,
+                     int64_t row_size, const std::string& what) {
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i)
     if (std::memcmp(&got[i], &expected[i], 4) != 0)
-      return check::fail(__FILE__, __LINE__, what + ": row " + std::to_string(i / row_size) + " column " +
-                                                 std::to_string(i % row_size) + " is " + std::to_string(got[i]) +
-                                                 ", expected the bits of " + std::to_string(expected[i]));
+      return check::fail(__FILE__, __LINE__,
+                         what + ": row " + std::to_string(i / row_size) + " column " +
+                             std::to_string(i % row_size) + " is " + std::to_string(got[i]) +
+                             ", expected the bits of " + std::to_string(expected[i]));
 }
 
 // Scores and sums are chains of float operations on values of order 1: score error about
-// sqrt(head_dim) * 2^-24 * |score|; the weighted mean then stays within a few of those. With binary16 the stored
-// key is rounded from a float rotation, from which one in about 2^13 keys falls to the other neighbour, 2^-11 away.
+// sqrt(head_dim) * 2^-24 * |score|; the weighted mean then stays within a few of those. With
+// binary16 the stored key is rounded from a float rotation, from which one in about 2^13 keys falls
+// to the other neighbour, 2^-11 away.
 double tolerance_of(const Shape& shape) {
   return shape.type == KvType::kF32 ? 2e-6 * std::sqrt(double(shape.head_dim)) : 1.5e-3;
 }
 
 const std::vector<Shape> kShapes = {
-    {4, 4, 32, KvType::kF16}, {4, 2, 64, KvType::kF16},   {4, 1, 80, KvType::kF32},  {8, 1, 96, KvType::kF16},
-    {8, 2, 128, KvType::kF32}, {16, 2, 64, KvType::kF32},  {14, 2, 128, KvType::kF16}, {4, 2, 256, KvType::kF16},
-    {7, 1, 80, KvType::kF16},  {40, 1, 32, KvType::kF32},  {3, 3, 40, KvType::kF16},
+    {4, 4, 32, KvType::kF16},   {4, 2, 64, KvType::kF16},  {4, 1, 80, KvType::kF32},
+    {8, 1, 96, KvType::kF16},   {8, 2, 128, KvType::kF32}, {16, 2, 64, KvType::kF32},
+    {14, 2, 128, KvType::kF16}, {4, 2, 256, KvType::kF16}, {7, 1, 80, KvType::kF16},
+    {40, 1, 32, KvType::kF32},  {3, 3, 40, KvType::kF16},
 };
 
-}  // namespace
+}   // namespace
 
 TEST(attention_matches_the_definition_in_double) {
   for (const Shape& shape : kShapes) {
@@ -206,8 +219,8 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
   const Rows rows = random_rows(shape, 600, 3);
   const auto expected = exact(shape, rows, rope);
   for (const CpuIsa isa : available_cpu_isas())
-    check_close(run(shape, rows, rope, {.isa = isa, .threads = 2}), expected, tolerance_of(shape), 4 * 32,
-                std::string(cpu_isa_name(isa)));
+    check_close(run(shape, rows, rope, {.isa = isa, .threads = 2}), expected, tolerance_of(shape),
+                4 * 32, std::string(cpu_isa_name(isa)));
 }
 
 TEST(attention_gives_the_same_bits_on_every_instruction_set) {
@@ -219,7 +232,8 @@ TEST(attention_gives_the_same_bits_on_every_instruction_set) {
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
     for (const CpuIsa isa : available_cpu_isas())
       if (isa != CpuIsa::kPlain)
-        check_same_bits(run(shape, rows, rope, {.isa = isa}), expected, int64_t{shape.n_heads} * shape.head_dim,
+        check_same_bits(run(shape, rows, rope, {.isa = isa}), expected,
+                        int64_t{shape.n_heads} * shape.head_dim,
                         shape.name() + " on " + std::string(cpu_isa_name(isa)));
   }
 }
@@ -230,21 +244,24 @@ TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threade
                              Shape{14, 2, 128, KvType::kF16}, Shape{40, 1, 32, KvType::kF16}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kAdjacentPairs, shape.head_dim, frequency.data(), 1.0f};
-    const Rows rows = random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);   // three spans, or two
+    const Rows rows =
+        random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);   // three spans, or two
     const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
     const auto expected = run(shape, rows, rope, {.isa = isa});
     for (const std::vector<int>& cuts :
          std::vector<std::vector<int>>{{1}, {7}, {16}, {100}, {256, 1, 15}})
       for (const int threads : {1, 2, 3})
-        check_same_bits(run(shape, rows, rope,
-                            {.isa = isa, .threads = threads, .cuts = cuts, .first_page = 5, .page_step = 3}),
-                        expected, row_size,
-                        shape.name() + ", pieces of " + std::to_string(cuts[0]) + ", " +
-                            std::to_string(threads) + " threads");
+        check_same_bits(
+            run(shape, rows, rope,
+                {.isa = isa, .threads = threads, .cuts = cuts, .first_page = 5, .page_step = 3}),
+            expected, row_size,
+            shape.name() + ", pieces of " + std::to_string(cuts[0]) + ", " +
+                std::to_string(threads) + " threads");
   }
 }
 
-// Sequences of one step do not touch each other's results, and a later row's infinity stays with it.
+// Sequences of one step do not touch each other's results, and a later row's infinity stays with
+// it.
 TEST(attention_keeps_rows_of_a_step_apart) {
   const Shape shape = {6, 3, 64, KvType::kF32};
   const auto frequency = frequencies(64);
@@ -268,7 +285,8 @@ TEST(attention_keeps_rows_of_a_step_apart) {
       k.insert(k.end(), rows.k.begin(), rows.k.end());
       v.insert(v.end(), rows.v.begin(), rows.v.end());
       pages.emplace_back();
-      for (int i = 0; i < (lengths[s] + kPageTokens - 1) / kPageTokens; ++i) pages.back().push_back(page++);
+      for (int i = 0; i < (lengths[s] + kPageTokens - 1) / kPageTokens; ++i)
+        pages.back().push_back(page++);
       segments.push_back({row, lengths[s], 0, pages.back().data()});
       row += lengths[s];
     }
@@ -278,9 +296,10 @@ TEST(attention_keeps_rows_of_a_step_apart) {
     OpsScratch scratch;
     CHECK(scratch.reserve(3, row, q_dim, 300, 64).ok());
     std::vector<float> out(q.size());
-    cpu_ops(isa).rope_and_store(pool, scratch, rope, segments, q.data(), q_dim, 6, k.data(), kv_dim, v.data(),
-                                kv_dim, 0, **cache);
-    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, 6, 0, **cache, 0.125f, out.data(), q_dim);
+    cpu_ops(isa).rope_and_store(pool, scratch, rope, segments, q.data(), q_dim, 6, k.data(), kv_dim,
+                                v.data(), kv_dim, 0, **cache);
+    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, 6, 0, **cache, 0.125f,
+                           out.data(), q_dim);
     for (size_t s = 0; s < lengths.size(); ++s) {
       const int n = s == 2 ? 16 : lengths[s];
       const float* begin = out.data() + segments[s].first_row * q_dim;
@@ -296,7 +315,8 @@ TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
   REQUIRE(made.ok());
   CpuKvCache& cache = **made;
   auto* bytes = reinterpret_cast<uint8_t*>(cache.keys(0, 0));
-  for (size_t i = 0; i < cache.bytes; ++i) bytes[i] = uint8_t(i * 31 % 251);
+  for (size_t i = 0; i < cache.bytes; ++i)
+    bytes[i] = uint8_t(i * 31 % 251);
   const std::vector<uint8_t> before(bytes, bytes + cache.bytes);
   ThreadPool pool(2);
   cpu_ops(CpuIsa::kPlain).copy_page(pool, cache, 1, 3);
@@ -306,8 +326,10 @@ TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
   CHECK_EQ(cache.bytes, CpuKvCache::bytes_for(cache.shape));
   for (int layer = 0; layer < 3; ++layer)
     for (int head = 0; head < 2; ++head) {
-      CHECK(std::memcmp(cache.keys(layer, head) + 3 * key, cache.keys(layer, head) + key, key) == 0);
-      CHECK(std::memcmp(cache.values(layer, head) + 3 * value, cache.values(layer, head) + value, value) == 0);
+      CHECK(std::memcmp(cache.keys(layer, head) + 3 * key, cache.keys(layer, head) + key, key) ==
+            0);
+      CHECK(std::memcmp(cache.values(layer, head) + 3 * value, cache.values(layer, head) + value,
+                        value) == 0);
       const size_t keys_at = reinterpret_cast<uint8_t*>(cache.keys(layer, head)) - bytes;
       const size_t values_at = reinterpret_cast<uint8_t*>(cache.values(layer, head)) - bytes;
       CHECK(std::memcmp(bytes + keys_at, before.data() + keys_at, 3 * key) == 0);
@@ -316,8 +338,9 @@ TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
 }
 
 TEST(kv_cache_refuses_shapes_that_cannot_be) {
-  for (const KvShape& shape : {KvShape{0, 1, 64, 1, KvType::kF16}, KvShape{1, -1, 64, 1, KvType::kF16},
-                               KvShape{1, 1, 64, int64_t{1} << 62, KvType::kF32}}) {
+  for (const KvShape& shape :
+       {KvShape{0, 1, 64, 1, KvType::kF16}, KvShape{1, -1, 64, 1, KvType::kF16},
+        KvShape{1, 1, 64, int64_t{1} << 62, KvType::kF32}}) {
     CHECK_EQ(CpuKvCache::bytes_for(shape), SIZE_MAX);
     const auto cache = CpuKvCache::create(shape);
     CHECK(!cache.ok() && cache.error().code == ErrorCode::kInvalidArgument);

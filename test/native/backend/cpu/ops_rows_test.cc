@@ -1,4 +1,6 @@
-// Norms, rotation, activation and logit reductions: against double arithmetic, and across instruction sets.
+// Norms, rotation, activation and logit reductions: against double arithmetic, and across
+// instruction sets.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -22,26 +24,27 @@ std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0f, spread);
   std::vector<float> x(n);
-  for (float& value : x) value = normal(random);
+  for (float& value : x)
+    value = normal(random);
   return x;
 }
 
 // |got - expected| <= tolerance * |expected|; names the worst column.
-void check_relative(const std::vector<float>& got, const std::vector<double>& expected, double tolerance,
-                    const std::string& what) {
+void check_relative(const std::vector<float>& got, const std::vector<double>& expected,
+                    double tolerance, const std::string& what) {
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i)
     if (!(std::abs(got[i] - expected[i]) <= tolerance * std::abs(expected[i])))
-      return check::fail(__FILE__, __LINE__, what + ": value " + std::to_string(i) + " is " +
-                                                 std::to_string(got[i]) + ", expected " +
-                                                 std::to_string(expected[i]));
+      return check::fail(__FILE__, __LINE__,
+                         what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) +
+                             ", expected " + std::to_string(expected[i]));
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-}  // namespace
+}   // namespace
 
 TEST(rms_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {1, 15, 16, 40, 63, 64, 65, 80, 2048, 4100}) {
@@ -50,7 +53,8 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
     std::vector<double> expected;
     for (int row = 0; row < n_rows; ++row) {
       double sum = 0;
-      for (int64_t i = 0; i < dim; ++i) sum += double(x[row * dim + i]) * x[row * dim + i];
+      for (int64_t i = 0; i < dim; ++i)
+        sum += double(x[row * dim + i]) * x[row * dim + i];
       for (int64_t i = 0; i < dim; ++i)
         expected.push_back(x[row * dim + i] / std::sqrt(sum / double(dim) + 1e-5) * weight[i]);
     }
@@ -61,7 +65,8 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
       cpu_ops(isa).rms_norm(pool, x.data(), weight.data(), 1e-5f, n_rows, dim, out.data());
       // 64 partial sums of squares: about sqrt(dim / 64) roundings, plus half a dozen single ones.
       check_relative(out, expected, (8 + double(dim) / 64) * 0x1p-24, "dim " + std::to_string(dim));
-      cpu_ops(isa).rms_norm(pool, in_place.data(), weight.data(), 1e-5f, n_rows, dim, in_place.data());
+      cpu_ops(isa).rms_norm(pool, in_place.data(), weight.data(), 1e-5f, n_rows, dim,
+                            in_place.data());
       CHECK(same_bits(in_place, out));
       if (plain.empty()) plain = out;
       CHECK(same_bits(out, plain));
@@ -80,7 +85,8 @@ TEST(rms_norm_heads_equals_rms_norm_of_each_head) {
         float* at = expected.data() + row * stride + head * head_dim;
         cpu_ops(isa).rms_norm(pool, at, weight.data(), 1e-6f, 1, head_dim, at);
       }
-    cpu_ops(isa).rms_norm_heads(pool, got.data(), stride, weight.data(), 1e-6f, n_rows, n_heads, head_dim);
+    cpu_ops(isa).rms_norm_heads(pool, got.data(), stride, weight.data(), 1e-6f, n_rows, n_heads,
+                                head_dim);
     CHECK(same_bits(got, expected));
   }
 }
@@ -91,22 +97,26 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
       for (const int n_dims : {head_dim, head_dim / 2, 6})
         for (const CpuIsa isa : available_cpu_isas()) {
           std::vector<float> frequency(n_dims / 2);
-          for (int i = 0; i < n_dims / 2; ++i) frequency[i] = float(std::pow(5e5, -2.0 * i / n_dims));
+          for (int i = 0; i < n_dims / 2; ++i)
+            frequency[i] = float(std::pow(5e5, -2.0 * i / n_dims));
           const RopeParams rope = {style, n_dims, frequency.data(), 0.9f};
           const int n = 35, first = 100003, n_heads = 2;   // one KV head
-          const auto q = random_floats(n * n_heads * head_dim, 6), k = random_floats(n * head_dim, 7);
+          const auto q = random_floats(n * n_heads * head_dim, 6),
+                     k = random_floats(n * head_dim, 7);
           const auto v = random_floats(n * head_dim, 8);
           auto cache = CpuKvCache::create({1, 1, head_dim, 4, KvType::kF16});
           REQUIRE(cache.ok());
           std::vector<int32_t> pages(first / kPageTokens + 4, -1);
-          for (int i = 0; i < 4; ++i) pages[first / kPageTokens + i] = 3 - i;
+          for (int i = 0; i < 4; ++i)
+            pages[first / kPageTokens + i] = 3 - i;
           ThreadPool pool(2);
           OpsScratch scratch;
           CHECK(scratch.reserve(2, 64, n_heads * head_dim, first + n, head_dim).ok());
           auto rotated_q = q, rotated_k = k;
           const Segment segment = {0, n, first, pages.data()};
-          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&segment, 1}, rotated_q.data(), n_heads * head_dim,
-                                      n_heads, rotated_k.data(), head_dim, v.data(), head_dim, 0, **cache);
+          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&segment, 1}, rotated_q.data(),
+                                      n_heads * head_dim, n_heads, rotated_k.data(), head_dim,
+                                      v.data(), head_dim, 0, **cache);
           double worst = 0;
           bool stored = true;
           for (int row = 0; row < n; ++row) {
@@ -119,8 +129,9 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
                 const bool is_first = adjacent ? d % 2 == 0 : d < half;
                 const int partner = adjacent ? d ^ 1 : is_first ? d + half : d - half;
                 const double angle = double(first + row) * frequency[i];
-                expected = 0.9f * (expected * std::cos(angle) +
-                                   (is_first ? -1 : 1) * k[row * head_dim + partner] * std::sin(angle));
+                expected =
+                    0.9f * (expected * std::cos(angle) +
+                            (is_first ? -1 : 1) * k[row * head_dim + partner] * std::sin(angle));
               }
               const float got = rotated_k[row * head_dim + d];
               worst = std::max(worst, std::abs(got - expected));
@@ -139,8 +150,8 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           // Each query head equals the key rotation of the same values.
           auto again = std::vector<float>(q.begin(), q.begin() + head_dim), zero = again;
           const Segment one = {0, 1, first, pages.data()};
-          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0, again.data(),
-                                      head_dim, v.data(), head_dim, 0, **cache);
+          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0,
+                                      again.data(), head_dim, v.data(), head_dim, 0, **cache);
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
         }
 }
@@ -157,8 +168,9 @@ TEST(rope_follows_changed_positions_and_parameters) {
   const auto rotated = [&](OpsScratch& scratch, const RopeParams& rope, int position) {
     auto x = k;
     const Segment segments[] = {{0, 1, position, pages.data()}, {1, 3, position + 9, pages.data()}};
-    cpu_ops(CpuIsa::kPlain).rope_and_store(pool, scratch, rope, segments, nullptr, 0, 0, x.data(), 4, v.data(), 4,
-                                           0, **cache);
+    cpu_ops(CpuIsa::kPlain)
+        .rope_and_store(pool, scratch, rope, segments, nullptr, 0, 0, x.data(), 4, v.data(), 4, 0,
+                        **cache);
     return x;
   };
   const auto check = [&](const RopeParams& rope, int position) {
@@ -182,13 +194,15 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
   const auto up = random_floats(n_rows * dim, 11);
   std::vector<double> expected;
   gate[0] = 80.0f, gate[1] = -80.0f, gate[2] = 0.0f;
-  for (size_t i = 0; i < gate.size(); ++i) expected.push_back(gate[i] / (1 + std::exp(-double(gate[i]))) * up[i]);
+  for (size_t i = 0; i < gate.size(); ++i)
+    expected.push_back(gate[i] / (1 + std::exp(-double(gate[i]))) * up[i]);
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
     ThreadPool pool(3);
     auto out = gate;
     cpu_ops(isa).silu_multiply(pool, out.data(), up.data(), n_rows, dim, out.data());
-    check_relative(out, expected, 5 * 0x1p-24, std::string(cpu_isa_name(isa)));   // exp 1 ulp, three roundings
+    check_relative(out, expected, 5 * 0x1p-24,
+                   std::string(cpu_isa_name(isa)));   // exp 1 ulp, three roundings
     if (plain.empty()) plain = out;
     CHECK(same_bits(out, plain));
     // Far outside: nothing overflows into NaN.
@@ -205,13 +219,16 @@ TEST(gather_rows_picks_rows) {
   std::vector<float> out(15);
   ThreadPool pool(2);
   cpu_ops(available_cpu_isas().back()).gather_rows(pool, x.data(), rows, 3, 5, out.data());
-  for (int i = 0; i < 3; ++i) CHECK(std::memcmp(&out[i * 5], &x[rows[i] * 5], 5 * sizeof(float)) == 0);
+  for (int i = 0; i < 3; ++i)
+    CHECK(std::memcmp(&out[i * 5], &x[rows[i] * 5], 5 * sizeof(float)) == 0);
 }
 
 TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
   std::vector<float> x;
-  for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);   // to 88.7
-  for (int i = 0; i < 40000; ++i) x.push_back(-1.0f + float(i) * 5e-5f);
+  for (int i = 0; i < 400000; ++i)
+    x.push_back(-86.5f + float(i) * 0.000438f);   // to 88.7
+  for (int i = 0; i < 40000; ++i)
+    x.push_back(-1.0f + float(i) * 5e-5f);
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
     std::vector<float> out(x.size());
@@ -223,7 +240,8 @@ TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
       worst = std::max(worst, std::abs(out[i] - exact) / ulp);
     }
     CHECK(worst < 1.0);
-    check::note("exponential, " + std::string(cpu_isa_name(isa)) + ": " + std::to_string(worst) + " ulp");
+    check::note("exponential, " + std::string(cpu_isa_name(isa)) + ": " + std::to_string(worst) +
+                " ulp");
     if (plain.empty()) plain = out;
     CHECK(same_bits(out, plain));
     const float edges[] = {-kInfinity, -87.0f, -200.0f, 89.0f, kInfinity, kNaN, 0.0f};

@@ -1,0 +1,103 @@
+// What HTTP costs: time to first token of the same prompt through the whole service and straight from the
+// engine, in turn, in one process. The client shares the event loop with the server, so its own cost is in
+// the difference: an upper bound.
+//
+//   npm run bench -- http --json OUT
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { Agent, request as httpRequest } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+
+import { loadConfig } from '../src/config.js';
+import type { Prompter } from '../src/generation/prompter.js';
+import { ServedModels } from '../src/generation/served-models.js';
+import type { GenerationRequest } from '../src/generation/types.js';
+import { startServer } from '../src/server.js';
+import { spreadOf } from './lib/statistics.js';
+
+const USAGE = `npm run bench -- http [options]
+
+  --model FILE     a GGUF file (default: the embedded model)
+  --requests N     measured requests each way (default 500), after 50 that are not counted
+  --json OUT       write every figure to OUT
+`;
+
+const KEY = 'bench-http-0000000000';
+const QUESTION = 'Is this review positive or negative? "The soup was cold and the waiter rude."';
+
+export async function httpBenchCommand(args: string[]): Promise<void> {
+  const text = { type: 'string' } as const;
+  const { values } = parseArgs({ args, strict: true, options: { model: text, requests: text, json: text, help: { type: 'boolean' } } });
+  if (values.help === true) {
+    process.stdout.write(USAGE);
+    return;
+  }
+  const requests = Number(values.requests ?? 500);
+  if (!Number.isSafeInteger(requests) || requests < 1) throw new Error('--requests must be an integer of at least 1');
+
+  const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
+  const name = 'tycho-1.0';
+  const flags = ['--port', '0', '--data-dir', data, '--api-key', KEY, '--log-level', 'silent', '--limits-rpm', 'off', '--limits-tpm', 'off'];
+  const server = await startServer(loadConfig({ argv: values.model === undefined ? flags : [...flags, '--model', `${name}=${values.model}`], env: {} }).config);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  try {
+    const prompter = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000 }).find(name).ready();
+    const ways = {
+      http: () => overHttp(server.port, agent, name),
+      engine: await straight(prompter, name),
+    };
+    const figures: Record<keyof typeof ways, number[]> = { http: [], engine: [] };
+    for (let i = -50; i < requests; i++) {
+      for (const way of ['http', 'engine'] as const) {
+        const ms = await ways[way]();
+        if (i >= 0) figures[way].push(ms);
+      }
+    }
+    const http = spreadOf(figures.http);
+    const engine = spreadOf(figures.engine);
+    const p99 = (runs: number[]): number => [...runs].sort((a, b) => a - b)[Math.floor(runs.length * 0.99)] ?? NaN;
+    const added = http.median - engine.median;
+    const row = (label: string, median: number, tail: number): string => `${label.padEnd(22)}${median.toFixed(3).padStart(9)}${tail.toFixed(3).padStart(9)}\n`;
+    process.stdout.write(`time to first token, ms    p50      p99\n${row('over HTTP', http.median, p99(http.runs))}${row('straight', engine.median, p99(engine.runs))}added by HTTP, JSON, template, tokenizer and this client: ${added.toFixed(3)} ms at the median\n`);
+    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'http', at: new Date().toISOString(), requests, unit: 'ms', http, engine, added }, null, 2)}\n`);
+  } finally {
+    agent.destroy();
+    await server.close();
+    rmSync(data, { recursive: true, force: true });
+  }
+}
+
+/** Milliseconds from sending a streaming request to its first byte of text. */
+function overHttp(port: number, agent: Agent, model: string): Promise<number> {
+  const body = JSON.stringify({ model, stream: true, max_tokens: 1, temperature: 0, ignore_eos: true, messages: [{ role: 'user', content: QUESTION }] });
+  return new Promise((resolve, reject) => {
+    const began = performance.now();
+    let first = NaN;
+    const request = httpRequest({ host: '127.0.0.1', port, agent, method: 'POST', path: '/v1/chat/completions', headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' } }, (response) => {
+      if (response.statusCode !== 200) reject(new Error(`status ${response.statusCode}`));
+      response.on('data', () => { if (Number.isNaN(first)) first = performance.now() - began; });
+      response.on('end', () => resolve(first));
+    });
+    request.on('error', reject);
+    request.end(body);
+  });
+}
+
+/** The same prompt, rendered and tokenized beforehand, submitted straight to the engine. */
+async function straight(prompter: Prompter, model: string): Promise<() => Promise<number>> {
+  const request: GenerationRequest = {
+    model, messages: [{ role: 'user', content: QUESTION }], continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens: 1,
+    stop: [], topLogprobs: null, effort: null, ignoreEos: true,
+  };
+  const prepared = await prompter.prepare(request, 1);
+  return () => new Promise((resolve, reject) => {
+    const began = performance.now();
+    let first = NaN;
+    prepared.start((event) => {
+      if (event.type === 'text' && Number.isNaN(first)) first = performance.now() - began;
+      if (event.type === 'failed') reject(new Error(event.message));
+      if (event.type === 'finished') resolve(Number.isNaN(first) ? performance.now() - began : first);
+    });
+  });
+}
