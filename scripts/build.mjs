@@ -1,12 +1,16 @@
-// npm run build [native | ts | tests]: without a word, the addon and dist/; `tests` adds everything that is
-// tested or measured.
+// npm run build [native | ts] [tests]: the addon, dist/, or without a word both; with `tests` also what is
+// tested and measured.
 import { buildNative, buildTypeScript, ensurePackages, run, SetupError } from './setup.mjs';
 
-const what = process.argv[2] ?? 'all';
+const words = process.argv.slice(2);
 
 await run(async () => {
-  if (!['all', 'native', 'ts', 'tests'].includes(what)) throw new SetupError(`build: "${what}" is none of native, ts, tests`);
+  for (const word of words) {
+    if (!['native', 'ts', 'tests'].includes(word)) throw new SetupError(`build: "${word}" is none of native, ts, tests`);
+  }
+  const tests = words.includes('tests');
+  const all = words.includes('native') === words.includes('ts');
   ensurePackages();
-  if (what !== 'ts') await buildNative({ tests: what === 'tests' });
-  if (what !== 'native') await buildTypeScript({ tests: what === 'tests' });
+  if (all || words.includes('native')) await buildNative({ tests });
+  if (all || words.includes('ts')) await buildTypeScript({ tests });
 });

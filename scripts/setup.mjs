@@ -3,8 +3,8 @@
 // nothing on an unchanged tree. All output goes to stderr: stdout belongs to the server.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { accessSync, constants, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { availableParallelism, totalmem } from 'node:os';
+import { accessSync, constants as access, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { availableParallelism, constants, totalmem } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -36,7 +36,7 @@ export function which(name) {
     if (folder === '') continue;
     const path = join(folder, name);
     try {
-      accessSync(path, constants.X_OK);
+      accessSync(path, access.X_OK);
       if (statSync(path).isFile()) return path;
     } catch {
       // not here
@@ -51,10 +51,20 @@ export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(
 // What build tools say when there was nothing to do.
 const kIdle = /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
 
-/** Runs a command with its output on stderr, idle chatter left out. Throws SetupError if it fails. */
-export async function sh(command, args, what, options = {}) {
+/**
+ * Runs a command with its output on stderr, idle chatter left out. Throws SetupError if it fails. A signal
+ * that ends this process ends all that the command has started.
+ */
+export async function sh(command, args, what) {
+  const stops = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+  let stop;
   const code = await new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], ...options });
+    const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+    stop = (signal) => {
+      process.kill(-child.pid, signal);
+      process.exit(128 + constants.signals[signal]);
+    };
+    for (const signal of stops) process.on(signal, stop);
     for (const stream of [child.stdout, child.stderr]) {
       let rest = '';
       const print = (line) => kIdle.test(line) || process.stderr.write(`${line}\n`);
@@ -65,7 +75,7 @@ export async function sh(command, args, what, options = {}) {
       }).on('end', () => rest === '' || print(rest));
     }
     child.on('error', reject).on('close', (exit, signal) => resolve(signal ?? exit));
-  });
+  }).finally(() => stops.forEach((signal) => process.off(signal, stop)));
   if (code !== 0) throw new SetupError(`${what} failed (${command.split('/').at(-1)} ended with ${code}); see above`);
 }
 

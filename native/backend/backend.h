@@ -112,6 +112,9 @@ class Backend {
   virtual Result<float*> allocate(int64_t count) = 0;
   virtual void write_floats(float* to, const float* host_from, int64_t count) = 0;
   virtual void read_floats(float* host_to, const float* from, int64_t count) = 0;
+  // Bytes reserve() will take for these sizes; the memory plan asks here.
+  virtual size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context,
+                               int max_head_dim) const = 0;
   // Sizes internal scratch for the largest step. Called once, after loading, before the first step.
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) = 0;
 

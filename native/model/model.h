@@ -45,7 +45,8 @@ struct ModelLimits {
 
 // What will be allocated, computed by the functions that allocate.
 struct MemoryPlan {
-  size_t weight_bytes, kv_bytes, activation_bytes;
+  size_t weight_bytes, kv_bytes;
+  size_t activation_bytes;      // buffers of one step, and the backend's scratch
   size_t page_bytes;            // all layers of one page
   size_t total() const { return weight_bytes + kv_bytes + activation_bytes; }
 };

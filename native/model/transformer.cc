@@ -60,6 +60,17 @@ static size_t host_logit_count(const HyperParams& params, const ModelLimits& lim
          static_cast<size_t>(params.n_vocab);
 }
 
+// Values of the longest row any operation takes.
+static int64_t widest_row(const HyperParams& p) {
+  return std::max({int64_t{p.n_embd}, q_dim(p), int64_t{p.n_ff}});
+}
+
+static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
+                            const Backend& backend) {
+  return backend.scratch_bytes(limits.max_batch_tokens, widest_row(p), limits.max_context,
+                               p.head_dim);
+}
+
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                const ModelLimits& limits) {
   if (Status status = check_limits(limits); !status) return status.error();
@@ -84,6 +95,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
     plan.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
   }
   plan.activation_bytes += host_logit_count(*params, limits) * sizeof(float);
+  plan.activation_bytes += scratch_bytes(*params, limits, backend);
   return plan;
 }
 
@@ -134,11 +146,12 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   allocated.activation_bytes += model->host_logits_.size() * sizeof(float);
   model->last_segments_.reserve(static_cast<size_t>(limits.max_batch_tokens));
 
-  const int64_t widest = std::max({int64_t{p.n_embd}, q_dim(p), int64_t{p.n_ff}});
-  if (Status s = backend.reserve(limits.max_batch_tokens, widest, limits.max_context, p.head_dim);
+  if (Status s = backend.reserve(limits.max_batch_tokens, widest_row(p), limits.max_context,
+                                 p.head_dim);
       !s) {
     return s.error();
   }
+  allocated.activation_bytes += scratch_bytes(p, limits, backend);
   return model;
 }
 

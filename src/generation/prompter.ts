@@ -10,6 +10,7 @@ import { ApiError, apiError } from '../errors.js';
 import { CHATML_TEMPLATE, ChatTemplate, TemplateError } from './chat-template.js';
 import { clientTexts, fitToTemplate, toTemplateMessages } from './conversation.js';
 import { findMarkers, reasoningBudget, startsInside, type ReasoningMarkers } from './reasoning.js';
+import { SectionStart } from './section-start.js';
 import { Shield, startersOf } from './shield.js';
 import { TokenTexts } from './token-texts.js';
 import type {
@@ -162,8 +163,12 @@ export class Prompter {
   }
 
   #start(options: SubmitOptions, onEvent: (event: GenerationEvent) => void): RunningGeneration {
+    const starts = Array.from({ length: options.n }, () => new SectionStart());
     try {
-      return this.engine.generate(options, (event) => onEvent(this.#translate(event, options)));
+      return this.engine.generate(options, (event) => {
+        const translated = this.#translate(event, options);
+        onEvent(translated.type === 'text' ? starts[translated.choice]?.strip(translated) ?? translated : translated);
+      });
     } catch (error) {
       throw submitFailure(error);
     }

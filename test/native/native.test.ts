@@ -8,7 +8,7 @@ import { packageRoot } from '../../src/engine/load-addon.js';
 t.setTimeout(1_200_000);
 t.jobs = 1;
 
-const built = spawnSync(process.execPath, [join(packageRoot, 'scripts', 'build.mjs'), 'tests'], { encoding: 'utf8' });
+const built = spawnSync(process.execPath, [join(packageRoot, 'scripts', 'build.mjs'), 'native', 'tests'], { encoding: 'utf8' });
 if (built.status !== 0) t.comment(built.stderr);
 t.equal(built.status, 0, 'the native tests build');
 

@@ -61,6 +61,10 @@ class CpuBackend final : public Backend {
     if (count > 0) std::memcpy(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
+  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim) const override {
+    return MatmulScratch::bytes_for(max_rows, max_cols) +
+           OpsScratch::bytes_for(pool_.size(), max_rows, max_cols, max_context, max_head_dim);
+  }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) override {
     if (max_rows < 1 || max_cols < 1 || max_cols > INT64_MAX / 4096 / max_rows)
       return Error{ErrorCode::kInvalidArgument, "cannot reserve for " + std::to_string(max_rows) + " rows of " +

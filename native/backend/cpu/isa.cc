@@ -120,7 +120,8 @@ Result<CpuIsa> choose_cpu_isa(std::string_view name) {
     names += cpu_isa_name(isa);
   }
   return Error{ErrorCode::kInvalidArgument,
-               "instruction set \"" + std::string(name) + "\" is not available; this processor has auto" + names};
+               "instruction set \"" + std::string(name) +
+                   "\" is not available; this processor has auto" + names};
 }
 
 int usable_cores() {

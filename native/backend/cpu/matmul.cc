@@ -25,7 +25,9 @@ constexpr int64_t kPiecesPerThread = 4;
 // Below this many values packing on one thread is quicker than a section of its own.
 constexpr int64_t kPackAlone = 16 * 1024;
 
-const CpuMatrix& cpu_matrix(const MatmulTarget& target) { return static_cast<const CpuMatrix&>(*target.weight); }
+const CpuMatrix& cpu_matrix(const MatmulTarget& target) {
+  return static_cast<const CpuMatrix&>(*target.weight);
+}
 
 // How n_rows are cut into tiles.
 struct Tiles {
@@ -143,10 +145,24 @@ const MatmulKernels& matmul_kernels(CpuIsa isa) {
   return kPlainMatmul;
 }
 
+namespace {
+
+size_t area_bytes(int kind, int max_rows, int64_t max_cols) {
+  const int64_t lines = lines_per_row(static_cast<ActivationKind>(kind), max_cols) * max_rows;
+  return static_cast<size_t>(lines) * kLineBytes;
+}
+
+}  // namespace
+
+size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols) {
+  size_t bytes = 0;
+  for (int kind = 0; kind < kActivationKinds; ++kind) bytes += area_bytes(kind, max_rows, max_cols);
+  return bytes;
+}
+
 Status MatmulScratch::reserve(int max_rows, int64_t max_cols) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    const int64_t lines = lines_per_row(static_cast<ActivationKind>(kind), max_cols) * max_rows;
-    auto area = Mapping::create(static_cast<size_t>(lines) * kLineBytes);   // touched only if used
+    auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));   // touched only if used
     if (!area) return area.error();
     areas_[kind] = std::move(*area);
   }

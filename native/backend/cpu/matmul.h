@@ -22,13 +22,16 @@ class CpuMatrix final : public Matrix {
  public:
   // Bytes create() will hold; 0 if the shape is not supported, as create() would say.
   static size_t bytes_for(TensorType stored, int64_t rows, int64_t cols);
-  // Repacks `source` as `stored`: its own type, or F32. Errors: kInvalidArgument (shape, data too short),
-  // kOutOfMemory.
-  static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored, ThreadPool& pool);
+  // Repacks `source` as `stored`: its own type, or F32. Errors: kUnsupported (type, shape), kInvalidArgument
+  // (data too short), kOutOfMemory.
+  static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored,
+                                                   ThreadPool& pool);
 
   const StripLayout& layout() const { return layout_; }
   int64_t n_strips() const { return (rows + kStripRows - 1) / kStripRows; }
-  const std::byte* strip(int64_t index) const { return memory_.data() + static_cast<size_t>(index) * layout_.bytes; }
+  const std::byte* strip(int64_t index) const {
+    return memory_.data() + static_cast<size_t>(index) * layout_.bytes;
+  }
   // Row `row` as floats, the bits dequantize() gives.
   void dequantize_row(int64_t row, float* out) const;
 
@@ -43,6 +46,7 @@ class MatmulScratch {
  public:
   // For products of up to max_rows rows of up to max_cols values. Errors: kOutOfMemory.
   Status reserve(int max_rows, int64_t max_cols);
+  static size_t bytes_for(int max_rows, int64_t max_cols);
   std::byte* lines(ActivationKind kind) const { return areas_[static_cast<int>(kind)].data(); }
   bool holds(int64_t rows, int64_t cols) const { return rows <= max_rows_ && cols <= max_cols_; }
 

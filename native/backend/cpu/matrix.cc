@@ -35,7 +35,7 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
   const std::string shape = "matrix [" + std::to_string(source.rows) + ", " + std::to_string(source.cols) +
                             "] of " + std::string(tensor_type_name(static_cast<uint32_t>(source.type)));
   if (!shape_supported(source.type, source.rows, source.cols))
-    return Error{ErrorCode::kInvalidArgument, shape + ": shape or type not supported"};
+    return Error{ErrorCode::kUnsupported, shape + ": shape or type not supported"};
   const TensorTypeTraits& traits = traits_of(source.type);
   const size_t row_bytes = static_cast<size_t>(source.cols / traits.block_values * traits.block_bytes);
   const size_t wanted = row_bytes * static_cast<size_t>(source.rows);

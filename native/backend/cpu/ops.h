@@ -62,6 +62,9 @@ class OpsScratch {
   // Arguments as Backend::reserve, and the ThreadPool's size. Errors: kInvalidArgument,
   // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
+  // What reserve() takes from the system for arguments it accepts.
+  static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context,
+                          int max_head_dim);
 
  private:
   friend class CpuOps;

@@ -31,6 +31,12 @@ OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_c
   return sizes;
 }
 
+size_t OpsScratch::bytes_for(int threads, int max_rows, int64_t max_cols, int max_context,
+                             int max_head_dim) {
+  return static_cast<size_t>(
+      sizes_for(threads, max_rows, max_cols, max_context, max_head_dim).bytes());
+}
+
 Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_context,
                            int max_head_dim) {
   constexpr int64_t kMost = int64_t{1} << 24;   // keeps every product above far from overflow

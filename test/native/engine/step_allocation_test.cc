@@ -12,10 +12,14 @@ namespace {
 std::atomic<bool> counting{false};   // all threads: the backend's workers count too
 std::atomic<int> allocations{0};
 
-void* counted(std::size_t size, std::size_t alignment = 0) {
+void* counted_or_null(std::size_t size, std::size_t alignment = 0) {
   if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = alignment ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                           : std::malloc(size > 0 ? size : 1);
+  return alignment ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                   : std::malloc(size > 0 ? size : 1);
+}
+
+void* counted(std::size_t size, std::size_t alignment = 0) {
+  void* memory = counted_or_null(size, alignment);
   if (!memory) throw std::bad_alloc();
   return memory;
 }
@@ -26,6 +30,8 @@ void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
 void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
