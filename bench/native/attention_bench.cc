@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cpu/ops.h"
+#include "base/memory_bandwidth.h"
 #include "base/thread_pool.h"
 
 using namespace monolith;
@@ -21,28 +22,6 @@ namespace {
 
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Bytes per second of all threads summing a buffer far larger than the caches.
-double read_bandwidth(ThreadPool& pool) {
-  std::vector<uint64_t> data(size_t{32} << 20, 1);   // 256 MiB
-  std::vector<uint64_t> sums(pool.size() * 8);
-  double best = 0;
-  for (int repetition = 0; repetition < 5; ++repetition) {
-    const double start = seconds();
-    pool.run([&](int thread) {
-      const size_t share = data.size() / pool.size();
-      const uint64_t* from = data.data() + thread * share;
-      uint64_t sum[8] = {};
-      for (size_t i = 0; i + 8 <= share; i += 8)
-        for (int j = 0; j < 8; ++j)
-          sum[j] += from[i + j];
-      for (const uint64_t s : sum)
-        sums[thread * 8] += s;
-    });
-    best = std::max(best, double(data.size() * 8) / (seconds() - start));
-  }
-  return sums[0] ? best : 0;
 }
 
 struct Case {
@@ -105,7 +84,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   ThreadPool pool(threads < 1 ? 1 : threads);
-  const double bandwidth = read_bandwidth(pool);
+  const double bandwidth = read_bandwidth(pool.size(), size_t{256} << 20, 5).value();
   std::printf("%d threads, read loop %.1f GB/s\n", pool.size(), bandwidth * 1e-9);
   const KvType f16 = KvType::kF16, f32 = KvType::kF32;
   const Case cases[] = {

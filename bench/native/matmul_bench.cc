@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/mapping.h"
 #include "base/half.h"
+#include "base/memory_bandwidth.h"
 #include "base/thread_pool.h"
 
 namespace monolith {
@@ -38,25 +38,6 @@ double cycles_per_second() {
   return best;
 }
 
-constexpr size_t kReadBytes = size_t{256} << 20;
-
-// Best of several reads of `memory` by all threads, in bytes per second.
-double read_bandwidth(ThreadPool& pool, const Mapping& memory) {
-  double best = 0;
-  const size_t per_thread = memory.size() / 8 / static_cast<size_t>(pool.size()) / 8 * 8;
-  for (int attempt = 0; attempt < 7; ++attempt) {
-    const double start = now();
-    pool.run([&](int thread) {
-      const uint64_t* from = reinterpret_cast<const uint64_t*>(memory.data()) + static_cast<size_t>(thread) * per_thread;
-      uint64_t sum[8] = {};
-      for (size_t i = 0; i < per_thread; i += 8)
-        for (int j = 0; j < 8; ++j) sum[j] += from[i + static_cast<size_t>(j)];
-      asm volatile("" : : "r"(sum[0] ^ sum[1] ^ sum[2] ^ sum[3] ^ sum[4] ^ sum[5] ^ sum[6] ^ sum[7]));
-    });
-    best = std::max(best, static_cast<double>(per_thread * 8) * pool.size() / (now() - start));
-  }
-  return best;
-}
 
 // Random blocks whose scales are small, so that sums stay finite.
 std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
@@ -105,8 +86,6 @@ int run(int argc, char** argv) {
   Backend& cpu = **backend;
   const BackendInfo info = cpu.info();
   ThreadPool readers(info.threads);
-  const Mapping memory = Mapping::create(kReadBytes).value();   // in huge pages, as the weights are
-  std::memset(memory.data(), 1, kReadBytes);
   std::printf("isa %s, %d threads, matrices of %lld x %lld\n", info.isa.c_str(), info.threads,
               static_cast<long long>(kRows), static_cast<long long>(kCols));
   if (!cpu.reserve(kMaxRows, kCols, 16, 64)) return 1;
@@ -135,7 +114,7 @@ int run(int argc, char** argv) {
     for (const std::string& count : rows) {
       const int n_rows = std::atoi(count.c_str());
       if (n_rows < 1 || n_rows > kMaxRows) continue;
-      const double read = read_bandwidth(readers, memory), hertz = cycles_per_second();
+      const double read = read_bandwidth(readers.size(), size_t{256} << 20, 7).value(), hertz = cycles_per_second();
       double best = 1e9;
       cpu.begin_step();
       const int repeats = n_rows < 64 ? 5 * kMatrices : 8;

@@ -1,7 +1,11 @@
 // How the pool's threads find work and wait.
 //
-//   owner:  write section, epoch += 1, wake sleepers, do its share, wait until pending == 0
-//   worker: wait for a new epoch, do its share, pending -= 1
+//   owner:  write section, open the gate, epoch += 1, wake sleepers, do its share, close the gate,
+//           wait until nobody is inside
+//   worker: wait for another epoch; if the gate is open, enter, do its share, leave
+//
+// The gate is one word, an open bit and the number of workers inside, so that entering and closing
+// cannot miss each other. The section is only written while the gate is closed and nobody is inside.
 //
 // Every wait goes through three stages: spin with `pause` (a neighbour section follows within
 // microseconds), then yield (this thread's core may be wanted by the very thread it waits for), then
@@ -24,7 +28,7 @@ namespace {
 // more): longer than the gap between two sections of a step, shorter than anyone would notice as load.
 constexpr int kSpinsInStep = 2000;
 constexpr int kYieldsInStep = 400;
-// Between steps the engine samples and publishes; begin_step() wakes whoever has parked by then.
+// Between steps the engine samples and publishes; the next section wakes whoever has parked by then.
 constexpr int kSpinsOutside = 500;
 
 void pause_briefly() {
@@ -38,13 +42,15 @@ void pause_briefly() {
 }  // namespace
 
 struct ThreadPool::State {
-  // One section, valid while epoch says so.
+  static constexpr uint32_t kOpen = uint32_t{1} << 31;
+
+  // One section, valid inside the gate.
   Erased function = nullptr;
-  void* context = nullptr;
+  const void* context = nullptr;
   std::vector<std::thread> workers;
   // Each word on its own cache line: they are polled by different threads.
   alignas(64) std::atomic<int> epoch{0};
-  alignas(64) std::atomic<int> pending{0};       // workers that have not finished the section
+  alignas(64) std::atomic<uint32_t> gate{0};     // kOpen, and the workers inside
   alignas(64) std::atomic<int> wake{0};          // changes to wake sleepers
   alignas(64) std::atomic<int> sleepers{0};
   alignas(64) std::atomic<bool> owner_parked{false};
@@ -57,16 +63,17 @@ struct ThreadPool::State {
     wake.notify_all();
   }
 
-  void wait_for_epoch_after(int seen) {
+  // Returns the epoch found.
+  int wait_for_epoch_after(int seen) {
     for (;;) {
       const bool step = in_step.load(std::memory_order_relaxed);
       const int spins = step ? kSpinsInStep : kSpinsOutside;
       for (int i = 0; i < spins; ++i) {
-        if (epoch.load(std::memory_order_acquire) != seen) return;
+        if (const int now = epoch.load(std::memory_order_acquire); now != seen) return now;
         pause_briefly();
       }
       for (int i = 0; step && i < kYieldsInStep; ++i) {
-        if (epoch.load(std::memory_order_acquire) != seen) return;
+        if (const int now = epoch.load(std::memory_order_acquire); now != seen) return now;
         std::this_thread::yield();
       }
       // Announced as a sleeper before the last look at epoch: either this load sees the new section, or
@@ -78,34 +85,46 @@ struct ThreadPool::State {
     }
   }
 
+  bool enter() {
+    uint32_t seen = gate.load(std::memory_order_relaxed);
+    while ((seen & kOpen) != 0) {
+      if (gate.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed))
+        return true;
+    }
+    return false;
+  }
+
+  void leave() {
+    if (gate.fetch_sub(1, std::memory_order_seq_cst) == 1 && owner_parked.load(std::memory_order_seq_cst))
+      gate.notify_one();   // closed, and this was the last
+  }
+
   void work(int thread) {
-    int seen = 0;
-    for (;;) {
-      wait_for_epoch_after(seen);
-      ++seen;   // the owner waits for all workers before the next section: none is ever skipped
+    for (int seen = 0;;) {
+      seen = wait_for_epoch_after(seen);
       if (stop.load(std::memory_order_relaxed)) return;
+      if (!enter()) continue;   // too late: the others have done it
       function(context, thread);
-      if (pending.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
-          owner_parked.load(std::memory_order_seq_cst))
-        pending.notify_one();
+      leave();
     }
   }
 
-  void wait_until_done() {
+  void close_and_wait() {
+    if (gate.fetch_and(~kOpen, std::memory_order_acq_rel) == kOpen) return;
     for (int i = 0; i < kSpinsInStep; ++i) {
-      if (pending.load(std::memory_order_acquire) == 0) return;
+      if (gate.load(std::memory_order_acquire) == 0) return;
       pause_briefly();
     }
     for (int i = 0; i < kYieldsInStep; ++i) {
-      if (pending.load(std::memory_order_acquire) == 0) return;
+      if (gate.load(std::memory_order_acquire) == 0) return;
       std::this_thread::yield();
     }
     owner_parked.store(true, std::memory_order_seq_cst);
-    for (int left; (left = pending.load(std::memory_order_seq_cst)) != 0;) pending.wait(left);
+    for (uint32_t inside; (inside = gate.load(std::memory_order_seq_cst)) != 0;) gate.wait(inside);
     owner_parked.store(false, std::memory_order_relaxed);
   }
 
-  void start_section() {
+  void announce() {
     epoch.fetch_add(1, std::memory_order_seq_cst);
     wake_sleepers();
   }
@@ -128,28 +147,24 @@ ThreadPool::ThreadPool(int n_threads) : state_(std::make_unique<State>()) {
 
 ThreadPool::~ThreadPool() {
   state_->stop.store(true, std::memory_order_relaxed);
-  state_->start_section();
+  state_->announce();
   for (std::thread& worker : state_->workers) worker.join();
 }
 
 int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
 
-void ThreadPool::begin_step() {
-  state_->in_step.store(true, std::memory_order_relaxed);
-  state_->wake_sleepers();
-}
+// Wakes nobody: a step too small to be shared out should not cost the other cores anything.
+void ThreadPool::begin_step() { state_->in_step.store(true, std::memory_order_relaxed); }
 
 void ThreadPool::end_step() { state_->in_step.store(false, std::memory_order_relaxed); }
 
-void ThreadPool::run_erased(Erased fn, void* context) {
-  const int workers = static_cast<int>(state_->workers.size());
-  if (workers == 0) return fn(context, 0);
+void ThreadPool::run(Erased fn, const void* context) {
   state_->function = fn;
   state_->context = context;
-  state_->pending.store(workers, std::memory_order_relaxed);
-  state_->start_section();
+  state_->gate.store(State::kOpen, std::memory_order_release);
+  state_->announce();
   fn(context, 0);
-  state_->wait_until_done();
+  state_->close_and_wait();
 }
 
 }  // namespace monolith

@@ -1,12 +1,13 @@
-// Threads that run one function together and wait for each other: the CPU backend's parallel section.
-// One owner (the engine thread) calls run(); it takes part as thread 0. Workers spin briefly between
-// sections of one step and park when idle. Nothing is allocated by run().
+// Threads that share out the pieces of one loop: the CPU backend's parallel section. One owner (the
+// engine thread) calls parallel_for() and takes part as thread 0; workers join while pieces are left.
+// The owner never waits for a worker that has not begun: one that was asleep, or whose core is taken,
+// costs its help and nothing more. Workers spin briefly between the sections of one step and park when
+// idle. Nothing here allocates after construction.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <type_traits>
 
 namespace monolith {
 
@@ -20,29 +21,24 @@ class ThreadPool {
 
   int size() const;
 
-  // Calls fn(thread_index) once on each thread, 0 .. size()-1; returns when all calls have returned.
-  template <typename Fn>
-  void run(Fn&& fn) {
-    auto* target = std::addressof(fn);
-    run_erased([](void* f, int thread) { (*static_cast<std::remove_reference_t<Fn>*>(f))(thread); }, target);
-  }
-
   // Calls fn(begin, end, thread) over [0, n) in pieces of `grain`, handed out dynamically: which thread
-  // takes a piece is not fixed, so a piece's result must not depend on it.
+  // takes a piece is not fixed, so a piece's result must not depend on it. Returns when all are done.
   template <typename Fn>
   void parallel_for(int64_t n, int64_t grain, Fn&& fn) {
-    next_.store(0, std::memory_order_relaxed);
-    if (n <= grain) {
+    if (n <= grain || size() == 1) {
       if (n > 0) fn(int64_t{0}, n, 0);
       return;
     }
-    run([&](int thread) {
+    next_.store(0, std::memory_order_relaxed);
+    const auto take_pieces = [&](int thread) {
       for (;;) {
         const int64_t begin = next_.fetch_add(grain, std::memory_order_relaxed);
         if (begin >= n) return;
         fn(begin, begin + grain < n ? begin + grain : n, thread);
       }
-    });
+    };
+    run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); },
+        &take_pieces);
   }
 
   // Hint that a step begins or ends: between the two, workers spin instead of parking.
@@ -50,8 +46,10 @@ class ThreadPool {
   void end_step();
 
  private:
-  using Erased = void (*)(void*, int);
-  void run_erased(Erased fn, void* context);
+  using Erased = void (*)(const void*, int);
+  // Calls fn(context, 0), and fn(context, thread) on each worker that arrives before that call returns;
+  // a worker may come twice.
+  void run(Erased fn, const void* context);
   struct State;
   std::unique_ptr<State> state_;
   alignas(64) std::atomic<int64_t> next_{0};

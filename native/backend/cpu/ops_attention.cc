@@ -16,6 +16,9 @@
 namespace monolith {
 namespace {
 
+// Multiplications that one thread does in about the time handing a section over takes, 2 us.
+constexpr int64_t kProductsAlone = 64 * 1024;
+
 int spans_of(int64_t positions) {
   return static_cast<int>((positions + kAttentionSpan - 1) / kAttentionSpan);
 }
@@ -172,14 +175,17 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
   std::vector<int64_t>& first_piece = scratch.first_piece_;
   std::vector<int64_t>& first_partial = scratch.first_partial_;
 
-  int64_t pieces = 0, split_pieces = 0, partial_floats = 0;
+  int64_t pieces = 0, split_pieces = 0, partial_floats = 0, products = 0;
   for (const Segment& segment : segments) {
     const int64_t tiles = a.tiles(segment) * n_kv_heads;
     pieces += tiles;
+    products += int64_t{2} * segment.n_tokens * (segment.first_position + segment.n_tokens) *
+                n_heads * cache.shape.head_dim;
     split_pieces += tiles * a.spans(segment);
     partial_floats += a.queries(segment) * n_kv_heads * a.spans(segment) * a.state_floats();
   }
-  const bool split = pool.size() > 1 && pieces < 4 * pool.size() && split_pieces > pieces &&
+  const bool alone = products <= kProductsAlone;
+  const bool split = !alone && pool.size() > 1 && pieces < 4 * pool.size() && split_pieces > pieces &&
                      partial_floats <= scratch.partial_floats_;
 
   int64_t piece = 0, partial = 0;
@@ -190,7 +196,7 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
     partial += a.queries(segments[s]) * n_kv_heads * a.spans(segments[s]) * a.state_floats();
   }
 
-  pool.parallel_for(piece, 1, [&](int64_t begin, int64_t end, int thread) {
+  pool.parallel_for(piece, alone ? piece : 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p) {
       const int64_t index = piece - 1 - p;   // later tiles of a prompt see more: longest first
       const size_t s = segment_of(first_piece, n_segments, index);

@@ -10,23 +10,34 @@
 
 using monolith::ThreadPool;
 
-TEST(thread_pool_runs_once_per_thread) {
+namespace {
+
+// A section whose every piece waits until `threads` of them run at once: all threads must have come.
+void meet(ThreadPool& pool, int threads) {
+  std::atomic<int> inside{0};
+  pool.parallel_for(threads, 1, [&](int64_t, int64_t, int) {
+    inside.fetch_add(1);
+    while (inside.load() < threads) std::this_thread::yield();
+  });
+}
+
+}  // namespace
+
+TEST(thread_pool_all_threads_come_and_caller_is_thread_zero) {
   for (int size : {1, 2, 3, 8}) {
     ThreadPool pool(size);
     CHECK_EQ(pool.size(), size);
-    std::vector<int> calls(static_cast<size_t>(size), 0);   // each written by its thread alone, read after run()
-    for (int section = 1; section <= 300; ++section) {
-      pool.run([&](int thread) { ++calls[static_cast<size_t>(thread)]; });
-      for (int count : calls) REQUIRE(count == section);
-    }
+    for (int section = 0; section < 100; ++section) meet(pool, size);
   }
-}
-
-TEST(thread_pool_caller_is_thread_zero) {
   ThreadPool pool(3);
   const auto caller = std::this_thread::get_id();
+  std::atomic<int> inside{0};
   std::thread::id ids[3];
-  pool.run([&](int thread) { ids[thread] = std::this_thread::get_id(); });
+  pool.parallel_for(3, 1, [&](int64_t, int64_t, int thread) {
+    ids[thread] = std::this_thread::get_id();
+    inside.fetch_add(1);
+    while (inside.load() < 3) std::this_thread::yield();
+  });
   CHECK(ids[0] == caller);
   CHECK(ids[1] != caller && ids[2] != caller && ids[1] != ids[2]);
 }
@@ -53,8 +64,8 @@ TEST(thread_pool_sections_after_pauses) {
   int64_t expected = 0;
   for (int i = 0; i < 120; ++i) {
     if (i % 3 == 0) pool.begin_step();
-    pool.run([&](int thread) { sum.fetch_add(thread + i); });
-    expected += 6 + 4 * i;
+    pool.parallel_for(100, 1, [&](int64_t begin, int64_t, int) { sum.fetch_add(begin + i); });
+    expected += 4950 + 100 * i;
     CHECK_EQ(sum.load(), expected);
     if (i % 3 == 2) pool.end_step();
     std::this_thread::sleep_for(std::chrono::microseconds(i % 7 * i));
@@ -63,19 +74,31 @@ TEST(thread_pool_sections_after_pauses) {
 
 TEST(thread_pool_waits_for_slow_threads) {
   ThreadPool pool(3);
-  std::atomic<int> done{0};
-  pool.run([&](int thread) {
+  std::atomic<int> inside{0}, done{0};
+  pool.parallel_for(3, 1, [&](int64_t, int64_t, int thread) {
+    inside.fetch_add(1);
+    while (inside.load() < 3) std::this_thread::yield();
     if (thread != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20 * thread));   // the caller parks
     done.fetch_add(1);
   });
   CHECK_EQ(done.load(), 3);
 }
 
+// What the owner can do alone is done without the workers: sections go on although no worker answers.
+TEST(thread_pool_does_not_wait_for_threads_that_have_not_begun) {
+  ThreadPool pool(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));   // the worker has parked
+  std::atomic<int64_t> sum{0};
+  for (int section = 0; section < 20'000; ++section)
+    pool.parallel_for(2, 1, [&](int64_t begin, int64_t, int) { sum.fetch_add(begin); });
+  CHECK_EQ(sum.load(), 20'000);
+}
+
 TEST(thread_pool_idle_threads_use_no_processor_time) {
   for (bool in_step : {false, true}) {
     ThreadPool pool(3);
     if (in_step) pool.begin_step();
-    pool.run([](int) {});
+    meet(pool, 3);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));   // beyond every spin and yield
     const std::clock_t before = std::clock();                    // of all threads of this process
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -87,8 +110,8 @@ TEST(thread_pool_idle_threads_use_no_processor_time) {
 TEST(thread_pool_starts_and_stops_quickly_and_often) {
   for (int i = 0; i < 50; ++i) {
     ThreadPool pool(1 + i % 4);
-    int calls = 0;
-    if (i % 2) pool.run([&](int thread) { if (thread == 0) ++calls; });
-    CHECK_EQ(calls, i % 2);
+    std::atomic<int> calls{0};
+    if (i % 2) pool.parallel_for(4, 1, [&](int64_t, int64_t, int) { calls.fetch_add(1); });
+    CHECK_EQ(calls.load(), i % 2 * 4);
   }
 }
