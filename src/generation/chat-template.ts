@@ -25,10 +25,19 @@ export interface TemplateCapabilities {
   system: 'anywhere' | 'first' | 'none';   // where a system message may stand without being lost or refused
   alternation: boolean;                    // roles must alternate user / assistant
   thinkingSwitch: boolean;                 // enable_thinking changes the prompt
+  argumentsAsText: boolean;                // tool-call arguments may be the text the model wrote, and come out as it
 }
 
 /** The template refused this conversation (raise_exception), took too long, or grew too large. */
-export class TemplateError extends Error {}
+export class TemplateError extends Error {
+  /** Set when it was stopped for running too long: rendering again would cost as much. */
+  readonly timedOut: boolean;
+
+  constructor(message: string, timedOut = false) {
+    super(message);
+    this.timedOut = timedOut;
+  }
+}
 
 /** Used when a file has no template of its own: ChatML, the most common convention. */
 export const CHATML_TEMPLATE =
@@ -111,7 +120,7 @@ export class ChatTemplate {
     } catch (error) {
       if (error instanceof TemplateError) throw error;
       const timedOut = (error as { code?: unknown }).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
-      throw new TemplateError(timedOut ? `chat template ran longer than ${RENDER_TIMEOUT_MS} ms` : messageOf(error));
+      throw new TemplateError(timedOut ? `chat template ran longer than ${RENDER_TIMEOUT_MS} ms` : messageOf(error), timedOut);
     }
   }
 
@@ -132,12 +141,24 @@ export class ChatTemplate {
 
     const plain = render([user('probe-one')]);
     if (!plain.includes('probe-one')) throw new TemplateError('chat template drops the user message');
+    const argumentText = '{"probe": 1.50}';
+    const call: TemplateMessage = {
+      ...assistant, tool_calls: [{ id: 'probe', type: 'function', function: { name: 'probe', arguments: argumentText } }],
+    };
+    const takesArgumentText = (): boolean => {
+      try {
+        return render([user('probe-one'), call]).includes(argumentText);
+      } catch {
+        return false;
+      }
+    };
     const first = keeps([system, user('probe-one')]);
     const later = keeps([user('probe-one'), assistant, system, user('probe-two')]);
     return {
       system: first && later ? 'anywhere' : first ? 'first' : 'none',
       alternation: !keeps([user('probe-one'), user('probe-two')]),
       thinkingSwitch: render([user('probe-one')], true) !== plain,
+      argumentsAsText: takesArgumentText(),
     };
   }
 }

@@ -65,7 +65,7 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
  * The template's messages, all client text shielded. Past reasoning goes back to the model only after the
  * last user message: that is the running tool loop, the one place where it still matters.
  */
-export function toTemplateMessages(messages: readonly Message[], shield: Shield): TemplateMessage[] {
+export function toTemplateMessages(messages: readonly Message[], shield: Shield, can: TemplateCapabilities): TemplateMessage[] {
   const lastUser = messages.findLastIndex((message) => message.role === 'user');
   return messages.map((message, index): TemplateMessage => {
     const result: TemplateMessage = { role: message.role, content: shield.protect(message.content ?? '') };
@@ -77,7 +77,7 @@ export function toTemplateMessages(messages: readonly Message[], shield: Shield)
         result.tool_calls = message.toolCalls.map((call) => ({
           id: shield.protect(call.id),
           type: 'function' as const,
-          function: { name: shield.protect(call.name), arguments: templateArguments(call.arguments, shield) },
+          function: { name: shield.protect(call.name), arguments: can.argumentsAsText ? shield.protect(call.arguments) : templateArguments(call.arguments, shield) },
         }));
       }
     }
@@ -85,7 +85,10 @@ export function toTemplateMessages(messages: readonly Message[], shield: Shield)
   });
 }
 
-/** Templates expect an object; what is no JSON object is passed on as the text it is. */
+/**
+ * For templates that insist on an object. Numbers pass through JavaScript here: integers beyond 2^53 lose
+ * digits and 1.0 becomes 1, which is why the text itself is preferred. What is no JSON object stays text.
+ */
 function templateArguments(text: string, shield: Shield): unknown {
   const parsed = parseObject(text);
   return parsed === null ? shield.protect(text) : protectDeep(parsed, shield);

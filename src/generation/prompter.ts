@@ -23,6 +23,9 @@ export interface GenerationLimits {
   maxGenerationMs: number;
 }
 
+/** The addon tokenizes no longer text; far above what any context takes. */
+const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
+
 interface Prompt { tokens: Int32Array; inside: boolean }
 
 export class Prompter {
@@ -35,6 +38,7 @@ export class Prompter {
   readonly maxOutputTokens: number;
   readonly #starters: RegExp | null;
   readonly #texts: TokenTexts;
+  #closingTokens: number | null = null;     // what the engine writes to end the reasoning; known after the first request
 
   /** Throws TemplateError if the model's chat template is unusable. */
   constructor(private readonly engine: Engine, private readonly model: CatalogModel, private readonly limits: GenerationLimits) {
@@ -62,16 +66,22 @@ export class Prompter {
     const prompt = await this.#prompt(request, effort);
     const promptTokens = prompt.tokens.length;
     if (promptTokens >= this.contextWindow) {
-      throw apiError('context_length_exceeded',
-        `prompt is too long: ${promptTokens} tokens > ${this.contextWindow - 1} maximum. ` +
-        `This model's maximum context length is ${this.contextWindow} tokens.`, 'messages');
+      throw this.#tooLong(String(promptTokens));
     }
     const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens, this.contextWindow - promptTokens);
-    const options = this.#submitOptions(request, effort, prompt, maxTokens, organization);
+    this.#closingTokens ??= await this.#countClosing();
+    const options = this.#submitOptions(request, effort, prompt, maxTokens, organization, this.#closingTokens);
     return {
       promptTokens, maxTokens, n: request.n,
       start: (onEvent) => this.#start(options, onEvent),
     };
+  }
+
+  /** Both wordings that clients' recovery code looks for. */
+  #tooLong(tokens: string): ApiError {
+    return apiError('context_length_exceeded',
+      `prompt is too long: ${tokens} tokens > ${this.contextWindow - 1} maximum. ` +
+      `This model's maximum context length is ${this.contextWindow} tokens.`, 'messages');
   }
 
   #effort(request: GenerationRequest): ReasoningEffort {
@@ -80,10 +90,16 @@ export class Prompter {
     return request.effort ?? fallback;
   }
 
+  async #countClosing(): Promise<number> {
+    if (this.markers === null) return 0;
+    return (await this.engine.tokenize(closeText(this.markers), { addSpecial: false, parseSpecial: true, guard: 0 })).length;
+  }
+
   async #prompt(request: GenerationRequest, effort: ReasoningEffort): Promise<Prompt> {
     const shield = Shield.for(clientTexts(request.messages), this.#starters);
     if (shield === null) throw apiError('invalid_value', 'messages use every private-use character; at least one must be left free.', 'messages');
-    const messages = toTemplateMessages(fitToTemplate(request.messages, this.template.capabilities), shield);
+    const can = this.template.capabilities;
+    const messages = toTemplateMessages(fitToTemplate(request.messages, can), shield, can);
     // A continued answer is found again by a mark no text can contain: a guard follows only a starter.
     const mark = String.fromCodePoint(shield.guard, shield.guard);
     const last = messages.at(-1);
@@ -101,6 +117,7 @@ export class Prompter {
       if (end === -1) throw apiError('unsupported_value', "continue_final_message: the model's chat template drops the last message.", 'continue_final_message');
       rendered = rendered.slice(0, end);
     }
+    if (Buffer.byteLength(rendered) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`);
     const { bos } = this.engine.info;
     const tokens = await this.engine.tokenize(rendered, {
       addSpecial: bos === null || !rendered.startsWith(bos), parseSpecial: true, guard: shield.guard,
@@ -112,7 +129,7 @@ export class Prompter {
   /** Names the first message at which the template gives up, by rendering ever longer beginnings. */
   #templateRefusal(messages: readonly Message[], error: TemplateError): ApiError {
     let at = messages.length - 1;
-    for (let length = 1; length < Math.min(messages.length, 64); length++) {
+    for (let length = 1; !error.timedOut && length < Math.min(messages.length, 64); length++) {
       try {
         this.template.render({
           messages: messages.slice(0, length).map(({ role, content }) => ({ role, content: content ?? '' })),
@@ -128,7 +145,7 @@ export class Prompter {
       `The model's chat template refuses messages[${at}] (role ${role}): ${error.message.slice(0, 200)}`, `messages[${at}]`);
   }
 
-  #submitOptions(request: GenerationRequest, effort: ReasoningEffort, prompt: Prompt, maxTokens: number, organization: number): SubmitOptions {
+  #submitOptions(request: GenerationRequest, effort: ReasoningEffort, prompt: Prompt, maxTokens: number, organization: number, closing: number): SubmitOptions {
     const { sampling } = request;
     const defaults = this.model.sampling;
     return {
@@ -156,8 +173,8 @@ export class Prompter {
         open: this.markers.open,
         close: this.markers.close,
         startsInside: prompt.inside,
-        budget: reasoningBudget(effort, maxTokens),
-        closeText: `\n${this.markers.close}\n\n`,
+        budget: reasoningBudget(effort, maxTokens, closing),
+        closeText: closeText(this.markers),
       },
     };
   }
@@ -196,13 +213,24 @@ export class Prompter {
   }
 }
 
+/** What the engine writes when the reasoning budget is used up. */
+function closeText({ close }: ReasoningMarkers): string {
+  return `\n${close}\n\n`;
+}
+
 /** What submit() refuses, as the client sees it. */
 function submitFailure(error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   switch (code) {
     case 'queue_full': return apiError('capacity_exhausted', 'The model\'s queue is full.', null);
-    case 'too_long': return apiError('context_length_exceeded', error instanceof Error ? error.message : 'prompt is too long', 'messages');
+    case 'too_long': return apiError('context_length_exceeded', messageOf(error), 'messages');
     case 'closed': return apiError('shutting_down', 'The server is shutting down.', null);
-    default: return error;
+    // A value the parsers let through and the engine does not take is still the request's, not a failure.
+    case 'invalid_argument': return apiError('invalid_value', `The engine refuses the request: ${messageOf(error)}.`, null);
+    default: return error instanceof TypeError ? apiError('invalid_value', `The engine refuses the request: ${error.message}.`, null) : error;
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

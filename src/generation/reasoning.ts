@@ -35,9 +35,9 @@ const BUDGETS: Record<ReasoningEffort, number> = {
 
 /**
  * Tokens of reasoning an effort allows under an output cap, so that min(1024, cap / 4) remain for the
- * answer; -1 = no own limit (the cap bounds it).
+ * answer after the `closing` tokens that end the section.
  */
-export function reasoningBudget(effort: ReasoningEffort, cap: number): number {
+export function reasoningBudget(effort: ReasoningEffort, cap: number, closing: number): number {
   if (effort === 'none') return 0;
-  return Math.max(0, Math.min(BUDGETS[effort], cap - Math.min(1_024, Math.floor(cap / 4))));
+  return Math.max(0, Math.min(BUDGETS[effort], cap - Math.min(1_024, Math.floor(cap / 4)) - closing));
 }

@@ -8,6 +8,7 @@ import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
 import type { ModelDescription } from '../http/models-routes.js';
 import { VERSION } from '../version.js';
+import { TemplateError } from './chat-template.js';
 import { Prompter, type GenerationLimits } from './prompter.js';
 import type { ReasoningEffort } from './types.js';
 
@@ -21,7 +22,7 @@ export interface ServedModel {
 
 export class ServedModels {
   // Keyed by engine as well: a reloaded model gets a new prompter.
-  readonly #prompters = new WeakMap<Engine, Map<string, Prompter>>();
+  readonly #prompters = new WeakMap<Engine, Map<string, Prompter | TemplateError>>();
 
   constructor(private readonly pool: ModelPool, private readonly limits: GenerationLimits) {}
 
@@ -34,14 +35,27 @@ export class ServedModels {
     return {
       name,
       fingerprint: () => fingerprintOf(engineOf(pooled)),
-      ready: () => this.#prompter(pooled.model, engineOf(pooled)),
+      ready: () => {
+        const prompter = this.#prompter(pooled.model, engineOf(pooled));
+        if (prompter instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
+        return prompter;
+      },
     };
+  }
+
+  /** Models that are loaded and yet cannot be served, each with the file and the reason. Compiles the chat templates. */
+  problems(): { model: string; message: string }[] {
+    return this.pool.list().flatMap(({ model, status }) => {
+      const prompter = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
+      return prompter instanceof TemplateError ? [{ model: model.id, message: `${model.file}: ${prompter.message}` }] : [];
+    });
   }
 
   /** What is published of each model, highest tier first. Windows of a model that is not ready are the catalog's, or 0. */
   describe(): ModelDescription[] {
     return this.pool.list().map(({ model, status }) => {
-      const prompter = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
+      const made = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
+      const prompter = made instanceof TemplateError ? null : made;
       return {
         id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000),
         contextWindow: prompter?.contextWindow ?? model.context_window ?? 0,
@@ -53,12 +67,21 @@ export class ServedModels {
     });
   }
 
-  #prompter(model: CatalogModel, engine: Engine): Prompter {
+  #prompter(model: CatalogModel, engine: Engine): Prompter | TemplateError {
     let byName = this.#prompters.get(engine);
     if (byName === undefined) this.#prompters.set(engine, (byName = new Map()));
     let prompter = byName.get(model.id);
-    if (prompter === undefined) byName.set(model.id, (prompter = new Prompter(engine, model, this.limits)));
+    if (prompter === undefined) byName.set(model.id, (prompter = this.#make(model, engine)));
     return prompter;
+  }
+
+  #make(model: CatalogModel, engine: Engine): Prompter | TemplateError {
+    try {
+      return new Prompter(engine, model, this.limits);
+    } catch (error) {
+      if (error instanceof TemplateError) return error;
+      throw error;
+    }
   }
 }
 

@@ -31,10 +31,11 @@ export function formatPath(path: readonly PropertyKey[]): string {
   return text;
 }
 
-/** Of a failed union, the issue of the branch the value evidently meant: the one that got past its own type. */
+/** Of a failed union, the issue of the branch the value evidently meant: one that looked inside it, else one of its type. */
 function narrow(issue: Issue, body: unknown): Issue {
   if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue;
-  const meant = issue.errors.find((branch) => branch[0] !== undefined && !(branch[0].code === 'invalid_type' && branch[0].path.length === 0));
+  const meant = issue.errors.find(([first]) => first !== undefined && first.path.length > 0) ??
+    issue.errors.find(([first]) => first !== undefined && first.code !== 'invalid_type');
   const inner = meant?.[0];
   if (inner === undefined) return issue;
   return narrow({ ...inner, path: [...issue.path, ...inner.path] } as Issue, body);

@@ -10,13 +10,13 @@ t.test('renders ChatML and finds that it takes everything', async (t) => {
     template.render({ messages: [user('hi')], addGenerationPrompt: true, enableThinking: false }),
     '<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n',
   );
-  t.same(template.capabilities, { system: 'anywhere', alternation: false, thinkingSwitch: false });
+  t.same(template.capabilities, { system: 'anywhere', alternation: false, thinkingSwitch: false, argumentsAsText: false });
 });
 
 t.test('probes find what a strict template cannot take', async (t) => {
   const llama2 = `{% if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}{% set system = messages[0].content %}{% else %}{% set loop_messages = messages %}{% set system = false %}{% endif %}{% for m in loop_messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% if m.role == 'user' %}{{ bos_token }}[INST] {% if loop.first and system %}{{ system }} {% endif %}{{ m.content }} [/INST]{% else %} {{ m.content }} {{ eos_token }}{% endif %}{% endfor %}`;
   const template = new ChatTemplate(llama2, tokens);
-  t.same(template.capabilities, { system: 'first', alternation: true, thinkingSwitch: false });
+  t.same(template.capabilities, { system: 'first', alternation: true, thinkingSwitch: false, argumentsAsText: false });
   t.throws(() => template.render({ messages: [user('a'), user('b')], addGenerationPrompt: true, enableThinking: false }),
     new TemplateError('roles must alternate'));
 });
@@ -29,6 +29,12 @@ t.test('a template without a place for system text', async (t) => {
 t.test('a thinking switch is found', async (t) => {
   const template = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<think>{% endif %}', tokens);
   t.equal(template.capabilities.thinkingSwitch, true);
+});
+
+t.test('tool-call arguments as text, where the template asks what it got', async (t) => {
+  const calls = (inside: string) => `{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}${inside}{% endfor %}{% endfor %}`;
+  t.equal(new ChatTemplate(calls('{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}'), tokens).capabilities.argumentsAsText, true);
+  t.equal(new ChatTemplate(calls('{{ c.function.arguments | tojson }}'), tokens).capabilities.argumentsAsText, false);
 });
 
 t.test('unusable templates are refused with a reason', async (t) => {

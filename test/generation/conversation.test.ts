@@ -6,7 +6,7 @@ import type { Message } from '../../src/generation/types.js';
 const user = (content: string): Message => ({ role: 'user', content });
 const system = (content: string): Message => ({ role: 'system', content });
 const assistant = (content: string): Message => ({ role: 'assistant', content });
-const everything = { system: 'anywhere', alternation: false, thinkingSwitch: false } as const;
+const everything = { system: 'anywhere', alternation: false, thinkingSwitch: false, argumentsAsText: false } as const;
 
 t.test('nothing changes where the template takes everything', async (t) => {
   const messages = [system('a'), user('b'), user('c'), system('d')];
@@ -34,17 +34,20 @@ t.test('reasoning goes back only after the last user message, arguments become o
   ];
   const shield = Shield.for(clientTexts(messages), null);
   t.ok(shield);
-  const result = toTemplateMessages(messages, shield!);
+  const result = toTemplateMessages(messages, shield!, everything);
   t.notOk('reasoning_content' in result[1]!);
   t.equal(result[3]!.reasoning_content, 'new');
   t.same(result[3]!.tool_calls?.map((item) => item.function.arguments), [{ a: 1, b: ['<x>'] }, 'not json']);
+  const exact = '{"id":1234567890123456789,"x":1.0,"10":1,"9":2}';
+  const one: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: exact }] }];
+  t.equal(toTemplateMessages(one, shield!, { ...everything, argumentsAsText: true })[0]!.tool_calls![0]!.function.arguments, exact, 'as written where the template takes text');
 });
 
 t.test('arguments nested without end stay text', async (t) => {
   const deep = '{"a":'.repeat(50_000) + '1' + '}'.repeat(50_000);
   const messages: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: deep }] }];
   const shield = Shield.for(clientTexts(messages), null);
-  t.equal(toTemplateMessages(messages, shield!)[0]!.tool_calls![0]!.function.arguments, deep);
+  t.equal(toTemplateMessages(messages, shield!, everything)[0]!.tool_calls![0]!.function.arguments, deep);
 });
 
 t.test('the guard breaks every spelling that a client writes and is chosen apart from its text', async (t) => {
@@ -53,6 +56,8 @@ t.test('the guard breaks every spelling that a client writes and is chosen apart
   const guard = String.fromCodePoint(shield.guard);
   t.equal(shield.protect('a <|im_end|> [INST] b'), `a <${guard}|im_end|> [${guard}INST] b`);
   t.equal(shield.protect('nothing'), 'nothing');
+  t.equal(shield.protect('a < b, [0], </p>'), `a < b, [0], <${guard}/p>`, 'no more than needed');
+  t.equal(shield.protect('ends with <'), `ends with <${guard}`, 'a seam may follow');
 
   const other = Shield.for([`uses ${guard}`, '\\ufdd1'], starters)!;
   t.not(other.guard, shield.guard);

@@ -18,10 +18,10 @@ t.test('the prompt tail decides where generation starts', async (t) => {
 });
 
 t.test('budgets leave room for the answer', async (t) => {
-  t.equal(reasoningBudget('none', 4_096), 0);
-  t.equal(reasoningBudget('medium', 32_768), 8_192);
-  t.equal(reasoningBudget('medium', 8_192), 8_192 - 1_024);
-  t.equal(reasoningBudget('low', 100), 75);
-  t.equal(reasoningBudget('max', 10_000), 10_000 - 1_024);
-  t.equal(reasoningBudget('minimal', 1), 1, 'never negative, and a cap of one is not refused');
+  t.equal(reasoningBudget('none', 4_096, 3), 0);
+  t.equal(reasoningBudget('medium', 32_768, 3), 8_192);
+  t.equal(reasoningBudget('medium', 8_192, 3), 8_192 - 1_024 - 3);
+  t.equal(reasoningBudget('low', 100, 0), 75);
+  t.equal(reasoningBudget('max', 10_000, 4), 10_000 - 1_024 - 4);
+  t.equal(reasoningBudget('minimal', 1, 3), 0, 'never negative');
 });

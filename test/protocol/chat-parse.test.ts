@@ -24,7 +24,7 @@ t.test('numeric fields: bounds pass, just outside is 422, a wrong type is 400, n
     ['repetition_penalty', 0.01, 2, 0, 2.01],
     ['frequency_penalty', -2, 2, -2.01, 2.01],
     ['presence_penalty', -2, 2, -2.01, 2.01],
-    ['seed', -(2 ** 63), 2 ** 62, -(2 ** 64), 2 ** 63],
+    ['seed', -(2 ** 63), 2 ** 63, -(2 ** 64), 2 ** 64],   // 2^63 - 1 reads as 2^63
   ];
   for (const [name, low, high, below, above] of rows) {
     for (const good of [low, high, null]) t.equal(outcome({ ...base, [name]: good }), 'ok', `${name}: ${good}`);
@@ -77,18 +77,20 @@ t.test('one line per rule', async (t) => {
     [{ logprobs: true, top_logprobs: 20 }, 'ok'], [{ logprobs: true, top_logprobs: 21 }, '422 value_out_of_range top_logprobs'],
     [{ top_logprobs: 2 }, '422 conflicting_parameters top_logprobs'],
     [{ logit_bias: { 5: 100 } }, 'ok'], [{ logit_bias: { 5: 101 } }, '422 value_out_of_range logit_bias.5'],
-    [{ logit_bias: { abc: 1 } }, '422 invalid_value logit_bias'], [{ logit_bias: [] }, '400 invalid_type logit_bias'],
+    [{ logit_bias: { abc: 1 } }, '422 invalid_value logit_bias'], [{ logit_bias: { '05': 1 } }, '422 invalid_value logit_bias'], [{ logit_bias: [] }, '400 invalid_type logit_bias'],
     [{ logit_bias: Object.fromEntries(Array.from({ length: 1025 }, (_, i) => [i, 1])) }, '422 too_many_entries logit_bias'],
     [{ stream_options: { include_usage: true } }, '422 conflicting_parameters stream_options'],
     [{ stream: true, stream_options: { include_usage: true } }, 'ok'],
     [{ stream: 'yes' }, '400 invalid_type stream'],
     [{ response_format: { type: 'text' } }, 'ok'], [{ response_format: { type: 'xml' } }, '400 unknown_variant response_format.type'],
     [{ response_format: { type: 'json_object' } }, '422 unsupported_feature response_format'],
-    [{ tools: [] }, 'ok'], [{ tools: [{ type: 'function' }] }, '422 unsupported_feature tools'],
+    [{ tools: [] }, 'ok'], [{ tools: [{ type: 'function' }] }, '422 unsupported_feature tools'], [{ tools: [{ type: 'custom' }] }, '422 unsupported_tool_type tools[0].type'],
     [{ tool_choice: 'auto' }, 'ok'], [{ tool_choice: 'required' }, '422 conflicting_parameters tool_choice'],
+    [{ tool_choice: { type: 'odd' } }, '400 unknown_variant tool_choice.type'], [{ tool_choice: { type: 'function' } }, '400 missing_required_parameter tool_choice.function'],
+    [{ tool_choice: { type: 'function', function: { name: 'x' } } }, '422 tool_not_found tool_choice'], [{ tool_choice: 'sometimes' }, '422 invalid_value tool_choice'],
     [{ reasoning_effort: 'low' }, 'ok'], [{ reasoning_effort: 'huge' }, '422 invalid_value reasoning_effort'], [{ reasoning_effort: 3 }, '400 invalid_type reasoning_effort'],
     [{ audio: {} }, '422 unsupported_feature audio'], [{ functions: [] }, '422 unsupported_parameter functions'], [{ audio: null }, 'ok'],
-    [{ modalities: ['text'] }, 'ok'], [{ modalities: ['text', 'audio'] }, '422 unsupported_feature modalities'],
+    [{ modalities: ['text'] }, 'ok'], [{ modalities: ['text', 'audio'] }, '422 unsupported_feature modalities'], [{ modalities: ['smell'] }, '422 invalid_value modalities[0]'], [{ modalities: [] }, '422 invalid_value modalities'],
     [{ metadata: { a: 'b' } }, 'ok'], [{ metadata: { a: 1 } }, '400 invalid_type metadata.a'],
     [{ metadata: { ['k'.repeat(65)]: 'b' } }, '422 string_too_long metadata'],
     [{ continue_final_message: true }, '422 conflicting_parameters continue_final_message'],
@@ -97,6 +99,15 @@ t.test('one line per rule', async (t) => {
   ];
   for (const [change, expected] of cases) t.equal(outcome({ ...base, ...change }), expected, JSON.stringify(change).slice(0, 90));
   for (const body of [null, [], 'x', 5]) t.equal(outcome(body), '400 invalid_body null');
+});
+
+t.test('lists longer than any request is are refused before each entry is looked at', async (t) => {
+  const began = performance.now();
+  const entries = 2_000_000;
+  t.equal(outcome({ ...base, messages: [{ role: 'user', content: new Array(entries).fill(1) }] }), '422 array_too_long messages[0].content');
+  t.equal(outcome({ ...base, messages: [{ role: 'assistant', content: 'x', tool_calls: new Array(entries).fill(1) }] }), '422 array_too_long messages[0].tool_calls');
+  t.equal(outcome({ ...base, logit_bias: Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [i, 'x'])) }), '422 too_many_entries logit_bias');
+  t.ok(performance.now() - began < 3_000);
 });
 
 t.test('a shape error wins over a content error, whatever their order', async (t) => {

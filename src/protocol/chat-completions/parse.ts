@@ -3,7 +3,13 @@
 import { apiError, type ErrorCode } from '../../errors.js';
 import type { GenerationRequest, Message, ToolCall } from '../../generation/types.js';
 import { validate } from '../validation.js';
+import { overlong } from './bounds.js';
 import { chatRequestSchema, KNOWN_FIELDS, type ChatMessage, type ChatRequest } from './schema.js';
+
+/** Below it the engine would divide by next to nothing. */
+const MIN_REPETITION_PENALTY = 0.01;
+/** 2^63 - 1 reads as 2^63, which is one too many: the double before it stands for both. */
+const LARGEST_SEED = 2 ** 63 - 1_024;
 
 export interface ParsedChat {
   model: string;
@@ -22,6 +28,8 @@ export interface ChatGeneration {
 
 /** Throws ApiError for a body that is not a chat completions request at all (400). */
 export function parseChat(body: unknown): ParsedChat {
+  const tooLong = overlong(body);
+  if (tooLong !== null) throw tooLong;
   const result = validate(chatRequestSchema, body);
   if (!result.ok && result.isShape) throw result.error;
   // From here on the body is an object with a string model, or validation would have failed by shape.
@@ -68,10 +76,10 @@ function toGeneration(chat: ChatRequest, body: Record<string, unknown>, limits: 
         topP: chat.top_p ?? undefined,
         topK: chat.top_k == null ? undefined : Math.max(0, chat.top_k),
         minP: chat.min_p ?? undefined,
-        repetitionPenalty: chat.repetition_penalty ?? undefined,
+        repetitionPenalty: chat.repetition_penalty == null ? undefined : Math.max(chat.repetition_penalty, MIN_REPETITION_PENALTY),
         frequencyPenalty: chat.frequency_penalty ?? undefined,
         presencePenalty: chat.presence_penalty ?? undefined,
-        seed: chat.seed == null ? undefined : BigInt(chat.seed),
+        seed: chat.seed == null ? undefined : BigInt.asIntN(64, BigInt(Math.min(chat.seed, LARGEST_SEED))),
         logitBias: toLogitBias(chat.logit_bias),
       },
       n,
@@ -97,17 +105,20 @@ function refuseUnserved(chat: ChatRequest): void {
   for (const name of ['functions', 'function_call'] as const) {
     if (chat[name] != null) refuse('unsupported_parameter', name, `${name} is not supported; use tools.`);
   }
-  if (chat.modalities?.some((modality) => modality !== 'text')) {
-    refuse('unsupported_feature', 'modalities', 'modalities may only be ["text"].');
-  }
+  if (chat.modalities?.includes('audio')) refuse('unsupported_feature', 'modalities', 'modalities may only be ["text"].');
+  if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
   if (chat.metadata != null) {
     const entries = Object.entries(chat.metadata);
     if (entries.length > 16) refuse('too_many_entries', 'metadata', 'metadata may have at most 16 pairs.');
     if (entries.some(([key]) => key.length > 64)) refuse('string_too_long', 'metadata', 'metadata keys may have at most 64 characters.');
   }
+  chat.tools?.forEach(({ type }, index) => {
+    if (type !== 'function') refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "function".`);
+  });
   if (chat.tools?.length) refuse('unsupported_feature', 'tools', 'Tools are not offered by this release.');
-  if (chat.tool_choice != null && chat.tool_choice !== 'none' && chat.tool_choice !== 'auto') {
-    refuse('conflicting_parameters', 'tool_choice', 'tool_choice demands a tool call, but tools is empty.');
+  if (chat.tool_choice === 'required') refuse('conflicting_parameters', 'tool_choice', 'tool_choice demands a tool call, but tools is empty.');
+  if (typeof chat.tool_choice === 'object' && chat.tool_choice !== null) {
+    refuse('tool_not_found', 'tool_choice', 'tool_choice names a tool that is not in tools.');
   }
   if (chat.response_format != null && chat.response_format.type !== 'text') {
     refuse('unsupported_feature', 'response_format', 'Structured output is not offered by this release; response_format may only be {"type":"text"}.');
@@ -126,7 +137,7 @@ function toLogitBias(bias: ChatRequest['logit_bias']): GenerationRequest['sampli
   const entries = Object.entries(bias);
   if (entries.length > 1_024) refuse('too_many_entries', 'logit_bias', 'logit_bias may have at most 1024 entries.');
   return entries.map(([key, value]) => {
-    const token = /^\d{1,9}$/.test(key) ? Number(key) : -1;
+    const token = /^(0|[1-9]\d{0,8})$/.test(key) ? Number(key) : -1;
     if (token < 0) refuse('invalid_value', 'logit_bias', 'logit_bias keys must be decimal token ids.');
     return { token, bias: value };
   });

@@ -69,7 +69,7 @@ export const chatRequestSchema = z.object({
   repetition_penalty: z.number().gt(0).max(2).nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
-  seed: integer().min(-SEED_MAX).lt(SEED_MAX).nullish(),
+  seed: integer().min(-SEED_MAX).max(SEED_MAX).nullish(),
   logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
   logprobs: z.boolean().nullish(),
   top_logprobs: integer().min(0).max(20).nullish(),
@@ -81,7 +81,14 @@ export const chatRequestSchema = z.object({
     z.object({ type: z.literal('text') }), z.object({ type: z.literal('json_object') }), z.object({ type: z.literal('json_schema') }),
   ]).nullish(),
   tools: z.array(z.object({ type: text })).max(128).nullish(),
-  tool_choice: z.union([z.enum(['none', 'auto', 'required']), z.object({ type: text })]).nullish(),
+  tool_choice: z.union([
+    z.enum(['none', 'auto', 'required']),
+    z.discriminatedUnion('type', [
+      z.object({ type: z.literal('function'), function: z.object({ name: text }) }),
+      z.object({ type: z.literal('custom'), custom: z.object({ name: text }) }),
+      z.object({ type: z.literal('allowed_tools'), allowed_tools: z.object({ mode: z.enum(['auto', 'required']), tools: z.array(z.unknown()).max(128) }) }),
+    ]),
+  ]).nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
   include_reasoning: z.boolean().nullish(),
@@ -98,7 +105,7 @@ export const chatRequestSchema = z.object({
   prediction: z.unknown().optional(),
   verbosity: z.unknown().optional(),
   service_tier: z.enum(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast']).nullish(),
-  modalities: z.array(text).nullish(),
+  modalities: z.array(z.enum(['text', 'audio'])).max(2).nullish(),
 
   audio: z.unknown().optional(),
   web_search_options: z.unknown().optional(),

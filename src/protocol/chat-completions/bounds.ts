@@ -1,0 +1,39 @@
+// Lengths that are checked before the schema looks inside: it reports every fault it finds, so an
+// unbounded list of faults would cost memory and time out of all proportion to the request. Pure.
+import { apiError, type ApiError } from '../../errors.js';
+
+/** Content parts and tool calls of all messages together. */
+const MAX_PARTS = 200_000;
+
+/** The first list or map that is longer than any valid request has; null if none is. */
+export function overlong(body: unknown): ApiError | null {
+  if (!isRecord(body)) return null;
+  const maps = [['logit_bias', 1_024], ['metadata', 16]] as const;
+  for (const [name, most] of maps) {
+    const value = body[name];
+    if (isRecord(value) && hasMoreThan(value, most)) return apiError('too_many_entries', `${name} may have at most ${most} entries.`, name);
+  }
+  if (!Array.isArray(body['messages']) || body['messages'].length > 100_000) return null;   // the schema's own limit
+  let parts = 0;
+  for (const [index, message] of (body['messages'] as unknown[]).entries()) {
+    if (!isRecord(message)) continue;
+    for (const name of ['content', 'tool_calls']) {
+      const list = message[name];
+      if (Array.isArray(list)) parts += list.length;
+      if (parts > MAX_PARTS) {
+        return apiError('array_too_long', `messages may have at most ${MAX_PARTS} content parts and tool calls in all.`, `messages[${index}].${name}`);
+      }
+    }
+  }
+  return null;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function hasMoreThan(value: object, most: number): boolean {
+  let count = 0;
+  for (const _ in value) if (++count > most) return true;
+  return false;
+}
