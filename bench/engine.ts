@@ -9,11 +9,11 @@ import { cpus, totalmem } from 'node:os';
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
-import type { Inspection, LoadOptions, SubmitOptions } from '../src/engine/addon-types.js';
+import type { Inspection, LoadOptions } from '../src/engine/addon-types.js';
 import { Engine } from '../src/engine/engine.js';
-import type { FinishedEvent } from '../src/engine/events.js';
 import { loadAddon } from '../src/engine/load-addon.js';
 import { VERSION } from '../src/version.js';
+import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
 import { spreadOf, type Spread } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- engine --model FILE [options]
@@ -125,35 +125,6 @@ function bytesPerToken(inspection: Inspection, positions: number): number {
   return weights + ((inspection.plan?.pageBytes ?? 0) / 16) * positions;
 }
 
-let nextPrompt = 1;
-
-/** Token ids nobody has asked for before, so that no prefix is cached: a small linear congruential walk. */
-function freshPrompt(length: number, vocabulary: number): Int32Array {
-  let state = (nextPrompt++ * 2_654_435_761) >>> 0;
-  return Int32Array.from({ length }, () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return (state >>> 8) % vocabulary;
-  });
-}
-
-function submission(engine: Engine, length: number, maxTokens: number): SubmitOptions {
-  return {
-    prompt: freshPrompt(length, Math.min(engine.info.vocabulary, 1_000)), organization: 1, n: 1, maxTokens,
-    temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, frequencyPenalty: 0, presencePenalty: 0, seed: 0n,
-    logitBias: [], topLogprobs: -1, stop: [], stopTokens: [], ignoreEos: true, prefixCache: false,
-    queueWaitMs: 600_000, generationMs: 3_600_000, reasoning: null,
-  };
-}
-
-function finish(engine: Engine, options: SubmitOptions): Promise<FinishedEvent> {
-  return new Promise((resolve, reject) => {
-    engine.generate(options, (event) => {
-      if (event.type === 'finished') resolve(event);
-      else if (event.type === 'failed') reject(new Error(`the engine failed: ${event.message}`));
-    });
-  });
-}
-
 async function measurePrefill(engine: Engine, length: number): Promise<number> {
   const { prefillMs } = await finish(engine, submission(engine, length, 1));
   return length / (prefillMs / 1000);
@@ -220,9 +191,8 @@ function readOptions(args: string[]): BenchOptions | null {
     tokens: number('tokens', values.tokens ?? '32', 2),
     repeats: number('repeats', values.repeats ?? '5', 1),
     load: {
-      threads: number('threads', values.threads ?? '0', 0), isa: values.isa ?? 'auto', arithmetic: 'production', kvType: 'f16',
-      maxContext: 0, kvBytes: 0, maxBatchTokens: number('max-batch-tokens', values['max-batch-tokens'] ?? '512', 1),
-      maxSequences: Math.max(32, ...batch), queueMax: 1_024, prefixCache: false,
+      ...benchLoadOptions, threads: number('threads', values.threads ?? '0', 0), isa: values.isa ?? 'auto',
+      maxBatchTokens: number('max-batch-tokens', values['max-batch-tokens'] ?? '512', 1), maxSequences: Math.max(32, ...batch),
     },
   };
 }

@@ -2,11 +2,13 @@
 import { engineBenchCommand } from './engine.js';
 import { httpBenchCommand } from './http.js';
 import { makeModelCommand } from './make-model.js';
+import { victimBenchCommand } from './victim.js';
 
 const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
   engine: { about: 'prefill and decode of a model file, in process: speed by batch and by depth', run: engineBenchCommand },
   http: { about: 'what HTTP adds to the time to first token', run: httpBenchCommand },
   'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
+  victim: { about: 'what a long prompt does to the tokens of another answer', run: victimBenchCommand },
 };
 
 const [name, ...args] = process.argv.slice(2);

@@ -30,6 +30,9 @@ ${commands.map((command) => `  ${command.name.padEnd(9)} ${command.summary}`).jo
 
 "monolith <command> --help" says more about one.
 
+A model file that cannot be served does not stop the others: it is logged, its requests get 503
+model_unavailable, and /readyz names it and stays 503. The start fails if no model can be served.
+
 Settings. Each is also a variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS) and a key of the JSON
 file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.
 
@@ -61,13 +64,24 @@ async function main(argv: string[]): Promise<number> {
   return command.run(argv.slice(1));
 }
 
-// Errors that say all there is to say; anything else shows its stack.
+/** Whether the settings ask for debugging; what cannot be read as a setting does not. */
+function debugging(argv: readonly string[]): boolean {
+  const at = argv.indexOf('--log-level');
+  const level = argv.find((one) => one.startsWith('--log-level='))?.slice(12) ?? (at >= 0 ? argv[at + 1] : process.env['MONOLITH_LOG_LEVEL']);
+  return level === 'debug';
+}
+
+// Errors that say all there is to say; of anything else one may want to know where it was thrown.
 const PLAIN_ERRORS = new Set(['ConfigError', 'StartError', 'StorageError', 'CatalogError', 'UsageError']);
+
+// Whoever reads the output may stop reading: the rest is then nobody's.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
-  const plain = error instanceof Error && PLAIN_ERRORS.has(error.name);
-  process.stderr.write(`monolith: ${plain ? error.message : error instanceof Error ? error.stack ?? error.message : String(error)}\n`);
+  const { name, message, stack = message } = error instanceof Error ? error : new Error(String(error));
+  const said = PLAIN_ERRORS.has(name) ? message : `${message} (--log-level debug shows where)`;
+  process.stderr.write(`monolith: ${debugging(process.argv) ? stack : said}\n`);
   process.exitCode = error instanceof Error && (error.name === 'ConfigError' || error.name === 'UsageError') ? 2 : 1;
 }

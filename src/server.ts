@@ -34,6 +34,8 @@ export interface Server {
   readonly port: number;
   /** Names served, highest tier first. */
   readonly models: readonly string[];
+  /** Models that could not be loaded, while others could: they answer 503, and the server is not ready. */
+  readonly failed: readonly FailedModel[];
   /** The secret of the first key, on the start that created it. */
   readonly createdKey: string | null;
   readonly accounts: Accounts;
@@ -44,6 +46,12 @@ export interface Server {
   drain(): Promise<void>;
   /** Closes at once; running requests are aborted. Idempotent. */
   close(): Promise<void>;
+}
+
+export interface FailedModel {
+  name: string;
+  /** Names the file and what is wrong with it. */
+  reason: string;
 }
 
 export interface StartOptions {
@@ -57,7 +65,7 @@ export function loadOptions(config: Config): LoadOptions {
   return {
     threads: engine.threads, isa: engine.isa, arithmetic: engine.arithmetic, kvType: engine.kv_type,
     maxContext: engine.max_context, kvBytes: engine.kv_bytes, maxBatchTokens: engine.max_batch_tokens,
-    maxSequences: engine.max_sequences, queueMax: engine.queue_max, prefixCache: engine.prefix_cache,
+    maxSequences: engine.max_sequences, stepMs: engine.step_ms, queueMax: engine.queue_max, prefixCache: engine.prefix_cache,
   };
 }
 
@@ -67,7 +75,7 @@ export function configuredModels(config: Config): CatalogModel[] {
   return withOverrides(models, config.models);
 }
 
-/** Rejects if a model, the data folder or the address cannot be used; nothing is left open then. */
+/** Rejects if no model, or the data folder or the address, can be used; nothing is left open then. */
 export async function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
   const undo: (() => void | Promise<void>)[] = [];
   try {
@@ -99,6 +107,7 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const admission = new Admission(config.limits);
   telemetry.observeEngines(() => engineGauges(pool));
   let draining = false;
+  let failed: readonly FailedModel[] = [];
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (config.api_key !== null) await accounts.bootstrap(config.api_key);
   const http = new HttpServer({
@@ -106,7 +115,7 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
     telemetry,
     authenticate: (key) => accounts.authenticate(key),
     routes: [
-      ...healthRoutes({ health: () => poolHealth(pool, draining), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
+      ...healthRoutes({ health: () => poolHealth(pool, failed, draining), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
       ...modelsRoutes({ list: () => models.describe() }),
       chatCompletionsRoute({ models, admission, telemetry, limits: { maxN: config.limits.max_n } }),
     ],
@@ -116,14 +125,17 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const url = `http://${urlHost(config.host)}:${port}`;
   if (!isLoopback(config.host)) log.warn({ host: config.host }, 'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front');
 
-  const loading = watchLoading(pool, telemetry);
-  await loading;
-  const failed = pool.list().find(({ status }) => status.state === 'failed');
-  if (failed?.status.state === 'failed') throw new StartError(failed.status.error.message, failed.status.error);
-  models.describe();   // compiles the chat templates: the first request shall not wait for it
+  await watchLoading(pool, telemetry);
+  failed = failedModels(pool, models);
+  const names = catalog.map(({ id }) => id).filter((name) => !failed.some((one) => one.name === name));
+  if (names.length === 0) throw new StartError([...new Set(failed.map(({ reason }) => reason))].join('; '));
+  // One bad file does not take the others' models down; that the server is not whole shows in /readyz.
+  for (const { name, reason } of failed) log.error({ model: name, reason }, 'model cannot be served; the others can');
+
+  writeServerRecord(config.data_dir, { pid: process.pid, url });
+  undo.push(() => removeServerRecord(config.data_dir));
   // Last: a key is shown once, so it must not be created by a start that fails.
   const { created } = await accounts.bootstrap(config.api_key);
-  writeServerRecord(config.data_dir, { pid: process.pid, url });
 
   let closing: Promise<void> | null = null;
   const close = (): Promise<void> => {
@@ -156,16 +168,15 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
     })();
     return drainDone;
   };
-  return { url, host: config.host, port, models: catalog.map(({ id }) => id), createdKey: created, accounts, telemetry, pool, http, drain, close };
+  return { url, host: config.host, port, models: names, failed, createdKey: created, accounts, telemetry, pool, http, drain, close };
 }
 
-/** Logs how loading goes; resolves when nothing loads any more. */
+/** Logs what has been loaded; resolves when nothing loads any more. */
 async function watchLoading(pool: ModelPool, telemetry: Telemetry): Promise<void> {
   const begun = performance.now();
   await pool.settled();
   for (const { file, names, status } of pool.engines()) {
     const fields = { file, models: names.join(','), ms: performance.now() - begun };
-    if (status.state === 'failed') telemetry.log.error({ ...fields, reason: status.error.message }, 'model failed to load');
     if (status.state === 'ready') {
       const { backend, plan, maxContext } = status.engine;
       telemetry.log.info({ ...fields, backend: backend.name, isa: backend.isa, threads: backend.threads, context: maxContext, weight_bytes: plan.weightBytes, kv_bytes: plan.kvBytes }, 'model loaded');
@@ -173,17 +184,33 @@ async function watchLoading(pool: ModelPool, telemetry: Telemetry): Promise<void
   }
 }
 
-function poolHealth(pool: ModelPool, draining: boolean): Health {
+/** What cannot be served of what is loaded or not: bad files, bad chat templates. Compiles the templates. */
+function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
+  let unusable: ReadonlyMap<string, string>;
+  try {
+    unusable = new Map(models.problems().map(({ model, message }) => [model, message]));
+  } catch (error) {
+    throw new StartError(error instanceof Error ? error.message : String(error), error);
+  }
+  return pool.list().flatMap(({ model, status }) => {
+    const reason = status.state === 'failed' ? status.error.message : unusable.get(model.id);
+    if (reason === undefined) return [];
+    return [{ name: model.id, reason: reason.includes(model.file) ? reason : `${model.file}: ${reason}` }];
+  });
+}
+
+function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], draining: boolean): Health {
   return {
     draining,
     models: pool.list().map(({ model, status }) => {
       const stats = status.state === 'ready' ? status.engine.stats() : null;
-      const failed = status.state === 'failed' || stats?.failed === true;
+      const reason = failedAtStart.find(({ name }) => name === model.id)?.reason
+        ?? (status.state === 'failed' ? status.error.message : stats?.failed === true ? 'the engine has stopped on an internal error' : null);
       return {
         name: model.id,
-        state: failed ? 'failed' : status.state,
-        progress: status.state === 'loading' ? status.progress : failed ? 0 : 1,
-        error: status.state === 'failed' ? status.error.message : failed ? 'the engine has stopped on an internal error' : null,
+        state: reason === null ? status.state : 'failed',
+        progress: status.state === 'loading' ? status.progress : reason === null ? 1 : 0,
+        error: reason,
         running: stats?.running ?? 0,
         waiting: stats?.waiting ?? 0,
         lastStepAgeMs: stats?.lastStepAgeMs ?? 0,

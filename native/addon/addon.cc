@@ -19,6 +19,7 @@
 #include "base/memory_bandwidth.h"
 #include "engine/debug_logits.h"
 #include "engine/inspect.h"
+#include "model/gguf/read_gguf.h"
 
 namespace monolith::addon {
 namespace {
@@ -43,9 +44,7 @@ Napi::Value js_load_tokenizer(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const std::string path = arguments.path(arguments.argument(0, "path"));
   if (!arguments.ok()) return env.Undefined();
-  auto file = GgufFile::open(path);
-  if (!file) return raise(env, file.error());
-  auto tokenizer = Tokenizer::load(**file);
+  auto tokenizer = read_gguf(path, Tokenizer::load);
   if (!tokenizer) return raise(env, tokenizer.error());
   return TokenizerHandle::create(env, std::move(*tokenizer));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <new>
@@ -13,6 +14,7 @@
 
 #include "engine/file_hash.h"
 #include "engine/page_budget.h"
+#include "model/gguf/read_gguf.h"
 
 namespace monolith::addon {
 namespace {
@@ -43,47 +45,47 @@ Registry& registry() {
   return *instance;
 }
 
-Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const LoadOptions& options,
-                                                  const Model::Progress& progress) {
-  auto file = GgufFile::open(path);
-  if (!file) return file.error();
-  auto params = HyperParams::read(**file);
+Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::unique_ptr<Backend> backend,
+                                                const LoadOptions& options, const Model::Progress& progress) {
+  auto params = HyperParams::read(file);
   if (!params) return params.error();
-  auto tokenizer = Tokenizer::load(**file);
+  auto tokenizer = Tokenizer::load(file);
   if (!tokenizer) return tokenizer.error();
   if ((*tokenizer)->n_vocab() > params->n_vocab) {
     return Error{ErrorCode::kInvalidFile, "the tokenizer has " + std::to_string((*tokenizer)->n_vocab()) +
                                               " tokens, the embedding table only " + std::to_string(params->n_vocab)};
   }
-  auto info = model_info(**file, *params, **tokenizer);
+  auto info = model_info(file, *params, **tokenizer);
   if (!info) return info.error();
-  auto backend = make_cpu_backend(options.cpu());
-  if (!backend) return backend.error();
-  auto limits = choose_limits(**file, **backend, options.limits(), options.max_context, options.kv_bytes);
+  auto limits = choose_limits(file, *backend, options.limits(), options.max_context, options.kv_bytes);
   if (!limits) return limits.error();
-  auto model = Model::load(**file, **backend, *limits, progress);
+  auto model = Model::load(file, *backend, *limits, progress);
   if (!model) return model.error();
 
   auto loaded = std::make_unique<LoadedEngine>();
   loaded->info = std::move(*info);
-  loaded->backend = (*backend)->info();
+  loaded->backend = backend->info();
   loaded->plan = {(*model)->memory(), limits->n_pages, limits->max_context};
-  loaded->file_hash = hash_text(file_hash(**file));
-  auto engine = Engine::start(std::move(*model), std::move(*backend), std::move(*tokenizer), options.engine);
+  loaded->file_hash = hash_text(file_hash(file));
+  auto engine = Engine::start(std::move(*model), std::move(backend), std::move(*tokenizer), options.engine);
   if (!engine) return engine.error();
   loaded->engine = std::move(*engine);
   return loaded;
 }
 
-// The standard library reports these by exceptions; they end here.
-template <typename Function>
-auto guarded(const Function& function) -> decltype(function()) {
+// The standard library reports some failures by exceptions; they end here.
+Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const LoadOptions& options,
+                                                  const Model::Progress& progress) {
   try {
-    return function();
+    auto backend = make_cpu_backend(options.cpu());
+    if (!backend) return backend.error();
+    return read_gguf(path, [&](const GgufFile& file) {
+      return load_from(file, std::move(*backend), options, progress);
+    });
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "not enough memory to load the model"};
+    return Error{ErrorCode::kOutOfMemory, path + ": not enough memory to load the model"};
   } catch (const std::exception& error) {
-    return Error{ErrorCode::kInternal, error.what()};
+    return Error{ErrorCode::kInternal, path + ": " + error.what()};
   }
 }
 
@@ -105,11 +107,9 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     std::unique_lock lock(all.mutex);
     all.changed.wait(lock, [&] { return predecessor->stopped; });
   }
-  auto loaded = guarded([&] {
-    return open_engine(entry->path, entry->options, [&](float fraction) {
-      const std::lock_guard lock(all.mutex);
-      for (const auto& listener : entry->listeners) listener->on_progress(fraction);
-    });
+  auto loaded = open_engine(entry->path, entry->options, [&](float fraction) {
+    const std::lock_guard lock(all.mutex);
+    for (const auto& listener : entry->listeners) listener->on_progress(fraction);
   });
   EngineRef ref;   // outlives the lock: were it the last one, its deleter would take the lock again
   std::vector<std::shared_ptr<LoadListener>> done;

@@ -96,7 +96,8 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && arithmetic == other.arithmetic &&
          kv_type == other.kv_type && max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
-         engine.max_sequences == other.engine.max_sequences && engine.queue_max == other.engine.queue_max &&
+         engine.max_sequences == other.engine.max_sequences &&
+         engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
          engine.prefix_cache == other.engine.prefix_cache;
 }
 
@@ -114,6 +115,7 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
   load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 1, kMaxBatchTokens));
   load.engine.max_sequences = static_cast<int>(integer("maxSequences", 1, kMaxSequences));
+  load.engine.step_ms = static_cast<int>(integer("stepMs", 0, 60'000));
   load.engine.queue_max = static_cast<int>(integer("queueMax", 0, 1'000'000));
   load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
   return load;

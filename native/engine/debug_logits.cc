@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/gguf/read_gguf.h"
+
 namespace monolith {
 namespace {
 
@@ -98,19 +100,13 @@ DebugLogits::Continuation continue_greedily(SingleSequence& sequence, std::vecto
   return result;
 }
 
-}  // namespace
-
-Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
-                                 std::span<const int32_t> ids, std::span<const int32_t> positions,
-                                 int continue_tokens) {
-  auto file = GgufFile::open(path);
-  if (!file) return file.error();
-  auto params = HyperParams::read(**file);
+Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend,
+                                   const DebugLogitsOptions& options, std::span<const int32_t> ids,
+                                   std::span<const int32_t> positions, int continue_tokens) {
+  auto params = HyperParams::read(file);
   if (!params) return params.error();
   if (Status s = check_arguments(*params, options, ids, positions, continue_tokens); !s)
     return s.error();
-  auto backend = make_cpu_backend(options.backend);
-  if (!backend) return backend.error();
 
   ModelLimits limits;
   limits.max_batch_tokens = options.max_batch_tokens;
@@ -118,7 +114,7 @@ Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptio
   limits.max_context = static_cast<int>(ids.size()) + continue_tokens;
   limits.n_pages = (limits.max_context + kPageTokens - 1) / kPageTokens;
   limits.kv_type = options.kv_type;
-  auto model = Model::load(**file, **backend, limits, {});
+  auto model = Model::load(file, backend, limits, {});
   if (!model) return model.error();
 
   // Where logits are wanted, each position once and ascending.
@@ -166,6 +162,18 @@ Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptio
     }
   }
   return result;
+}
+
+}  // namespace
+
+Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
+                                 std::span<const int32_t> ids, std::span<const int32_t> positions,
+                                 int continue_tokens) {
+  auto backend = make_cpu_backend(options.backend);
+  if (!backend) return backend.error();
+  return read_gguf(path, [&](const GgufFile& file) {
+    return compute_logits(file, **backend, options, ids, positions, continue_tokens);
+  });
 }
 
 }  // namespace monolith

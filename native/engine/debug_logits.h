@@ -38,7 +38,7 @@ struct DebugLogits {
 // `ids`: the prompt, 1 or more. `positions`: each in [0, ids.size()), any order.
 // Errors: kInvalidArgument names the argument and index; kTooLong if prompt and continuation exceed
 // the file's context; kInternal if a logit is not finite; and those of GgufFile::open and
-// Model::load.
+// Model::load. All begin with the path, but those of the backend's options.
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
                                  std::span<const int32_t> ids, std::span<const int32_t> positions,
                                  int continue_tokens);

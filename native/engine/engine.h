@@ -29,6 +29,7 @@ namespace monolith {
 struct EngineOptions {
   int max_batch_tokens = 256;    // tokens per step, decodes first; may be lowered or raised while running
   int max_sequences = 32;        // sequences running at once; the same
+  int step_ms = 0;               // aimed-at time of a step that decodes; bounds the prompt tokens in it. 0 = no bound
   int queue_max = 512;           // waiting requests
   bool prefix_cache = true;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
@@ -38,7 +39,8 @@ struct EngineStats {
   // gauges
   int waiting = 0, running = 0;                 // requests queued; sequences holding pages
   int64_t pages_total = 0, pages_free = 0, pages_cached = 0;   // cached: unreferenced but reusable
-  double last_step_age_ms = 0;                  // since the last completed step (0 when idle)
+  // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
+  double last_step_age_ms = 0;
   int max_batch_tokens = 0, max_sequences = 0;
   bool failed = false;                          // the engine thread has stopped on an internal error
   // counters since start

@@ -10,10 +10,13 @@
 //     u8  flags      kText: bit 0 = logprobs follow
 //
 //   kStarted    u32 prompt_tokens, u32 cached_tokens, f32 queue_ms           once per request
-//   kText       u32 n_tokens  generated tokens whose text begins in this piece (0 when only held-back text is let go)
+//   kText       u32 n_tokens  generated tokens whose text begins in this piece, or was line breaks left out
+//                             before it (0 when only held-back text is let go)
 //               u32 n_bytes   then that many bytes of whole UTF-8 characters, padded to 4
 //               with logprobs: u32 n_entries, then per entry
 //                 i32 token, f32 logprob, u32 n_top, then n_top times (i32 token, f32 logprob)
+//               Line breaks at the beginning of the reasoning, and of content that follows it, are in no
+//               piece. A token that was nothing else has no entry in n_entries, but counts like any other.
 //   kFinished   u32 completion_tokens, u32 reasoning_tokens, i32 stop_index (which stop string, or -1),
 //               f32 prefill_ms, f32 decode_ms                                once per choice
 //   kFailed     u32 n_bytes, message bytes, padded                           once per request, ends it

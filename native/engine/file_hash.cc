@@ -15,6 +15,7 @@ constexpr uint64_t kFirst = 0x6a09e667f3bcc909;
 constexpr uint64_t kSecond = 0xbb67ae8584caa73b;
 constexpr uint64_t kSeed = 0x3c6ef372fe94f82b;
 
+constexpr size_t kHashedWhole = size_t{64} << 20;  // bytes of a file
 constexpr size_t kSamples = 16;
 constexpr size_t kSampleBytes = 256;
 
@@ -52,6 +53,7 @@ uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed) {
 }
 
 uint64_t file_hash(const GgufFile& file) {
+  const bool whole = file.file_bytes() <= kHashedWhole;
   uint64_t hash = 0;
   for (const auto& [key, value] : file.metadata()) {
     hash = hash_bytes(std::as_bytes(std::span(key)), hash);
@@ -64,7 +66,7 @@ uint64_t file_hash(const GgufFile& file) {
     hash = hash_number(static_cast<uint64_t>(tensor.type), hash);
     for (const int64_t length : tensor.shape)
       hash = hash_number(static_cast<uint64_t>(length), hash);
-    hash = hash_sampled(tensor.data, hash);
+    hash = whole ? hash_bytes(tensor.data, hash) : hash_sampled(tensor.data, hash);
   }
   return hash;
 }

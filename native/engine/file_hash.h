@@ -18,9 +18,10 @@ namespace monolith {
 uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed);
 
 // Every metadata key with its type and bytes; every tensor's name, type and shape; and of its data
-// the whole if it is small, else 16 evenly spread samples of 256 bytes, the first and last bytes
-// included. Reading them touches at most 16 pages per tensor, so that a large file is hashed in
-// well under a second.
+// the whole in a file of up to 64 MiB (some ten milliseconds), so that one changed weight changes
+// the hash. In a larger file of each tensor the whole if it is small, else 16 evenly spread samples
+// of 256 bytes, the first and last bytes included: at most 16 pages per tensor are touched, so that
+// any file is hashed in well under a second, but two that differ in few weights may hash alike.
 uint64_t file_hash(const GgufFile& file);
 
 // 16 hexadecimal digits.

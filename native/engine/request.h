@@ -39,6 +39,7 @@ struct Marker {
   TokenId token = kNoToken;
 };
 
+// Line breaks right behind either marker are left out of the text, before stop strings are looked for.
 struct ReasoningParams {
   Marker open, close;                // both empty: everything is content
   bool starts_inside = false;        // the prompt's tail has opened the section already

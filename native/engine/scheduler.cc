@@ -38,15 +38,17 @@ void Scheduler::add(Request& request) {
   waiting_.push(request);
 }
 
-const StepPlan& Scheduler::plan() {
+const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   plan_.items.clear();
   plan_.copies.clear();
   plan_.n_rows = 0;
   preempted_now_ = false;
   suspend_full_channels();
   const int n_decodes = plan_decodes();
+  plan_.n_decodes = n_decodes;
   const int share = std::max(max_batch_tokens_ - n_decodes, std::max(1, max_batch_tokens_ / 4));
-  plan_prompts(std::min(share, limits_.max_rows - n_decodes));
+  const int bound = n_decodes > 0 ? prompt_tokens_beside_decodes : StepPace::kNoBound;
+  plan_prompts(std::min({share, limits_.max_rows - n_decodes, bound}));
   return plan_;
 }
 

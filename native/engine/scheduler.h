@@ -6,7 +6,8 @@
 //     (possibly the asking one), so the oldest always goes on and a running one never fails.
 //  2. Prompt pieces fill what is left of max_batch_tokens, but never less than a quarter of it: as many
 //     running sequences as would leave less are not admitted. The oldest prompt gets at least half of
-//     that, so it is never starved; the rest goes to the shortest remaining prompts first.
+//     that, so it is never starved; the rest goes to the shortest remaining prompts first. While decodes
+//     run, the caller's bound (StepPace) holds too.
 //  3. What is then left admits: preempted sequences first, then waiting requests in their fair order,
 //     while pages for the whole prompt are available plus one for each running sequence. Admission is at
 //     the step that computes the first piece. Nobody passes a request that only lacks room.
@@ -22,6 +23,7 @@
 
 #include "engine/prefix_cache.h"
 #include "engine/sequence.h"
+#include "engine/step_pace.h"
 #include "engine/waiting_queue.h"
 
 namespace monolith {
@@ -45,6 +47,7 @@ struct StepPlan {
   std::vector<Item> items;
   std::vector<PageCopy> copies;   // to be made in this order before the step
   int n_rows = 0;
+  int n_decodes = 0;   // of these, rows of running decodes
 };
 
 class Scheduler {
@@ -58,8 +61,9 @@ class Scheduler {
   int max_sequences() const { return max_sequences_; }
 
   void add(Request& request);
-  // The plan stays valid until the next call. Empty items: nothing can be computed now.
-  const StepPlan& plan();
+  // The plan stays valid until the next call. Empty items: nothing can be computed now. Beside decodes at
+  // most `prompt_tokens_beside_decodes` (>= 1) tokens of prompts are planned.
+  const StepPlan& plan(int prompt_tokens_beside_decodes = StepPace::kNoBound);
   // After the step: its tokens are computed, its full pages become shareable.
   void advance();
   // `fork` shares all pages of `lead`, which has computed the whole prompt. Without room for another

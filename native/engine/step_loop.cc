@@ -38,6 +38,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       max_context_(max_context(model)),
       n_vocab_(vocabulary(model, tokenizer)),
       cache_(model.limits().n_pages, random_seed()),
+      pace_(options.step_ms),
       scheduler_(cache_, {model.limits().max_batch_tokens, model.limits().max_logit_rows, options.prefix_cache}),
       sampler_(n_vocab_) {
   const auto rows = static_cast<size_t>(model.limits().max_batch_tokens);
@@ -65,9 +66,10 @@ void StepLoop::add(std::unique_ptr<Request> request) {
 bool StepLoop::step() {
   const Clock::time_point start = Clock::now();
   expire(start);
-  const StepPlan& plan = scheduler_.plan();
+  const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens());
   if (!plan.items.empty()) {
     start_requests(plan, start);
+    update_gauges();   // what hangs in the forward pass is seen to be running
     const float* logits = compute(plan);
     scheduler_.advance();
     for (const StepPlan::Item& item : plan.items) {
@@ -78,6 +80,7 @@ bool StepLoop::step() {
     }
     EngineCounters::add(counters_.steps, 1);
     const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+    pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, milliseconds(duration));
     EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
   }
   const bool computed = !plan.items.empty();

@@ -69,6 +69,7 @@ class StepLoop {
   const int max_context_;
   const int n_vocab_;
   PrefixCache cache_;
+  StepPace pace_;
   Scheduler scheduler_;
   Sampler sampler_;
   TokenLogprobs logprobs_;   // of the token being taken

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace monolith {
 namespace {
@@ -15,9 +16,8 @@ constexpr std::string_view kSpaces = " \t\r\n";
 TextStage::TextStage(const ReasoningParams& reasoning, const std::vector<std::string>& stop, bool with_logprobs)
     : with_logprobs_(with_logprobs) {
   const auto exists = [](const Marker& marker) { return marker.token != kNoToken || !marker.text.empty(); };
-  phase_ = reasoning.starts_inside    ? Phase::kReasoning
-           : exists(reasoning.open)   ? Phase::kUndecided
-                                      : Phase::kContent;
+  phase_ = exists(reasoning.open) ? Phase::kUndecided : Phase::kContent;
+  if (reasoning.starts_inside) enter(Phase::kReasoning);
   open_token_ = reasoning.open.token;
   close_token_ = reasoning.close.token;
   if (open_token_ == kNoToken) {
@@ -51,13 +51,20 @@ int TextStage::push(TokenId token, std::string_view bytes, const TokenLogprobs* 
   return scan(sink);
 }
 
+// Begins the reasoning, or the content after it.
+void TextStage::enter(Phase phase) {
+  phase_ = phase;
+  scanned_ = 0;
+  skips_line_breaks_ = true;
+}
+
 // Acts on a marker that is one token; true if `token` was one here.
 bool TextStage::take_marker(TokenId token, PieceSink& sink) {
   if (token == kNoToken) return false;
   if (phase_ == Phase::kUndecided && token == open_token_) {
     discard(text_.size());   // white space
     reasoning_tokens_ = undecided_tokens_ + 1;
-    phase_ = Phase::kReasoning;
+    enter(Phase::kReasoning);
     return true;
   }
   if (phase_ == Phase::kReasoning && token == close_token_) {
@@ -72,8 +79,7 @@ void TextStage::close_reasoning(PieceSink& sink) {
   if (phase_ != Phase::kReasoning) return;
   utf8_.finish(text_);
   emit(text_.size(), Section::kReasoning, sink);
-  scanned_ = 0;
-  phase_ = Phase::kContent;
+  enter(Phase::kContent);
 }
 
 int TextStage::finish(PieceSink& sink) {
@@ -110,7 +116,7 @@ bool TextStage::scan_undecided() {
     if (++open_matched_ == open_text_.size()) {
       discard(scanned_ + 1);
       reasoning_tokens_ = undecided_tokens_;
-      phase_ = Phase::kReasoning;
+      enter(Phase::kReasoning);
       return true;
     }
   }
@@ -124,7 +130,7 @@ bool TextStage::scan_reasoning(PieceSink& sink) {
     const size_t start = scanned_ - close_text_.size();
     emit(start, Section::kReasoning, sink);
     discard(close_text_.size());
-    phase_ = Phase::kContent;
+    enter(Phase::kContent);
     return true;
   }
   emit(text_.size() - close_text_.matched(), Section::kReasoning, sink);
@@ -132,6 +138,7 @@ bool TextStage::scan_reasoning(PieceSink& sink) {
 }
 
 int TextStage::scan_content(PieceSink& sink) {
+  if (skips_line_breaks_) skip_line_breaks(text_.size());
   if (stops_.empty()) scanned_ = text_.size();
   while (scanned_ < text_.size()) {
     const char byte = text_[scanned_++];
@@ -151,23 +158,43 @@ int TextStage::scan_content(PieceSink& sink) {
   return -1;
 }
 
+// Leaves out the line breaks the section begins with, of the first `limit` bytes; returns how many bytes.
+// In the reasoning the close marker is looked for first, in content this comes before the stop strings.
+size_t TextStage::skip_line_breaks(size_t limit) {
+  size_t length = 0;
+  while (length < limit && (text_[length] == '\n' || text_[length] == '\r')) ++length;
+  if (length < limit) skips_line_breaks_ = false;
+  if (length > 0) skipped_tokens_ += discard(length);
+  return length;
+}
+
 void TextStage::emit(size_t length, Section section, PieceSink& sink) {
+  if (skips_line_breaks_) length -= skip_line_breaks(length);
   if (length == 0) return;
   const size_t first = first_token_;
   while (first_token_ < token_starts_.size() && token_starts_[first_token_] < released_ + length) ++first_token_;
   const size_t n = first_token_ - first;
   std::span<const TokenLogprobs> logprobs;
   if (with_logprobs_ && section == Section::kContent) logprobs = {token_logprobs_.data() + first, n};
-  sink.piece(section, std::string_view(text_).substr(0, length), static_cast<int>(n), logprobs);
+  const int n_tokens = static_cast<int>(n) + std::exchange(skipped_tokens_, 0);
+  sink.piece(section, std::string_view(text_).substr(0, length), n_tokens, logprobs);
   drop_front(length);
 }
 
-// Swallows a marker. The newest token stays if it goes on behind it.
-void TextStage::discard(size_t length) {
-  const bool goes_on = length < text_.size() || utf8_.pending() > 0;
-  const size_t last = token_starts_.size() - (goes_on && !token_starts_.empty() ? 1 : 0);
-  while (first_token_ < last && token_starts_[first_token_] < released_ + length) ++first_token_;
+// Swallows a marker or skipped line breaks, and the tokens that end there; one that goes on behind stays.
+// Returns how many tokens went.
+int TextStage::discard(size_t length) {
+  const uint64_t end = released_ + length;
+  const bool goes_on = length < text_.size() || utf8_.pending() > 0;   // the newest token, that is
+  int n = 0;
+  while (first_token_ < token_starts_.size() && token_starts_[first_token_] < end) {
+    const bool newest = first_token_ + 1 == token_starts_.size();
+    if (newest ? goes_on : token_starts_[first_token_ + 1] > end) break;
+    ++first_token_;
+    ++n;
+  }
   drop_front(length);
+  return n;
 }
 
 void TextStage::drop_front(size_t length) {

@@ -8,8 +8,10 @@
 // What is released depends on the joined bytes alone, never on how tokens cut them:
 //  1. The open marker counts only as the first thing after white space, which it swallows. Once in
 //     content never back: a marker's spelling there is text, and so is its token if it is user-defined.
-//  2. Of several stop strings the one that ends first wins; of those that end together, the longest.
-//  3. Held back is the longest suffix that could begin a stop string (content) or the close marker
+//  2. Line breaks at the very beginning of the reasoning, and of content that follows it, belong to neither
+//     text: they are left out before stop strings are looked for. Content without reasoning keeps its own.
+//  3. Of several stop strings the one that ends first wins; of those that end together, the longest.
+//  4. Held back is the longest suffix that could begin a stop string (content) or the close marker
 //     (reasoning), and no more. Stop strings begin with a whole character, so no character is split.
 #pragma once
 
@@ -26,8 +28,9 @@
 
 namespace monolith {
 
-// Takes released text. `n_tokens`: tokens whose text begins in it. `logprobs`: theirs, if wanted and
-// content. Views end with the call.
+// Takes released text. `n_tokens`: tokens whose text begins in it, or was line breaks left out before it.
+// `logprobs`: those of tokens that have text in it and in no piece before, if wanted and content. Views end
+// with the call.
 class PieceSink {
  public:
   virtual void piece(Section section, std::string_view text, int n_tokens,
@@ -60,11 +63,15 @@ class TextStage {
   bool scan_undecided();
   bool scan_reasoning(PieceSink& sink);
   int scan_content(PieceSink& sink);
+  void enter(Phase phase);
+  size_t skip_line_breaks(size_t limit);
   void emit(size_t length, Section section, PieceSink& sink);
-  void discard(size_t length);
+  int discard(size_t length);
   void drop_front(size_t length);
 
   Phase phase_;
+  bool skips_line_breaks_ = false;     // nothing but line breaks was read of this section
+  int skipped_tokens_ = 0;             // were nothing else; the next piece counts them
   TokenId open_token_ = kNoToken, close_token_ = kNoToken;
   std::string open_text_;              // empty unless the open marker is found by spelling
   size_t open_matched_ = 0;

@@ -9,7 +9,14 @@ interface ChunkBody {
   choices?: { delta?: { content?: string | null; reasoning_content?: string | null } }[];
 }
 
-/** Throws an Error with the server's message if it refuses or fails. */
+/** What is wrong with the other side, from what fetch threw: "fetch failed" says nothing, its cause does. */
+export function unreachable(url: string, error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const { message, code } = cause as NodeJS.ErrnoException;
+  return `${url} cannot be reached: ${message || code || String(cause)}`;   // several addresses refused: no message
+}
+
+/** Throws an Error that says what happened if the server refuses or fails or goes away. */
 export async function* streamChat(
   peer: { url: string; key: string }, request: { model: string; messages: readonly ChatMessage[] }, signal: AbortSignal,
 ): AsyncGenerator<ChatPiece> {

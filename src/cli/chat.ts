@@ -11,7 +11,7 @@ import type { Server } from '../server.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import { openStore } from '../storage/lmdb-store.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
-import { streamChat } from './chat-stream.js';
+import { streamChat, unreachable } from './chat-stream.js';
 import type { ChatMessage } from './chat-stream.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 
@@ -59,7 +59,7 @@ async function findPeer(url: string | undefined, config: Config): Promise<Peer> 
   if (record !== null && config.model.length === 0 && await answers(record.url)) {
     return { url: record.url, key: config.api_key ?? await temporaryKey(config), close: none };
   }
-  process.stderr.write('Loading …\r');
+  if (process.stderr.isTTY) process.stderr.write('Loading …\r');
   const server: Server = await startServer(
     { ...config, host: '127.0.0.1', port: 0 },
     { telemetry: createTelemetry({ format: 'text', level: 'error' }) },
@@ -89,9 +89,16 @@ async function temporaryKey(config: Config): Promise<string> {
 }
 
 async function chooseModel(peer: Peer, wanted: string | undefined): Promise<string> {
-  const response = await fetch(`${peer.url}/v1/models`, { headers: { authorization: `Bearer ${peer.key}` } });
+  let response: Response;
+  try {
+    response = await fetch(`${peer.url}/v1/models`, { headers: { authorization: `Bearer ${peer.key}` } });
+  } catch (error) {
+    throw new UsageError(`chat: ${unreachable(peer.url, error)}`, error);
+  }
   if (!response.ok) throw new UsageError(`chat: ${peer.url} answered ${response.status} to the question which models it has`);
-  const names = ((await response.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
+  const body = await response.json().catch(() => null) as { data?: { id: string }[] } | null;
+  if (!Array.isArray(body?.data)) throw new UsageError(`chat: ${peer.url} is not the address of a model server`);
+  const names = body.data.map(({ id }) => id);
   const model = wanted ?? names[0];
   if (model === undefined || !names.includes(model)) throw new UsageError(`chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${names.join(', ')}`);
   return model;
@@ -150,7 +157,7 @@ async function say(peer: Peer, model: string, history: readonly ChatMessage[], s
     }
     process.stdout.write('\n');
   } catch (error) {
-    process.stdout.write(signal.aborted ? dim(' …stopped\n') : `\n${(error as Error).message}\n`);
+    process.stdout.write(signal.aborted ? dim(' …stopped\n') : `\n${error instanceof TypeError ? unreachable(peer.url, error) : (error as Error).message}\n`);
   }
   return answer;
 }

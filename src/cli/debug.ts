@@ -39,7 +39,7 @@ export async function debug(argv: string[]): Promise<number> {
 }
 
 async function tokens(file: string, values: ReadonlyMap<string, string>): Promise<number> {
-  const tokenizer = loadAddon().loadTokenizer(file);
+  const tokenizer = await ofAddon(() => loadAddon().loadTokenizer(file));
   const pieces: Buffer[] = [];
   for await (const piece of process.stdin) pieces.push(piece as Buffer);
   let text: string;
@@ -60,7 +60,7 @@ async function logits(file: string, values: ReadonlyMap<string, string>, config:
   const count = values.get('--continue') ?? '0';
   if (!/^\d{1,6}$/.test(count)) throw new UsageError(`debug: --continue takes a number of tokens, not "${count}"`);
   const options: LoadOptions = { ...loadOptions(config), ...(values.has('--exact') ? { arithmetic: 'exact', kvType: 'f32' } : {}) };
-  const result = await loadAddon().debugLogits(file, options, Int32Array.from(ids), Int32Array.from(positions), Number(count));
+  const result = await ofAddon(() => loadAddon().debugLogits(file, options, Int32Array.from(ids), Int32Array.from(positions), Number(count)));
   const { continuation } = result;
   process.stdout.write(`${JSON.stringify({
     model: file,
@@ -73,6 +73,15 @@ async function logits(file: string, values: ReadonlyMap<string, string>, config:
     },
   })}\n`);
   return 0;
+}
+
+/** The addon's refusals of a file or an argument are about what was typed. */
+async function ofAddon<T>(call: () => T | Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    throw new UsageError(`debug: ${(error as Error).message}`, error);
+  }
 }
 
 function integers(values: ReadonlyMap<string, string>, flag: string, most: number): number[] | null {

@@ -29,7 +29,7 @@ export async function inspect(argv: string[]): Promise<number> {
   try {
     found = loadAddon().inspect(file, loadOptions(config));
   } catch (error) {
-    throw new UsageError(`inspect: ${(error as Error).message}`);
+    throw new UsageError(`inspect: ${(error as Error).message}`, error);
   }
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(found)}\n`);
   else process.stdout.write(report(file, found, values.has('--tensors')));

@@ -69,6 +69,7 @@ function expiry(text: string | undefined): Date | null {
   const [, count, unit] = /^(\d+)([dh])$/.exec(text) ?? [];
   const date = count === undefined ? new Date(text) : new Date(Date.now() + Number(count) * (unit === 'd' ? 86_400_000 : 3_600_000));
   if (Number.isNaN(date.getTime())) throw new UsageError(`keys: --expires takes a date, 90d or 12h, not "${text}"`);
+  if (date.getTime() <= Date.now()) throw new UsageError(`keys: --expires ${text} is past; the key would never be valid`);
   return date;
 }
 

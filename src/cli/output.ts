@@ -2,8 +2,8 @@
 
 /** A command line that cannot be understood. */
 export class UsageError extends Error {
-  constructor(message: string) {
-    super(message);
+  constructor(message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
     this.name = 'UsageError';
   }
 }

@@ -48,6 +48,7 @@ export async function serve(argv: string[]): Promise<number> {
 function readyJson(server: Server): string {
   return `${JSON.stringify({
     event: 'ready', url: server.url, host: server.host, port: server.port, pid: process.pid, models: server.models,
+    ...(server.failed.length === 0 ? {} : { failed: server.failed.map(({ name }) => name) }),
     ...(server.createdKey === null ? {} : { api_key: server.createdKey }),
   })}\n`;
 }
@@ -60,12 +61,13 @@ function readyText(server: Server, config: Config): string {
     : config.api_key !== null
       ? '  API key  the one you chose\n'
       : '  API key  as shown on the first start; "monolith keys create" makes another\n';
+  const failedLine = server.failed.length === 0 ? '' : `  Failed   ${server.failed.map(({ name }) => name).join(', ')}; the log says why\n`;
   const body = JSON.stringify({ model: server.models.at(-1) ?? '', stream: true, messages: [{ role: 'user', content: 'Hello!' }] });
   return `
 Monolith is ready at ${server.url}
 
   Models   ${server.models.join(', ')}
-${keyLines}
+${failedLine}${keyLines}
 Try it:
 
   curl -N ${server.url}/v1/chat/completions \\

@@ -17,6 +17,7 @@ export interface LoadOptions {
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
   maxBatchTokens: number;
   maxSequences: number;
+  stepMs: number;             // pause a prompt may put between two tokens of a running answer, aimed at; 0 = no bound
   queueMax: number;
   prefixCache: boolean;
 }
@@ -24,7 +25,7 @@ export interface LoadOptions {
 /** Everything a file says about itself, and what loading it would allocate (from the allocating code). */
 export interface Inspection {
   fileBytes: number;
-  fileHash: string;           // 16 hex digits over metadata, tensor infos and samples of the data: identifies weights
+  fileHash: string;           // 16 hex digits over metadata, tensor infos and data (samples of it beyond 64 MiB): identifies weights
   metadata: { key: string; type: string; value: string | number | boolean | null; count: number }[];  // arrays: value null, count set
   tensors: { name: string; type: string; shape: number[]; bytes: number }[];
   model: ModelInfo | null;    // null if this build cannot run it; `reason` says why

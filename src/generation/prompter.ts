@@ -10,8 +10,7 @@ import { ApiError, apiError } from '../errors.js';
 import { CHATML_TEMPLATE, ChatTemplate, TemplateError } from './chat-template.js';
 import { clientTexts, fitToTemplate, toTemplateMessages } from './conversation.js';
 import { findMarkers, reasoningBudget, startsInside, type ReasoningMarkers } from './reasoning.js';
-import { SectionStart } from './section-start.js';
-import { Shield, startersOf } from './shield.js';
+import { Shield, startersOf, type Starters } from './shield.js';
 import { TokenTexts } from './token-texts.js';
 import type {
   GenerationEvent, GenerationRequest, Message, PreparedGeneration, ReasoningEffort, RunningGeneration,
@@ -26,6 +25,9 @@ export interface GenerationLimits {
 /** The addon tokenizes no longer text; far above what any context takes. */
 const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
 
+/** Characters from which a prompt's length is estimated before anything is done with it. */
+const HUGE_PROMPT = 1 << 20;
+
 interface Prompt { tokens: Int32Array; inside: boolean }
 
 export class Prompter {
@@ -36,8 +38,9 @@ export class Prompter {
   readonly contextWindow: number;
   /** What one answer may have, whatever the client asks. */
   readonly maxOutputTokens: number;
-  readonly #starters: RegExp | null;
+  readonly #starters: Starters | null;
   readonly #texts: TokenTexts;
+  #longestToken: number | null = null;      // bytes; known after the first huge prompt
   #closingTokens: number | null = null;     // what the engine writes to end the reasoning; known after the first request
 
   /** Throws TemplateError if the model's chat template is unusable. */
@@ -62,6 +65,7 @@ export class Prompter {
         throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
       }
     }
+    this.#refuseHopeless(request.messages);
     const effort = this.#effort(request);
     const prompt = await this.#prompt(request, effort);
     const promptTokens = prompt.tokens.length;
@@ -88,6 +92,21 @@ export class Prompter {
     const fallback = this.model.default_effort;
     if (request.effort === 'enabled') return fallback === 'none' ? 'medium' : fallback;
     return request.effort ?? fallback;
+  }
+
+  /** A text so long that it could not fit if every token of it were the vocabulary's longest costs no rendering. */
+  #refuseHopeless(messages: readonly Message[]): void {
+    let characters = 0;
+    for (const { content } of messages) characters += content?.length ?? 0;
+    if (characters < HUGE_PROMPT) return;
+    if (this.#longestToken === null) {
+      this.#longestToken = 1;
+      for (let token = 0; token < this.engine.info.vocabulary; token++) {
+        this.#longestToken = Math.max(this.#longestToken, this.engine.tokenBytes(token).length);
+      }
+    }
+    const atLeast = Math.ceil(characters / this.#longestToken);   // characters are at least one byte each
+    if (atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`);
   }
 
   async #countClosing(): Promise<number> {
@@ -180,12 +199,8 @@ export class Prompter {
   }
 
   #start(options: SubmitOptions, onEvent: (event: GenerationEvent) => void): RunningGeneration {
-    const starts = Array.from({ length: options.n }, () => new SectionStart());
     try {
-      return this.engine.generate(options, (event) => {
-        const translated = this.#translate(event, options);
-        onEvent(translated.type === 'text' ? starts[translated.choice]?.strip(translated) ?? translated : translated);
-      });
+      return this.engine.generate(options, (event) => onEvent(this.#translate(event, options)));
     } catch (error) {
       throw submitFailure(error);
     }

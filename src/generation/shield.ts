@@ -15,20 +15,29 @@ function* candidates(): Generator<number> {
 /** All of them at once: one pass over a text tells which it uses. */
 const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/g;
 
+/** Where special-token spellings could begin. */
+export interface Starters {
+  /** Their first characters. */
+  readonly characters: readonly string[];
+  /** Those places alone where the next character fits too. */
+  readonly places: RegExp;
+}
+
+/** Above it a text gets a guard behind every first character: millions of regular-expression matches would hold up everybody. */
+const LONG_TEXT = 1 << 20;
+
 export class Shield {
   /** The guard's code point. */
   readonly guard: number;
-  readonly #starters: RegExp | null;
-  readonly #replacement: string;
+  readonly #starters: Starters | null;
 
-  private constructor(guard: number, starters: RegExp | null) {
+  private constructor(guard: number, starters: Starters | null) {
     this.guard = guard;
     this.#starters = starters;
-    this.#replacement = `$&${String.fromCharCode(guard)}`;
   }
 
   /** A shield whose guard occurs in none of `texts`; null if they use up every candidate. */
-  static for(texts: Iterable<string>, starters: RegExp | null): Shield | null {
+  static for(texts: Iterable<string>, starters: Starters | null): Shield | null {
     const used = new Set<number>();
     for (const text of texts) {
       for (const { 0: found } of text.matchAll(CANDIDATES)) used.add(found.charCodeAt(0));
@@ -38,12 +47,15 @@ export class Shield {
   }
 
   protect(text: string): string {
-    return this.#starters === null ? text : text.replace(this.#starters, this.#replacement);
+    if (this.#starters === null) return text;
+    const guard = String.fromCharCode(this.guard);
+    if (text.length <= LONG_TEXT) return text.replace(this.#starters.places, `$&${guard}`);
+    return this.#starters.characters.reduce((guarded, character) => guarded.replaceAll(character, character + guard), text);
   }
 }
 
-/** Matches each place where one of the given special-token spellings could begin; null if there are none. */
-export function startersOf(specialTokens: Iterable<string>): RegExp | null {
+/** Of the given special-token spellings; null if there are none. */
+export function startersOf(specialTokens: Iterable<string>): Starters | null {
   const seconds = new Map<string, Set<string>>();
   for (const spelling of specialTokens) {
     const [first, second] = spelling;
@@ -58,5 +70,5 @@ export function startersOf(specialTokens: Iterable<string>): RegExp | null {
     const next = following.size === 0 ? '' : `[${[...following].map(escape).join('')}]|`;
     return `${escape(first)}(?=${next}$)`;
   });
-  return new RegExp(places.join('|'), 'gu');
+  return { characters: [...seconds.keys()], places: new RegExp(places.join('|'), 'gu') };
 }

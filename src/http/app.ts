@@ -4,7 +4,8 @@
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //
 // uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself, see
-// uws.ts, and closes silent connections after 10 seconds; neither reaches this code.
+// uws.ts, and closes connections whose client is silent for 10 seconds where it should send, see
+// docs/http-limits.md; neither reaches this code.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import type { Config } from '../config.js';
@@ -26,7 +27,11 @@ export interface HttpOptions {
   routes: readonly Route[];
   authenticate: Authenticate;
   telemetry: Telemetry;
+  /** Longest time a body may take to arrive. */
+  bodyTimeoutMs?: number;
 }
+
+const BODY_TIMEOUT_MS = 300_000;
 
 export class HttpServer {
   /** New requests are refused with shutting_down; health stays. */
@@ -103,6 +108,12 @@ export class HttpServer {
       },
     });
     this.live.add(exchange);
+    if (exchange.lengthsDiffer) {
+      // Not at once: the library would go on to the bytes after the shorter body as to a new request. One
+      // that comes while another is unanswered makes it close the connection.
+      setImmediate(() => exchange.fail(apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')));
+      return;
+    }
     try {
       this.route(exchange, res);
     } catch (error) {
@@ -142,10 +153,11 @@ export class HttpServer {
     const state = checkBodyHeaders({
       contentLength: header('content-length'), contentType: header('content-type'), contentEncoding: header('content-encoding'),
     }, limit);
-    readJsonBody(res, limit, state, () => exchange.aborted, (body) => {
+    const forget = readJsonBody(res, { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS }, state, () => exchange.aborted, (body) => {
       exchange.body = body;
       this.serve(route, exchange);
     }, (error) => exchange.fail(error));
+    exchange.onAborted(forget);
   }
 
   private serve(route: Route, exchange: UwsExchange): void {

@@ -1,6 +1,7 @@
-// Reads one request body from uWebSockets.js: bounded by Content-Length, then while reading, then while
-// decompressing. Holds at most `max_body_bytes` of a request, plus as much again decompressed.
+// Reads one request body from uWebSockets.js: bounded in time, and in size by Content-Length, then while
+// reading, then while decompressing. Holds at most `max_body_bytes` of a request, plus as much again decompressed.
 
+import { performance } from 'node:perf_hooks';
 import { gunzip } from 'node:zlib';
 import type { HttpResponse } from 'uWebSockets.js';
 import { ApiError, apiError } from '../errors.js';
@@ -9,6 +10,15 @@ import { parseJsonBody } from './json.js';
 // A client that is told 413 while it still sends may see a reset instead of the answer. What it sends is
 // therefore swallowed for a while before the connection closes.
 const SWALLOW_MS = 2_000;
+// The library closes a connection 10 seconds after the last bytes of an unfinished body. Resuming a paused
+// socket starts its clock anew: done this often, the bound that holds is ours.
+const RENEW_MS = 4_000;
+
+export interface BodyLimits {
+  maxBytes: number;
+  /** From the headers to the last byte; then 400 request_timeout. */
+  timeoutMs: number;
+}
 
 export interface BodyHeaders { contentLength: string; contentType: string; contentEncoding: string }
 
@@ -36,23 +46,41 @@ export function tooLarge(maxBytes: number): ApiError {
 
 /**
  * Reads and parses the body, then calls exactly one of the two, unless the client goes away first. Must be
- * called within the route callback of the server library; `onAborted` must be registered already.
+ * called within the route callback of the server library; `onAborted` must be registered already, and call
+ * what this returns: it lets go of everything.
  */
 export function readJsonBody(
-  res: HttpResponse, maxBytes: number, state: { gzip: boolean; oversized: boolean },
+  res: HttpResponse, { maxBytes, timeoutMs }: BodyLimits, state: { gzip: boolean; oversized: boolean },
   gone: () => boolean, done: (body: object) => void, failed: (error: unknown) => void,
-): void {
+): () => void {
   let pieces: Buffer[] = [];
   let size = 0;
   let over = state.oversized;
   let settled = false;
   let timer: NodeJS.Timeout | undefined;
+  const began = performance.now();
+  const renewal = setInterval(() => {
+    if (performance.now() - began < timeoutMs) {
+      res.pause();
+      res.resume();   // without the pause it would stop reading
+    } else if (settle()) {
+      failed(apiError('request_timeout', `The request body was not complete after ${timeoutMs / 1000} seconds.`));
+    }
+  }, Math.min(RENEW_MS, timeoutMs));
+  renewal.unref();
+
+  /** False if it was settled before. */
+  function settle(): boolean {
+    if (settled) return false;
+    settled = true;
+    pieces = [];
+    clearTimeout(timer);
+    clearInterval(renewal);
+    return true;
+  }
 
   const refuse = (): void => {
-    if (settled) return;
-    settled = true;
-    clearTimeout(timer);
-    if (!gone()) failed(tooLarge(maxBytes));
+    if (settle() && !gone()) failed(tooLarge(maxBytes));
   };
   const startSwallowing = (): void => {
     over = true;
@@ -74,13 +102,14 @@ export function readJsonBody(
       pieces.push(Buffer.from(new Uint8Array(piece)));   // the server library reuses the memory
       return;
     }
-    settled = true;
     const last = Buffer.from(piece);
     const whole = pieces.length === 0 ? last : Buffer.concat([...pieces, last], size);
-    pieces = [];
+    settle();
     if (state.gzip) inflate(Buffer.from(whole));
     else parse(whole);
   });
+
+  return () => void settle();
 
   function inflate(compressed: Buffer): void {
     gunzip(compressed, { maxOutputLength: maxBytes }, (error, bytes) => {

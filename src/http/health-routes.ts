@@ -1,5 +1,5 @@
 // Health and metrics. /livez: the event loop turns. /readyz: requests would be served now, which means that
-// models are loaded, nobody has asked for shutdown, and running work makes progress; its body shows the raw
+// all models are loaded, nobody has asked for shutdown, and work makes progress; its body shows the raw
 // values behind the verdict. /metrics: Prometheus text.
 
 import type { Route } from './exchange.js';
@@ -24,7 +24,7 @@ export interface Health {
 export interface HealthOptions {
   health(): Health;
   telemetry: Telemetry;
-  /** Running work without a step for this long is not progress. */
+  /** Requests, running or waiting, and no step for this long: that is not progress. */
   stallMs: number;
   metricsPublic: boolean;
 }
@@ -35,7 +35,8 @@ export function notReady(health: Health, stallMs: number): string | null {
   if (health.models.length === 0) return 'no model';
   for (const model of health.models) {
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
-    if (model.running > 0 && model.lastStepAgeMs > stallMs) return `${model.name} is running but made no step for ${Math.round(model.lastStepAgeMs)} ms`;
+    // A first step that hangs has not admitted anything yet: its requests still count as waiting.
+    if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs) return `${model.name} has requests but ended no step for ${Math.round(model.lastStepAgeMs)} ms`;
   }
   return null;
 }

@@ -38,6 +38,8 @@ export class UwsExchange implements Exchange {
   params: Readonly<Record<string, string>> = {};
   body: unknown = undefined;
   aborted = false;
+  /** Two Content-Length headers that differ: nobody knows where the request ends (RFC 9112, section 6.3). */
+  readonly lengthsDiffer: boolean;
   /** The route's pattern once known: a bounded label for metrics. */
   label = 'unmatched';
 
@@ -53,9 +55,13 @@ export class UwsExchange implements Exchange {
     this.method = req.getMethod().toUpperCase();
     this.path = req.getUrl();
     this.query = new URLSearchParams(req.getQuery());
+    let lengthsDiffer = false;
     req.forEach((name, value) => {
-      if (!this.requestHeaders.has(name)) this.requestHeaders.set(name, value);
+      const first = this.requestHeaders.get(name);
+      if (first === undefined) this.requestHeaders.set(name, value);
+      else if (name === 'content-length' && first !== value) lengthsDiffer = true;
     });
+    this.lengthsDiffer = lengthsDiffer;
     this.shape = wireShape(this.path, (name) => this.header(name));
     res.onAborted(() => this.abort());
   }
@@ -158,8 +164,8 @@ export class UwsExchange implements Exchange {
   private whole(status: number, contentType: string, body: string, error: ApiError | null): void {
     this.open = false;
     this.stream?.close();
-    // What follows an oversized body on this connection cannot be told from the body.
-    const closeAfter = status === 413;
+    // What follows on this connection cannot be told from the body.
+    const closeAfter = status === 413 || error?.code === 'request_timeout' || this.lengthsDiffer;
     this.res.cork(() => {
       this.writeHead(status, contentType);
       if (this.method === 'HEAD') this.res.endWithoutBody(Buffer.byteLength(body), closeAfter);

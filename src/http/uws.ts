@@ -33,10 +33,10 @@ const PAGES = ['HTTP/1.1 505 HTTP Version Not Supported\r\n', 'HTTP/1.1 431 Requ
 
 function page(code: ErrorCode, message: string): string {
   const body = JSON.stringify(chatErrorBody(apiError(code, message)));
-  return `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n${body}`;
+  return `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\nConnection: close\r\n\r\n${body}`;
 }
 
-const MALFORMED = page('malformed_http', 'The request is not HTTP/1.1.');
+const MALFORMED = page('malformed_http', 'Not HTTP/1.1.');
 const TOO_LARGE = page('headers_too_large', 'The headers are too large.');
 
 /** The binary with JSON pages, or null if it is not laid out as described above. Pure. */

@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';
@@ -49,6 +51,24 @@ t.test('files that do not load reject, and leave the name free', async (t) => {
   await t.rejects(addon.load('bad', fileURLToPath(import.meta.url), loadOptions, () => {}), { code: 'invalid_file' });
   const engine = await loadStarter('bad');
   await engine.close();
+});
+
+t.test('what is wrong within a file is told with its path', async (t) => {
+  const content = readFileSync(starterPath);
+  const damaged = (key: string, value: string): string => {
+    const bytes = Buffer.from(content);
+    const at = bytes.indexOf(key) + key.length + 4 + 8;   // behind the value's type and length
+    bytes.write(value, at, 'latin1');
+    const path = join(t.testdir(), 'damaged.gguf');
+    writeFileSync(path, bytes);
+    return path;
+  };
+  const message = /^\/.*damaged\.gguf: .*xx/;
+  for (const key of ['general.architecture', 'tokenizer.ggml.pre']) {
+    await t.rejects(addon.load('damaged', damaged(key, 'xx'), loadOptions, () => {}), { message }, `load, ${key}`);
+  }
+  t.throws(() => addon.loadTokenizer(damaged('tokenizer.ggml.pre', 'xx')), { message }, 'loadTokenizer');
+  await t.rejects(addon.debugLogits(damaged('general.architecture', 'xx'), loadOptions, Int32Array.of(1), Int32Array.of(0), 0), { message }, 'debugLogits');
 });
 
 t.test('text and tokens', async (t) => {

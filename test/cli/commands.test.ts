@@ -40,6 +40,7 @@ t.test('keys', (t) => {
   t.equal(monolith(['keys', 'revoke', created.out.slice(0, 11)]).status, 0);
   t.match(monolith(['keys', 'list']).out, /revoked/);
   t.match(monolith(['keys', 'revoke', 'nothing']), { status: 2, err: /there is no key "nothing"/ });
+  t.match(monolith(['keys', 'create', '--expires', '2020-01-01']), { status: 2, out: '', err: 'monolith: keys: --expires 2020-01-01 is past; the key would never be valid\n' });
   t.match(monolith(['keys', 'create', '--scopes', 'all']), { status: 2, err: /"all" is none of inference/ });
   t.end();
 });
@@ -74,6 +75,28 @@ t.test('debug', (t) => {
   t.equal(positions[1]?.logits.indexOf(Math.max(...positions[1].logits)), continuation.tokens[0], 'greedy takes the largest');
   t.match(monolith(['debug', 'logits', '--model', embeddedModel, '--ids', '[1.5]']), { status: 2, err: /--ids takes a JSON array/ });
   t.match(monolith(['debug', 'logits', '--ids', '[1]']), { status: 2, err: /--model FILE is needed/ });
+  t.end();
+});
+
+t.test('an error is one line; where it was thrown shows on request', (t) => {
+  for (const [args, line] of [
+    [['debug', 'tokens', '--model', '/nope'], /^monolith: debug: .*\/nope.*\n$/],
+    [['debug', 'tokens', '--model', dataDir], /^monolith: debug: .+\n$/],
+    [['debug', 'logits', '--model', '/nope', '--ids', '[1]'], /^monolith: debug: .*\/nope.*\n$/],
+    [['debug', 'logits', '--model', embeddedModel, '--ids', '[999999]'], /^monolith: debug: .*999999.*\n$/],
+    [['debug', 'logits', '--model', embeddedModel, '--ids', '[1]', '--positions', '[7]'], /^monolith: debug: .*7.*\n$/],
+    [['chat', '--url', 'http://127.0.0.1:2', '--api-key', 'sk-12345678'], /^monolith: chat: http:\/\/127\.0\.0\.1:2 cannot be reached: .+\n$/],
+    [['chat', '--url', 'nowhere', '--api-key', 'sk-12345678'], /^monolith: chat: nowhere cannot be reached: .+\n$/],
+    [['inspect', dataDir], /^monolith: inspect: .+\n$/],
+    [['serve', '--config', dataDir], /^monolith: .+\n$/],
+  ] as const) {
+    const { status, out, err } = monolith([...args]);
+    t.equal(status, 2, args.join(' '));
+    t.equal(out, '');
+    t.match(err, line);
+    t.notMatch(err, /Error|\n./, args.join(' '));
+  }
+  t.match(monolith(['debug', 'tokens', '--model', '/nope', '--log-level', 'debug']).err, /^monolith: UsageError: debug: .*\n +at /);
   t.end();
 });
 

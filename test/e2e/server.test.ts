@@ -8,6 +8,7 @@ import t from 'tap';
 import { configWith } from '../../src/config.js';
 import { startServer } from '../../src/server.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
+import { embeddedModel } from './monolith.js';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-server-'));
 const quiet = (): { telemetry: ReturnType<typeof createTelemetry> } => ({ telemetry: createTelemetry({ format: 'json', level: 'silent' }) });
@@ -104,6 +105,33 @@ t.test('a second server on the folder, a port in use, a bad model file: clear er
   const again = await startServer(configWith({ port: 0, data_dir: other }), quiet());
   t.equal(again.createdKey, null, 'and it is shown once');
   await again.close();
+});
+
+t.test('a model file that does not load leaves the others alone', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-server-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const lines: string[] = [];
+  const partial = await startServer(
+    configWith({ port: 0, data_dir: folder, model: { bad: import.meta.filename, good: embeddedModel } }),
+    { telemetry: createTelemetry({ format: 'json', level: 'error', write: (line) => lines.push(line) }) },
+  );
+  t.teardown(() => partial.close());
+  t.same(partial.models, ['good']);
+  t.match(partial.failed, [{ name: 'bad', reason: import.meta.filename }]);
+  t.equal(lines.length, 1);
+  t.match(JSON.parse(lines[0] as string), { level: 'error', model: 'bad', reason: import.meta.filename });
+  const ready = await fetch(`${partial.url}/readyz`);
+  t.equal(ready.status, 503);
+  t.match(await ready.json(), { reason: 'bad is failed', models: [{ name: 'bad', state: 'failed', error: import.meta.filename }, { name: 'good', state: 'ready', error: null }] });
+  const ask = (model: string): Promise<Response> => fetch(`${partial.url}/v1/chat/completions`, {
+    method: 'POST', headers: { authorization: `Bearer ${partial.createdKey as string}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, max_tokens: 1, messages: [{ role: 'user', content: 'x' }] }),
+  });
+  t.equal((await ask('good')).status, 200);
+  const refused = await ask('bad');
+  t.equal(refused.status, 503);
+  t.equal(refused.headers.get('retry-after'), '10');
+  t.match(await refused.json(), { error: { code: 'model_unavailable' } });
 });
 
 t.test('draining: not ready, new requests refused with 503', async (t) => {

@@ -59,6 +59,8 @@ t.test('the guard breaks every spelling that a client writes and is chosen apart
   t.equal(shield.protect('a < b, [0], </p>'), `a < b, [0], <${guard}/p>`, 'no more than needed');
   t.equal(shield.protect('ends with <'), `ends with <${guard}`, 'a seam may follow');
 
+  t.equal(shield.protect(`${'x'.repeat(1 << 20)} < </s>`).slice(1 << 20), ` <${guard} <${guard}/s>`, 'a huge text gets them all');
+
   const other = Shield.for([`uses ${guard}`, '\\ufdd1'], starters)!;
   t.not(other.guard, shield.guard);
 

@@ -141,6 +141,24 @@ t.test('HTTP rules', async (t) => {
     t.match(endless, /^HTTP\/1.1 413 /, 'a client that never stops sending is answered and cut off');
   });
 
+  t.test('two lengths that differ: no request hides behind the shorter one', async (t) => {
+    const hidden = 'GET /v1/things/hidden HTTP/1.1\r\nHost: localhost\r\n\r\n';
+    const post = (first: number, second: number, body: string): string =>
+      `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: ${first}\r\nContent-Length: ${second}\r\n\r\n${body}`;
+    const refused = await server.raw(post(2, 3, '{}'), 1000);
+    t.match(refused, /^HTTP\/1\.1 400 Bad Request\r\n/);
+    t.match(refused, /\r\nConnection: close\r\n/);
+    t.match(refused, /"param":"Content-Length","code":"invalid_header"/);
+    const began = performance.now();
+    for (const [first, second] of [[2, 2 + hidden.length], [2 + hidden.length, 2]] as const) {
+      const text = await server.raw(post(first, second, `{}${hidden}`), 1000);
+      t.notMatch(text, /missing_api_key|200 OK/, 'what follows is not taken for a request');
+    }
+    t.ok(performance.now() - began < 900, 'the connection is closed at once');
+    t.match(await server.raw(post(2, 2, '{}'), 200), /^HTTP\/1\.1 200 OK\r\n/, 'the same length twice is one length');
+    t.equal(server.http.inFlight, 0);
+  });
+
   t.test('what the parser cannot read is answered in JSON', async (t) => {
     t.equal(parserAnswersJson, true);
     for (const [bytes, code] of [
@@ -149,7 +167,7 @@ t.test('HTTP rules', async (t) => {
       [`GET / HTTP/1.1\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`, 'headers_too_large'],
     ] as const) {
       const text = await server.raw(bytes, 500);
-      t.match(text, /^HTTP\/1\.1 400 Bad Request\r\nContent-Type: application\/json\r\n/, code);
+      t.match(text, /^HTTP\/1\.1 400 Bad Request\r\nContent-Type: application\/json; charset=utf-8\r\n/, code);
       t.match(JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)), { error: { message: /./, type: 'invalid_request_error', param: null, code } });
     }
     t.equal(await server.raw('garbage\r\n\r\n', 500), '', 'half a request line waits for the rest');

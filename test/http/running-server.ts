@@ -30,7 +30,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function startRoutes(routes: Route[], settings: object = {}): Promise<RunningServer> {
+export async function startRoutes(routes: Route[], settings: object = {}, options: { bodyTimeoutMs?: number } = {}): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
   const config = configWith({ port: 0, data_dir: dataDir, ...settings });
   const store = await openStore(dataDir);
@@ -39,7 +39,7 @@ export async function startRoutes(routes: Route[], settings: object = {}): Promi
   const key = created as string;
   const logs: string[] = [];
   const telemetry = createTelemetry({ format: 'json', level: 'info', write: (line) => logs.push(line) });
-  const http = new HttpServer({ config, routes, authenticate: (secret) => accounts.authenticate(secret), telemetry });
+  const http = new HttpServer({ config, routes, authenticate: (secret) => accounts.authenticate(secret), telemetry, ...options });
   const port = await http.listen(config.host, 0);
   const url = `http://127.0.0.1:${port}`;
   return {

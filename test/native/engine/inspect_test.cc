@@ -87,6 +87,46 @@ TEST(the_file_hash_tells_weights_and_metadata_apart) {
   CHECK(hash_of(renamed) != hash);
 }
 
+TEST(the_hash_of_a_small_file_depends_on_every_byte_of_its_weights) {
+  ParsedModel model{TinyModel()};
+  REQUIRE(model.file != nullptr);
+  const uint64_t hash = file_hash(*model.file);
+  size_t offset = 0, n_large = 0;   // places that differ from tensor to tensor, most between samples
+  for (const GgufTensor& tensor : model.file->tensors()) {
+    n_large += tensor.data.size() > 4096;
+    const auto begin = static_cast<size_t>(tensor.data.data() - model.bytes.data());
+    for (; offset < tensor.data.size(); offset += 1009) {
+      std::byte& byte = model.bytes[begin + offset];
+      byte ^= std::byte{1};
+      CHECK(file_hash(*model.file) != hash);
+      byte ^= std::byte{1};
+    }
+    offset %= 1009;
+  }
+  CHECK(n_large > 5);
+  CHECK_EQ(file_hash(*model.file), hash);
+}
+
+TEST(the_hash_of_a_large_file_samples_its_weights) {
+  constexpr uint64_t kValues = uint64_t{17} << 20;   // 68 MiB
+  GgufBuilder builder;
+  builder.tensor("weights", TensorType::kF32, {kValues}, Bytes(kValues * sizeof(float)));
+  Bytes bytes = builder.build();
+  const auto file = GgufFile::parse(bytes);
+  REQUIRE(file.ok());
+  const std::span<const std::byte> data = (*file)->tensors()[0].data;
+  const auto begin = static_cast<size_t>(data.data() - bytes.data());
+  const uint64_t hash = file_hash(**file);
+  const auto is_seen = [&](size_t offset) {
+    bytes[begin + offset] ^= std::byte{1};
+    const bool seen = file_hash(**file) != hash;
+    bytes[begin + offset] ^= std::byte{1};
+    return seen;
+  };
+  CHECK(is_seen(0) && is_seen(255) && is_seen(data.size() - 256) && is_seen(data.size() - 1));
+  CHECK(!is_seen(256) && !is_seen(data.size() - 257));
+}
+
 TEST(hash_bytes_depends_on_every_byte_on_length_and_on_seed) {
   std::vector<std::byte> bytes(100, std::byte{0});
   const uint64_t hash = hash_bytes(bytes, 0);

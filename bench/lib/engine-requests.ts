@@ -1,0 +1,39 @@
+// Requests for measuring an engine: prompts nobody has asked for before, answers of a fixed length.
+import type { LoadOptions, SubmitOptions } from '../../src/engine/addon-types.js';
+import type { Engine } from '../../src/engine/engine.js';
+import type { FinishedEvent } from '../../src/engine/events.js';
+
+/** Everything as the service has it by default, but nothing is cached and no step is held back. */
+export const benchLoadOptions: LoadOptions = {
+  threads: 0, isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 0, kvBytes: 0,
+  maxBatchTokens: 256, maxSequences: 32, stepMs: 0, queueMax: 1_024, prefixCache: false,
+};
+
+let nextPrompt = 1;
+
+/** Token ids nobody has asked for before, so that no prefix is cached: a small linear congruential walk. */
+function freshPrompt(length: number, vocabulary: number): Int32Array {
+  let state = (nextPrompt++ * 2_654_435_761) >>> 0;
+  return Int32Array.from({ length }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return (state >>> 8) % vocabulary;
+  });
+}
+
+export function submission(engine: Engine, length: number, maxTokens: number): SubmitOptions {
+  return {
+    prompt: freshPrompt(length, Math.min(engine.info.vocabulary, 1_000)), organization: 1, n: 1, maxTokens,
+    temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, frequencyPenalty: 0, presencePenalty: 0, seed: 0n,
+    logitBias: [], topLogprobs: -1, stop: [], stopTokens: [], ignoreEos: true, prefixCache: false,
+    queueWaitMs: 600_000, generationMs: 3_600_000, reasoning: null,
+  };
+}
+
+export function finish(engine: Engine, options: SubmitOptions): Promise<FinishedEvent> {
+  return new Promise((resolve, reject) => {
+    engine.generate(options, (event) => {
+      if (event.type === 'finished') resolve(event);
+      else if (event.type === 'failed') reject(new Error(`the engine failed: ${event.message}`));
+    });
+  });
+}

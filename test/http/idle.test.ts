@@ -1,0 +1,72 @@
+// The server library closes connections that are silent for 10 seconds. Waiting for the model is not being
+// silent, and a body has longer.
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import type { Exchange, Route } from '../../src/http/exchange.js';
+import { startRoutes } from './running-server.js';
+import type { RunningServer } from './running-server.js';
+
+// The library's clock ticks every 4 seconds: by then a connection is closed.
+const LONG_MS = 13_000;
+
+async function stream(exchange: Exchange): Promise<void> {
+  const events = exchange.sse();
+  if ((exchange.body as { early?: boolean }).early === true) events.send('{"n":1}');
+  await sleep(LONG_MS);
+  events.send('{"n":2}');
+  events.end();
+}
+
+async function whole(exchange: Exchange): Promise<void> {
+  await sleep((exchange.body as { wait: number }).wait);
+  exchange.json(200, { done: true });
+}
+
+const routes: Route[] = [
+  { method: 'POST', path: '/stream', scope: 'inference', serve: stream },
+  { method: 'POST', path: '/whole', scope: 'inference', serve: whole },
+];
+
+/** Sends `body` in two halves, `pauseMs` apart; resolves to all that came back. */
+function halves(server: RunningServer, body: string, pauseMs: number, waitMs: number): Promise<string> {
+  const head = `POST /whole HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  return new Promise((resolve) => {
+    let text = '';
+    const socket = connect(server.port, '127.0.0.1', () => socket.write(head + body.slice(0, 5)));
+    const second = setTimeout(() => socket.write(body.slice(5)), pauseMs);
+    const end = setTimeout(() => socket.destroy(), waitMs);
+    socket.on('data', (data) => { text += data.toString(); });
+    socket.on('error', () => undefined);
+    socket.on('close', () => { clearTimeout(second); clearTimeout(end); resolve(text); });
+  });
+}
+
+t.test('whoever waits for the model outlives the idle timeout', async (t) => {
+  const server = await startRoutes(routes, { http: { keepalive_ms: 60_000 } });
+  t.teardown(() => server.close());
+  const [silent, late, answer, slowBody, slowBoth] = await Promise.all([
+    server.post('/stream', { early: true }).then((response) => response.text()),
+    server.post('/stream', {}).then((response) => response.text()),
+    server.post('/whole', { wait: LONG_MS }).then((response) => response.json()),
+    halves(server, '{"wait": 0}', LONG_MS, LONG_MS + 2_000),
+    halves(server, `{"wait": ${LONG_MS}}`, 5_000, LONG_MS + 7_000),
+  ]);
+  t.equal(silent, 'data: {"n":1}\n\ndata: {"n":2}\n\n', 'a stream between two tokens');
+  t.equal(late, 'data: {"n":2}\n\n', 'a stream before its first token');
+  t.same(answer, { done: true }, 'a whole answer');
+  t.match(slowBody, /^HTTP\/1\.1 200 OK/, 'a body that pauses');
+  t.match(slowBoth, /^HTTP\/1\.1 200 OK/, 'the clock that a pausing body has started stops with its end');
+});
+
+t.test('a body that never ends is answered and cut off', async (t) => {
+  const server = await startRoutes(routes, {}, { bodyTimeoutMs: 300 });
+  t.teardown(() => server.close());
+  const began = performance.now();
+  const text = await halves(server, '{"wait": 0}', 60_000, 5_000);
+  t.ok(performance.now() - began < 3_000, 'the connection is closed');
+  t.match(text, /^HTTP\/1\.1 400 Bad Request\r\n/);
+  t.match(text, /\r\nConnection: close\r\n/);
+  t.match(text, /"code":"request_timeout"/);
+  t.equal(server.http.inFlight, 0);
+});
