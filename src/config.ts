@@ -69,7 +69,7 @@ export const settings = {
     queue_wait_ms: setting(kind.integer(1, 3_600_000), 30_000, 'Longest wait in the queue; then 503.'),
     max_generation_ms: setting(kind.integer(1, 86_400_000), 3_600_000, 'Longest generation; then it ends as `length`.'),
     drain_ms: setting(kind.integer(0, 3_600_000), 30_000, 'Time running requests get at shutdown; then they end as `length`.'),
-    stall_ms: setting(kind.integer(100, 3_600_000), 30_000, 'Not ready if requests are running and no step ended for this long.'),
+    stall_ms: setting(kind.integer(100, 3_600_000), 30_000, 'Not ready if there is work and no step ended for this long.'),
     prefix_cache: setting(kind.flag, true, 'Reuse the KV pages of prompts seen before.'),
   },
 

@@ -124,6 +124,16 @@ export class ChatTemplate {
     }
   }
 
+  /** The least a template must do. */
+  #renderPlain(): string {
+    const messages: TemplateMessage[] = [{ role: 'user', content: 'probe-one' }];
+    try {
+      return this.render({ messages, addGenerationPrompt: true, enableThinking: false });
+    } catch (error) {
+      throw new TemplateError(`chat template cannot render one user message: ${messageOf(error)}`);
+    }
+  }
+
   #probe(): TemplateCapabilities {
     const render = (messages: TemplateMessage[], enableThinking = false): string =>
       this.render({ messages, addGenerationPrompt: true, enableThinking });
@@ -139,7 +149,7 @@ export class ChatTemplate {
     const system: TemplateMessage = { role: 'system', content: 'probe-system' };
     const assistant: TemplateMessage = { role: 'assistant', content: 'probe-answer' };
 
-    const plain = render([user('probe-one')]);
+    const plain = this.#renderPlain();
     if (!plain.includes('probe-one')) throw new TemplateError('chat template drops the user message');
     const argumentText = '{"probe": 1.50}';
     const call: TemplateMessage = {

@@ -94,6 +94,7 @@ class ChatAnswer {
     } catch (error) {
       this.#end();
       this.reservation.refund();
+      this.#showLimits();
       throw error;
     }
     // The stream opens only now: a refusal above must still be a plain error status.
@@ -111,6 +112,7 @@ class ChatAnswer {
       this.#end();
       this.meter.failed('internal_error');
       this.reservation.settle(this.#usage.promptTokens + this.#generated);
+      this.#showLimits();
       this.exchange.fail(error);
     }
   }
@@ -167,6 +169,7 @@ class ChatAnswer {
     this.exchange.annotate({ code: error.code });
     if (this.#generated === 0) this.reservation.refund();
     else this.reservation.settle(this.#usage.promptTokens + this.#generated);
+    this.#showLimits();
     this.exchange.fail(error);
   }
 
@@ -178,6 +181,11 @@ class ChatAnswer {
     this.meter.cancelled();
     this.exchange.annotate({ completion_tokens: this.#generated, finish: 'cancelled' });
     this.reservation.settle(this.#usage.promptTokens + this.#generated);
+  }
+
+  /** What is left after a refund or a settlement, if headers can still be sent. */
+  #showLimits(): void {
+    setHeaders(this.exchange, this.reservation.headers('chat'));
   }
 
   #end(): void {
