@@ -65,7 +65,7 @@ export const settings = {
     max_batch_tokens: setting(kind.integer(1, 65_536), 256, 'Tokens computed per step, decodes first.', { main: true }),
     max_sequences: setting(kind.integer(1, 4_096), 32, 'Sequences running at once.', { main: true }),
     step_ms: setting(kind.integer(0, 60_000), 250, 'Aimed-at longest pause, in ms, that other requests\' prompts put between two tokens of a running answer; 0 for no bound.', { main: true }),
-    queue_max: setting(kind.integer(0, 1_000_000), 512, 'Requests waiting per model; above it 503.'),
+    queue_max: setting(kind.integer(1, 1_000_000), 512, 'Requests waiting per model; above it 503.'),
     queue_wait_ms: setting(kind.integer(1, 3_600_000), 30_000, 'Longest wait in the queue; then 503.'),
     max_generation_ms: setting(kind.integer(1, 86_400_000), 3_600_000, 'Longest generation; then it ends as `length`.'),
     drain_ms: setting(kind.integer(0, 3_600_000), 30_000, 'Time running requests get at shutdown; then they end as `length`.'),

@@ -1,12 +1,13 @@
 // One model's way from a GenerationRequest to the engine: render the template, tokenize, fit the context,
 // fix the sampling, submit, and turn engine events into generation events. One per loaded model; it holds
 // no state of any request.
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { SubmitOptions } from '../engine/addon-types.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import type { EngineEvent } from '../engine/events.js';
 import { ApiError, apiError } from '../errors.js';
+import { VERSION } from '../version.js';
 import { CHATML_TEMPLATE, ChatTemplate, TemplateError } from './chat-template.js';
 import { clientTexts, fitToTemplate, toTemplateMessages } from './conversation.js';
 import { findMarkers, reasoningBudget, startsInside, type ReasoningMarkers } from './reasoning.js';
@@ -38,6 +39,8 @@ export class Prompter {
   readonly contextWindow: number;
   /** What one answer may have, whatever the client asks. */
   readonly maxOutputTokens: number;
+  /** `fp_` + 10 hex over the engine's build, the weights and the kernels: same fingerprint, same arithmetic. */
+  readonly fingerprint: string;
   readonly #starters: Starters | null;
   readonly #texts: TokenTexts;
   #longestToken: number | null = null;      // bytes; known after the first huge prompt
@@ -53,6 +56,8 @@ export class Prompter {
     this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? Infinity);
     this.#starters = startersOf(info.specialTokens);
     this.#texts = new TokenTexts(engine);
+    const identity = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa].join('\n');
+    this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
   }
 
   /**
@@ -69,9 +74,7 @@ export class Prompter {
     const effort = this.#effort(request);
     const prompt = await this.#prompt(request, effort);
     const promptTokens = prompt.tokens.length;
-    if (promptTokens >= this.contextWindow) {
-      throw this.#tooLong(String(promptTokens));
-    }
+    if (promptTokens >= this.contextWindow) throw this.#tooLong(String(promptTokens));
     const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens, this.contextWindow - promptTokens);
     this.#closingTokens ??= await this.#countClosing();
     const options = this.#submitOptions(request, effort, prompt, maxTokens, organization, this.#closingTokens);
@@ -151,7 +154,7 @@ export class Prompter {
     for (let length = 1; !error.timedOut && length < Math.min(messages.length, 64); length++) {
       try {
         this.template.render({
-          messages: messages.slice(0, length).map(({ role, content }) => ({ role, content: content ?? '' })),
+          messages: fitToTemplate(messages.slice(0, length), this.template.capabilities).map(({ role, content }) => ({ role, content: content ?? '' })),
           addGenerationPrompt: true, enableThinking: false,
         });
       } catch {

@@ -1,21 +1,17 @@
 // The models a server offers under their public names, each with the prompter that talks to its engine.
 // Loading and failing are the pool's affair; this file turns a pool entry into "serve it" or a precise
 // error. Event-loop thread only.
-import { createHash } from 'node:crypto';
 import { apiError, type ErrorExtra } from '../errors.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
 import type { ModelDescription } from '../http/models-routes.js';
-import { VERSION } from '../version.js';
 import { TemplateError } from './chat-template.js';
 import { Prompter, type GenerationLimits } from './prompter.js';
 import type { ReasoningEffort } from './types.js';
 
 export interface ServedModel {
   readonly name: string;
-  /** `fp_` + 10 hex over the engine's build, the weights and the kernels: same fingerprint, same arithmetic. */
-  fingerprint(): string;
   /** Throws ApiError 503 while the model loads or after it failed to. */
   ready(): Prompter;
 }
@@ -34,7 +30,6 @@ export class ServedModels {
     }
     return {
       name,
-      fingerprint: () => fingerprintOf(engineOf(pooled)),
       ready: () => {
         const prompter = this.#prompter(pooled.model, engineOf(pooled));
         if (prompter instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
@@ -99,9 +94,4 @@ function engineOf({ model, status }: PooledModel): Engine {
     case 'failed':
       throw unavailable('model_unavailable', `${model.id} could not be loaded.`);
   }
-}
-
-function fingerprintOf(engine: Engine): string {
-  const parts = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa];
-  return `fp_${createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 10)}`;
 }

@@ -35,7 +35,7 @@ export function notReady(health: Health, stallMs: number): string | null {
   if (health.models.length === 0) return 'no model';
   for (const model of health.models) {
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
-    // A first step that hangs has not admitted anything yet: its requests still count as waiting.
+    // Waiting counts too: requests that came while a step hangs are as stuck as those in it.
     if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs) return `${model.name} has requests but ended no step for ${Math.round(model.lastStepAgeMs)} ms`;
   }
   return null;

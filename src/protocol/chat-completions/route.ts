@@ -5,7 +5,8 @@
 import type { Admission, Reservation } from '../../admission/admission.js';
 import { permit } from '../../accounts/permissions.js';
 import { apiError, type ApiError } from '../../errors.js';
-import type { ServedModel, ServedModels } from '../../generation/served-models.js';
+import type { Prompter } from '../../generation/prompter.js';
+import type { ServedModels } from '../../generation/served-models.js';
 import type { GenerationEvent, PreparedGeneration, RunningGeneration } from '../../generation/types.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newChatCompletionId } from '../../ids.js';
@@ -32,10 +33,17 @@ export function chatCompletionsRoute(deps: ChatCompletionsDeps): Route {
       exchange.annotate({ model: served.name });
       permit(identity, 'inference', served.name);
       const chat = parsed.content(deps.limits);
-      // Also a refusal from here on tells the client where its limits stand.
-      setHeaders(exchange, deps.admission.headers(identity.organizationId, served.name, 'chat'));
       if (chat.ignored.length > 0) exchange.setHeader('x-ignored-parameters', headerList(chat.ignored));
-      const prepared = await served.ready().prepare(chat.request, identity.tenant);
+      let prompter: Prompter;
+      let prepared: PreparedGeneration;
+      try {
+        prompter = served.ready();
+        prepared = await prompter.prepare(chat.request, identity.tenant);
+      } catch (error) {
+        // Also a refusal here tells the client where its limits stand; those below carry it themselves.
+        setHeaders(exchange, deps.admission.headers(identity.organizationId, served.name, 'chat'));
+        throw error;
+      }
       if (exchange.aborted) return;
 
       const reservation = deps.admission.reserve({
@@ -47,7 +55,7 @@ export function chatCompletionsRoute(deps: ChatCompletionsDeps): Route {
       const meter = deps.telemetry.generation({
         model: served.name, endpoint: PATH, choices: prepared.n, receivedAt: exchange.receivedAt,
       });
-      new ChatAnswer(exchange, served, chat, prepared, reservation, meter).run();
+      new ChatAnswer(exchange, { model: served.name, fingerprint: prompter.fingerprint }, chat, prepared, reservation, meter).run();
     },
   };
 }
@@ -69,14 +77,14 @@ class ChatAnswer {
 
   constructor(
     private readonly exchange: Exchange,
-    served: ServedModel,
+    served: Pick<ChatEnvelope, 'model' | 'fingerprint'>,
     private readonly chat: ChatGeneration,
     private readonly prepared: PreparedGeneration,
     private readonly reservation: Reservation,
     private readonly meter: GenerationMeter,
   ) {
     const envelope: ChatEnvelope = {
-      id: newChatCompletionId(), created: Math.floor(Date.now() / 1000), model: served.name, fingerprint: served.fingerprint(),
+      id: newChatCompletionId(), created: Math.floor(Date.now() / 1000), ...served,
       n: prepared.n, wantLogprobs: chat.request.topLogprobs !== null, includeReasoning: chat.includeReasoning, metadata: chat.metadata,
     };
     this.#usage = { promptTokens: prepared.promptTokens, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
