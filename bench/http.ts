@@ -88,7 +88,8 @@ function overHttp(port: number, agent: Agent, model: string): Promise<number> {
 async function straight(prompter: Prompter, model: string): Promise<() => Promise<number>> {
   const request: GenerationRequest = {
     model, messages: [{ role: 'user', content: QUESTION }], continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens: 1,
-    stop: [], topLogprobs: null, effort: null, ignoreEos: true,
+    stop: [], topLogprobs: null, effort: null, reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null },
+    parallelToolCalls: true, format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
   };
   const prepared = await prompter.prepare(request, 1);
   return () => new Promise((resolve, reject) => {

@@ -157,6 +157,7 @@ export const modelOverrides: Kind<Readonly<Record<string, ModelOverride>>> = {
     max_output_tokens: z.number().int().min(1).max(65_535).optional(),
     default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
     display_name: z.string().min(1).max(128).optional(),
+    image_input: z.enum(['refuse', 'note']).optional(),
     sampling: z.strictObject({
       temperature: z.number().min(0).max(2), top_p: z.number().gt(0).max(1), top_k: z.number().int().min(0),
       min_p: z.number().min(0).max(1), repetition_penalty: z.number().gt(0).max(2),

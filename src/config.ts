@@ -73,7 +73,35 @@ export const settings = {
     prefix_cache: setting(kind.flag, true, 'Reuse the KV pages of prompts seen before.'),
   },
 
-  models: setting(kind.modelOverrides, {}, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "default_effort", "sampling", "display_name"}}.', { shown: 'models/catalog.json' }),
+  images: {
+    max_bytes: setting(kind.bytes(1024, 1024 ** 3), 20_971_520, 'Largest image, decoded from base64 or fetched.'),
+    max_pixels: setting(kind.integer(1, 1e9), 50_000_000, 'Most pixels of one image.'),
+    max_per_request: setting(kind.integer(1, 10_000), 100, 'Most images of one request, those of its chain included.'),
+    allowed_hosts: setting(kind.list, [], 'Hosts that images may be fetched from over https, e.g. images.example.com; *.example.com for all below; * for every public host. Others are refused.', { shown: 'none' }),
+    fetch_timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Longest time fetching one image may take, redirects included.'),
+  },
+
+  messages: {
+    foreign_thinking: setting(kind.choice('reject', 'drop'), 'reject', 'What becomes of thinking blocks sent back with a signature that is not ours: refused, or left out.'),
+  },
+
+  responses: {
+    retention_days: setting(kind.integer(1, 36_500), 30, 'Days a stored response can be retrieved and continued.'),
+    reasoning_events: setting(kind.choice('auto', 'openai', 'openresponses'), 'auto', 'Names of the raw-reasoning stream events; auto goes by the client\'s User-Agent.'),
+    openai_user_agents: setting(kind.list, ['OpenAI/', 'AsyncOpenAI/', 'codex'], 'Beginnings of a User-Agent that auto takes for an OpenAI client.', { shown: 'OpenAI/, AsyncOpenAI/, codex' }),
+    compact_max_tokens: setting(kind.integer(1, 65_535), 2_048, 'Longest summary of a compacted conversation, in tokens.'),
+  },
+
+  ws: {
+    max_age_s: setting(kind.integer(1, 86_400), 3_600, 'Seconds after which a WebSocket connection takes no further turn.'),
+    max_connections: setting(kind.integer(1, 1_000_000), 100, 'WebSocket connections an organization may have open.'),
+  },
+
+  secrets: {
+    signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
+  },
+
+  models: setting(kind.modelOverrides, {}, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "default_effort", "sampling", "display_name", "image_input"}}.', { shown: 'models/catalog.json' }),
 
   metrics: {
     public: setting(kind.flag, false, 'Serve /metrics without an API key.'),

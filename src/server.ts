@@ -17,7 +17,12 @@ import { healthRoutes } from './http/health-routes.js';
 import type { Health } from './http/health-routes.js';
 import { isLoopback } from './http/hosts.js';
 import { modelsRoutes } from './http/models-routes.js';
+import { createImageLoader } from './generation/images/load-images.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
+import type { GenerationDeps } from './protocol/generation-run.js';
+import { messagesRoutes } from './protocol/messages/routes.js';
+import { responsesRoutes } from './protocol/responses/routes.js';
+import { openSealer } from './sealing/open-sealer.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
 import { openStore } from './storage/lmdb-store.js';
 import { createTelemetry } from './telemetry/telemetry.js';
@@ -110,6 +115,10 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   let failed: readonly FailedModel[] = [];
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (config.api_key !== null) await accounts.bootstrap(config.api_key);
+  const sealer = await openSealer(store, config.secrets.signing_keys, catalog.map(({ id }) => id));
+  const generation: GenerationDeps = {
+    models, admission, telemetry, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n },
+  };
   const http = new HttpServer({
     config,
     telemetry,
@@ -117,7 +126,9 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
     routes: [
       ...healthRoutes({ health: () => poolHealth(pool, failed, draining), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
       ...modelsRoutes({ list: () => models.describe() }),
-      chatCompletionsRoute({ models, admission, telemetry, limits: { maxN: config.limits.max_n } }),
+      chatCompletionsRoute(generation),
+      ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
+      ...responsesRoutes({ ...generation, sealer, store, settings: config.responses }),
     ],
   });
   undo.push(() => http.close());

@@ -69,6 +69,21 @@ export interface SubmitOptions {
     budget: number;                    // -1 = unlimited
     closeText: string;                 // what the engine writes when the budget is used up, e.g. '\n</think>\n\n'
   } | null;
+  calls?: CallOptions | null;          // absent or null: no tool calls
+}
+
+/**
+ * Tool calls within the content. From the open marker up to and including the close marker the text goes to
+ * section 'tool', marker spellings and control tokens' spellings included; stop strings do not apply there.
+ */
+export interface CallOptions {
+  open: string;                          // e.g. '<tool_call>'; a single token of the vocabulary if it has one so spelled, else its spelling in the text
+  close: string;                         // '' = the section lasts to the end of the turn
+  atStart: boolean;                      // the open marker counts only as the first thing of the content
+  /** Texts one of which must follow the open marker, e.g. '\n{"name": "a", "arguments":'; sampled among under a mask. [] = free. */
+  prefixes: string[];
+  required: boolean;                     // the content begins with a call: the engine writes the open marker, after the reasoning if there is any
+  forbidden: boolean;                    // no call is possible: a marker that is one token is never sampled, and no section is told apart
 }
 
 export interface NativeStats {
@@ -86,6 +101,8 @@ export interface TokenizeOptions { addSpecial: boolean; parseSpecial: boolean; g
 export interface NativeChannel {
   submit(options: SubmitOptions): number;
   cancel(request: number): void;
+  /** Ends one choice before its next step as end_of_turn; its finished record follows. Unknown or ended: nothing. */
+  finish(request: number, choice: number): void;
   close(): void;              // cancels what this channel submitted; no events afterwards
 }
 

@@ -27,6 +27,8 @@ const catalogModel = z.strictObject({
   /** Cap of one answer, and what it gets when the client names none; null: what the context leaves. */
   max_output_tokens: z.number().int().min(1).max(65_535).nullable(),
   input_modalities: z.array(z.enum(['text', 'image'])).min(1),
+  /** What a model without vision does with images: refuses them, or is given a line of text in each one's place. */
+  image_input: z.enum(['refuse', 'note']).default('refuse'),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']),
   sampling,
 });
@@ -46,7 +48,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name']?: CatalogModel[K] | undefined;
+  readonly [K in 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name' | 'image_input']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */
@@ -89,7 +91,7 @@ export function modelOfFile(name: string, path: string): CatalogModel {
   if (!stat.isFile()) throw new CatalogError(file, 'is no file');
   return {
     id: name, file, display_name: name, created: Math.floor(stat.mtimeMs / 1000), lifecycle: 'active',
-    context_window: null, max_output_tokens: null, input_modalities: ['text'],
+    context_window: null, max_output_tokens: null, input_modalities: ['text'], image_input: 'refuse',
     // Without effect on a model that cannot reason.
     default_effort: 'medium',
     sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },

@@ -3,7 +3,13 @@
 // refolded so that no text is ever lost silently.
 import type { TemplateCapabilities, TemplateMessage } from './chat-template.js';
 import type { Shield } from './shield.js';
-import type { Message } from './types.js';
+import type { Content, Message } from './types.js';
+
+/** The text of a content; images are the prompter's affair. */
+export function textOf(content: Content | null): string {
+  if (content === null) return '';
+  return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+}
 
 const JOIN = '\n\n';
 /** Arguments nested deeper are passed on as text; it also bounds the recursions below. */
@@ -23,7 +29,7 @@ export function fitToTemplate(messages: readonly Message[], can: TemplateCapabil
 function foldIntoUser(system: string, messages: Message[]): Message[] {
   const first = messages[0];
   if (first?.role !== 'user') return [{ role: 'user', content: system }, ...messages];
-  return [{ ...first, content: system + JOIN + first.content }, ...messages.slice(1)];
+  return [{ ...first, content: system + JOIN + textOf(first.content) }, ...messages.slice(1)];
 }
 
 function mergeNeighbours(messages: Message[]): Message[] {
@@ -31,7 +37,7 @@ function mergeNeighbours(messages: Message[]): Message[] {
   for (const message of messages) {
     const last = merged.at(-1);
     if (last?.role === 'user' && message.role === 'user') {
-      merged[merged.length - 1] = { ...last, content: last.content + JOIN + message.content };
+      merged[merged.length - 1] = { ...last, content: textOf(last.content) + JOIN + textOf(message.content) };
     } else if (last?.role === 'assistant' && message.role === 'assistant' && !last.toolCalls?.length) {
       const content = [last.content, message.content].filter((text) => text !== null && text !== '').join(JOIN);
       merged[merged.length - 1] = { ...message, content };
@@ -45,7 +51,7 @@ function mergeNeighbours(messages: Message[]): Message[] {
 /** Every string of a conversation that comes from the client. */
 export function* clientTexts(messages: readonly Message[]): Generator<string> {
   for (const message of messages) {
-    if (message.content !== null) yield message.content;
+    if (message.content !== null) yield textOf(message.content);
     if ('name' in message && message.name !== undefined) yield message.name;
     if (message.role === 'tool') yield message.toolCallId;
     if (message.role !== 'assistant') continue;
@@ -68,7 +74,7 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 export function toTemplateMessages(messages: readonly Message[], shield: Shield, can: TemplateCapabilities): TemplateMessage[] {
   const lastUser = messages.findLastIndex((message) => message.role === 'user');
   return messages.map((message, index): TemplateMessage => {
-    const result: TemplateMessage = { role: message.role, content: shield.protect(message.content ?? '') };
+    const result: TemplateMessage = { role: message.role, content: shield.protect(textOf(message.content)) };
     if ('name' in message && message.name !== undefined) result.name = shield.protect(message.name);
     if (message.role === 'tool') result.tool_call_id = shield.protect(message.toolCallId);
     if (message.role === 'assistant') {

@@ -9,7 +9,7 @@ import type { EngineEvent } from '../engine/events.js';
 import { ApiError, apiError } from '../errors.js';
 import { VERSION } from '../version.js';
 import { CHATML_TEMPLATE, ChatTemplate, TemplateError } from './chat-template.js';
-import { clientTexts, fitToTemplate, toTemplateMessages } from './conversation.js';
+import { clientTexts, fitToTemplate, textOf, toTemplateMessages } from './conversation.js';
 import { findMarkers, reasoningBudget, startsInside, type ReasoningMarkers } from './reasoning.js';
 import { Shield, startersOf, type Starters } from './shield.js';
 import { TokenTexts } from './token-texts.js';
@@ -60,6 +60,17 @@ export class Prompter {
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
   }
 
+  /** What can be refused before images are fetched and text is rendered. Throws ApiError 422. */
+  check(request: GenerationRequest): void {
+    if (this.model.image_input === 'note') return;
+    for (const { content } of request.messages) {
+      if (typeof content !== 'object' || content === null) continue;
+      for (const part of content) {
+        if (part.type === 'image') throw apiError('unsupported_content', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
+      }
+    }
+  }
+
   /**
    * Renders and tokenizes; nothing is reserved yet. Throws ApiError: the template refuses the messages,
    * the prompt does not fit, a logit_bias key is no token.
@@ -100,7 +111,7 @@ export class Prompter {
   /** A text so long that it could not fit if every token of it were the vocabulary's longest costs no rendering. */
   #refuseHopeless(messages: readonly Message[]): void {
     let characters = 0;
-    for (const { content } of messages) characters += content?.length ?? 0;
+    for (const { content } of messages) characters += textOf(content).length;
     if (characters < HUGE_PROMPT) return;
     if (this.#longestToken === null) {
       this.#longestToken = 1;
@@ -154,7 +165,7 @@ export class Prompter {
     for (let length = 1; !error.timedOut && length < Math.min(messages.length, 64); length++) {
       try {
         this.template.render({
-          messages: fitToTemplate(messages.slice(0, length), this.template.capabilities).map(({ role, content }) => ({ role, content: content ?? '' })),
+          messages: fitToTemplate(messages.slice(0, length), this.template.capabilities).map(({ role, content }) => ({ role, content: textOf(content) })),
           addGenerationPrompt: true, enableThinking: false,
         });
       } catch {
@@ -222,7 +233,7 @@ export class Prompter {
         return {
           type: 'finished', choice: event.choice, reason: event.reason,
           stopString: options.stop[event.stopIndex] ?? null,
-          completionTokens: event.completionTokens, reasoningTokens: event.reasoningTokens,
+          completionTokens: event.completionTokens, reasoningTokens: event.reasoningTokens, calls: 0,
           timings: { prefillMs: event.prefillMs, decodeMs: event.decodeMs },
         };
       case 'failed':

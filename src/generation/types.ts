@@ -5,13 +5,58 @@ export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | '
 
 export interface TextPart { type: 'text'; text: string }
 
+/** An image decoded as far as its header and checked against the limits; `bytes` are the file's own. */
+export interface LoadedImage {
+  readonly bytes: Uint8Array;
+  readonly format: 'png' | 'jpeg' | 'webp' | 'gif';
+  readonly width: number;
+  readonly height: number;
+}
+
+export type ImageSource =
+  | { kind: 'base64'; data: string }
+  | { kind: 'url'; url: string }                  // data: or https:
+  | { kind: 'loaded'; image: LoadedImage };       // all images are, once ImageLoader.load() has seen the messages
+
+export interface ImagePart {
+  type: 'image';
+  source: ImageSource;
+  detail: 'low' | 'high' | 'auto' | 'original';
+  path: string;                                  // where it stands in the client's request, for errors
+}
+
+export type ContentPart = TextPart | ImagePart;
+export type Content = string | readonly ContentPart[];
+
 export interface ToolCall { id: string; name: string; arguments: string }   // arguments: JSON text as the model wrote it
 
-export type Message =
+/** `path`: where the message stands in the client's request, for errors; `messages[i]` if absent. */
+export type Message = { path?: string | undefined } & (
   | { role: 'system'; content: string; name?: string | undefined }
-  | { role: 'user'; content: string; name?: string | undefined }
+  | { role: 'user'; content: Content; name?: string | undefined }
   | { role: 'assistant'; content: string | null; reasoning?: string | undefined; toolCalls?: ToolCall[] | undefined; name?: string | undefined }
-  | { role: 'tool'; content: string; toolCallId: string };
+  | { role: 'tool'; content: Content; toolCallId: string; failed?: boolean | undefined });
+
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+export interface ToolDefinition {
+  name: string;
+  description: string | null;
+  parameters: JsonSchema | null;                 // null: an object without properties
+  strict: boolean;
+}
+
+export interface ToolChoice {
+  mode: 'none' | 'auto' | 'required';
+  /** The only tools that may be called, though all are shown to the model; null: every one. A named tool is `required` with one name. */
+  allowed: readonly string[] | null;
+}
+
+/** What the content has to be. Checked on the way out; reasoning and tool calls are not bound by it. */
+export type OutputFormat =
+  | { type: 'text' }
+  | { type: 'json_object' }
+  | { type: 'json_schema'; name: string | null; schema: JsonSchema; strict: boolean; path: string };   // path of the schema in the client's request
 
 /** Unset fields take the model's own defaults (models/catalog.json, `models.<id>.sampling`). */
 export interface Sampling {
@@ -32,24 +77,42 @@ export interface GenerationRequest {
   continueFinal: boolean;                        // continue the last assistant message instead of starting a turn
   sampling: Sampling;
   n: number;
-  maxTokens: number | null;                      // null: the client stated no cap
+  maxTokens: number | null;                      // null: the client stated no cap; 0: only prepare the prefix cache, generate nothing
   stop: string[];
   topLogprobs: number | null;                    // null: no logprobs wanted
   effort: ReasoningEffort | 'enabled' | null;    // null: the model's default; 'enabled': that, or medium where it is none
+  /** Tokens of reasoning, stated outright: wins over the effort's own budget and is not lowered for the answer's sake. */
+  reasoningBudget: number | null;
+  tools: readonly ToolDefinition[];
+  toolChoice: ToolChoice;                        // { mode: 'none', allowed: null } without tools
+  parallelToolCalls: boolean;                    // false: at most one call
+  format: OutputFormat;
+  /** 'auto': if the prompt does not fit, the oldest turns are left out; system messages, the last user message and call/result pairs stay whole. */
+  truncation: 'disabled' | 'auto';
+  promptParam: 'messages' | 'input';             // what errors about the prompt as a whole name
   ignoreEos: boolean;                            // benchmarks only
 }
 
 export interface Logprob { token: string; bytes: number[]; logprob: number }
 export interface TokenLogprob extends Logprob { top: Logprob[] }
 
-export type EndReason = 'end_of_turn' | 'stop_string' | 'max_tokens' | 'context_full' | 'time_limit';
+/**
+ * Why a choice ended. `tool_calls`: the turn ended by itself and holds a complete call. `malformed_call`: the
+ * model broke the syntax of a call, which is cut there. All but the first three are early ends.
+ */
+export type EndReason = 'end_of_turn' | 'stop_string' | 'tool_calls' | 'max_tokens' | 'context_full' | 'time_limit' | 'malformed_call';
 
 export interface ChoiceTimings { prefillMs: number; decodeMs: number }
 
 export type GenerationEvent =
   | { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number }
+  // `tokens`: generated tokens this event completes; 0 when only held-back text is let go.
   | { type: 'text'; choice: number; section: 'content' | 'reasoning'; text: string; tokens: number; logprobs: TokenLogprob[] | null }
-  | { type: 'finished'; choice: number; reason: EndReason; stopString: string | null; completionTokens: number; reasoningTokens: number; timings: ChoiceTimings }
+  // A call's events come in this order and uninterrupted by others of the choice; index counts from 0 per choice.
+  | { type: 'call_started'; choice: number; index: number; name: string; tokens: number }
+  | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }   // joined: JSON text of an object, or a beginning of it
+  | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
+  | { type: 'finished'; choice: number; reason: EndReason; stopString: string | null; completionTokens: number; reasoningTokens: number; calls: number; timings: ChoiceTimings }
   | { type: 'failed'; code: 'queue_timeout' | 'engine_error' | 'shutdown'; message: string };
 
 /** A request rendered, tokenized and checked against the context window; nothing reserved or queued yet. */

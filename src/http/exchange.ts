@@ -1,6 +1,8 @@
 // What a route sees of one HTTP request and its answer. Implemented over uWebSockets.js in this folder;
 // protocols depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
+import type { ApiError } from '../errors.js';
+
 export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
 
 export interface Identity {
@@ -28,8 +30,11 @@ export interface Exchange {
   json(status: number, body: unknown): void;
   /** The whole answer, not JSON. */
   text(status: number, contentType: string, body: string): void;
-  /** Starts an event stream: status 200 and SSE headers are sent with the first write (or by the keep-alive clock). */
-  sse(): EventStream;
+  /**
+   * Starts an event stream: status 200 and SSE headers are sent with the first write (or by the keep-alive clock).
+   * `onFailure` makes the events that tell of an error once the stream has started; without it they are the path's.
+   */
+  sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream;
   /**
    * Ends with an error: as a status in the path's shape while nothing has been sent, else as the error
    * sequence of an event stream. Anything but an ApiError is logged and sent as internal_error.
@@ -38,6 +43,8 @@ export interface Exchange {
   /** Fields for this request's log line and metrics (model, tokens, finish reason, ...). */
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
+
+export interface StreamEvent { data: string; event?: string }
 
 export interface EventStream {
   /** Queues one event; `event` is the SSE event name if the format has one. Writes of one engine step are corked together. */

@@ -9,7 +9,7 @@ import type { WireShape } from '../errors.js';
 import { newRequestId } from '../ids.js';
 import type { RequestRecord } from '../telemetry/types.js';
 import { SseStream } from './event-stream.js';
-import type { EventStream, Exchange, Identity } from './exchange.js';
+import type { EventStream, Exchange, Identity, StreamEvent } from './exchange.js';
 import { wireShape } from './shape.js';
 
 export interface ExchangeHost {
@@ -49,6 +49,7 @@ export class UwsExchange implements Exchange {
   private fields: Record<string, string | number | boolean | null> = {};
   private known: Identity | null = null;
   private stream: SseStream | null = null;
+  private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
   private open = true;           // the response object may be used
 
   constructor(private readonly res: HttpResponse, req: HttpRequest, private readonly host: ExchangeHost) {
@@ -111,8 +112,9 @@ export class UwsExchange implements Exchange {
     this.finish(204, null);
   }
 
-  sse(): EventStream {
+  sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream {
     if (this.stream !== null) return this.stream;
+    this.onFailure = onFailure;
     const messages = this.shape === 'messages';
     this.stream = new SseStream(this.res, {
       keepaliveMs: this.host.keepaliveMs,
@@ -144,7 +146,9 @@ export class UwsExchange implements Exchange {
     const body = errorBody(error, this.shape, this.requestId);
     if (this.stream?.started === true) {
       this.annotate({ error_code: error.code });
-      if (this.shape === 'messages') {
+      if (this.onFailure !== undefined) {
+        for (const { data, event } of this.onFailure(error)) this.stream.send(data, event);
+      } else if (this.shape === 'messages') {
         this.stream.send(JSON.stringify(body), 'error');
       } else {
         this.stream.send(JSON.stringify(body));

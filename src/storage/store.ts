@@ -24,7 +24,10 @@ export interface Store {
 }
 
 /** Every table there is, in one place: LMDB needs to know how many. */
-export const TABLES = ['meta', 'organizations', 'keys', 'keys-by-hash'] as const;
+export const TABLES = [
+  'meta', 'secrets', 'organizations', 'keys', 'keys-by-hash',
+  'responses', 'responses-by-time', 'response-items', 'response-events',
+] as const;
 export type TableName = (typeof TABLES)[number];
 
 /** State that cannot be used; the message says what to do. */

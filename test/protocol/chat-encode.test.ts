@@ -11,7 +11,7 @@ const envelope: ChatEnvelope = {
 const usage = { promptTokens: 19, cachedTokens: 16, completionTokens: 3, reasoningTokens: 1 };
 const text = (value: string, change: Partial<Text> = {}): Text => ({ type: 'text', choice: 0, section: 'content', text: value, tokens: 1, logprobs: null, ...change });
 const finished = (change: Partial<Finished> = {}): Finished => ({
-  type: 'finished', choice: 0, reason: 'end_of_turn', stopString: null, completionTokens: 3, reasoningTokens: 1, timings: { prefillMs: 1, decodeMs: 1 }, ...change,
+  type: 'finished', choice: 0, reason: 'end_of_turn', stopString: null, completionTokens: 3, reasoningTokens: 1, calls: 0, timings: { prefillMs: 1, decodeMs: 1 }, ...change,
 });
 
 interface Chunk { id: string; choices: { index: number; delta: Record<string, unknown>; logprobs: unknown; finish_reason: string | null }[]; usage?: unknown }

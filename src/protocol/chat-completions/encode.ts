@@ -1,6 +1,7 @@
 // Generation events → the chat completions wire form, whole and streamed (contract sections 7 and 8). Pure:
 // one encoder per request, told the events in order.
 import type { EndReason, GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
+import type { Usage } from '../generation-run.js';
 
 export interface ChatEnvelope {
   id: string;
@@ -13,13 +14,11 @@ export interface ChatEnvelope {
   metadata: Record<string, string> | null;
 }
 
-export interface ChatUsage { promptTokens: number; cachedTokens: number; completionTokens: number; reasoningTokens: number }
-
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 
-const FINISH_REASONS: Record<EndReason, 'stop' | 'length'> = {
-  end_of_turn: 'stop', stop_string: 'stop', max_tokens: 'length', context_full: 'length', time_limit: 'length',
+const FINISH_REASONS: Record<EndReason, 'stop' | 'length' | 'tool_calls'> = {
+  end_of_turn: 'stop', stop_string: 'stop', tool_calls: 'tool_calls', malformed_call: 'length', max_tokens: 'length', context_full: 'length', time_limit: 'length',
 };
 
 /** Tokens that cannot occur have a log probability of minus infinity, which JSON lacks. */
@@ -33,7 +32,7 @@ function wireTokenLogprob(entry: TokenLogprob): object {
   return { ...wireLogprob(entry), top_logprobs: entry.top.map(wireLogprob) };
 }
 
-function wireUsage(usage: ChatUsage): object {
+function wireUsage(usage: Usage): object {
   return {
     prompt_tokens: usage.promptTokens,
     completion_tokens: usage.completionTokens,
@@ -47,7 +46,7 @@ function wireUsage(usage: ChatUsage): object {
 
 /** Collects a whole answer. */
 export class ChatCollector {
-  readonly #choices: { content: string; reasoning: string; logprobs: object[]; finish: 'stop' | 'length' | null }[];
+  readonly #choices: { content: string; reasoning: string; logprobs: object[]; finish: 'stop' | 'length' | 'tool_calls' | null }[];
 
   constructor(private readonly envelope: ChatEnvelope) {
     this.#choices = Array.from({ length: envelope.n }, () => ({ content: '', reasoning: '', logprobs: [], finish: null }));
@@ -66,7 +65,7 @@ export class ChatCollector {
     if (choice !== undefined) choice.finish = FINISH_REASONS[event.reason];
   }
 
-  body(usage: ChatUsage): object {
+  body(usage: Usage): object {
     const { id, created, model, fingerprint, wantLogprobs, includeReasoning, metadata } = this.envelope;
     return {
       id, object: 'chat.completion', created, model, system_fingerprint: fingerprint, service_tier: 'default',
@@ -139,7 +138,7 @@ export class ChatStreamEncoder {
   }
 
   /** After the last choice: the usage chunk if it was asked for. */
-  *usage(usage: ChatUsage): Generator<string> {
+  *usage(usage: Usage): Generator<string> {
     if (this.includeUsage) yield `${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`;
   }
 }

@@ -2,14 +2,11 @@
 // contract gives the checks: shape (400), then the caller looks the model up, then content (422).
 import { apiError, type ErrorCode } from '../../errors.js';
 import type { GenerationRequest, Message, ToolCall } from '../../generation/types.js';
+import { checkMetadata, toSampling, unknownFields } from '../fields.js';
+import { ToolTurns } from '../tool-turns.js';
 import { validate } from '../validation.js';
 import { overlong } from './bounds.js';
 import { chatRequestSchema, KNOWN_FIELDS, type ChatMessage, type ChatRequest } from './schema.js';
-
-/** Below it the engine would divide by next to nothing. */
-const MIN_REPETITION_PENALTY = 0.01;
-/** 2^63 - 1 reads as 2^63, which is one too many: the double before it stands for both. */
-const LARGEST_SEED = 2 ** 63 - 1_024;
 
 export interface ParsedChat {
   model: string;
@@ -71,29 +68,26 @@ function toGeneration(chat: ChatRequest, body: Record<string, unknown>, limits: 
       model: chat.model,
       messages,
       continueFinal,
-      sampling: {
-        temperature: chat.temperature ?? undefined,
-        topP: chat.top_p ?? undefined,
-        topK: chat.top_k == null ? undefined : Math.max(0, chat.top_k),
-        minP: chat.min_p ?? undefined,
-        repetitionPenalty: chat.repetition_penalty == null ? undefined : Math.max(chat.repetition_penalty, MIN_REPETITION_PENALTY),
-        frequencyPenalty: chat.frequency_penalty ?? undefined,
-        presencePenalty: chat.presence_penalty ?? undefined,
-        seed: chat.seed == null ? undefined : BigInt.asIntN(64, BigInt(Math.min(chat.seed, LARGEST_SEED))),
-        logitBias: toLogitBias(chat.logit_bias),
-      },
+      sampling: toSampling(chat),
       n,
       maxTokens: chat.max_completion_tokens ?? chat.max_tokens ?? null,
       stop: typeof chat.stop === 'string' ? [chat.stop] : chat.stop ?? [],
       topLogprobs: chat.logprobs === true ? chat.top_logprobs ?? 0 : null,
       effort: effortOf(chat),
+      reasoningBudget: null,
+      tools: [],
+      toolChoice: { mode: 'none', allowed: null },
+      parallelToolCalls: chat.parallel_tool_calls !== false,
+      format: { type: 'text' },
+      truncation: 'disabled',
+      promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
     },
     stream: chat.stream === true,
     includeUsage: chat.stream_options?.include_usage === true,
     includeReasoning: chat.include_reasoning !== false,
-    metadata: chat.metadata ?? null,
-    ignored: Object.keys(body).filter((name) => !KNOWN_FIELDS.has(name)),
+    metadata: checkMetadata(chat.metadata),
+    ignored: unknownFields(body, KNOWN_FIELDS),
   };
 }
 
@@ -107,11 +101,6 @@ function refuseUnserved(chat: ChatRequest): void {
   }
   if (chat.modalities?.includes('audio')) refuse('unsupported_feature', 'modalities', 'modalities may only be ["text"].');
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
-  if (chat.metadata != null) {
-    const entries = Object.entries(chat.metadata);
-    if (entries.length > 16) refuse('too_many_entries', 'metadata', 'metadata may have at most 16 pairs.');
-    if (entries.some(([key]) => key.length > 64)) refuse('string_too_long', 'metadata', 'metadata keys may have at most 64 characters.');
-  }
   chat.tools?.forEach(({ type }, index) => {
     if (type !== 'function') refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "function".`);
   });
@@ -130,17 +119,6 @@ function effortOf(chat: ChatRequest): GenerationRequest['effort'] {
   const thinking = chat.chat_template_kwargs?.enable_thinking;
   if (thinking === false) return 'none';
   return thinking === true ? 'enabled' : null;
-}
-
-function toLogitBias(bias: ChatRequest['logit_bias']): GenerationRequest['sampling']['logitBias'] {
-  if (bias == null) return undefined;
-  const entries = Object.entries(bias);
-  if (entries.length > 1_024) refuse('too_many_entries', 'logit_bias', 'logit_bias may have at most 1024 entries.');
-  return entries.map(([key, value]) => {
-    const token = /^(0|[1-9]\d{0,8})$/.test(key) ? Number(key) : -1;
-    if (token < 0) refuse('invalid_value', 'logit_bias', 'logit_bias keys must be decimal token ids.');
-    return { token, bias: value };
-  });
 }
 
 function toMessages(messages: readonly ChatMessage[]): Message[] {
@@ -191,28 +169,17 @@ function joinText(content: string | readonly ContentPart[], path: string): strin
 
 /** Every call is answered before the next message that is no tool message, and only calls are answered. */
 function checkToolTurns(messages: readonly ChatMessage[]): void {
-  let open = new Map<string, string>();      // call id → its path, still unanswered
-  let answered = new Set<string>();
+  const turns = new ToolTurns();
   messages.forEach((message, index) => {
     if (message.role === 'tool') {
-      const id = message.tool_call_id;
-      if (answered.has(id)) refuse('invalid_value', `messages[${index}].tool_call_id`, `messages[${index}].tool_call_id is answered twice.`);
-      if (!open.delete(id)) {
-        refuse('tool_call_not_found', `messages[${index}].tool_call_id`, `messages[${index}].tool_call_id matches no call of the assistant message before it.`);
-      }
-      answered.add(id);
+      turns.answer(message.tool_call_id, `messages[${index}].tool_call_id`);
       return;
     }
-    for (const path of open.values()) refuse('missing_tool_output', path, `${path} has no tool message that answers it.`);
-    open = new Map();
-    answered = new Set();
+    turns.settle();
     if (message.role !== 'assistant') return;
     message.tool_calls?.forEach((call, at) => {
-      if (call.type !== 'function') return;
-      const path = `messages[${index}].tool_calls[${at}]`;
-      if (open.has(call.id)) refuse('invalid_value', `${path}.id`, `${path}.id is used twice.`);
-      open.set(call.id, path);
+      if (call.type === 'function') turns.call(call.id, `messages[${index}].tool_calls[${at}]`);
     });
   });
-  for (const path of open.values()) refuse('missing_tool_output', path, `${path} has no tool message that answers it.`);
+  turns.settle();
 }

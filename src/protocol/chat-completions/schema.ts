@@ -2,11 +2,9 @@
 // Unknown fields are dropped; null means absent for every optional field.
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
+import { bounded, clientId, integer, metadataField, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 
 const text = z.string();
-const bounded = (max: number) => z.string().max(max);
-/** JSON has one number type: 1.0 is an integer, 1.5 is not. */
-const integer = () => z.number().refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } });
 
 const textPart = z.object({ type: z.literal('text'), text });
 const imagePart = z.object({
@@ -23,7 +21,7 @@ const parts = <T extends z.ZodType>(part: T) => z.union([text, z.array(part).min
 const toolCall = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('function'),
-    id: z.string().min(1).max(256),
+    id: clientId(),
     function: z.object({ name: z.string().min(1).max(128), arguments: text }),
   }),
   z.object({ type: z.literal('custom') }),
@@ -47,11 +45,9 @@ export const messageSchema = z.discriminatedUnion('role', [
       params: { api: 'missing_required_parameter' satisfies ErrorCode },
     });
   }),
-  z.object({ role: z.literal('tool'), content: parts(toolPart), tool_call_id: z.string().min(1).max(256) }),
+  z.object({ role: z.literal('tool'), content: parts(toolPart), tool_call_id: clientId() }),
   z.object({ role: z.literal('function') }),
 ]);
-
-const SEED_MAX = 2 ** 63;   // a JSON number this large is already rounded; the bound keeps BigInt conversion in 64 bits
 
 export const chatRequestSchema = z.object({
   model: text,
@@ -59,18 +55,10 @@ export const chatRequestSchema = z.object({
 
   max_completion_tokens: integer().min(1).nullish(),
   max_tokens: integer().min(1).nullish(),
-  stop: z.union([z.string().min(1).max(256), z.array(z.string().min(1).max(256)).max(16)]).nullish(),
+  stop: z.union([stopString(), z.array(stopString()).max(MAX_STOP_STRINGS)]).nullish(),
   n: integer().min(1).max(128).nullish(),
 
-  temperature: z.number().min(0).max(2).nullish(),
-  top_p: z.number().min(0).max(1).nullish(),
-  top_k: integer().min(-1).max(1_000).nullish(),
-  min_p: z.number().min(0).max(1).nullish(),
-  repetition_penalty: z.number().gt(0).max(2).nullish(),
-  frequency_penalty: z.number().min(-2).max(2).nullish(),
-  presence_penalty: z.number().min(-2).max(2).nullish(),
-  seed: integer().min(-SEED_MAX).max(SEED_MAX).nullish(),
-  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
+  ...samplingFields,
   logprobs: z.boolean().nullish(),
   top_logprobs: integer().min(0).max(20).nullish(),
   ignore_eos: z.boolean().nullish(),
@@ -95,7 +83,7 @@ export const chatRequestSchema = z.object({
   continue_final_message: z.boolean().nullish(),
   chat_template_kwargs: z.object({ enable_thinking: z.boolean().nullish() }).nullish(),
 
-  metadata: z.record(z.string(), bounded(512)).nullish(),
+  metadata: metadataField,
   store: z.boolean().nullish(),
   user: bounded(512).nullish(),
   safety_identifier: bounded(512).nullish(),

@@ -1,0 +1,80 @@
+// Fields that several formats have in common: their zod shapes, and how they become the internal form. Pure.
+import { z } from 'zod';
+import { apiError, type ErrorCode } from '../errors.js';
+import type { Sampling } from '../generation/types.js';
+
+/** JSON has one number type: 1.0 is an integer, 1.5 is not. */
+export const integer = () => z.number().refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } });
+
+export const bounded = (max: number) => z.string().max(max);
+
+/** Ids that clients send in are taken as they are. */
+export const clientId = () => z.string().min(1).max(256);
+
+const SEED_MAX = 2 ** 63;   // a JSON number this large is already rounded; the bound keeps BigInt conversion in 64 bits
+/** 2^63 - 1 reads as 2^63, which is one too many: the double before it stands for both. */
+const LARGEST_SEED = 2 ** 63 - 1_024;
+/** Below it the engine would divide by next to nothing. */
+const MIN_REPETITION_PENALTY = 0.01;
+const MAX_LOGIT_BIAS = 1_024;
+
+/** Sampling fields as every format spells them. */
+export const samplingFields = {
+  temperature: z.number().min(0).max(2).nullish(),
+  top_p: z.number().min(0).max(1).nullish(),
+  top_k: integer().min(-1).max(1_000).nullish(),
+  min_p: z.number().min(0).max(1).nullish(),
+  repetition_penalty: z.number().gt(0).max(2).nullish(),
+  frequency_penalty: z.number().min(-2).max(2).nullish(),
+  presence_penalty: z.number().min(-2).max(2).nullish(),
+  seed: integer().min(-SEED_MAX).max(SEED_MAX).nullish(),
+  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
+};
+
+type SamplingInput = { readonly [K in keyof typeof samplingFields]?: z.infer<(typeof samplingFields)[K]> };
+
+/** Throws ApiError for logit_bias keys that are no token ids. */
+export function toSampling(input: SamplingInput): Sampling {
+  return {
+    temperature: input.temperature ?? undefined,
+    topP: input.top_p ?? undefined,
+    topK: input.top_k == null ? undefined : Math.max(0, input.top_k),
+    minP: input.min_p ?? undefined,
+    repetitionPenalty: input.repetition_penalty == null ? undefined : Math.max(input.repetition_penalty, MIN_REPETITION_PENALTY),
+    frequencyPenalty: input.frequency_penalty ?? undefined,
+    presencePenalty: input.presence_penalty ?? undefined,
+    seed: input.seed == null ? undefined : BigInt.asIntN(64, BigInt(Math.min(input.seed, LARGEST_SEED))),
+    logitBias: toLogitBias(input.logit_bias),
+  };
+}
+
+function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
+  if (bias == null) return undefined;
+  const entries = Object.entries(bias);
+  if (entries.length > MAX_LOGIT_BIAS) throw apiError('too_many_entries', `logit_bias may have at most ${MAX_LOGIT_BIAS} entries.`, 'logit_bias');
+  return entries.map(([key, value]) => {
+    const token = /^(0|[1-9]\d{0,8})$/.test(key) ? Number(key) : -1;
+    if (token < 0) throw apiError('invalid_value', 'logit_bias keys must be decimal token ids.', 'logit_bias');
+    return { token, bias: value };
+  });
+}
+
+/** One stop string; a list of them has 1 to 16. */
+export const stopString = () => z.string().min(1).max(256);
+export const MAX_STOP_STRINGS = 16;
+
+export const metadataField = z.record(z.string(), bounded(512)).nullish();
+
+/** At most 16 pairs, keys of at most 64 characters (422). */
+export function checkMetadata(metadata: Readonly<Record<string, string>> | null | undefined): Record<string, string> | null {
+  if (metadata == null) return null;
+  const entries = Object.entries(metadata);
+  if (entries.length > 16) throw apiError('too_many_entries', 'metadata may have at most 16 pairs.', 'metadata');
+  if (entries.some(([key]) => key.length > 64)) throw apiError('string_too_long', 'metadata keys may have at most 64 characters.', 'metadata');
+  return { ...metadata };
+}
+
+/** Names of the body's own top-level fields that the format does not know. */
+export function unknownFields(body: object, known: ReadonlySet<string>): string[] {
+  return Object.keys(body).filter((name) => !known.has(name));
+}

@@ -1,0 +1,219 @@
+// What the three formats share of one generation: from a found model to the last event, with limits and
+// metrics kept. A format gives a request and a sink; nothing here knows how events look on the wire.
+// Event-loop thread only.
+//
+//   find ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► start ─► events ─► settle
+//   404/403 503      422       422                                429        503
+import type { Admission, Reservation } from '../admission/admission.js';
+import { permit } from '../accounts/permissions.js';
+import { apiError, type ApiError, type WireShape } from '../errors.js';
+import type { ImageLoader } from '../generation/images/image-loader.js';
+import type { Prompter } from '../generation/prompter.js';
+import type { ServedModel, ServedModels } from '../generation/served-models.js';
+import type { GenerationEvent, GenerationRequest, PreparedGeneration, RunningGeneration } from '../generation/types.js';
+import type { Identity, Scope } from '../http/exchange.js';
+import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
+
+export interface GenerationDeps {
+  models: ServedModels;
+  images: ImageLoader;
+  admission: Admission;
+  telemetry: Telemetry;
+  limits: { maxN: number };
+}
+
+/** Who asks, and where headers and log fields go. An Exchange is one but for `endpoint` and `shape`; so is a WebSocket turn. */
+export interface Caller {
+  readonly identity: Identity;
+  readonly endpoint: string;                     // route path, for metrics
+  readonly shape: WireShape;                     // dialect of the rate-limit headers
+  readonly receivedAt: number;                   // performance.now()
+  readonly aborted: boolean;
+  setHeader(name: string, value: string): void;
+  annotate(fields: Record<string, string | number | boolean | null>): void;
+}
+
+export interface Usage { promptTokens: number; cachedTokens: number; completionTokens: number; reasoningTokens: number }
+
+/** A request that holds its place in the limits: run it or refund it. */
+export interface AdmittedGeneration {
+  readonly caller: Caller;
+  readonly model: string;
+  readonly fingerprint: string;
+  /** As asked for, images loaded. */
+  readonly request: GenerationRequest;
+  readonly prepared: PreparedGeneration;
+  readonly reservation: Reservation;
+  readonly meter: GenerationMeter;
+}
+
+/** The model by its public name, if this key may use it so. Throws ApiError 404, 403. */
+export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, name: string, scope: Scope = 'inference'): ServedModel {
+  const model = deps.models.find(name);
+  caller.annotate({ model: model.name });
+  permit(caller.identity, scope, model.name);
+  return model;
+}
+
+/** A request with its images loaded, beside the prompter that takes it. Throws ApiError 422, 503. */
+export async function loadRequest(deps: Pick<GenerationDeps, 'images'>, model: ServedModel, request: GenerationRequest): Promise<{ prompter: Prompter; request: GenerationRequest }> {
+  const prompter = model.ready();
+  prompter.check(request);
+  const messages = await deps.images.load(request.messages);
+  return { prompter, request: messages === request.messages ? request : { ...request, messages } };
+}
+
+/** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 422, 429, 503. */
+export async function admit(deps: GenerationDeps, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<AdmittedGeneration | null> {
+  const { identity, shape } = caller;
+  let prompter: Prompter;
+  let request: GenerationRequest;
+  let prepared: PreparedGeneration;
+  try {
+    ({ prompter, request } = await loadRequest(deps, model, asked));
+    prepared = await prompter.prepare(request, identity.tenant);
+  } catch (error) {
+    // Also a refusal here tells the client where its limits stand; those below carry it themselves.
+    setHeaders(caller, deps.admission.headers(identity.organizationId, model.name, shape));
+    throw error;
+  }
+  if (caller.aborted) return null;
+
+  const reservation = deps.admission.reserve({
+    identity, model: model.name, promptTokens: prepared.promptTokens,
+    statedCap: request.maxTokens === null ? null : prepared.maxTokens,
+    modelMaximum: prepared.maxTokens, n: prepared.n,
+  });
+  setHeaders(caller, reservation.headers(shape));
+  caller.annotate({ prompt_tokens: prepared.promptTokens });
+  const meter = deps.telemetry.generation({
+    model: model.name, endpoint: caller.endpoint, choices: prepared.n, receivedAt: caller.receivedAt,
+  });
+  return { caller, model: model.name, fingerprint: prompter.fingerprint, request, prepared, reservation, meter };
+}
+
+/** Takes the events of one run. What it throws ends the run as an internal failure. */
+export interface RunSink {
+  event(event: Exclude<GenerationEvent, { type: 'failed' }>): void;
+  /** After the last choice's `finished`; the accounts are settled. */
+  complete(usage: Usage): void;
+  /** Instead of complete(). Nothing follows. */
+  failed(error: unknown): void;
+}
+
+/** One generation under way: hands events on, keeps the accounts, ends exactly once. */
+export class GenerationRun {
+  readonly usage: Usage;
+  #running: RunningGeneration | null = null;
+  #choicesLeft: number;
+  #generated = 0;               // tokens seen so far, for the settlement of a cancelled request
+  #ended = false;
+
+  constructor(private readonly admitted: AdmittedGeneration, private readonly sink: RunSink) {
+    this.usage = { promptTokens: admitted.prepared.promptTokens, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
+    this.#choicesLeft = admitted.prepared.n;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** Throws ApiError if the engine does not take the request; nothing was counted then. */
+  start(): void {
+    try {
+      this.#running = this.admitted.prepared.start((event) => this.#onEvent(event));
+    } catch (error) {
+      this.#ended = true;
+      this.admitted.reservation.refund();
+      this.#showLimits();
+      throw error;
+    }
+  }
+
+  /** Nobody wants the rest: stops it before the engine's next step. The sink hears nothing more. */
+  cancel(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#running?.cancel();
+    this.admitted.meter.cancelled();
+    this.usage.completionTokens = Math.max(this.usage.completionTokens, this.#generated);
+    this.admitted.caller.annotate({ completion_tokens: this.#generated, finish: 'cancelled' });
+    this.#settle();
+  }
+
+  /** A failure of our own must end this answer alone, not the process. */
+  #onEvent(event: GenerationEvent): void {
+    if (this.#ended) return;
+    try {
+      this.#take(event);
+    } catch (error) {
+      this.#running?.cancel();
+      if (this.#ended) return;
+      this.#ended = true;
+      this.admitted.meter.failed('internal_error');
+      this.#settle();
+      this.#showLimits();
+      this.sink.failed(error);
+    }
+  }
+
+  #take(event: GenerationEvent): void {
+    const { caller, meter } = this.admitted;
+    switch (event.type) {
+      case 'failed':
+        this.#fail(event);
+        return;
+      case 'started':
+        this.usage.cachedTokens = event.cachedTokens;
+        caller.annotate({ cached_tokens: event.cachedTokens, queue_ms: Math.round(event.queueMs) });
+        meter.started(event);
+        break;
+      case 'finished':
+        this.usage.completionTokens += event.completionTokens;
+        this.usage.reasoningTokens += event.reasoningTokens;
+        meter.finished(event);
+        break;
+      default:
+        this.#generated += event.tokens;
+        meter.token(event.tokens, event.choice);
+    }
+    this.sink.event(event);
+    if (event.type !== 'finished' || --this.#choicesLeft > 0 || this.#ended) return;
+    this.#ended = true;
+    this.#settle();
+    caller.annotate({ completion_tokens: this.usage.completionTokens, finish: event.reason });
+    this.sink.complete(this.usage);
+  }
+
+  #fail(event: Extract<GenerationEvent, { type: 'failed' }>): void {
+    this.#ended = true;
+    const error = failureError(event.code);
+    this.admitted.meter.failed(error.code);
+    this.admitted.caller.annotate({ code: error.code });
+    if (this.#generated === 0) this.admitted.reservation.refund();
+    else this.#settle();
+    this.#showLimits();
+    this.sink.failed(error);
+  }
+
+  #settle(): void {
+    this.admitted.reservation.settle(this.usage.promptTokens + Math.max(this.usage.completionTokens, this.#generated));
+  }
+
+  /** What is left after a refund or a settlement, if headers can still be sent. */
+  #showLimits(): void {
+    setHeaders(this.admitted.caller, this.admitted.reservation.headers(this.admitted.caller.shape));
+  }
+}
+
+function setHeaders(caller: Caller, headers: Iterable<readonly [name: string, value: string]>): void {
+  for (const [name, value] of headers) caller.setHeader(name, value);
+}
+
+function failureError(code: Extract<GenerationEvent, { type: 'failed' }>['code']): ApiError {
+  switch (code) {
+    case 'queue_timeout': return apiError('capacity_exhausted', 'The request waited too long in the queue.', null);
+    case 'engine_error': return apiError('model_error', 'The model failed on this request.', null);
+    case 'shutdown': return apiError('shutting_down', 'The server is shutting down.', null);
+  }
+}

@@ -1,0 +1,40 @@
+// Tool definitions and the tool choice, from any format's spelling to the internal form, with the checks
+// they share (422). Pure.
+import { apiError } from '../errors.js';
+import type { JsonSchema, ToolChoice, ToolDefinition } from '../generation/types.js';
+
+export const MAX_TOOLS = 128;
+const NAME = /^[A-Za-z0-9_-]{1,128}$/;
+
+/** A tool as some format spelled it, and where. */
+export interface ToolInput {
+  path: string;                                  // tools[3].function
+  namePath?: string;                             // `${path}.name` if absent
+  name: string;
+  description?: string | null | undefined;
+  parameters?: JsonSchema | null | undefined;
+  strict?: boolean | null | undefined;
+}
+
+/** Throws ApiError: invalid_tool_name, duplicate_tool_name. Schemas are checked by checkToolSchemas (generation/output-format). */
+export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[] {
+  const seen = new Set<string>();
+  return inputs.map(({ path, namePath = `${path}.name`, name, description, parameters, strict }) => {
+    if (!NAME.test(name)) throw apiError('invalid_tool_name', `${namePath} must be 1 to 128 letters, digits, _ or -.`, namePath);
+    if (seen.has(name)) throw apiError('duplicate_tool_name', `${namePath}: two tools have this name.`, namePath);
+    seen.add(name);
+    return { name, description: description ?? null, parameters: parameters ?? null, strict: strict === true };
+  });
+}
+
+/** `mode` null: the default, auto with tools and none without. `allowed`: names the client listed, or null. */
+export function toToolChoice(tools: readonly ToolDefinition[], mode: ToolChoice['mode'] | null, allowed: readonly string[] | null): ToolChoice {
+  for (const name of allowed ?? []) {
+    if (!tools.some((tool) => tool.name === name)) throw apiError('tool_not_found', 'tool_choice names a tool that is not in tools.', 'tool_choice');
+  }
+  if (tools.length === 0) {
+    if (mode === 'required') throw apiError('conflicting_parameters', 'tool_choice demands a tool call, but tools is empty.', 'tool_choice');
+    return { mode: 'none', allowed: null };
+  }
+  return { mode: mode ?? 'auto', allowed: allowed === null ? null : [...new Set(allowed)] };
+}
