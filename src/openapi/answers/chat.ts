@@ -1,0 +1,71 @@
+// What chat completions answers, whole and streamed, as published in openapi.json.
+import { z } from 'zod';
+
+const count = () => z.int().min(0);
+const finishReason = z.enum(['stop', 'length', 'tool_calls']);
+
+const candidate = z.strictObject({ token: z.string(), logprob: z.number(), bytes: z.array(z.int().min(0).max(255)) });
+const logprobs = z.strictObject({
+  content: z.array(candidate.extend({ top_logprobs: z.array(candidate).max(20) })),
+  refusal: z.null(),
+});
+
+const usage = z.strictObject({
+  prompt_tokens: count(), completion_tokens: count(), total_tokens: count(),
+  prompt_tokens_details: z.strictObject({ cached_tokens: count(), audio_tokens: count() }),
+  completion_tokens_details: z.strictObject({
+    reasoning_tokens: count(), audio_tokens: count(), accepted_prediction_tokens: count(), rejected_prediction_tokens: count(),
+  }),
+});
+
+const envelope = {
+  id: z.string().regex(/^chatcmpl-[0-9A-Za-z]{29}$/),
+  created: z.int(),
+  model: z.string(),
+  system_fingerprint: z.string().regex(/^fp_[0-9a-f]{10}$/),
+  service_tier: z.literal('default'),
+};
+
+const callId = z.string().regex(/^call_[0-9A-Za-z]{24}$/);
+const toolCall = z.strictObject({
+  id: callId, type: z.literal('function'),
+  function: z.strictObject({ name: z.string(), arguments: z.string() }),
+});
+
+export const chatCompletion = z.strictObject({
+  ...envelope,
+  object: z.literal('chat.completion'),
+  choices: z.array(z.strictObject({
+    index: count(),
+    message: z.strictObject({
+      role: z.literal('assistant'), content: z.string().nullable(), reasoning_content: z.string().optional(),
+      tool_calls: z.array(toolCall).min(1).optional(), refusal: z.null(), annotations: z.array(z.never()),
+    }),
+    logprobs: logprobs.nullable(),
+    finish_reason: finishReason,
+  })).min(1),
+  usage,
+  metadata: z.record(z.string(), z.string()).optional(),
+});
+
+const toolCallDelta = z.union([
+  z.strictObject({
+    index: count(), id: callId, type: z.literal('function'), function: z.strictObject({ name: z.string(), arguments: z.literal('') }),
+  }),
+  z.strictObject({ index: count(), function: z.strictObject({ arguments: z.string() }) }),
+]);
+
+export const chatCompletionChunk = z.strictObject({
+  ...envelope,
+  object: z.literal('chat.completion.chunk'),
+  choices: z.array(z.strictObject({
+    index: count(),
+    delta: z.strictObject({
+      role: z.literal('assistant').optional(), content: z.string().optional(), reasoning_content: z.string().optional(),
+      tool_calls: z.array(toolCallDelta).length(1).optional(),
+    }),
+    logprobs: logprobs.nullable(),
+    finish_reason: finishReason.nullable(),
+  })),
+  usage: usage.nullable().optional(),
+});

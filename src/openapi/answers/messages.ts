@@ -1,0 +1,66 @@
+// What the messages format answers, whole and streamed, as published in openapi.json.
+import { z } from 'zod';
+
+const count = () => z.int().min(0);
+
+const text = z.strictObject({ type: z.literal('text'), text: z.string(), citations: z.null() });
+const thinking = z.strictObject({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() });
+const toolUse = z.strictObject({
+  type: z.literal('tool_use'), id: z.string().regex(/^toolu_[0-9A-Za-z]{24}$/), name: z.string(),
+  input: z.record(z.string(), z.unknown()), caller: z.strictObject({ type: z.literal('direct') }),
+});
+
+const outputDetails = z.strictObject({ thinking_tokens: count() });
+const usage = z.strictObject({
+  input_tokens: count(), cache_creation_input_tokens: count(), cache_read_input_tokens: count(), cache_creation: z.null(),
+  output_tokens: count(), output_tokens_details: outputDetails.nullable(), server_tool_use: z.null(),
+  service_tier: z.literal('standard'), speed: z.literal('standard'), inference_geo: z.null(),
+});
+
+const stopReason = z.enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'model_context_window_exceeded']);
+
+export const message = z.strictObject({
+  id: z.string().regex(/^msg_[0-9A-Za-z]{24}$/), type: z.literal('message'), role: z.literal('assistant'), model: z.string(),
+  content: z.array(z.discriminatedUnion('type', [text, thinking, toolUse])),
+  stop_reason: stopReason, stop_sequence: z.string().nullable(), stop_details: z.null(), container: z.null(), diagnostics: z.null(),
+  usage,
+});
+
+const index = count();
+
+export const messageEvent = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('message_start'),
+    message: message.extend({ content: z.array(z.never()), stop_reason: z.null(), stop_sequence: z.null() }),
+  }),
+  z.strictObject({ type: z.literal('ping') }),
+  z.strictObject({
+    type: z.literal('content_block_start'), index,
+    content_block: z.discriminatedUnion('type', [
+      text.extend({ text: z.literal('') }),
+      thinking.extend({ thinking: z.literal(''), signature: z.literal('') }),
+      toolUse.extend({ input: z.strictObject({}) }),
+    ]),
+  }),
+  z.strictObject({
+    type: z.literal('content_block_delta'), index,
+    delta: z.discriminatedUnion('type', [
+      z.strictObject({ type: z.literal('text_delta'), text: z.string() }),
+      z.strictObject({ type: z.literal('thinking_delta'), thinking: z.string() }),
+      z.strictObject({ type: z.literal('signature_delta'), signature: z.string().min(1) }),
+      z.strictObject({ type: z.literal('input_json_delta'), partial_json: z.string() }),
+    ]),
+  }),
+  z.strictObject({ type: z.literal('content_block_stop'), index }),
+  z.strictObject({
+    type: z.literal('message_delta'),
+    delta: z.strictObject({ stop_reason: stopReason, stop_sequence: z.string().nullable(), stop_details: z.null(), container: z.null() }),
+    usage: z.strictObject({
+      input_tokens: count(), cache_creation_input_tokens: count(), cache_read_input_tokens: count(), output_tokens: count(),
+      output_tokens_details: outputDetails.nullable(), server_tool_use: z.null(),
+    }),
+  }),
+  z.strictObject({ type: z.literal('message_stop') }),
+]);
+
+export const tokenCount = z.strictObject({ input_tokens: count() });

@@ -1,0 +1,138 @@
+// The OpenAPI description of everything public, made from the zod schemas that check requests and from those
+// of the answers (answers/), which the tests hold real answers against. Pure; made once per process.
+import { z } from 'zod';
+import { chatRequestSchema } from '../protocol/chat-completions/schema.js';
+import { VERSION } from '../version.js';
+import * as chat from './answers/chat.js';
+import * as errors from './answers/errors.js';
+import * as messages from './answers/messages.js';
+import * as models from './answers/models.js';
+import * as responses from './answers/responses.js';
+
+type Json = { readonly [name: string]: unknown };
+
+/** Published component schemas by name. Requests as they are read, answers as they are sent. */
+const requests = {
+  ChatCompletionRequest: chatRequestSchema,
+} as const satisfies Record<string, z.ZodType>;
+
+const answers = {
+  ChatCompletion: chat.chatCompletion,
+  ChatCompletionChunk: chat.chatCompletionChunk,
+  Message: messages.message,
+  MessageEvent: messages.messageEvent,
+  TokenCount: messages.tokenCount,
+  Response: responses.response,
+  ResponseEvent: responses.responseEvent,
+  ResponseDeleted: responses.responseDeleted,
+  ResponseItemList: responses.responseItemList,
+  ResponseInputTokens: responses.responseInputTokens,
+  Compaction: responses.compaction,
+  Model: models.chatModel,
+  ModelList: models.chatModelList,
+  MessagesModel: models.messagesModel,
+  MessagesModelList: models.messagesModelList,
+  ChatError: errors.chatError,
+  MessagesError: errors.messagesError,
+} as const satisfies Record<string, z.ZodType>;
+
+type RequestName = keyof typeof requests;
+type AnswerName = keyof typeof answers;
+
+interface Operation {
+  method: 'get' | 'post' | 'delete';
+  path: string;                       // with {parameters}
+  id: string;
+  summary: string;
+  request?: RequestName;
+  answer: AnswerName | readonly AnswerName[];
+  stream?: AnswerName;                // of each event, where the answer may be an event stream
+  query?: Readonly<Record<string, z.ZodType>>;
+  error?: 'ChatError' | 'MessagesError' | 'either';
+}
+
+const paging = {
+  limit: z.int().min(1).max(100).optional(), order: z.enum(['asc', 'desc']).optional(), after: z.string().optional(),
+  'include[]': z.array(z.string()).optional(),
+};
+
+const operations: readonly Operation[] = [
+  { method: 'post', path: '/v1/chat/completions', id: 'createChatCompletion', summary: 'Answer a conversation (chat completions format).', request: 'ChatCompletionRequest', answer: 'ChatCompletion', stream: 'ChatCompletionChunk' },
+  { method: 'get', path: '/v1/models', id: 'listModels', summary: 'The models this key may use, highest tier first.', answer: ['ModelList', 'MessagesModelList'], error: 'either' },
+  { method: 'get', path: '/v1/models/{id}', id: 'retrieveModel', summary: 'One model.', answer: ['Model', 'MessagesModel'], error: 'either' },
+];
+
+const ref = (name: string): Json => ({ $ref: `#/components/schemas/${name}` });
+const json = (schema: Json): Json => ({ 'application/json': { schema } });
+const oneOf = (names: readonly string[]): Json => (names.length === 1 ? ref(names[0] as string) : { oneOf: names.map(ref) });
+
+const STATUSES: readonly (readonly [string, string])[] = [
+  ['400', 'The request cannot be read as a request of this endpoint.'],
+  ['401', 'The API key is missing, wrong, expired or revoked.'],
+  ['403', 'The API key lacks the right.'],
+  ['404', 'No such endpoint, model, response or item.'],
+  ['413', 'The body is over the limit.'],
+  ['422', 'The shape is right, the content cannot be served.'],
+  ['429', 'A limit of the organization; Retry-After says when.'],
+  ['500', 'An unexpected failure.'],
+  ['503', 'The service or the model is busy or not ready; Retry-After says when.'],
+];
+
+function componentsOf(schemas: Readonly<Record<string, z.ZodType>>, io: 'input' | 'output'): Json {
+  const registry = z.registry<{ id: string }>();
+  for (const [id, schema] of Object.entries(schemas)) registry.add(schema, { id });
+  const made = z.toJSONSchema(registry, { io, unrepresentable: 'any', uri: (id) => `#/components/schemas/${id}` }).schemas as Record<string, Json>;
+  return Object.fromEntries(Object.entries(made).map(([name, { $schema: _schema, $id: _id, ...schema }]) => [name, schema]));
+}
+
+function operationOf(operation: Operation): Json {
+  const error = operation.error ?? (operation.path.startsWith('/v1/messages') ? 'MessagesError' : 'ChatError');
+  const errorBody = json(oneOf(error === 'either' ? ['ChatError', 'MessagesError'] : [error]));
+  const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } }));
+  const inQuery = Object.entries(operation.query ?? {}).map(([name, schema]) => {
+    const { $schema: _schema, ...made } = z.toJSONSchema(schema, { io: 'input' });
+    return { name, in: 'query', required: false, schema: made };
+  });
+  const content = {
+    ...json(oneOf(typeof operation.answer === 'string' ? [operation.answer] : operation.answer)),
+    ...(operation.stream === undefined ? {} : { 'text/event-stream': { schema: ref(operation.stream) } }),
+  };
+  return {
+    operationId: operation.id, summary: operation.summary,
+    ...(inPath.length + inQuery.length === 0 ? {} : { parameters: [...inPath, ...inQuery] }),
+    ...(operation.request === undefined ? {} : { requestBody: { required: true, content: json(ref(operation.request)) } }),
+    responses: {
+      200: { description: 'The answer.', content },
+      ...Object.fromEntries(STATUSES.map(([status, description]) => [status, { description, content: errorBody }])),
+    },
+  };
+}
+
+function build(): Json {
+  const paths: Record<string, Record<string, Json>> = {};
+  for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = operationOf(operation);
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Monolith', version: VERSION, description: 'Chat completions, messages and responses on one address.' },
+    security: [{ bearer: [] }, { apiKey: [] }],
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer' },
+        apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' },
+      },
+      schemas: { ...componentsOf(requests, 'input'), ...componentsOf(answers, 'output') },
+    },
+  };
+}
+
+let built: Json | undefined;
+
+/** The whole document. */
+export function openApiDocument(): Json {
+  return (built ??= build());
+}
+
+/** The published schema of an answer, for the tests. */
+export const publishedAnswers: Readonly<Record<AnswerName, z.ZodType>> = answers;
+void paging;

@@ -1,0 +1,70 @@
+// Validators made from the published interface descriptions in test/data/specs, to hold real answers against.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { root } from '../e2e/monolith.js';
+
+export type Spec = 'openai' | 'openresponses';
+
+const files: Record<Spec, string> = { openai: 'openai-chat-responses.json', openresponses: 'openresponses-2026-04-24.json' };
+
+type Schema = Record<string, unknown>;
+interface Document { components: { schemas: Record<string, Schema> } }
+
+const loaded = new Map<Spec, Ajv2020>();
+const compiled = new Map<string, ValidateFunction>();
+
+function document(spec: Spec): Document {
+  const content = JSON.parse(readFileSync(join(root, 'test', 'data', 'specs', files[spec]), 'utf8')) as Document;
+  for (const change of changes[spec]) change(content.components.schemas);
+  return content;
+}
+
+// What the descriptions state and no answer can keep, since clients or the other description demand otherwise.
+const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
+  openai: [
+  ],
+  openresponses: [
+    // The resource's text.format.schema admits only null; the openai client needs the object.
+    (schemas) => replaceIn(schemas['JsonSchemaResponseFormat'], 'schema', { anyOf: [{ type: 'object' }, { type: 'null' }] }),
+  ],
+};
+
+function replaceIn(schema: Schema | undefined, property: string, by: Schema): void {
+  const properties = schema?.['properties'] as Record<string, Schema> | undefined;
+  if (properties?.[property] === undefined) throw new Error(`the description has no ${property} there any more`);
+  properties[property] = by;
+}
+
+function validator(spec: Spec, schema: string): ValidateFunction {
+  const key = `${spec} ${schema}`;
+  let validate = compiled.get(key);
+  if (validate !== undefined) return validate;
+  let ajv = loaded.get(spec);
+  if (ajv === undefined) {
+    ajv = new Ajv2020({ strict: false, allErrors: false, validateFormats: false });
+    ajv.addSchema(document(spec), spec);
+    loaded.set(spec, ajv);
+  }
+  validate = ajv.compile({ $ref: `${spec}#/components/schemas/${schema}` });
+  compiled.set(key, validate);
+  return validate;
+}
+
+/** Null if `value` is what the description's schema of that name says; else where and how it is not. */
+export function mismatch(spec: Spec, schema: string, value: unknown): string | null {
+  const validate = validator(spec, schema);
+  if (validate(value)) return null;
+  const [error] = validate.errors ?? [];
+  return `${spec} ${schema}: ${error?.instancePath || '(top)'} ${error?.message ?? 'is not valid'} ${JSON.stringify(error?.params ?? {})}`;
+}
+
+/** The stream events of the Open Responses description by their `type`. */
+export function openResponsesEvents(): Map<string, string> {
+  const events = new Map<string, string>();
+  for (const [name, schema] of Object.entries(document('openresponses').components.schemas)) {
+    const type = (schema['properties'] as Record<string, Schema> | undefined)?.['type']?.['enum'] as string[] | undefined;
+    if (name.endsWith('StreamingEvent') && type?.[0] !== undefined) events.set(type[0], name);
+  }
+  return events;
+}
