@@ -18,6 +18,7 @@ import type { Health } from './http/health-routes.js';
 import { isLoopback } from './http/hosts.js';
 import { modelsRoutes } from './http/models-routes.js';
 import { createImageLoader } from './generation/images/load-images.js';
+import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import type { GenerationDeps } from './protocol/generation-run.js';
 import { messagesRoutes } from './protocol/messages/routes.js';
@@ -126,6 +127,7 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
     routes: [
       ...healthRoutes({ health: () => poolHealth(pool, failed, draining), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
       ...modelsRoutes({ list: () => models.describe() }),
+      openApiRoute(),
       chatCompletionsRoute(generation),
       ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
       ...responsesRoutes({ ...generation, sealer, store, settings: config.responses }),

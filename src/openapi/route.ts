@@ -1,0 +1,14 @@
+// GET /openapi.json: the description of everything public, for code generators and the curious. Needs no key.
+import type { Route } from '../http/exchange.js';
+import { openApiDocument } from './document.js';
+
+export function openApiRoute(): Route {
+  let text: string | null = null;
+  return {
+    method: 'GET', path: '/openapi.json', scope: null, public: true,
+    serve(exchange) {
+      text ??= JSON.stringify(openApiDocument());
+      exchange.text(200, 'application/json; charset=utf-8', text);
+    },
+  };
+}
