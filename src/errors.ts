@@ -109,6 +109,8 @@ export interface ErrorExtra {
   retryAfterMs?: number | undefined;
   /** Further headers of the answer, e.g. the rate limits of a refused request. */
   headers?: ((shape: WireShape) => HeaderList) | undefined;
+  /** The code that the messages client acts on, where its vendor has another for the same thing. */
+  messagesCode?: string | undefined;
   cause?: unknown;
 }
 
@@ -133,6 +135,7 @@ export class ApiError extends Error {
   readonly retryAfterMs: number | undefined;
   readonly shouldRetry: false | undefined;
   readonly headers: ((shape: WireShape) => HeaderList) | undefined;
+  readonly messagesCode: string;
 
   constructor(code: ErrorCode, message: string, param: string | null = null, extra: ErrorExtra = {}) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
@@ -146,6 +149,7 @@ export class ApiError extends Error {
       : undefined;
     this.shouldRetry = WAITING_CANNOT_CURE.has(code) ? false : undefined;
     this.headers = extra.headers;
+    this.messagesCode = extra.messagesCode ?? code;
   }
 }
 
@@ -179,7 +183,7 @@ export interface MessagesErrorBody {
     message: string;
     param: string | null;
     code: ErrorCode;
-    details: { error_code: ErrorCode };     // where the 1.x client looks for the machine-readable code
+    details: { error_code: string };     // where the 1.x client looks for the machine-readable code
   };
   request_id: string;
 }
@@ -191,7 +195,7 @@ export function chatErrorBody(error: ApiError): ChatErrorBody {
 export function messagesErrorBody(error: ApiError, requestId: string): MessagesErrorBody {
   return {
     type: 'error',
-    error: { type: error.type, message: error.message, param: error.param, code: error.code, details: { error_code: error.code } },
+    error: { type: error.type, message: error.message, param: error.param, code: error.code, details: { error_code: error.messagesCode } },
     request_id: requestId,
   };
 }

@@ -22,10 +22,15 @@ import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import type { GenerationDeps } from './protocol/generation-run.js';
 import { messagesRoutes } from './protocol/messages/routes.js';
+import { BackgroundResponses } from './protocol/responses/background.js';
 import { responsesRoutes } from './protocol/responses/routes.js';
+import type { ResponsesDeps } from './protocol/responses/routes.js';
+import { responsesSocket } from './protocol/responses/socket.js';
+import { RunningResponses } from './protocol/responses/stored-running.js';
 import { openSealer } from './sealing/open-sealer.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
 import { openStore } from './storage/lmdb-store.js';
+import { openResponseStore } from './storage/open-response-store.js';
 import { createTelemetry } from './telemetry/telemetry.js';
 import type { EngineGauges, Telemetry } from './telemetry/types.js';
 
@@ -102,6 +107,9 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   undo.push(() => lock.release());
   const store = await openStore(config.data_dir);
   undo.push(() => store.close());
+  const responses = openResponseStore(store, config.responses, { onError: (err) => log.error({ err }, 'sweeping stored responses failed') });
+  undo.push(() => responses.close());
+  await responses.failUnfinished();
   const accounts = new Accounts(store);
   undo.push(() => accounts.close());
 
@@ -120,6 +128,8 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const generation: GenerationDeps = {
     models, admission, telemetry, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n },
   };
+  const background = new BackgroundResponses(responses, telemetry);
+  const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses() };
   const http = new HttpServer({
     config,
     telemetry,
@@ -130,8 +140,9 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
       openApiRoute(),
       chatCompletionsRoute(generation),
       ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
-      ...responsesRoutes({ ...generation, sealer, store, settings: config.responses }),
+      ...responsesRoutes(responsesDeps),
     ],
+    sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.http.max_body_bytes })],
   });
   undo.push(() => http.close());
   const port = await http.listen(config.host, config.port);
@@ -157,6 +168,8 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
       http.close();
       await pool.close();
       await accounts.close();
+      background.close();
+      await responses.close();
       await store.close();
       await lock.release();
       telemetry.close();
@@ -168,13 +181,13 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
     drainDone ??= (async () => {
       draining = true;
       http.draining = true;
-      log.info({ in_flight: http.inFlight, drain_ms: config.engine.drain_ms }, 'draining');
+      log.info({ in_flight: http.inFlight, background: background.size, drain_ms: config.engine.drain_ms }, 'draining');
       const early = setTimeout(() => {
-        log.info({ in_flight: http.inFlight }, 'ending what still runs');
+        log.info({ in_flight: http.inFlight, background: background.size }, 'ending what still runs');
         pool.drain();
       }, config.engine.drain_ms);
       // An engine that has stopped making steps cannot end anything: it does not get to keep the process.
-      await Promise.race([http.idle(), sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false })]);
+      await Promise.race([Promise.all([http.idle(), background.idle()]), sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false })]);
       clearTimeout(early);
       await sleep(FLUSH_MS);
       await close();

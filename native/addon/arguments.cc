@@ -91,6 +91,11 @@ void Arguments::object(const Named& named) {
 
 bool Arguments::is_null(const Named& named) { return type_of(named) == napi_null; }
 
+bool Arguments::is_absent(const Named& named) {
+  const napi_valuetype type = type_of(named);
+  return type == napi_null || type == napi_undefined;
+}
+
 int64_t Arguments::integer(const Named& named, int64_t low, int64_t high) {
   double value = 0;
   if (type_of(named) == napi_number) napi_get_value_double(env_, named.value, &value);

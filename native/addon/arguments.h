@@ -35,6 +35,7 @@ class Arguments {
   // Requires an object that is neither null nor an array.
   void object(const Named& named);
   bool is_null(const Named& named);
+  bool is_absent(const Named& named);   // null or undefined
 
   int64_t integer(const Named& named, int64_t low, int64_t high);
   // Finite, low <= x <= high.

@@ -46,6 +46,10 @@ void ChannelCore::cancel(RequestId request) {
   forget(request);
 }
 
+void ChannelCore::finish(RequestId request, int choice) {
+  if (live_.contains(request)) engine_->engine->finish(request, choice);   // ended, or another channel's
+}
+
 void ChannelCore::close() {
   if (closed()) return;
   engine_->engine->close_channel(id_);    // no wake-up is queued after this
@@ -106,6 +110,7 @@ Napi::Function Channel::define(Napi::Env env) {
   return DefineClass(env, "NativeChannel", {
     InstanceMethod<&Channel::submit>("submit"),
     InstanceMethod<&Channel::cancel>("cancel"),
+    InstanceMethod<&Channel::finish>("finish"),
     InstanceMethod<&Channel::close>("close"),
   });
 }
@@ -148,6 +153,17 @@ void Channel::cancel(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const int64_t id = arguments.integer(arguments.argument(0, "request"), 1, std::numeric_limits<uint32_t>::max());
   if (arguments.ok()) core_->cancel(static_cast<RequestId>(id));
+}
+
+void Channel::finish(const Napi::CallbackInfo& info) {
+  if (core_->closed()) {
+    raise_closed(info.Env(), "the channel");
+    return;
+  }
+  Arguments arguments(info);
+  const int64_t id = arguments.integer(arguments.argument(0, "request"), 1, std::numeric_limits<uint32_t>::max());
+  const int64_t choice = arguments.integer(arguments.argument(1, "choice"), 0, kMaxChoices - 1);
+  if (arguments.ok()) core_->finish(static_cast<RequestId>(id), static_cast<int>(choice));
 }
 
 void Channel::close(const Napi::CallbackInfo&) { core_->close(); }

@@ -32,6 +32,7 @@ class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
 
   Result<RequestId> submit(GenerationRequest request);
   void cancel(RequestId request);
+  void finish(RequestId request, int choice);
   // Cancels what runs; `on_events` is not called again. Idempotent.
   void close();
   // Nobody can reach the channel from JavaScript any more: closes it after its last request.
@@ -68,6 +69,7 @@ class Channel : public Napi::ObjectWrap<Channel> {
  private:
   Napi::Value submit(const Napi::CallbackInfo& info);
   void cancel(const Napi::CallbackInfo& info);
+  void finish(const Napi::CallbackInfo& info);
   void close(const Napi::CallbackInfo& info);
 
   std::shared_ptr<ChannelCore> core_;

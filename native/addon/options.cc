@@ -16,6 +16,12 @@ constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32"};                // in the order of KvType
 
+constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
+
+std::string read_marker(Arguments& arguments, const Named& object, const char* key) {
+  return arguments.string(arguments.field(object, key), kMaxMarkerBytes);
+}
+
 ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const Tokenizer& tokenizer) {
   ReasoningParams params;
   const Named reasoning = arguments.field(options, "reasoning");
@@ -23,7 +29,7 @@ ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const
   arguments.object(reasoning);
   const auto marker = [&](const char* key) {
     Marker marker;
-    marker.text = arguments.string(arguments.field(reasoning, key), kMaxMarkerBytes);
+    marker.text = read_marker(arguments, reasoning, key);
     if (!marker.text.empty()) marker.token = tokenizer.find(marker.text);
     return marker;
   };
@@ -32,10 +38,64 @@ ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const
   params.starts_inside = arguments.boolean(arguments.field(reasoning, "startsInside"));
   params.budget = static_cast<int>(arguments.integer(arguments.field(reasoning, "budget"), -1, kMaxInt));
   const std::string close_text = arguments.string(arguments.field(reasoning, "closeText"), kMaxStopBytes);
-  if (arguments.ok() && !close_text.empty()) {
-    tokenizer.encode(close_text, {.add_special = false, .parse_special = true, .guard = 0}, params.close_sequence);
-  }
+  if (arguments.ok() && !close_text.empty()) tokenizer.encode(close_text, kAsWritten, params.close_sequence);
   return params;
+}
+
+// A token only if ordinary text cannot spell the marker in another way: one the tokenizer keeps for itself.
+Marker call_marker(std::string text, const Tokenizer& tokenizer) {
+  Marker marker{std::move(text), kNoToken};
+  const TokenId token = marker.text.empty() ? kNoToken : tokenizer.find(marker.text);
+  if (token != kNoToken) {
+    const TokenKind kind = tokenizer.kind(token);
+    if (kind == TokenKind::kControl || kind == TokenKind::kUserDefined) marker.token = token;
+  }
+  return marker;
+}
+
+// Into `request`: forbidden calls are a banned token and nothing else.
+void read_calls(Arguments& arguments, const Named& options, const Tokenizer& tokenizer, GenerationRequest& request) {
+  const Named calls = arguments.field(options, "calls");
+  if (arguments.is_absent(calls)) return;
+  arguments.object(calls);
+  CallParams params;
+  const Named open = arguments.field(calls, "open");
+  params.open = call_marker(arguments.string(open, kMaxMarkerBytes), tokenizer);
+  if (params.open.text.empty()) arguments.reject(open, "is empty");
+  params.close = call_marker(read_marker(arguments, calls, "close"), tokenizer);
+  params.at_start = arguments.boolean(arguments.field(calls, "atStart"));
+  const Named list = arguments.field(calls, "prefixes");
+  std::vector<std::string> prefixes(arguments.array_length(list, kMaxCallPrefixes));
+  for (uint32_t i = 0; i < prefixes.size() && arguments.ok(); ++i) {
+    const Named entry = arguments.element(list, i);
+    prefixes[i] = arguments.string(entry, kMaxCallPrefixBytes);
+    if (prefixes[i].empty()) arguments.reject(entry, "is empty");
+  }
+  const bool required = arguments.boolean(arguments.field(calls, "required"));
+  const Named forbidden_field = arguments.field(calls, "forbidden");
+  const bool forbidden = arguments.boolean(forbidden_field);
+  if (required && forbidden) arguments.reject(forbidden_field, "excludes required");
+  if (!arguments.ok()) return;
+
+  if (forbidden) {
+    if (params.open.token != kNoToken) request.sampling.banned.push_back(params.open.token);
+    return;
+  }
+  // A marker that is a token ends the text before it for the tokenizer, a spelled one does not.
+  const bool is_token = params.open.token != kNoToken;
+  for (const std::string& prefix : prefixes) {
+    std::vector<TokenId> ids;
+    if (is_token) ids.push_back(params.open.token);
+    tokenizer.encode(is_token ? prefix : params.open.text + prefix, kAsWritten, ids);
+    if (is_token) params.prefixes.emplace_back(ids.begin() + 1, ids.end());
+    if (required) params.required.push_back(std::move(ids));
+  }
+  if (required && prefixes.empty()) {
+    std::vector<TokenId> ids;
+    tokenizer.encode(params.open.text, kAsWritten, ids);
+    params.required.push_back(std::move(ids));
+  }
+  request.calls = std::move(params);
 }
 
 SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_vocab) {
@@ -138,6 +198,7 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   request.queue_wait_ms = static_cast<uint32_t>(integer("queueWaitMs", 0, kMaxUint));
   request.generation_ms = static_cast<uint32_t>(integer("generationMs", 1, kMaxUint));
   request.reasoning = read_reasoning(arguments, options, tokenizer);
+  read_calls(arguments, options, tokenizer, request);
 
   // Last: the view must not outlive a getter's run.
   const Named prompt = arguments.field(options, "prompt");

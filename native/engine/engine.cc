@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <bitset>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -30,14 +31,19 @@ int64_t now_ns() {
 }
 
 // What callers handed in since the last step. Swapped out as a whole; bounded by queue_max submissions,
-// one cancellation per live request and one close per channel.
+// one cancellation per live request, one finish per choice of it and one close per channel.
 struct Intake {
   struct Cancellation {
     RequestId request;
     std::shared_ptr<Channel> channel;
   };
+  struct Finish {
+    RequestId request;
+    int choice;
+  };
   std::vector<std::unique_ptr<Request>> submitted;
   std::vector<Cancellation> cancelled;
+  std::vector<Finish> finished;
   std::vector<std::shared_ptr<Channel>> closed;
   int max_batch_tokens = 0, max_sequences = 0;   // 0 = unchanged
   bool drain = false;
@@ -45,16 +51,23 @@ struct Intake {
   bool nudge = false;   // a full channel was drained
 
   bool empty() const {
-    return submitted.empty() && cancelled.empty() && closed.empty() && max_batch_tokens == 0 &&
+    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && max_batch_tokens == 0 &&
            max_sequences == 0 && !drain && !close && !nudge;
   }
   void clear() {
     submitted.clear();
     cancelled.clear();
+    finished.clear();
     closed.clear();
     max_batch_tokens = max_sequences = 0;
     drain = close = nudge = false;
   }
+};
+
+// What callers' threads know of a request.
+struct Live {
+  std::shared_ptr<Channel> channel;
+  std::bitset<kMaxChoices> finishing;   // choices whose finish was asked for
 };
 
 class ThreadedEngine final : public Engine {
@@ -140,7 +153,7 @@ class ThreadedEngine final : public Engine {
         id = next_request_++;
       } while (id == 0 || live_.contains(id));
       request->id = id;
-      live_.emplace(id, channel);
+      live_.emplace(id, Live{channel, {}});
       intake_.submitted.push_back(std::move(request));
     }
     EngineCounters::add(counters_.requests, 1);
@@ -154,11 +167,24 @@ class ThreadedEngine final : public Engine {
       std::lock_guard lock(mutex_);
       const auto at = live_.find(id);
       if (at == live_.end()) return;
-      channel = std::move(at->second);
+      channel = std::move(at->second.channel);
       live_.erase(at);   // a second call finds nothing to do
     }
     channel->forget(id);
     post([&](Intake& intake) { intake.cancelled.push_back({id, std::move(channel)}); });
+  }
+
+  void finish(RequestId id, int choice) override {
+    if (choice < 0 || choice >= kMaxChoices) return;
+    const auto index = static_cast<size_t>(choice);
+    {
+      std::lock_guard lock(mutex_);
+      const auto at = live_.find(id);
+      if (at == live_.end() || at->second.finishing[index]) return;   // once is enough
+      at->second.finishing.set(index);
+      intake_.finished.push_back({id, choice});
+    }
+    wake_.notify_one();
   }
 
   EngineStats stats() const override { return counters_.snapshot(now_ns()); }
@@ -258,6 +284,7 @@ class ThreadedEngine final : public Engine {
       loop_.cancel(cancellation.request);
       cancellation.channel->remember(cancellation.request);
     }
+    for (const Intake::Finish& finish : taken_.finished) loop_.finish_choice(finish.request, finish.choice);
     for (const auto& channel : taken_.closed) loop_.cancel_channel(*channel);
     if (taken_.drain) loop_.drain();
   }
@@ -306,7 +333,7 @@ class ThreadedEngine final : public Engine {
   std::condition_variable wake_;
   Intake intake_;
   std::unordered_map<ChannelId, std::shared_ptr<Channel>> channels_;
-  std::unordered_map<RequestId, std::shared_ptr<Channel>> live_;   // submitted, neither ended nor cancelled
+  std::unordered_map<RequestId, Live> live_;   // submitted, neither ended nor cancelled
   ChannelId next_channel_ = 1;
   RequestId next_request_ = 1;
   bool draining_ = false, closed_ = false;

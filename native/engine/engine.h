@@ -74,6 +74,9 @@ class Engine {
   virtual Result<RequestId> submit(ChannelId channel, GenerationRequest request) = 0;
   // Takes effect before the next step; unknown or ended ids are ignored.
   virtual void cancel(RequestId id) = 0;
+  // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none; its text
+  // held back and its kFinished record follow. Unknown ids and ended choices are ignored.
+  virtual void finish(RequestId id, int choice) = 0;
 
   virtual EngineStats stats() const = 0;
   // New limits from the next step on, clamped to what was allocated at load. 0 = unchanged.

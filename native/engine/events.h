@@ -6,7 +6,7 @@
 //     u32 request    the id submit() returned
 //     u8  kind       EventKind
 //     u8  choice     0 .. n-1
-//     u8  section    0 content, 1 reasoning (kText); FinishReason (kFinished); FailureCode (kFailed)
+//     u8  section    0 content, 1 reasoning, 2 tool call (kText); FinishReason (kFinished); FailureCode (kFailed)
 //     u8  flags      kText: bit 0 = logprobs follow
 //
 //   kStarted    u32 prompt_tokens, u32 cached_tokens, f32 queue_ms           once per request
@@ -17,6 +17,7 @@
 //                 i32 token, f32 logprob, u32 n_top, then n_top times (i32 token, f32 logprob)
 //               Line breaks at the beginning of the reasoning, and of content that follows it, are in no
 //               piece. A token that was nothing else has no entry in n_entries, but counts like any other.
+//               The spellings of a tool call's markers are part of its text; logprobs come with content only.
 //   kFinished   u32 completion_tokens, u32 reasoning_tokens, i32 stop_index (which stop string, or -1),
 //               f32 prefill_ms, f32 decode_ms                                once per choice
 //   kFailed     u32 n_bytes, message bytes, padded                           once per request, ends it
@@ -30,6 +31,6 @@
 namespace monolith {
 
 enum class EventKind : uint8_t { kStarted = 1, kText = 2, kFinished = 3, kFailed = 4 };
-enum class Section : uint8_t { kContent = 0, kReasoning = 1 };
+enum class Section : uint8_t { kContent = 0, kReasoning = 1, kCall = 2 };
 
 }  // namespace monolith

@@ -28,17 +28,19 @@ PenaltyCounts::Entry& PenaltyCounts::entry(TokenId token) {
 }
 
 bool has_logit_processors(const SamplingParams& params) {
-  return !params.logit_bias.empty() || PenaltyCounts::needed(params);
+  return !params.logit_bias.empty() || !params.banned.empty() || PenaltyCounts::needed(params);
 }
 
 void apply_logit_processors(const SamplingParams& params, const PenaltyCounts& counts, float* logits) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
   for (const auto& [token, bias] : params.logit_bias) {
     if (bias <= kBanBias) {
-      logits[token] = -std::numeric_limits<float>::infinity();
+      logits[token] = kNever;
     } else {
       logits[token] += bias;
     }
   }
+  for (const TokenId token : params.banned) logits[token] = kNever;
   if (!PenaltyCounts::needed(params)) return;
   for (const PenaltyCounts::Entry& used : counts.entries()) {
     float& logit = logits[used.token];

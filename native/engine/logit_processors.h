@@ -1,4 +1,4 @@
-// What changes logits before they become probabilities: bias, then penalties. Engine thread only.
+// What changes logits before they become probabilities: bias and bans, then penalties. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class PenaltyCounts {
 // True if apply_logit_processors would change anything.
 bool has_logit_processors(const SamplingParams& params);
 
-// Changes logits [n_vocab] in place: adds the bias, then for each counted token divides (positive) or
+// Changes logits [n_vocab] in place: adds the bias, takes out what is banned, then for each counted token divides (positive) or
 // multiplies (negative) by repetition_penalty (Keskar et al. 2019, "CTRL", section 4.1), then subtracts
 // frequency_penalty per generated occurrence and presence_penalty once if generated.
 void apply_logit_processors(const SamplingParams& params, const PenaltyCounts& counts, float* logits);

@@ -16,6 +16,9 @@ inline constexpr int kMaxTopLogprobs = 20;
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr int kMaxStopBytes = 1024;     // 256 characters of up to 4 bytes
 inline constexpr int kMaxLogitBias = 1024;
+inline constexpr int kMaxBanned = 16;
+inline constexpr int kMaxCallPrefixes = 128;
+inline constexpr int kMaxCallPrefixBytes = 1024;
 
 struct SamplingParams {
   float temperature = 1.0f;          // 0 = greedy
@@ -27,10 +30,11 @@ struct SamplingParams {
   float presence_penalty = 0.0f;     // over output
   uint64_t seed = 0;                 // choice i uses seed + i
   std::vector<std::pair<TokenId, float>> logit_bias;
+  std::vector<TokenId> banned;       // never chosen, whatever the bias
   int top_logprobs = -1;             // -1: none wanted; 0 .. 20
 };
-// Order: logit_bias → penalties → temperature → top_k → top_p → min_p → draw. Reported logprobs are those
-// of the distribution after bias and penalties, before temperature and cuts.
+// Order: logit_bias, banned → penalties → constraint → temperature → top_k → top_p → min_p → draw. Reported
+// logprobs are those of the distribution after bias and penalties, before all that follows.
 
 // A delimiter between reasoning and answer. If the vocabulary has it as one token only that token
 // counts; otherwise its spelling in the generated text does.
@@ -47,6 +51,16 @@ struct ReasoningParams {
   std::vector<TokenId> close_sequence;
 };
 
+// Tool calls within the content: from the open marker up to and including the close marker the text goes
+// to Section::kCall, as the tokens spell it. Stop strings do not apply there.
+struct CallParams {
+  Marker open, close;                // open empty: no section is told apart; close empty: up to the end of the turn
+  bool at_start = false;             // the open marker counts only as the first thing of the content
+  // Token sequences, in any order; none empty, at most kMaxCallPrefixes of each.
+  std::vector<std::vector<TokenId>> prefixes;   // one of these follows an open marker that is a token; none: anything
+  std::vector<std::vector<TokenId>> required;   // the content begins with one of these; none: with anything
+};
+
 struct GenerationRequest {
   std::vector<TokenId> prompt;       // 1 .. max_context-1 tokens
   uint64_t organization = 0;         // namespace of the prefix cache and unit of fairness
@@ -54,6 +68,7 @@ struct GenerationRequest {
   int max_tokens = 0;                // per choice; clamped to the room the context leaves; >= 1
   SamplingParams sampling;
   ReasoningParams reasoning;
+  CallParams calls;
   std::vector<std::string> stop;     // applied to content only; the match is not returned
   std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
   bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it

@@ -58,6 +58,10 @@ Status check_sampling(const SamplingParams& params, int n_vocab) {
     if (Status status = check_range("logit_bias", bias, -1000, 1000); !status) return status;
     if (bias <= kBanBias) banned.insert(token);
   }
+  if (params.banned.size() > static_cast<size_t>(kMaxBanned))
+    return invalid("banned has more than " + std::to_string(kMaxBanned) + " tokens");
+  if (Status status = check_tokens("banned", params.banned, n_vocab); !status) return status;
+  banned.insert(params.banned.begin(), params.banned.end());
   if (banned.size() >= static_cast<size_t>(n_vocab)) return invalid("logit_bias bans the whole vocabulary");
   return {};
 }
@@ -78,17 +82,51 @@ Status check_stops(const GenerationRequest& request, int n_vocab) {
   return check_tokens("stop_tokens", request.stop_tokens, n_vocab);
 }
 
+Status check_marker(const std::string& name, const Marker& marker, int n_vocab) {
+  if (marker.text.size() > static_cast<size_t>(kMaxMarkerBytes))
+    return invalid(name + " is longer than " + std::to_string(kMaxMarkerBytes) + " bytes");
+  if (marker.token < kNoToken || marker.token >= n_vocab) return invalid(name + " has a token outside the vocabulary");
+  return {};
+}
+
 Status check_reasoning(const ReasoningParams& reasoning, int n_vocab) {
-  for (const auto& [name, marker] : {std::pair{"reasoning.open", &reasoning.open}, {"reasoning.close", &reasoning.close}}) {
-    if (marker->text.size() > static_cast<size_t>(kMaxMarkerBytes))
-      return invalid(std::string(name) + " is longer than " + std::to_string(kMaxMarkerBytes) + " bytes");
-    if (marker->token < kNoToken || marker->token >= n_vocab)
-      return invalid(std::string(name) + " has a token outside the vocabulary");
-  }
+  if (Status status = check_marker("reasoning.open", reasoning.open, n_vocab); !status) return status;
+  if (Status status = check_marker("reasoning.close", reasoning.close, n_vocab); !status) return status;
   if (reasoning.budget < -1) return invalid("reasoning.budget must be at least -1 (-1 = unlimited)");
   if (reasoning.close_sequence.size() > static_cast<size_t>(kMaxCloseTokens))
     return invalid("reasoning.close_sequence has more than " + std::to_string(kMaxCloseTokens) + " tokens");
   return check_tokens("reasoning.close_sequence", reasoning.close_sequence, n_vocab);
+}
+
+// Text is cut where a marker begins and where it ends: both must be the edge of a character.
+bool whole_characters(const std::string& text) {
+  Utf8Stream utf8;
+  std::string whole;
+  utf8.push(text, whole);
+  return utf8.pending() == 0 && whole == text;
+}
+
+Status check_alternatives(const std::string& name, const std::vector<std::vector<TokenId>>& alternatives, int n_vocab) {
+  if (alternatives.size() > static_cast<size_t>(kMaxCallPrefixes))
+    return invalid(name + " has more than " + std::to_string(kMaxCallPrefixes) + " alternatives");
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    const std::string entry = name + "[" + std::to_string(i) + "]";
+    if (alternatives[i].empty() || alternatives[i].size() > static_cast<size_t>(kMaxCallTokens))
+      return invalid(entry + " must have 1 to " + std::to_string(kMaxCallTokens) + " tokens");
+    if (Status status = check_tokens(entry.c_str(), alternatives[i], n_vocab); !status) return status;
+  }
+  return {};
+}
+
+Status check_calls(const CallParams& calls, int n_vocab) {
+  if (Status status = check_marker("calls.open", calls.open, n_vocab); !status) return status;
+  if (Status status = check_marker("calls.close", calls.close, n_vocab); !status) return status;
+  if (!whole_characters(calls.open.text)) return invalid("calls.open is not UTF-8");
+  if (!whole_characters(calls.close.text)) return invalid("calls.close is not UTF-8");
+  if (!calls.prefixes.empty() && calls.open.token == kNoToken)
+    return invalid("calls.prefixes needs an open marker that is a token");
+  if (Status status = check_alternatives("calls.prefixes", calls.prefixes, n_vocab); !status) return status;
+  return check_alternatives("calls.required", calls.required, n_vocab);
 }
 
 }  // namespace
@@ -104,7 +142,8 @@ Status check_request(const GenerationRequest& request, int n_vocab, int max_cont
   if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
   if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
   if (Status status = check_stops(request, n_vocab); !status) return status;
-  return check_reasoning(request.reasoning, n_vocab);
+  if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;
+  return check_calls(request.calls, n_vocab);
 }
 
 }  // namespace monolith

@@ -23,6 +23,7 @@ constexpr size_t kBins = 2048;
 Sampler::Sampler(int n_vocab, const SamplerKernels& kernels)
     : kernels_(kernels), n_vocab_(n_vocab), n_blocks_((n_vocab_ + kBlock - 1) / kBlock) {
   adjusted_.resize(static_cast<size_t>(n_vocab_));
+  masked_.resize(static_cast<size_t>(n_vocab_));
   block_max_.resize(static_cast<size_t>(n_blocks_));
   block_order_.resize(static_cast<size_t>(n_blocks_));
   block_sums_.resize(static_cast<size_t>(n_blocks_));
@@ -32,59 +33,81 @@ Sampler::Sampler(int n_vocab, const SamplerKernels& kernels)
 }
 
 TokenId Sampler::sample(const float* logits, const SamplingParams& params, const PenaltyCounts& counts,
-                        uint64_t seed, uint64_t position, TokenId forced, TokenLogprobs* logprobs) {
-  if (!kernels_.scan(logits, n_vocab_, block_max_.data())) return kNoToken;
+                        uint64_t seed, uint64_t position, const TokenConstraint& constraint,
+                        TokenLogprobs* logprobs) {
+  const float* const raw = logits;
+  if (!read_row(raw)) return kNoToken;
   if (has_logit_processors(params)) {
     std::copy(logits, logits + n_vocab_, adjusted_.begin());
     apply_logit_processors(params, counts, adjusted_.data());
     logits = adjusted_.data();
-    kernels_.scan(logits, n_vocab_, block_max_.data());   // bans make it not finite: that is fine here
+    read_row(logits);   // bans make it not finite: that is fine here
   }
-  max_ = *std::max_element(block_max_.begin(), block_max_.end());
+  const std::span<const TokenId> allowed = constraint.allowed;
+  TokenId token = allowed.empty() ? kNoToken : allowed.front();
+  if (allowed.size() > 1) {
+    mask(logits, allowed);
+    if (!std::isfinite(max_)) mask(raw, allowed);
+    token = choose(masked_.data(), params, 0, random_bits(seed, position));
+    if (logprobs) read_row(logits);
+  }
+  if (token != kNoToken && !logprobs) return token;
   if (!std::isfinite(max_)) return kNoToken;
 
-  const bool greedy = params.temperature < kGreedyTemperature;
-  const bool cuts_k = params.top_k > 0 && params.top_k < n_vocab_;
-  const bool cuts_p = params.top_p < 1.0f;
   double plain_total = 0;   // at temperature 1 over all tokens; 0 = not computed
   if (logprobs) {
     plain_total = kernels_.sum(logits, n_vocab_, block_max_.data(), {max_, 1.0f}, Cut{}, 0, block_sums_.data());
   }
-
-  TokenId token = forced;
-  if (token != kNoToken) {
-    // Given.
-  } else if (greedy || params.top_k == 1) {
-    token = best(logits);
-  } else {
-    const WeightScale scale{max_, 1.0f / params.temperature};
-    Cut cut;
-    double total = 0;   // weight of the tokens `cut` keeps, with block_sums_ to match; 0 = not computed
-    if (cuts_k) {
-      cut = top_k_cut(logits, params.top_k);
-      if (cuts_p) {
-        double candidate_total = 0;
-        weigh_candidates(scale);
-        for (const Candidate& candidate : candidates_) candidate_total += candidate.weight;
-        cut = top_p_cut_of_candidates(0, double{params.top_p} * candidate_total);
-      }
-    } else {
-      if (plain_total > 0 && scale.inverse_temperature == 1.0f) {
-        total = plain_total;
-      } else if (cuts_p || params.min_p <= 0) {
-        total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, 0, block_sums_.data());
-      }
-      if (cuts_p) cut = top_p_cut(logits, scale, double{params.top_p} * total);
-    }
-    if (cuts_k || cuts_p || params.min_p > 0) {
-      total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, params.min_p, block_sums_.data());
-    }
-    token = draw(logits, scale, cut, params.min_p, total, random_bits(seed, position));
-  }
+  if (token == kNoToken) token = choose(logits, params, plain_total, random_bits(seed, position));
   if (logprobs) {
     fill_logprobs(logits, static_cast<float>(std::log(plain_total)), params.top_logprobs, token, *logprobs);
   }
   return token;
+}
+
+// Block maxima and max_ of a row; false if one of its logits is not finite.
+bool Sampler::read_row(const float* logits) {
+  const bool finite = kernels_.scan(logits, n_vocab_, block_max_.data());
+  max_ = *std::max_element(block_max_.begin(), block_max_.end());
+  return finite;
+}
+
+void Sampler::mask(const float* logits, std::span<const TokenId> allowed) {
+  std::fill(masked_.begin(), masked_.end(), -std::numeric_limits<float>::infinity());
+  for (const TokenId token : allowed) masked_[static_cast<size_t>(token)] = logits[token];
+  read_row(masked_.data());
+}
+
+// From the row that was read. `plain_total`: its weight at temperature 1, with block_sums_ to match, or 0.
+TokenId Sampler::choose(const float* logits, const SamplingParams& params, double plain_total, uint64_t bits) {
+  const bool greedy = params.temperature < kGreedyTemperature;
+  const bool cuts_k = params.top_k > 0 && params.top_k < n_vocab_;
+  const bool cuts_p = params.top_p < 1.0f;
+  if (greedy || params.top_k == 1) return best(logits);
+
+  const WeightScale scale{max_, 1.0f / params.temperature};
+  Cut cut;
+  double total = 0;   // weight of the tokens `cut` keeps, with block_sums_ to match; 0 = not computed
+  if (cuts_k) {
+    cut = top_k_cut(logits, params.top_k);
+    if (cuts_p) {
+      double candidate_total = 0;
+      weigh_candidates(scale);
+      for (const Candidate& candidate : candidates_) candidate_total += candidate.weight;
+      cut = top_p_cut_of_candidates(0, double{params.top_p} * candidate_total);
+    }
+  } else {
+    if (plain_total > 0 && scale.inverse_temperature == 1.0f) {
+      total = plain_total;
+    } else if (cuts_p || params.min_p <= 0) {
+      total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, 0, block_sums_.data());
+    }
+    if (cuts_p) cut = top_p_cut(logits, scale, double{params.top_p} * total);
+  }
+  if (cuts_k || cuts_p || params.min_p > 0) {
+    total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, params.min_p, block_sums_.data());
+  }
+  return draw(logits, scale, cut, params.min_p, total, bits);
 }
 
 TokenId Sampler::best(const float* logits) const {

@@ -1,4 +1,5 @@
-// From logits to a token: bias → penalties → temperature → top_k → top_p → min_p → draw. Engine thread only.
+// From logits to a token: bias → penalties → constraint → temperature → top_k → top_p → min_p → draw. Engine
+// thread only.
 //
 // The result is exactly that of the plain algorithm (sort all tokens by logit, ties by id; cut; draw over
 // the kept tokens in order of id), but nothing is sorted that need not be: maxima of blocks of 64 logits
@@ -30,16 +31,22 @@ struct TokenLogprobs {
   TopLogprob top[kMaxTopLogprobs];   // best first
 };
 
+// What a rule allows next; whoever knows the rule says so before each token. It outranks bias and bans: if
+// those leave nothing of what it allows, they are not applied. Logprobs do not know of it.
+struct TokenConstraint {
+  std::span<const TokenId> allowed;   // ascending, none twice; one is taken without drawing; empty: every token
+};
+
 class Sampler {
  public:
   // Allocates scratch for rows of `n_vocab` logits; sample() allocates nothing.
   explicit Sampler(int n_vocab, const SamplerKernels& kernels = sampler_kernels());
 
-  // Chooses the token at generated position `position` from logits [n_vocab]. With `forced` the token is
-  // given and only its logprobs are computed. `logprobs` is filled if not null (params.top_logprobs
-  // entries of `top`). Returns kNoToken if the logits are not finite or nothing can be chosen.
+  // Chooses the token at generated position `position` from logits [n_vocab]. `logprobs` is filled if not
+  // null (params.top_logprobs entries of `top`). Returns kNoToken if the logits are not finite or nothing
+  // can be chosen.
   TokenId sample(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint64_t seed,
-                 uint64_t position, TokenId forced, TokenLogprobs* logprobs);
+                 uint64_t position, const TokenConstraint& constraint, TokenLogprobs* logprobs);
 
  private:
   struct Candidate {
@@ -52,6 +59,9 @@ class Sampler {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   }
 
+  bool read_row(const float* logits);
+  void mask(const float* logits, std::span<const TokenId> allowed);
+  TokenId choose(const float* logits, const SamplingParams& params, double plain_total, uint64_t bits);
   TokenId best(const float* logits) const;
   // Fills candidates_ with at least the `count` best tokens (all of them if that cannot be bounded).
   void collect_top(const float* logits, int64_t count);
@@ -67,6 +77,7 @@ class Sampler {
   int64_t n_vocab_, n_blocks_;
   float max_ = 0;                       // of the row being sampled
   std::vector<float> adjusted_;         // the row after bias and penalties
+  std::vector<float> masked_;           // the row with what a constraint does not allow at minus infinity
   std::vector<float> block_max_, block_order_;
   std::vector<double> block_sums_;
   std::vector<Candidate> candidates_;   // capacity n_vocab

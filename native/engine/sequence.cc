@@ -3,12 +3,23 @@
 #include <algorithm>
 
 namespace monolith {
+namespace {
+
+// Alternatives in the order that scripts want.
+GenerationRequest prepared(GenerationRequest params) {
+  std::sort(params.calls.prefixes.begin(), params.calls.prefixes.end());
+  std::sort(params.calls.required.begin(), params.calls.required.end());
+  return params;
+}
+
+}  // namespace
 
 Sequence::Sequence(Request& owner, int choice_index)
     : request(owner),
       choice(choice_index),
       n_prompt(static_cast<int>(owner.params.prompt.size())),
-      text(owner.params.reasoning, owner.params.stop, owner.wants_logprobs()) {
+      text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs()),
+      call_due(!owner.params.calls.required.empty()) {
   tokens.reserve(static_cast<size_t>(owner.max_length));
   tokens = owner.params.prompt;
   pages.reserve(static_cast<size_t>((owner.max_length + kPageTokens - 1) / kPageTokens));
@@ -22,7 +33,7 @@ Request::Request(RequestId request_id, std::shared_ptr<Channel> events, Generati
                  int vocabulary, int max_context)
     : id(request_id),
       channel(std::move(events)),
-      params(std::move(generation)),
+      params(prepared(std::move(generation))),
       max_length(static_cast<int>(std::min<int64_t>(static_cast<int64_t>(params.prompt.size()) + params.max_tokens,
                                                     max_context))),
       n_vocab(vocabulary),

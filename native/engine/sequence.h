@@ -15,6 +15,7 @@
 //     from that one row of logits.
 #pragma once
 
+#include <bitset>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "engine/logit_processors.h"
 #include "engine/page_pool.h"
 #include "engine/text_stage.h"
+#include "engine/token_script.h"
 
 namespace monolith {
 
@@ -48,7 +50,8 @@ struct Sequence {
   std::vector<PageId> pages;  // page of position p is pages[p / kPageTokens]
   PenaltyCounts counts;
   TextStage text;
-  int next_forced = -1;       // index into close_sequence while the engine closes the reasoning; -1: sampling
+  TokenScript script;         // what the engine is writing: the end of the reasoning, or the beginning of a call
+  bool call_due;              // the content must begin with a call, and has not begun
   Clock::time_point first_token_at{};
 
   int length() const { return static_cast<int>(tokens.size()); }
@@ -72,6 +75,7 @@ struct Request {
   Clock::time_point submitted_at;
   Clock::time_point started_at{};   // first step; zero before
   int live_choices;             // not yet ended, unforked ones included
+  std::bitset<kMaxChoices> finishing;   // choices to be ended instead of taking their first token
   std::vector<std::unique_ptr<Sequence>> choices;   // [0] from the start, the others from the fork on
 
   bool started() const { return started_at != Clock::time_point{}; }

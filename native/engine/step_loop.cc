@@ -45,6 +45,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
   segments_.reserve(rows);
+  allowed_.reserve(kMaxCallPrefixes);
   configure(options.max_batch_tokens, options.max_sequences);
   update_gauges();
 }
@@ -145,84 +146,6 @@ const float* StepLoop::compute(const StepPlan& plan) {
   return logits;
 }
 
-// Logits of a sequence's last token: its next token, and at the end of the prompt that of every choice.
-void StepLoop::take_row(Sequence& sequence, const float* logits) {
-  Request& request = sequence.request;
-  const auto n = static_cast<size_t>(request.params.n);
-  if (sequence.choice == 0 && request.choices.size() < n) {
-    // All forks take their pages before any choice can end and give them back.
-    while (request.choices.size() < n) {
-      auto fork = std::make_unique<Sequence>(request, static_cast<int>(request.choices.size()));
-      scheduler_.fork(sequence, *fork);
-      request.choices.push_back(std::move(fork));
-    }
-    for (const auto& choice : request.choices)
-      if (choice->state != SequenceState::kEnded) take_token(*choice, logits);
-    return;
-  }
-  take_token(sequence, logits);
-}
-
-void StepLoop::take_token(Sequence& sequence, const float* logits) {
-  Request& request = sequence.request;
-  const SamplingParams& sampling = request.params.sampling;
-  EventWriter writer(records_of(request), request.id, sequence.choice);
-  const TokenId forced = forced_token(sequence, writer);
-  TokenLogprobs* logprobs = request.wants_logprobs() ? &logprobs_ : nullptr;
-  const TokenId token =
-      sampler_.sample(logits, sampling, sequence.counts, sampling.seed + static_cast<uint64_t>(sequence.choice),
-                      static_cast<uint64_t>(sequence.generated()), forced, logprobs);
-  if (token == kNoToken) {
-    fail(request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
-    return;
-  }
-  if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
-  sequence.tokens.push_back(token);
-  if (!sequence.counts.empty()) sequence.counts.add_generated(token);
-  EngineCounters::add(counters_.decode_tokens, 1);
-
-  if (forced == kNoToken && ends_generation(request, token)) return finish(sequence, FinishReason::kEndOfTurn);
-  const int stop = sequence.text.push(token, rendered(token), logprobs, writer);
-  if (forced != kNoToken && sequence.next_forced < 0) sequence.text.close_reasoning(writer);
-  if (stop >= 0) return finish(sequence, FinishReason::kStopString, stop);
-  if (sequence.generated() >= request.params.max_tokens) return finish(sequence, FinishReason::kMaxTokens);
-  if (sequence.length() >= max_context_) return finish(sequence, FinishReason::kContextFull);
-}
-
-// The next token of close_sequence when the reasoning budget is used up, else kNoToken.
-TokenId StepLoop::forced_token(Sequence& sequence, EventWriter& writer) {
-  const ReasoningParams& reasoning = sequence.request.params.reasoning;
-  if (sequence.next_forced < 0) {
-    const bool used_up = reasoning.budget >= 0 && sequence.text.in_reasoning() &&
-                         sequence.text.reasoning_tokens() >= reasoning.budget;
-    if (!used_up) return kNoToken;
-    if (reasoning.close_sequence.empty()) {
-      sequence.text.close_reasoning(writer);
-      return kNoToken;
-    }
-    sequence.next_forced = 0;
-  }
-  const TokenId token = reasoning.close_sequence[static_cast<size_t>(sequence.next_forced)];
-  if (++sequence.next_forced == static_cast<int>(reasoning.close_sequence.size())) sequence.next_forced = -1;
-  return token;
-}
-
-bool StepLoop::ends_generation(const Request& request, TokenId token) const {
-  const std::vector<TokenId>& stops = request.params.stop_tokens;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return true;
-  return !request.params.ignore_eos && tokenizer_.is_end_of_generation(token);
-}
-
-// Control tokens, placeholders and the unknown token have no text.
-std::string_view StepLoop::rendered(TokenId token) const {
-  switch (tokenizer_.kind(token)) {
-    case TokenKind::kNormal:
-    case TokenKind::kUserDefined:
-    case TokenKind::kByte: return tokenizer_.bytes(token);
-    default: return {};
-  }
-}
-
 void StepLoop::finish(Sequence& sequence, FinishReason reason, int stop_index) {
   Request& request = sequence.request;
   EventWriter writer(records_of(request), request.id, sequence.choice);
@@ -280,6 +203,20 @@ void StepLoop::cancel(RequestId id) {
                       1);
   end(request);
   update_gauges();
+}
+
+void StepLoop::finish_choice(RequestId id, int choice) {
+  const auto at = requests_.find(id);
+  if (at == requests_.end() || choice < 0 || choice >= at->second->params.n) return;
+  Request& request = *at->second;
+  const auto index = static_cast<size_t>(choice);
+  // The choices come into being together; until then one of them may not take the prompt from the others.
+  if (index >= request.choices.size() || request.choices[index]->generated() == 0) {
+    request.finishing.set(index);
+    return;
+  }
+  Sequence& sequence = *request.choices[index];
+  if (sequence.state != SequenceState::kEnded) finish(sequence, FinishReason::kEndOfTurn);
 }
 
 void StepLoop::cancel_channel(const Channel& channel) {

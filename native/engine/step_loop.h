@@ -28,6 +28,9 @@ class StepLoop {
 
   void add(std::unique_ptr<Request> request);
   void cancel(RequestId id);                       // unknown ids are ignored
+  // Ends one choice as kEndOfTurn, before its first token if it has none; unknown ids and ended choices are
+  // ignored.
+  void finish_choice(RequestId id, int choice);
   void cancel_channel(const Channel& channel);
   void configure(int max_batch_tokens, int max_sequences);   // 0 = unchanged
   // Everything started ends as kTimeLimit, everything waiting fails as kShutdown.
@@ -52,7 +55,11 @@ class StepLoop {
   const float* compute(const StepPlan& plan);
   void take_row(Sequence& sequence, const float* logits);
   void take_token(Sequence& sequence, const float* logits);
-  TokenId forced_token(Sequence& sequence, EventWriter& writer);
+  void direct(Sequence& sequence, EventWriter& writer) const;
+  bool redirect(Sequence& sequence, TokenId token, EventWriter& writer) const;
+  void close_reasoning(Sequence& sequence, EventWriter& writer) const;
+  void follow(Sequence& sequence, TokenId token, bool was_in_reasoning, bool was_in_call) const;
+  int push_text(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer) const;
   bool ends_generation(const Request& request, TokenId token) const;
   std::string_view rendered(TokenId token) const;
 
@@ -72,7 +79,8 @@ class StepLoop {
   StepPace pace_;
   Scheduler scheduler_;
   Sampler sampler_;
-  TokenLogprobs logprobs_;   // of the token being taken
+  TokenLogprobs logprobs_;          // of the token being taken
+  std::vector<TokenId> allowed_;    // by the script of its sequence; empty: every token
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
   std::vector<std::unique_ptr<Request>> graveyard_;   // ended in this step; the plan may still point there
   std::vector<RequestId> ended_;

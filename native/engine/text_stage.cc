@@ -13,27 +13,56 @@ constexpr std::string_view kSpaces = " \t\r\n";
 
 }  // namespace
 
-TextStage::TextStage(const ReasoningParams& reasoning, const std::vector<std::string>& stop, bool with_logprobs)
+TextStage::TextStage(const ReasoningParams& reasoning, const CallParams& calls, const std::vector<std::string>& stop,
+                     bool with_logprobs)
     : with_logprobs_(with_logprobs) {
   const auto exists = [](const Marker& marker) { return marker.token != kNoToken || !marker.text.empty(); };
+  const auto trimmed = [](const std::string& text) {   // of white space that is skipped anyway
+    return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
+  };
   phase_ = exists(reasoning.open) ? Phase::kUndecided : Phase::kContent;
   if (reasoning.starts_inside) enter(Phase::kReasoning);
   open_token_ = reasoning.open.token;
   close_token_ = reasoning.close.token;
   if (open_token_ == kNoToken) {
-    const size_t start = std::min(reasoning.open.text.find_first_not_of(kSpaces), reasoning.open.text.size());
-    open_text_ = reasoning.open.text.substr(start);   // white space before it is skipped anyway
+    open_text_ = trimmed(reasoning.open.text);
     if (open_text_.empty() && phase_ == Phase::kUndecided) phase_ = Phase::kContent;
   }
   if (close_token_ == kNoToken) close_text_ = TextPattern(reasoning.close.text);
+
+  call_open_token_ = calls.open.token;
+  call_close_token_ = calls.close.token;
+  if (call_open_token_ == kNoToken)
+    call_open_text_ = TextPattern(calls.at_start ? trimmed(calls.open.text) : calls.open.text);
+  if (call_close_token_ == kNoToken) call_close_text_ = TextPattern(calls.close.text);
+  only_at_start_ = at_start_ = calls.at_start && (call_open_token_ != kNoToken || !call_open_text_.empty());
+
   for (const std::string& text : stop) stops_.emplace_back(text);
   text_.reserve(256);
   token_starts_.reserve(64);
   if (with_logprobs_) token_logprobs_.reserve(16);
 }
 
-int TextStage::push(TokenId token, std::string_view bytes, const TokenLogprobs* logprobs, PieceSink& sink) {
+bool TextStage::would_begin_content(TokenId token, std::string_view bytes) const {
+  if (phase_ != Phase::kUndecided || token == open_token_) return false;
+  if (bytes.empty() || utf8_.pending() > 0) return true;
+  size_t matched = open_matched_, at = scanned_;
+  for (const char byte : bytes) {
+    if (matched == 0 && at++ < kMaxLeadingSpace && kSpaces.find(byte) != kSpaces.npos) continue;
+    if (matched == open_text_.size() || byte != open_text_[matched]) return true;
+    if (++matched == open_text_.size()) return false;
+  }
+  return false;
+}
+
+int TextStage::take(TokenId token, std::string_view bytes, std::string_view spelling, const TokenLogprobs* logprobs,
+                    PieceSink& sink) {
   if (phase_ == Phase::kStopped) return -1;
+  if (phase_ == Phase::kCall) return take_in_call(token, spelling, logprobs, sink);
+  if (token == call_open_token_ && phase_ != Phase::kReasoning) {
+    if (const int stop = take_call_marker(spelling, logprobs, sink); stop >= 0) return stop;
+    if (phase_ == Phase::kCall) return -1;
+  }
   if (phase_ == Phase::kUndecided && token == open_token_ && utf8_.pending() > 0) {
     utf8_.finish(text_);   // half a character before the marker is text: the answer has begun
     if (const int stop = scan(sink); stop >= 0) return stop;
@@ -42,13 +71,44 @@ int TextStage::push(TokenId token, std::string_view bytes, const TokenLogprobs* 
   if (phase_ == Phase::kReasoning) ++reasoning_tokens_;
   if (phase_ == Phase::kUndecided) ++undecided_tokens_;
   if (bytes.empty()) return -1;
+  append(bytes, logprobs);
+  return scan(sink);
+}
+
+// The token that opens a call, wherever it may: ends what was content before it, and begins the call if
+// this is the place for one.
+int TextStage::take_call_marker(std::string_view spelling, const TokenLogprobs* logprobs, PieceSink& sink) {
+  utf8_.finish(text_);
+  if (phase_ == Phase::kUndecided) {
+    phase_ = Phase::kContent;
+    scanned_ = 0;
+  }
+  if (const int stop = scan(sink); stop >= 0) return stop;
+  if (only_at_start_ && !at_start_) return -1;
+  begin_call(at_start_ ? 0 : text_.size(), sink);
+  append(spelling, logprobs);
+  emit(text_.size(), Section::kCall, sink);
+  return -1;
+}
+
+int TextStage::take_in_call(TokenId token, std::string_view spelling, const TokenLogprobs* logprobs, PieceSink& sink) {
+  const bool closes = token == call_close_token_;
+  if (closes) utf8_.finish(text_);
+  if (!spelling.empty()) append(spelling, logprobs);
+  if (!closes) return scan(sink);
+  emit(text_.size(), Section::kCall, sink);
+  end_call();
+  return -1;
+}
+
+// The text of one token.
+void TextStage::append(std::string_view bytes, const TokenLogprobs* logprobs) {
   token_starts_.push_back(released_ + text_.size());   // of the character it begins in
   utf8_.push(bytes, text_);
   if (with_logprobs_) {
     assert(logprobs != nullptr);
     token_logprobs_.push_back(*logprobs);
   }
-  return scan(sink);
 }
 
 // Begins the reasoning, or the content after it.
@@ -92,15 +152,27 @@ int TextStage::finish(PieceSink& sink) {
     stop = scan(sink);
   }
   if (stop >= 0) return stop;
-  emit(text_.size(), phase_ == Phase::kReasoning ? Section::kReasoning : Section::kContent, sink);
+  emit(text_.size(), section(), sink);
   phase_ = Phase::kStopped;
   return -1;
+}
+
+Section TextStage::section() const {
+  switch (phase_) {
+    case Phase::kReasoning: return Section::kReasoning;
+    case Phase::kCall: return Section::kCall;
+    default: return Section::kContent;
+  }
 }
 
 int TextStage::scan(PieceSink& sink) {
   if (phase_ == Phase::kUndecided && !scan_undecided()) return -1;
   if (phase_ == Phase::kReasoning && !scan_reasoning(sink)) return -1;
-  return scan_content(sink);
+  for (;;) {   // one token may hold several calls
+    if (phase_ == Phase::kCall && !scan_call(sink)) return -1;
+    const int stop = scan_content(sink);
+    if (phase_ != Phase::kCall) return stop;
+  }
 }
 
 // True when decided.
@@ -137,11 +209,17 @@ bool TextStage::scan_reasoning(PieceSink& sink) {
   return false;
 }
 
+// Up to a stop string, or to the beginning of a call.
 int TextStage::scan_content(PieceSink& sink) {
   if (skips_line_breaks_) skip_line_breaks(text_.size());
-  if (stops_.empty()) scanned_ = text_.size();
+  const bool may_open = only_at_start_ ? at_start_ : !call_open_text_.empty();
+  if (stops_.empty() && !may_open) scanned_ = text_.size();
   while (scanned_ < text_.size()) {
     const char byte = text_[scanned_++];
+    if (opens_call(byte)) {
+      begin_call(only_at_start_ ? 0 : scanned_ - call_open_text_.size(), sink);
+      return -1;
+    }
     int found = -1;
     for (size_t i = 0; i < stops_.size(); ++i) {
       if (!stops_[i].advance(byte)) continue;
@@ -152,14 +230,49 @@ int TextStage::scan_content(PieceSink& sink) {
     phase_ = Phase::kStopped;
     return found;
   }
-  size_t held = 0;
+  size_t held = at_start_ ? text_.size() : only_at_start_ ? 0 : call_open_text_.matched();
   for (const TextPattern& stop : stops_) held = std::max(held, stop.matched());
   emit(text_.size() - held, Section::kContent, sink);
   return -1;
 }
 
+// Whether a spelled open marker ends with the byte just scanned.
+bool TextStage::opens_call(char byte) {
+  if (!only_at_start_) return call_open_text_.advance(byte);
+  if (!at_start_) return false;
+  const size_t before = call_open_text_.matched();
+  if (before == 0 && scanned_ <= kMaxLeadingSpace && kSpaces.find(byte) != kSpaces.npos) return false;
+  const bool whole = call_open_text_.advance(byte);
+  at_start_ = call_open_text_.matched() == before + 1;   // it begins at the start, or it does not count
+  return whole;
+}
+
+// A call whose text begins at text_[start].
+void TextStage::begin_call(size_t start, PieceSink& sink) {
+  emit(start, Section::kContent, sink);
+  phase_ = Phase::kCall;
+  at_start_ = skips_line_breaks_ = false;
+  call_open_text_.reset();
+  call_close_text_.reset();
+  for (TextPattern& stop : stops_) stop.reset();
+}
+
+void TextStage::end_call() {
+  phase_ = Phase::kContent;
+  scanned_ = 0;
+}
+
+// True when the call was closed; the text after it is left unread.
+bool TextStage::scan_call(PieceSink& sink) {
+  bool closed = false;
+  while (scanned_ < text_.size() && !closed) closed = call_close_text_.advance(text_[scanned_++]);
+  emit(scanned_, Section::kCall, sink);
+  if (closed) end_call();
+  return closed;
+}
+
 // Leaves out the line breaks the section begins with, of the first `limit` bytes; returns how many bytes.
-// In the reasoning the close marker is looked for first, in content this comes before the stop strings.
+// In the reasoning the close marker is looked for first, in content this comes before all else.
 size_t TextStage::skip_line_breaks(size_t limit) {
   size_t length = 0;
   while (length < limit && (text_[length] == '\n' || text_[length] == '\r')) ++length;

@@ -74,16 +74,25 @@ export interface SubmitOptions {
 
 /**
  * Tool calls within the content. From the open marker up to and including the close marker the text goes to
- * section 'tool', marker spellings and control tokens' spellings included; stop strings do not apply there.
+ * section 'tool', as the tokens spell it: marker spellings and control tokens' spellings included, no stop
+ * string applied, no logprobs. A marker is one token if the vocabulary has a control or user-defined token
+ * so spelled (then only that token counts), else its spelling in the text.
  */
 export interface CallOptions {
-  open: string;                          // e.g. '<tool_call>'; a single token of the vocabulary if it has one so spelled, else its spelling in the text
+  open: string;                          // e.g. '<tool_call>'; 1 to 256 bytes
   close: string;                         // '' = the section lasts to the end of the turn
-  atStart: boolean;                      // the open marker counts only as the first thing of the content
-  /** Texts one of which must follow the open marker, e.g. '\n{"name": "a", "arguments":'; sampled among under a mask. [] = free. */
+  /** The open marker counts only as the first thing of the content; white space before it then goes with the section. */
+  atStart: boolean;
+  /**
+   * Texts one of which must follow the open marker, e.g. '\n{"name": "a", "arguments":': what they agree in is
+   * written by the engine, where they part it samples. After every open marker that is a token; a spelled one
+   * only when `required`. [] = free. At most 128 of 1 to 1024 bytes.
+   */
   prefixes: string[];
-  required: boolean;                     // the content begins with a call: the engine writes the open marker, after the reasoning if there is any
-  forbidden: boolean;                    // no call is possible: a marker that is one token is never sampled, and no section is told apart
+  /** The content begins with a call: the engine writes the open marker and a prefix, after the reasoning if there is any. */
+  required: boolean;
+  /** No call is possible: an open marker that is a token is never sampled, no section told apart. Excludes `required`. */
+  forbidden: boolean;
 }
 
 export interface NativeStats {
@@ -101,7 +110,10 @@ export interface TokenizeOptions { addSpecial: boolean; parseSpecial: boolean; g
 export interface NativeChannel {
   submit(options: SubmitOptions): number;
   cancel(request: number): void;
-  /** Ends one choice before its next step as end_of_turn; its finished record follows. Unknown or ended: nothing. */
+  /**
+   * Ends one choice as end_of_turn before its next step, or instead of its first token; what was held back of
+   * its text and its finished record follow. Unknown or ended: nothing.
+   */
   finish(request: number, choice: number): void;
   close(): void;              // cancels what this channel submitted; no events afterwards
 }

@@ -10,6 +10,11 @@ export interface Generation {
   readonly id: number;
   /** Stops it before the engine's next step; no event follows. Idempotent, harmless after the end. */
   cancel(): void;
+  /**
+   * Ends one choice as `end_of_turn` before the engine's next step; what it said until then and its `finished`
+   * still come. Idempotent, harmless after the end.
+   */
+  finish(choice: number): void;
 }
 
 interface Listener {
@@ -50,6 +55,9 @@ export class Engine {
         if (this.#listeners.get(id) !== listener) return;
         this.#listeners.delete(id);
         this.#channel.cancel(id);
+      },
+      finish: (choice) => {
+        if (this.#listeners.get(id) === listener) this.#channel.finish(id, choice);
       },
     };
   }

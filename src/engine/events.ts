@@ -2,7 +2,7 @@
 // Written by our own engine, yet read with every bound checked: a wrong record ends the reading with an
 // Error instead of handing on nonsense.
 
-export type Section = 'content' | 'reasoning';
+export type Section = 'content' | 'reasoning' | 'tool';
 export type EndReason = 'end_of_turn' | 'stop_string' | 'max_tokens' | 'context_full' | 'time_limit';
 export type FailureCode = 'queue_timeout' | 'engine_error' | 'shutdown';
 
@@ -37,7 +37,7 @@ export type EngineEvent = StartedEvent | TextEvent | FinishedEvent | FailedEvent
 // Values as in native/engine/events.h and request.h.
 const kHeader = 12;
 const enum Kind { Started = 1, Text = 2, Finished = 3, Failed = 4 }
-const kSections: readonly Section[] = ['content', 'reasoning'];
+const kSections: readonly Section[] = ['content', 'reasoning', 'tool'];
 const kReasons: readonly EndReason[] = ['end_of_turn', 'stop_string', 'max_tokens', 'context_full', 'time_limit'];
 const kFailures: readonly (FailureCode | undefined)[] = [undefined, 'queue_timeout', 'engine_error', 'shutdown'];
 

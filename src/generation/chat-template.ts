@@ -1,8 +1,7 @@
 // Rendering a model's chat template (Jinja, from the GGUF) under a time limit and without reach beyond
-// its own input, and finding out by probes what the template can express. One per loaded model; event-loop
-// thread only.
-import vm from 'node:vm';
-import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
+// its own input. One per loaded model; event-loop thread only.
+import { Environment, parseTemplate, RenderTimeout, TemplateInterpreter, valueOf, type Program, type Value } from './template-interpreter.js';
+import { probe, type TemplateCapabilities } from './template-probe.js';
 
 /** A message in the shape chat templates expect (the Hugging Face convention). */
 export interface TemplateMessage {
@@ -14,18 +13,17 @@ export interface TemplateMessage {
   tool_call_id?: string;
 }
 
-export interface TemplateContext {
-  messages: TemplateMessage[];
-  addGenerationPrompt: boolean;
-  enableThinking: boolean;
+/** A tool definition in the same convention. */
+export interface TemplateTool {
+  type: 'function';
+  function: { name: string; description: string; parameters: Record<string, unknown> };
 }
 
-/** What the template can express, found by rendering small conversations. */
-export interface TemplateCapabilities {
-  system: 'anywhere' | 'first' | 'none';   // where a system message may stand without being lost or refused
-  alternation: boolean;                    // roles must alternate user / assistant
-  thinkingSwitch: boolean;                 // enable_thinking changes the prompt
-  argumentsAsText: boolean;                // tool-call arguments may be the text the model wrote, and come out as it
+export interface TemplateContext {
+  messages: TemplateMessage[];
+  tools: TemplateTool[] | null;
+  addGenerationPrompt: boolean;
+  enableThinking: boolean;
 }
 
 /** The template refused this conversation (raise_exception), took too long, or grew too large. */
@@ -47,21 +45,6 @@ export const CHATML_TEMPLATE =
 const RENDER_TIMEOUT_MS = 2_000;
 const MAX_TEMPLATE_CHARS = 1 << 20;
 const MAX_RANGE = 100_000;
-
-// vm's timeout is the one way to stop a synchronous loop from inside the process; the script only calls
-// back into this module. Measured cost: 80 µs per render.
-const limited = new vm.Script('globalThis[Symbol.for("monolith.render")]()');
-const RENDER_SLOT = Symbol.for('monolith.render');
-
-function withTimeout<T>(run: () => T): T {
-  const slots = globalThis as unknown as Record<symbol, (() => T) | undefined>;
-  slots[RENDER_SLOT] = run;
-  try {
-    return limited.runInThisContext({ timeout: RENDER_TIMEOUT_MS }) as T;
-  } finally {
-    slots[RENDER_SLOT] = undefined;
-  }
-}
 
 function range(start: number, stop?: number, step = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop];
@@ -85,91 +68,70 @@ function strftimeNow(format: string): string {
 
 export class ChatTemplate {
   readonly capabilities: TemplateCapabilities;
-  readonly #program: ReturnType<typeof parse>;
-  readonly #tokens: { bos: string | null; eos: string | null };
+  readonly #program: Program;
+  readonly #globals = new Environment();   // what every render has alike
+  readonly #tools = new WeakMap<TemplateTool[], Value>();   // as values: the same ones come again and again
+  /** What the template takes for "no tools"; some walk through them without asking whether there are any. */
+  #noTools: [] | null = null;
 
   /** Throws TemplateError if the source does not parse or cannot render one plain user message. */
   constructor(source: string, tokens: { bos: string | null; eos: string | null }) {
     if (source.length > MAX_TEMPLATE_CHARS) throw new TemplateError(`chat template is longer than ${MAX_TEMPLATE_CHARS} characters`);
-    this.#tokens = tokens;
     try {
-      this.#program = withTimeout(() => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
+      this.#program = parseTemplate(source);
     } catch (error) {
       throw new TemplateError(`chat template does not parse: ${messageOf(error)}`);
     }
-    this.capabilities = this.#probe();
+    const globals: Record<string, unknown> = {
+      true: true, false: false, none: null, True: true, False: false, None: null,
+      raise_exception: (message: unknown) => { throw new TemplateError(String(message)); },
+      range, strftime_now: strftimeNow, documents: null,
+      bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '',
+    };
+    for (const [name, value] of Object.entries(globals)) this.#globals.set(name, value);
+    this.capabilities = probe((context) => this.render(context), this.#renderPlain());
   }
 
   /** The prompt text. Throws TemplateError with the template's own words where it has some. */
   render(context: TemplateContext): string {
-    const environment = new Environment();
-    const variables: Record<string, unknown> = {
-      true: true, false: false, none: null, True: true, False: false, None: null,
-      raise_exception: (message: unknown) => { throw new TemplateError(String(message)); },
-      range, strftime_now: strftimeNow,
-      messages: context.messages,
-      add_generation_prompt: context.addGenerationPrompt,
-      enable_thinking: context.enableThinking,
-      tools: null, documents: null,
-      bos_token: this.#tokens.bos ?? '', eos_token: this.#tokens.eos ?? '',
-    };
-    for (const [name, value] of Object.entries(variables)) environment.set(name, value);
+    const environment = new Environment(this.#globals);
+    environment.set('messages', context.messages);
+    environment.set('add_generation_prompt', context.addGenerationPrompt);
+    environment.set('enable_thinking', context.enableThinking);
+    environment.setVariable('tools', this.#toolsValue(context.tools));
     try {
-      const result = withTimeout(() => new Interpreter(environment).run(this.#program));
-      return String((result as { value: unknown }).value);
+      return new TemplateInterpreter(environment, RENDER_TIMEOUT_MS).text(this.#program);
     } catch (error) {
       if (error instanceof TemplateError) throw error;
-      const timedOut = (error as { code?: unknown }).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
+      const timedOut = error instanceof RenderTimeout;
       throw new TemplateError(timedOut ? `chat template ran longer than ${RENDER_TIMEOUT_MS} ms` : messageOf(error), timedOut);
     }
   }
 
-  /** The least a template must do. */
-  #renderPlain(): string {
-    const messages: TemplateMessage[] = [{ role: 'user', content: 'probe-one' }];
-    try {
-      return this.render({ messages, addGenerationPrompt: true, enableThinking: false });
-    } catch (error) {
-      throw new TemplateError(`chat template cannot render one user message: ${messageOf(error)}`);
-    }
+  #toolsValue(tools: TemplateTool[] | null): Value {
+    if (tools === null) return valueOf(this.#noTools);
+    let value = this.#tools.get(tools);
+    if (value === undefined) this.#tools.set(tools, (value = valueOf(tools)));
+    return value;
   }
 
-  #probe(): TemplateCapabilities {
-    const render = (messages: TemplateMessage[], enableThinking = false): string =>
-      this.render({ messages, addGenerationPrompt: true, enableThinking });
-    const keeps = (messages: TemplateMessage[]): boolean => {
+  /** The least a template must do. */
+  #renderPlain(): string {
+    const plain = (): string => this.render({ messages: [{ role: 'user', content: 'probe-one' }], tools: null, addGenerationPrompt: true, enableThinking: false });
+    let text: string;
+    try {
+      text = plain();
+    } catch (error) {
       try {
-        const text = render(messages);
-        return messages.every((message) => text.includes(message.content));
+        if (error instanceof TemplateError && error.timedOut) throw error;
+        this.#noTools = [];
+        text = plain();
       } catch {
-        return false;
+        throw new TemplateError(`chat template cannot render one user message: ${messageOf(error)}`);
       }
-    };
-    const user = (content: string): TemplateMessage => ({ role: 'user', content });
-    const system: TemplateMessage = { role: 'system', content: 'probe-system' };
-    const assistant: TemplateMessage = { role: 'assistant', content: 'probe-answer' };
-
-    const plain = this.#renderPlain();
-    if (!plain.includes('probe-one')) throw new TemplateError('chat template drops the user message');
-    const argumentText = '{"probe": 1.50}';
-    const call: TemplateMessage = {
-      ...assistant, tool_calls: [{ id: 'probe', type: 'function', function: { name: 'probe', arguments: argumentText } }],
-    };
-    const takesArgumentText = (): boolean => {
-      try {
-        return render([user('probe-one'), call]).includes(argumentText);
-      } catch {
-        return false;
-      }
-    };
-    const first = keeps([system, user('probe-one')]);
-    const later = keeps([user('probe-one'), assistant, system, user('probe-two')]);
-    return {
-      system: first && later ? 'anywhere' : first ? 'first' : 'none',
-      alternation: !keeps([user('probe-one'), user('probe-two')]),
-      thinkingSwitch: render([user('probe-one')], true) !== plain,
-      argumentsAsText: takesArgumentText(),
-    };
+    }
+    if (!text.includes('probe-one')) throw new TemplateError('chat template drops the user message');
+    return text;
   }
 }
 

@@ -1,16 +1,56 @@
 // What a client may demand of an answer's form, and whether an answer has it. The schemas of tools pass
-// through here too. Event-loop thread only.
-import type { OutputFormat, ToolDefinition } from './types.js';
+// through here too. Event-loop thread only: the work is linear in the schema, and bounded for the answer.
+//
+// output-format/keywords.ts is the table of what is understood; compile-schema.ts reads schemas by it.
+import { apiError } from '../errors.js';
+import { compileSchema, type CompiledSchema } from './output-format/compile-schema.js';
+import { problemWith } from './output-format/evaluate.js';
+import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
-/** Throws ApiError 422: invalid_json_schema, or unsupported_json_schema where strict, naming the path of the keyword. */
-export function checkOutputFormat(_format: OutputFormat): void {
+/** Schemas of requests that still run; a request's schema is compiled once. */
+const compiled = new WeakMap<JsonSchema, CompiledSchema>();
+
+function compile(schema: JsonSchema, path: string): CompiledSchema {
+  let known = compiled.get(schema);
+  if (known === undefined) compiled.set(schema, (known = compileSchema(schema, path)));
+  return known;
 }
 
-/** The same for tools' parameters; `paths[i]` is where the schema of tool i stands. */
-export function checkToolSchemas(_tools: readonly ToolDefinition[], _paths: readonly string[]): void {
+function checkSchema(schema: JsonSchema, path: string, strict: boolean): CompiledSchema {
+  const result = compile(schema, path);
+  const { unsupported } = result;
+  if (strict && unsupported !== null) {
+    const why = unsupported.why === '' ? '' : ` (${unsupported.why})`;
+    throw apiError('unsupported_json_schema',
+      `${unsupported.path}: the keyword ${JSON.stringify(unsupported.keyword)} is not supported in a strict schema${why}.`, unsupported.path);
+  }
+  return result;
+}
+
+/** Throws ApiError 422: invalid_json_schema, or unsupported_json_schema where strict, naming the path of the keyword. */
+export function checkOutputFormat(format: OutputFormat): void {
+  if (format.type === 'json_schema') checkSchema(format.schema, format.path, format.strict);
+}
+
+/** The same for tools' parameters, which are objects; `paths[i]` is where the schema of tool i stands. */
+export function checkToolSchemas(tools: readonly ToolDefinition[], paths: readonly string[]): void {
+  tools.forEach(({ parameters, strict }, index) => {
+    if (parameters === null) return;
+    const path = paths[index] ?? `tools[${index}]`;
+    const { root } = checkSchema(parameters, path, strict);
+    if (root.types !== null && !root.types.includes('object')) throw apiError('invalid_json_schema', `${path}.type: a tool's arguments are an object.`, `${path}.type`);
+  });
 }
 
 /** Null if `text` is as demanded, else what is wrong with it, in words that quote none of it. */
-export function formatProblem(_format: OutputFormat, _text: string): string | null {
-  return null;
+export function formatProblem(format: OutputFormat, text: string): string | null {
+  if (format.type === 'text') return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return 'it is not JSON';
+  }
+  if (format.type === 'json_object') return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'it is not a JSON object';
+  return problemWith(value, compile(format.schema, format.path).root);
 }

@@ -5,17 +5,19 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { SubmitOptions } from '../engine/addon-types.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
-import type { EngineEvent } from '../engine/events.js';
-import { ApiError, apiError } from '../errors.js';
+import { apiError, type ApiError } from '../errors.js';
 import { VERSION } from '../version.js';
-import { CHATML_TEMPLATE, ChatTemplate, TemplateError } from './chat-template.js';
-import { clientTexts, fitToTemplate, textOf, toTemplateMessages } from './conversation.js';
+import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
+import { textOf } from './conversation.js';
+import { PromptWriter } from './prompt-writer.js';
 import { findMarkers, reasoningBudget, startsInside, type ReasoningMarkers } from './reasoning.js';
-import { Shield, startersOf, type Starters } from './shield.js';
+import { RequestEvents, type EventRules } from './request-events.js';
+import { startersOf } from './shield.js';
 import { TokenTexts } from './token-texts.js';
-import type {
-  GenerationEvent, GenerationRequest, Message, PreparedGeneration, ReasoningEffort, RunningGeneration,
-} from './types.js';
+import { callableTools, callOptions } from './tools/call-options.js';
+import { findDialect, type ToolDialect } from './tools/dialect.js';
+import { droppableGroups, withoutUpTo } from './truncate.js';
+import type { GenerationEvent, GenerationRequest, Message, PreparedGeneration, ReasoningEffort, RunningGeneration } from './types.js';
 
 /** Limits that are the operator's, not the model's. */
 export interface GenerationLimits {
@@ -41,7 +43,9 @@ export class Prompter {
   readonly maxOutputTokens: number;
   /** `fp_` + 10 hex over the engine's build, the weights and the kernels: same fingerprint, same arithmetic. */
   readonly fingerprint: string;
-  readonly #starters: Starters | null;
+  /** How the model writes tool calls. */
+  readonly dialect: ToolDialect;
+  readonly #writer: PromptWriter;
   readonly #texts: TokenTexts;
   #longestToken: number | null = null;      // bytes; known after the first huge prompt
   #closingTokens: number | null = null;     // what the engine writes to end the reasoning; known after the first request
@@ -54,7 +58,8 @@ export class Prompter {
     this.markers = findMarkers(source, (spelling) => engine.findToken(spelling) !== -1);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
     this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? Infinity);
-    this.#starters = startersOf(info.specialTokens);
+    this.dialect = findDialect(this.template, (spelling) => engine.findToken(spelling) !== -1);
+    this.#writer = new PromptWriter(this.template, this.dialect, this.markers, startersOf(info.specialTokens));
     this.#texts = new TokenTexts(engine);
     const identity = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa].join('\n');
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
@@ -62,6 +67,11 @@ export class Prompter {
 
   /** What can be refused before images are fetched and text is rendered. Throws ApiError 422. */
   check(request: GenerationRequest): void {
+    for (const { token } of request.sampling.logitBias ?? []) {
+      if (token >= this.engine.info.vocabulary) {
+        throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
+      }
+    }
     if (this.model.image_input === 'note') return;
     for (const { content } of request.messages) {
       if (typeof content !== 'object' || content === null) continue;
@@ -72,34 +82,40 @@ export class Prompter {
   }
 
   /**
-   * Renders and tokenizes; nothing is reserved yet. Throws ApiError: the template refuses the messages,
-   * the prompt does not fit, a logit_bias key is no token.
+   * Renders and tokenizes a checked request; nothing is reserved yet. Throws ApiError: the template refuses
+   * the messages, the prompt does not fit.
    */
   async prepare(request: GenerationRequest, organization: number): Promise<PreparedGeneration> {
-    for (const { token } of request.sampling.logitBias ?? []) {
-      if (token >= this.engine.info.vocabulary) {
-        throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
-      }
-    }
-    this.#refuseHopeless(request.messages);
     const effort = this.#effort(request);
-    const prompt = await this.#prompt(request, effort);
+    const prompt = await this.#fitted(request, effort);
     const promptTokens = prompt.tokens.length;
-    if (promptTokens >= this.contextWindow) throw this.#tooLong(String(promptTokens));
+    if (promptTokens >= this.contextWindow) throw this.#tooLong(String(promptTokens), request);
     const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens, this.contextWindow - promptTokens);
     this.#closingTokens ??= await this.#countClosing();
     const options = this.#submitOptions(request, effort, prompt, maxTokens, organization, this.#closingTokens);
+    const tools = callableTools(request);
+    const rules: EventRules = {
+      stop: request.stop, promptOnly: maxTokens === 0,
+      calls: tools.size === 0 ? null : { syntax: this.dialect.syntax, tools, parallel: request.parallelToolCalls },
+    };
     return {
       promptTokens, maxTokens, n: request.n,
-      start: (onEvent) => this.#start(options, onEvent),
+      start: (onEvent) => this.#start(options, rules, onEvent, request),
     };
   }
 
+  /** The prompt's tokens exactly as prepare() would have them; a prompt that does not fit is counted too. Throws ApiError 422. */
+  async count(request: GenerationRequest): Promise<number> {
+    const effort = this.#effort(request);
+    if (request.truncation === 'disabled') return (await this.#prompt(request, request.messages, effort)).tokens.length;
+    return (await this.#fitted(request, effort)).tokens.length;
+  }
+
   /** Both wordings that clients' recovery code looks for. */
-  #tooLong(tokens: string): ApiError {
+  #tooLong(tokens: string, { promptParam }: Pick<GenerationRequest, 'promptParam'>): ApiError {
     return apiError('context_length_exceeded',
       `prompt is too long: ${tokens} tokens > ${this.contextWindow - 1} maximum. ` +
-      `This model's maximum context length is ${this.contextWindow} tokens.`, 'messages');
+      `This model's maximum context length is ${this.contextWindow} tokens.`, promptParam);
   }
 
   #effort(request: GenerationRequest): ReasoningEffort {
@@ -108,19 +124,68 @@ export class Prompter {
     return request.effort ?? fallback;
   }
 
-  /** A text so long that it could not fit if every token of it were the vocabulary's longest costs no rendering. */
-  #refuseHopeless(messages: readonly Message[]): void {
-    let characters = 0;
-    for (const { content } of messages) characters += textOf(content).length;
-    if (characters < HUGE_PROMPT) return;
+  /**
+   * Tokens that a text of these many characters has at least: no token is longer than the vocabulary's
+   * longest. So a text that cannot fit costs no rendering.
+   */
+  #atLeast(characters: number): number {
+    if (characters < HUGE_PROMPT) return 0;
     if (this.#longestToken === null) {
       this.#longestToken = 1;
       for (let token = 0; token < this.engine.info.vocabulary; token++) {
         this.#longestToken = Math.max(this.#longestToken, this.engine.tokenBytes(token).length);
       }
     }
-    const atLeast = Math.ceil(characters / this.#longestToken);   // characters are at least one byte each
-    if (atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`);
+    return Math.ceil(characters / this.#longestToken);   // characters are at least one byte each
+  }
+
+  /** The prompt, without its oldest turns if it does not fit and may be shortened. */
+  async #fitted(request: GenerationRequest, effort: ReasoningEffort): Promise<Prompt> {
+    const atLeast = Math.max(this.#atLeast(charactersOf(request.messages)), turnsOf(request.messages));
+    const hopeless = atLeast >= this.contextWindow;
+    if (request.truncation === 'disabled') {
+      if (hopeless) throw this.#tooLong(`at least ${atLeast}`, request);
+      return this.#prompt(request, request.messages, effort);
+    }
+    const whole = hopeless ? null : await this.#prompt(request, request.messages, effort);
+    return whole !== null && whole.tokens.length < this.contextWindow ? whole : this.#truncated(request, effort);
+  }
+
+  /** As few of the oldest turns left out as leave the answer some room. */
+  async #truncated(request: GenerationRequest, effort: ReasoningEffort): Promise<Prompt> {
+    const { messages } = request;
+    const groups = droppableGroups(messages);
+    const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
+    const room = this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
+    // Between what cannot fit for its length alone and all that may go.
+    let low = this.#firstHopeful(messages, groups);
+    let high = groups.length;
+    let best = await this.#prompt(request, after(high), effort);
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const prompt = await this.#prompt(request, after(middle), effort);
+      if (prompt.tokens.length <= room) {
+        best = prompt;
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return best;
+  }
+
+  /** How many groups have to go before the rest is worth rendering. */
+  #firstHopeful(messages: readonly Message[], groups: readonly [from: number, to: number][]): number {
+    let characters = charactersOf(messages);
+    let turns = turnsOf(messages);
+    let count = 0;
+    while (count < groups.length && Math.max(this.#atLeast(characters), turns) >= this.contextWindow) {
+      const [from, to] = groups[count++] as [number, number];
+      const gone = messages.slice(from, to);
+      characters -= charactersOf(gone);
+      turns -= turnsOf(gone);
+    }
+    return count;
   }
 
   async #countClosing(): Promise<number> {
@@ -128,54 +193,14 @@ export class Prompter {
     return (await this.engine.tokenize(closeText(this.markers), { addSpecial: false, parseSpecial: true, guard: 0 })).length;
   }
 
-  async #prompt(request: GenerationRequest, effort: ReasoningEffort): Promise<Prompt> {
-    const shield = Shield.for(clientTexts(request.messages), this.#starters);
-    if (shield === null) throw apiError('invalid_value', 'messages use every private-use character; at least one must be left free.', 'messages');
-    const can = this.template.capabilities;
-    const messages = toTemplateMessages(fitToTemplate(request.messages, can), shield, can);
-    // A continued answer is found again by a mark no text can contain: a guard follows only a starter.
-    const mark = String.fromCodePoint(shield.guard, shield.guard);
-    const last = messages.at(-1);
-    if (request.continueFinal && last !== undefined) last.content += mark;
-
-    let rendered: string;
-    try {
-      rendered = this.template.render({ messages, addGenerationPrompt: !request.continueFinal, enableThinking: effort !== 'none' });
-    } catch (error) {
-      if (error instanceof TemplateError) throw this.#templateRefusal(request.messages, error);
-      throw error;
-    }
-    if (request.continueFinal) {
-      const end = rendered.lastIndexOf(mark);
-      if (end === -1) throw apiError('unsupported_value', "continue_final_message: the model's chat template drops the last message.", 'continue_final_message');
-      rendered = rendered.slice(0, end);
-    }
-    if (Buffer.byteLength(rendered) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`);
+  async #prompt(request: GenerationRequest, messages: Message[], effort: ReasoningEffort): Promise<Prompt> {
+    const thinking = request.reasoningBudget === null ? effort !== 'none' : request.reasoningBudget > 0;
+    const { text, guard } = this.#writer.write(messages === request.messages ? request : { ...request, messages }, thinking);
+    if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
     const { bos } = this.engine.info;
-    const tokens = await this.engine.tokenize(rendered, {
-      addSpecial: bos === null || !rendered.startsWith(bos), parseSpecial: true, guard: shield.guard,
-    });
-    const inside = this.markers !== null && startsInside(rendered, this.markers, request.continueFinal);
+    const tokens = await this.engine.tokenize(text, { addSpecial: bos === null || !text.startsWith(bos), parseSpecial: true, guard });
+    const inside = this.markers !== null && startsInside(text, this.markers, request.continueFinal);
     return { tokens, inside };
-  }
-
-  /** Names the first message at which the template gives up, by rendering ever longer beginnings. */
-  #templateRefusal(messages: readonly Message[], error: TemplateError): ApiError {
-    let at = messages.length - 1;
-    for (let length = 1; !error.timedOut && length < Math.min(messages.length, 64); length++) {
-      try {
-        this.template.render({
-          messages: fitToTemplate(messages.slice(0, length), this.template.capabilities).map(({ role, content }) => ({ role, content: textOf(content) })),
-          addGenerationPrompt: true, enableThinking: false,
-        });
-      } catch {
-        at = length - 1;
-        break;
-      }
-    }
-    const role = messages[at]?.role ?? 'unknown';
-    return apiError('invalid_value',
-      `The model's chat template refuses messages[${at}] (role ${role}): ${error.message.slice(0, 200)}`, `messages[${at}]`);
   }
 
   #submitOptions(request: GenerationRequest, effort: ReasoningEffort, prompt: Prompt, maxTokens: number, organization: number, closing: number): SubmitOptions {
@@ -185,7 +210,7 @@ export class Prompter {
       prompt: prompt.tokens,
       organization,
       n: request.n,
-      maxTokens,
+      maxTokens: Math.max(1, maxTokens),   // the engine generates something or nothing at all, not even the cache
       temperature: sampling.temperature ?? defaults.temperature,
       topK: sampling.topK ?? defaults.top_k,
       topP: sampling.topP ?? defaults.top_p,
@@ -206,40 +231,28 @@ export class Prompter {
         open: this.markers.open,
         close: this.markers.close,
         startsInside: prompt.inside,
-        budget: reasoningBudget(effort, maxTokens, closing),
+        budget: request.reasoningBudget ?? reasoningBudget(effort, maxTokens, closing),
         closeText: closeText(this.markers),
       },
+      calls: callOptions(request, this.dialect.syntax),
     };
   }
 
-  #start(options: SubmitOptions, onEvent: (event: GenerationEvent) => void): RunningGeneration {
-    try {
-      return this.engine.generate(options, (event) => onEvent(this.#translate(event, options)));
-    } catch (error) {
-      throw submitFailure(error);
-    }
+  #start(options: SubmitOptions, rules: EventRules, onEvent: (event: GenerationEvent) => void, { promptParam }: GenerationRequest): RunningGeneration {
+    const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice));
+    const generation = submitted(() => this.engine.generate(options, (event) => events.take(event)), promptParam);
+    return generation;
   }
+}
 
-  #translate(event: EngineEvent, options: SubmitOptions): GenerationEvent {
-    switch (event.type) {
-      case 'started':
-        return { type: 'started', promptTokens: event.promptTokens, cachedTokens: event.cachedTokens, queueMs: event.queueMs };
-      case 'text':
-        return {
-          type: 'text', choice: event.choice, section: event.section, text: event.text, tokens: event.tokens,
-          logprobs: event.logprobs === null ? null : event.logprobs.map((entry) => this.#texts.withText(entry)),
-        };
-      case 'finished':
-        return {
-          type: 'finished', choice: event.choice, reason: event.reason,
-          stopString: options.stop[event.stopIndex] ?? null,
-          completionTokens: event.completionTokens, reasoningTokens: event.reasoningTokens, calls: 0,
-          timings: { prefillMs: event.prefillMs, decodeMs: event.decodeMs },
-        };
-      case 'failed':
-        return { type: 'failed', code: event.code, message: event.message };
-    }
-  }
+/** The client's text of messages, in characters. */
+function charactersOf(messages: readonly Message[]): number {
+  return messages.reduce((sum, { content }) => sum + textOf(content).length, 0);
+}
+
+/** Messages that cost at least a token each: templates mark where a turn begins. System messages may be merged. */
+function turnsOf(messages: readonly Message[]): number {
+  return messages.reduce((sum, { role }) => (role === 'system' ? sum : sum + 1), 0);
 }
 
 /** What the engine writes when the reasoning budget is used up. */
@@ -247,12 +260,20 @@ function closeText({ close }: ReasoningMarkers): string {
   return `\n${close}\n\n`;
 }
 
-/** What submit() refuses, as the client sees it. */
-function submitFailure(error: unknown): unknown {
+/** The result of a submission; what it refuses is thrown as the client sees it. */
+function submitted<T>(submit: () => T, promptParam: string): T {
+  try {
+    return submit();
+  } catch (error) {
+    throw submitFailure(error, promptParam);
+  }
+}
+
+function submitFailure(error: unknown, promptParam: string): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   switch (code) {
     case 'queue_full': return apiError('capacity_exhausted', 'The model\'s queue is full.', null);
-    case 'too_long': return apiError('context_length_exceeded', messageOf(error), 'messages');
+    case 'too_long': return apiError('context_length_exceeded', messageOf(error), promptParam);
     case 'closed': return apiError('shutting_down', 'The server is shutting down.', null);
     // A value the parsers let through and the engine does not take is still the request's, not a failure.
     case 'invalid_argument': return apiError('invalid_value', `The engine refuses the request: ${messageOf(error)}.`, null);

@@ -12,6 +12,8 @@ import type { ReasoningEffort } from './types.js';
 
 export interface ServedModel {
   readonly name: string;
+  /** What a request that leaves them open gets. */
+  readonly sampling: CatalogModel['sampling'];
   /** Throws ApiError 503 while the model loads or after it failed to. */
   ready(): Prompter;
 }
@@ -30,6 +32,7 @@ export class ServedModels {
     }
     return {
       name,
+      sampling: pooled.model.sampling,
       ready: () => {
         const prompter = this.#prompter(pooled.model, engineOf(pooled));
         if (prompter instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);

@@ -16,6 +16,7 @@ export interface LoadedImage {
 export type ImageSource =
   | { kind: 'base64'; data: string }
   | { kind: 'url'; url: string }                  // data: or https:
+  | { kind: 'bytes'; bytes: Uint8Array }          // a file that was brought in before, with an earlier request
   | { kind: 'loaded'; image: LoadedImage };       // all images are, once ImageLoader.load() has seen the messages
 
 export interface ImagePart {

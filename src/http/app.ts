@@ -3,11 +3,14 @@
 //
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //
+// A WebSocket handshake walks it too, without a body, and is refused as any request is. What it becomes is
+// uws-sockets.ts's.
+//
 // uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself, see
 // uws.ts, and closes connections whose client is silent for 10 seconds where it should send, see
 // docs/http-limits.md; neither reaches this code.
 
-import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import type { Config } from '../config.js';
 import { apiError, StartError } from '../errors.js';
 import type { Telemetry } from '../telemetry/types.js';
@@ -15,39 +18,46 @@ import { VERSION } from '../version.js';
 import { identify } from './authentication.js';
 import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
-import type { Route } from './exchange.js';
+import type { Route, Scope } from './exchange.js';
 import { hostGuard } from './hosts.js';
 import { Router } from './router.js';
+import type { SocketRoute } from './socket.js';
 import { uws } from './uws.js';
 import { UwsExchange } from './uws-exchange.js';
 import type { ExchangeHost } from './uws-exchange.js';
+import type { SocketData } from './uws-socket.js';
+import { UwsSockets } from './uws-sockets.js';
+import type { Admit } from './uws-sockets.js';
 
 export interface HttpOptions {
   config: Config;
   routes: readonly Route[];
+  sockets?: readonly SocketRoute[];
   authenticate: Authenticate;
   telemetry: Telemetry;
   /** Longest time a body may take to arrive. */
   bodyTimeoutMs?: number;
+  /** Time between two pings of a WebSocket; two unanswered end it. */
+  pingMs?: number;
 }
 
 const BODY_TIMEOUT_MS = 300_000;
 
 export class HttpServer {
-  /** New requests are refused with shutting_down; health stays. */
-  draining = false;
-
   private readonly app: TemplatedApp;
   private readonly router: Router;
   private readonly exchangeHost: ExchangeHost;
   private readonly acceptsHost: (header: string) => boolean;
+  private readonly sockets: UwsSockets;
   private readonly live = new Set<UwsExchange>();
   private readonly idleCallbacks: (() => void)[] = [];
   private listenSocket: us_listen_socket | null = null;
+  private refusing = false;
 
   constructor(private readonly options: HttpOptions) {
     const { config, telemetry } = options;
-    this.router = new Router(options.routes);
+    const socketRoutes = options.sockets ?? [];
+    this.router = new Router(options.routes, socketRoutes.map(({ path }) => path));
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
     this.exchangeHost = {
       keepaliveMs: config.http.keepalive_ms,
@@ -56,8 +66,21 @@ export class HttpServer {
       finished: (record) => telemetry.request(record),
       unexpected: (error, requestId) => telemetry.log.error({ err: error, request_id: requestId }, 'unexpected failure'),
     };
+    this.sockets = new UwsSockets({
+      config,
+      pingMs: options.pingMs,
+      draining: () => this.refusing,
+      turnEnded: (record) => {
+        this.exchangeHost.finished(record);
+        this.settleIdle();
+      },
+      unexpected: this.exchangeHost.unexpected,
+    });
     hideLibraryHeader();
     this.app = uws.App();
+    for (const route of socketRoutes) {
+      this.sockets.register(this.app, route, (res, req, context, admit) => this.upgrade(route, res, req, context, admit));
+    }
     this.app.any('/*', (res, req) => this.receive(res, req));
   }
 
@@ -75,14 +98,25 @@ export class HttpServer {
     });
   }
 
-  /** Requests that are not answered completely. */
+  /** New requests are refused with shutting_down; health stays. WebSockets end when their running turn has. */
+  get draining(): boolean {
+    return this.refusing;
+  }
+
+  set draining(draining: boolean) {
+    if (this.refusing === draining) return;
+    this.refusing = draining;
+    if (draining) this.sockets.drain();
+  }
+
+  /** Requests that are not answered completely, turns of WebSockets included. */
   get inFlight(): number {
-    return this.live.size;
+    return this.live.size + this.sockets.inFlight;
   }
 
   /** Resolves when no request is in flight. */
   idle(): Promise<void> {
-    return this.live.size === 0 ? Promise.resolve() : new Promise((resolve) => this.idleCallbacks.push(resolve));
+    return this.inFlight === 0 ? Promise.resolve() : new Promise((resolve) => this.idleCallbacks.push(resolve));
   }
 
   /** Stops accepting connections; those open stay. */
@@ -97,17 +131,26 @@ export class HttpServer {
     this.app.close();
   }
 
-  // The server library ends the process on an exception here: none may leave.
-  private receive(res: HttpResponse, req: HttpRequest): void {
+  private settleIdle(): void {
+    if (this.inFlight === 0) for (const callback of this.idleCallbacks.splice(0)) callback();
+  }
+
+  private exchangeOf(res: HttpResponse, req: HttpRequest): UwsExchange {
     const exchange = new UwsExchange(res, req, {
       ...this.exchangeHost,
       finished: (record) => {
         this.live.delete(exchange);
         this.exchangeHost.finished(record);
-        if (this.live.size === 0) for (const callback of this.idleCallbacks.splice(0)) callback();
+        this.settleIdle();
       },
     });
     this.live.add(exchange);
+    return exchange;
+  }
+
+  // The server library ends the process on an exception here and in upgrade(): none may leave.
+  private receive(res: HttpResponse, req: HttpRequest): void {
+    const exchange = this.exchangeOf(res, req);
     if (exchange.lengthsDiffer) {
       // Not at once: the library would go on to the bytes after the shorter body as to a new request. One
       // that comes while another is unanswered makes it close the connection.
@@ -121,12 +164,41 @@ export class HttpServer {
     }
   }
 
-  private route(exchange: UwsExchange, res: HttpResponse): void {
-    const { method, path } = exchange;
-    const header = (name: string): string => exchange.header(name);
+  // The library sends here what has a key for a handshake; what does not ask for one is a plain request.
+  private upgrade(route: SocketRoute, res: HttpResponse, req: HttpRequest, context: us_socket_context_t, admit: Admit): void {
+    if (req.getHeader('upgrade').toLowerCase() !== 'websocket') {
+      this.receive(res, req);
+      return;
+    }
+    const exchange = this.exchangeOf(res, req);
+    try {
+      const header = (name: string): string => exchange.header(name);
+      this.checkHost(header);
+      exchange.label = route.path;
+      exchange.identity = identify(header, this.options.authenticate);
+      if (this.draining) throw shuttingDown();
+      if (header('sec-websocket-version') !== '13') throw apiError('invalid_header', 'Sec-WebSocket-Version must be 13.', 'Sec-WebSocket-Version');
+      checkScope(route.scope, exchange.identity.scopes);
+      const socket = admit({
+        requestId: exchange.requestId, identity: exchange.identity, header,
+        identify: () => identify(header, this.options.authenticate),
+      });
+      exchange.upgrade<SocketData>(context, { socket });
+    } catch (error) {
+      exchange.fail(error);
+    }
+  }
+
+  private checkHost(header: (name: string) => string): void {
     if (!this.acceptsHost(header('host'))) {
       throw apiError('invalid_header', 'This server does not answer to the host name in the Host header; the setting http.allowed_hosts adds names.', 'Host');
     }
+  }
+
+  private route(exchange: UwsExchange, res: HttpResponse): void {
+    const { method, path } = exchange;
+    const header = (name: string): string => exchange.header(name);
+    this.checkHost(header);
     if (method === 'OPTIONS') {
       this.preflight(exchange);
       return;
@@ -136,16 +208,17 @@ export class HttpServer {
     if (match.kind === 'method') {
       exchange.label = match.path;
       exchange.setHeader('Allow', match.allow);
-      throw apiError('method_not_allowed', `${match.path} does not support ${method}; it supports ${match.allow}.`);
+      const hint = match.socket && method === 'GET' ? ' without an upgrade to WebSocket' : '';
+      throw apiError('method_not_allowed', `${match.path} does not support ${method}${hint}; it supports ${match.allow}.`);
     }
     const { route } = match;
     exchange.label = route.path;
     exchange.params = match.params;
     if (route.public !== true) {
       exchange.identity = identify(header, this.options.authenticate);
-      if (this.draining) throw apiError('shutting_down', 'The server is shutting down and takes no new requests.');
+      if (this.draining) throw shuttingDown();
     }
-    if (route.method !== 'POST') {
+    if (route.method !== 'POST' || (route.bodyOptional === true && hasNoBody(header))) {
       this.serve(route, exchange);
       return;
     }
@@ -162,9 +235,7 @@ export class HttpServer {
 
   private serve(route: Route, exchange: UwsExchange): void {
     try {
-      if (route.scope !== null && route.checksScope !== true && route.public !== true && !exchange.identity.scopes.includes(route.scope)) {
-        throw apiError('endpoint_not_allowed', `This API key does not have the permission "${route.scope}".`);
-      }
+      if (route.checksScope !== true && route.public !== true) checkScope(route.scope, exchange.identity.scopes);
       const done = route.serve(exchange);
       if (done !== undefined) done.catch((error: unknown) => exchange.fail(error));
     } catch (error) {
@@ -188,6 +259,14 @@ export class HttpServer {
     return apiError('unknown_endpoint', `There is no endpoint at ${shown}.${hint}`);
   }
 }
+
+function checkScope(scope: Scope | null, granted: readonly string[]): void {
+  if (scope !== null && !granted.includes(scope)) throw apiError('endpoint_not_allowed', `This API key does not have the permission "${scope}".`);
+}
+
+const hasNoBody = (header: (name: string) => string): boolean => /^0*$/.test(header('content-length')) && header('transfer-encoding') === '';
+
+const shuttingDown = (): Error => apiError('shutting_down', 'The server is shutting down and takes no new requests.');
 
 // Leaves the library's name and version out of answers. Its configuration call takes magic words.
 function hideLibraryHeader(): void {

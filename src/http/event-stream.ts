@@ -6,7 +6,8 @@
 //                └────── waits while the socket is full (onWritable) ──► over the bound: dropped
 //
 // The server library keeps what one write leaves over; nothing more is written until it has drained, so
-// the memory of a stream is its queue plus at most one write.
+// the memory of a stream is its queue plus at most one write. An event is taken as long as what waits ahead
+// of it is within the bound: one that is longer than all of it may still go to a reader who keeps up.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import type { EventStream } from './exchange.js';
@@ -25,9 +26,10 @@ export interface StreamOptions {
 export class SseStream implements EventStream {
   started = false;
   private queue = '';
-  private queueBytes = 0;
+  private queueBytes = 0;        // counted only while the socket is full
   private unsentBytes = 0;       // upper bound of what the server library still holds
   private blocked = false;       // the socket is full: wait for onWritable
+  private overflowed = false;
   private scheduled = false;
   private ending = false;
   private closed = false;
@@ -40,14 +42,19 @@ export class SseStream implements EventStream {
   }
 
   get bufferedBytes(): number {
-    return this.queueBytes + this.unsentBytes;
+    return this.blocked ? this.queueBytes + this.unsentBytes : Buffer.byteLength(this.queue);
   }
 
   /** `data` must hold no line break (JSON has none). */
   send(data: string, event?: string): void {
-    if (this.closed || this.ending) return;
-    this.enqueue(event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`);
-    this.schedule();
+    if (this.closed || this.ending || this.overflowed) return;
+    const text = event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
+    if (this.blocked) {
+      this.overflowed = this.queueBytes > this.options.bufferBytes;
+      this.queueBytes += Buffer.byteLength(text);
+    }
+    this.queue += text;
+    if (!this.blocked || this.overflowed) this.schedule();
   }
 
   end(): void {
@@ -60,11 +67,11 @@ export class SseStream implements EventStream {
   flush(): void {
     this.scheduled = false;
     if (this.closed) return;
-    if (this.blocked) {
-      if (this.bufferedBytes > this.options.bufferBytes) this.drop();
+    if (this.overflowed) {
+      this.drop();
       return;
     }
-    this.res.cork(() => this.write());
+    if (!this.blocked) this.res.cork(() => this.write());
   }
 
   /** The client is gone or another answer was sent: nothing more is written. */
@@ -73,11 +80,6 @@ export class SseStream implements EventStream {
     this.queue = '';
     this.queueBytes = 0;
     clearTimeout(this.clock);
-  }
-
-  private enqueue(text: string): void {
-    this.queue += text;
-    this.queueBytes += Buffer.byteLength(text);
   }
 
   private schedule(): void {
@@ -93,7 +95,7 @@ export class SseStream implements EventStream {
       this.started = true;
       this.options.writeHead();
     }
-    const { queue, queueBytes } = this;
+    const { queue } = this;
     this.queue = '';
     this.queueBytes = 0;
     this.clock.refresh();
@@ -104,12 +106,9 @@ export class SseStream implements EventStream {
       this.options.onEnd(false);
       return;
     }
-    if (queue === '' || this.res.write(queue)) {
-      this.unsentBytes = 0;
-      return;
-    }
+    if (queue === '' || this.res.write(queue)) return;
     this.blocked = true;
-    this.unsentBytes = queueBytes;
+    this.unsentBytes = Buffer.byteLength(queue);
     this.res.onWritable(() => this.drained());
   }
 
@@ -117,7 +116,7 @@ export class SseStream implements EventStream {
   private drained(): boolean {
     if (this.closed) return true;
     this.blocked = false;
-    if (this.queue === '' && !this.ending) this.enqueue(':\n\n');
+    if (this.queue === '' && !this.ending) this.queue = ':\n\n';
     this.res.cork(() => this.write());
     return true;
   }
@@ -126,7 +125,7 @@ export class SseStream implements EventStream {
     if (this.closed) return;
     this.clock.refresh();
     if (this.blocked) return;   // bytes are waiting already: silence is the reader's
-    this.enqueue(this.options.keepalive);
+    this.queue += this.options.keepalive;
     this.flush();
   }
 

@@ -63,6 +63,8 @@ export interface Route {
   scope: Scope | null;
   /** The route calls permit() itself, after it knows that the model exists (404 comes before 403). */
   checksScope?: true;
+  /** POST: the body may be left out; it is undefined then. */
+  bodyOptional?: true;
   /** Served without a key, also while draining: health. `identity` must not be read. */
   public?: true;
   /** Errors thrown (ApiError) or rejected are answered in the path's error shape; others become internal_error. */

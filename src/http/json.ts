@@ -7,26 +7,27 @@ export const MAX_JSON_DEPTH = 512;
 
 const decoder = new TextDecoder('utf-8', { fatal: true });   // skips one leading byte-order mark
 
-/** Throws ApiError `invalid_json` or `invalid_body`. */
-export function parseJsonBody(bytes: Uint8Array): object {
-  if (bytes.length === 0) throw apiError('invalid_body', 'The request body is empty; a JSON object is required.');
+/** `what` is how errors call it. Throws ApiError `invalid_json` or `invalid_body`. */
+export function parseJsonBody(bytes: Uint8Array, what = 'request body'): object {
+  const empty = (): Error => apiError('invalid_body', `The ${what} is empty; a JSON object is required.`);
+  if (bytes.length === 0) throw empty();
   let text: string;
   try {
     text = decoder.decode(bytes);
   } catch {
-    throw apiError('invalid_json', 'The request body is not valid UTF-8.');
+    throw apiError('invalid_json', `The ${what} is not valid UTF-8.`);
   }
-  if (text.trim() === '') throw apiError('invalid_body', 'The request body is empty; a JSON object is required.');
+  if (text.trim() === '') throw empty();
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw apiError('invalid_json', `The request body is not valid JSON${position(error)}.`);
+    throw apiError('invalid_json', `The ${what} is not valid JSON${position(error)}.`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw apiError('invalid_body', `The request body must be a JSON object, not ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`);
+    throw apiError('invalid_body', `The ${what} must be a JSON object, not ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`);
   }
-  checkTree(value);
+  checkTree(value, what);
   return value;
 }
 
@@ -37,24 +38,24 @@ function position(error: unknown): string {
 }
 
 /** Walks values rather than bytes: an image of 20 MB is one string here. Iterative, so depth cannot overflow the stack. */
-function checkTree(root: object): void {
+function checkTree(root: object, what: string): void {
   let level: object[] = [root];
   for (let depth = 1; level.length > 0; depth++) {
-    if (depth > MAX_JSON_DEPTH) throw apiError('invalid_json', `The request body is nested deeper than ${MAX_JSON_DEPTH} levels.`);
+    if (depth > MAX_JSON_DEPTH) throw apiError('invalid_json', `The ${what} is nested deeper than ${MAX_JSON_DEPTH} levels.`);
     const next: object[] = [];
     for (const node of level) {
       // Arrays are walked by index: for … in would turn every index into a string.
       if (Array.isArray(node)) {
-        for (const value of node as unknown[]) visit(value, next);
+        for (const value of node as unknown[]) visit(value, next, what);
       } else {
-        for (const key in node) visit((node as Record<string, unknown>)[key], next);
+        for (const key in node) visit((node as Record<string, unknown>)[key], next, what);
       }
     }
     level = next;
   }
 }
 
-function visit(value: unknown, next: object[]): void {
+function visit(value: unknown, next: object[], what: string): void {
   if (typeof value === 'object' && value !== null) next.push(value);
-  else if (typeof value === 'number' && !Number.isFinite(value)) throw apiError('invalid_json', 'The request body contains a number that is not finite.');
+  else if (typeof value === 'number' && !Number.isFinite(value)) throw apiError('invalid_json', `The ${what} contains a number that is not finite.`);
 }

@@ -4,6 +4,7 @@ import { mayUse } from '../accounts/permissions.js';
 import { apiError } from '../errors.js';
 import type { ReasoningEffort } from '../generation/types.js';
 import type { Exchange, Identity, Route } from './exchange.js';
+import { queryList } from './query.js';
 import { wireShape } from './shape.js';
 
 /** What is published of a served model. */
@@ -46,7 +47,7 @@ function serveOne(exchange: Exchange, options: ModelsOptions): void {
 
 function serveList(exchange: Exchange, options: ModelsOptions): void {
   const models = allowed(options.list(), exchange.identity);
-  const lifecycles = repeated(exchange.query, 'lifecycle');
+  const lifecycles = queryList(exchange.query, 'lifecycle');
   for (const value of lifecycles) {
     if (!['active', 'deprecated', 'retired'].includes(value)) throw apiError('invalid_query_parameter', 'lifecycle must be active, deprecated or retired.', 'lifecycle');
   }
@@ -83,11 +84,6 @@ function paged(models: readonly ModelDescription[], query: URLSearchParams): { m
   // Paging backwards takes the entries nearest to the cursor.
   const taken = before !== null && after === null ? rest.slice(-limit) : rest.slice(0, limit);
   return { models: taken, hasMore: taken.length < rest.length };
-}
-
-/** `name[]=a`, `name=a&name=b` and `name=a,b` alike. */
-export function repeated(query: URLSearchParams, name: string): string[] {
-  return [...query.getAll(name), ...query.getAll(`${name}[]`)].flatMap((value) => value.split(',')).filter((value) => value !== '');
 }
 
 function unknownModel(id: string, param: string): Error {

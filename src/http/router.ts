@@ -7,29 +7,37 @@ interface Pattern {
   path: string;                 // as declared: '/v1/models/:id'
   segments: string[];
   routes: Map<string, Route>;   // by method
+  socket: boolean;              // a WebSocket may be opened here
 }
 
 export type Match =
   | { kind: 'route'; route: Route; params: Record<string, string> }
-  | { kind: 'method'; path: string; allow: string }
+  | { kind: 'method'; path: string; allow: string; socket: boolean }
   | { kind: 'none' };
 
 export class Router {
   private readonly exact = new Map<string, Pattern>();
   private readonly patterns: Pattern[] = [];
 
-  constructor(routes: readonly Route[]) {
+  constructor(routes: readonly Route[], socketPaths: readonly string[] = []) {
     for (const route of routes) this.add(route);
+    for (const path of socketPaths) this.pattern(path).socket = true;
   }
 
   private add(route: Route): void {
-    const known = this.exact.get(route.path) ?? this.patterns.find((one) => one.path === route.path);
-    const pattern = known ?? { path: route.path, segments: route.path.split('/'), routes: new Map<string, Route>() };
-    if (pattern.routes.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`);
-    pattern.routes.set(route.method, route);
-    if (known !== undefined) return;
-    if (route.path.includes(':')) this.patterns.push(pattern);
-    else this.exact.set(route.path, pattern);
+    const { routes } = this.pattern(route.path);
+    if (routes.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`);
+    routes.set(route.method, route);
+  }
+
+  /** The entry of a path, made if there is none. */
+  private pattern(path: string): Pattern {
+    const known = this.exact.get(path) ?? this.patterns.find((one) => one.path === path);
+    if (known !== undefined) return known;
+    const pattern: Pattern = { path, segments: path.split('/'), routes: new Map(), socket: false };
+    if (path.includes(':')) this.patterns.push(pattern);
+    else this.exact.set(path, pattern);
+    return pattern;
   }
 
   /** `method` in capitals; HEAD is served by GET. One trailing slash is tolerated. */
@@ -37,7 +45,7 @@ export class Router {
     const found = this.find(trimSlash(path));
     if (found === null) return { kind: 'none' };
     const route = found.pattern.routes.get(method === 'HEAD' ? 'GET' : method);
-    if (route === undefined) return { kind: 'method', path: found.pattern.path, allow: allowed(found.pattern) };
+    if (route === undefined) return { kind: 'method', path: found.pattern.path, allow: allowed(found.pattern), socket: found.pattern.socket };
     return { kind: 'route', route, params: found.params };
   }
 

@@ -3,7 +3,7 @@
 // connection, so every use of it goes through `open`.
 
 import { performance } from 'node:perf_hooks';
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
+import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js';
 import { ApiError, errorBody, errorHeaders, toApiError } from '../errors.js';
 import type { WireShape } from '../errors.js';
 import { newRequestId } from '../ids.js';
@@ -23,7 +23,7 @@ export interface ExchangeHost {
 }
 
 const STATUS_LINES: Readonly<Record<number, string>> = {
-  200: '200 OK', 204: '204 No Content', 400: '400 Bad Request', 401: '401 Unauthorized', 403: '403 Forbidden',
+  101: '101 Switching Protocols', 200: '200 OK', 204: '204 No Content', 400: '400 Bad Request', 401: '401 Unauthorized', 403: '403 Forbidden',
   404: '404 Not Found', 413: '413 Content Too Large', 422: '422 Unprocessable Content', 429: '429 Too Many Requests',
   500: '500 Internal Server Error', 503: '503 Service Unavailable',
 };
@@ -112,9 +112,19 @@ export class UwsExchange implements Exchange {
     this.finish(204, null);
   }
 
+  /** 101: the connection becomes a WebSocket with `data` as its own. Within the route callback only. */
+  upgrade<T>(context: us_socket_context_t, data: T): void {
+    this.open = false;
+    this.writeHead(101);
+    // Neither subprotocols nor extensions are agreed to: what the client offers is not answered.
+    this.res.upgrade(data, this.header('sec-websocket-key'), '', '', context);
+    this.finish(101, null);
+  }
+
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream {
     if (this.stream !== null) return this.stream;
     this.onFailure = onFailure;
+    if (this.method === 'HEAD' && this.open) this.whole(200, 'text/event-stream; charset=utf-8', '', null);
     const messages = this.shape === 'messages';
     this.stream = new SseStream(this.res, {
       keepaliveMs: this.host.keepaliveMs,

@@ -2,6 +2,8 @@
 // of the answers (answers/), which the tests hold real answers against. Pure; made once per process.
 import { z } from 'zod';
 import { chatRequestSchema } from '../protocol/chat-completions/schema.js';
+import { countTokensSchema, messagesRequestSchema } from '../protocol/messages/schema.js';
+import { compactSchema, createSchema, inputTokensSchema } from '../protocol/responses/schema.js';
 import { VERSION } from '../version.js';
 import * as chat from './answers/chat.js';
 import * as errors from './answers/errors.js';
@@ -14,6 +16,11 @@ type Json = { readonly [name: string]: unknown };
 /** Published component schemas by name. Requests as they are read, answers as they are sent. */
 const requests = {
   ChatCompletionRequest: chatRequestSchema,
+  MessageRequest: messagesRequestSchema,
+  TokenCountRequest: countTokensSchema,
+  ResponseRequest: createSchema,
+  ResponseInputTokensRequest: inputTokensSchema,
+  CompactRequest: compactSchema,
 } as const satisfies Record<string, z.ZodType>;
 
 const answers = {
@@ -51,14 +58,23 @@ interface Operation {
   error?: 'ChatError' | 'MessagesError' | 'either';
 }
 
-const paging = {
-  limit: z.int().min(1).max(100).optional(), order: z.enum(['asc', 'desc']).optional(), after: z.string().optional(),
-  'include[]': z.array(z.string()).optional(),
-};
+const include = { 'include[]': z.array(z.string()).optional() };
+const itemPaging = { limit: z.int().min(1).max(100).optional(), order: z.enum(['asc', 'desc']).optional(), after: z.string().optional(), ...include };
+const modelPaging = { limit: z.int().min(1).max(1000).optional(), after_id: z.string().optional(), before_id: z.string().optional(), 'lifecycle[]': z.array(z.string()).optional() };
+const replay = { stream: z.boolean().optional(), starting_after: z.int().min(0).optional(), ...include };
 
 const operations: readonly Operation[] = [
   { method: 'post', path: '/v1/chat/completions', id: 'createChatCompletion', summary: 'Answer a conversation (chat completions format).', request: 'ChatCompletionRequest', answer: 'ChatCompletion', stream: 'ChatCompletionChunk' },
-  { method: 'get', path: '/v1/models', id: 'listModels', summary: 'The models this key may use, highest tier first.', answer: ['ModelList', 'MessagesModelList'], error: 'either' },
+  { method: 'post', path: '/v1/messages', id: 'createMessage', summary: 'Answer a conversation (messages format).', request: 'MessageRequest', answer: 'Message', stream: 'MessageEvent' },
+  { method: 'post', path: '/v1/messages/count_tokens', id: 'countMessageTokens', summary: 'Count the input tokens of a messages request.', request: 'TokenCountRequest', answer: 'TokenCount' },
+  { method: 'post', path: '/v1/responses', id: 'createResponse', summary: 'Create a response; stored unless told otherwise.', request: 'ResponseRequest', answer: 'Response', stream: 'ResponseEvent' },
+  { method: 'get', path: '/v1/responses/{id}', id: 'retrieveResponse', summary: 'A stored response, or its events again.', answer: 'Response', stream: 'ResponseEvent', query: replay },
+  { method: 'delete', path: '/v1/responses/{id}', id: 'deleteResponse', summary: 'Delete a stored response.', answer: 'ResponseDeleted' },
+  { method: 'post', path: '/v1/responses/{id}/cancel', id: 'cancelResponse', summary: 'Stop a background response.', answer: 'Response' },
+  { method: 'get', path: '/v1/responses/{id}/input_items', id: 'listResponseInputItems', summary: 'What a response was generated from, its chain included.', answer: 'ResponseItemList', query: itemPaging },
+  { method: 'post', path: '/v1/responses/input_tokens', id: 'countResponseInputTokens', summary: 'Count the input tokens of a request.', request: 'ResponseInputTokensRequest', answer: 'ResponseInputTokens' },
+  { method: 'post', path: '/v1/responses/compact', id: 'compactResponse', summary: 'Shorten a conversation to its user messages and a sealed summary.', request: 'CompactRequest', answer: 'Compaction' },
+  { method: 'get', path: '/v1/models', id: 'listModels', summary: 'The models this key may use, highest tier first.', answer: ['ModelList', 'MessagesModelList'], error: 'either', query: modelPaging },
   { method: 'get', path: '/v1/models/{id}', id: 'retrieveModel', summary: 'One model.', answer: ['Model', 'MessagesModel'], error: 'either' },
 ];
 
@@ -135,4 +151,3 @@ export function openApiDocument(): Json {
 
 /** The published schema of an answer, for the tests. */
 export const publishedAnswers: Readonly<Record<AnswerName, z.ZodType>> = answers;
-void paging;

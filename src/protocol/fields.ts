@@ -1,12 +1,21 @@
 // Fields that several formats have in common: their zod shapes, and how they become the internal form. Pure.
 import { z } from 'zod';
 import { apiError, type ErrorCode } from '../errors.js';
-import type { Sampling } from '../generation/types.js';
+import type { JsonSchema, Sampling } from '../generation/types.js';
 
 /** JSON has one number type: 1.0 is an integer, 1.5 is not. */
 export const integer = () => z.number().refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } });
 
 export const bounded = (max: number) => z.string().max(max);
+
+/** Any JSON object, taken as it is: nothing looks inside, so its size costs nothing here. */
+export const jsonObject = () => z.custom<JsonSchema>(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  { error: 'must be an object', params: { api: 'invalid_type' satisfies ErrorCode } },
+).meta({ type: 'object' });   // for the published description: a check of our own says nothing there
+
+/** The name a client gives an output schema. */
+export const schemaName = () => z.string().max(64).refine((name) => /^[A-Za-z0-9_-]+$/.test(name), { error: 'must be 1 to 64 letters, digits, _ or -' });
 
 /** Ids that clients send in are taken as they are. */
 export const clientId = () => z.string().min(1).max(256);

@@ -6,7 +6,7 @@
 //   404/403 503      422       422                                429        503
 import type { Admission, Reservation } from '../admission/admission.js';
 import { permit } from '../accounts/permissions.js';
-import { apiError, type ApiError, type WireShape } from '../errors.js';
+import { ApiError, apiError, type WireShape } from '../errors.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import type { Prompter } from '../generation/prompter.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
@@ -40,6 +40,8 @@ export interface AdmittedGeneration {
   readonly caller: Caller;
   readonly model: string;
   readonly fingerprint: string;
+  /** Of the model: prompt plus output, in tokens. */
+  readonly contextWindow: number;
   /** As asked for, images loaded. */
   readonly request: GenerationRequest;
   readonly prepared: PreparedGeneration;
@@ -89,10 +91,10 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   const meter = deps.telemetry.generation({
     model: model.name, endpoint: caller.endpoint, choices: prepared.n, receivedAt: caller.receivedAt,
   });
-  return { caller, model: model.name, fingerprint: prompter.fingerprint, request, prepared, reservation, meter };
+  return { caller, model: model.name, fingerprint: prompter.fingerprint, contextWindow: prompter.contextWindow, request, prepared, reservation, meter };
 }
 
-/** Takes the events of one run. What it throws ends the run as an internal failure. */
+/** Takes the events of one run. What it throws ends the run: an ApiError as that error, anything else as an internal failure. */
 export interface RunSink {
   event(event: Exclude<GenerationEvent, { type: 'failed' }>): void;
   /** After the last choice's `finished`; the accounts are settled. */
@@ -150,7 +152,9 @@ export class GenerationRun {
       this.#running?.cancel();
       if (this.#ended) return;
       this.#ended = true;
-      this.admitted.meter.failed('internal_error');
+      const code = error instanceof ApiError ? error.code : 'internal_error';
+      this.admitted.meter.failed(code);
+      this.admitted.caller.annotate({ code });
       this.#settle();
       this.#showLimits();
       this.sink.failed(error);
@@ -171,18 +175,23 @@ export class GenerationRun {
       case 'finished':
         this.usage.completionTokens += event.completionTokens;
         this.usage.reasoningTokens += event.reasoningTokens;
-        meter.finished(event);
         break;
       default:
         this.#generated += event.tokens;
         meter.token(event.tokens, event.choice);
     }
     this.sink.event(event);
-    if (event.type !== 'finished' || --this.#choicesLeft > 0 || this.#ended) return;
+    if (event.type !== 'finished') return;
+    meter.finished(event);   // not before: a sink that refuses the answer makes it a failure
+    if (--this.#choicesLeft > 0 || this.#ended) return;
     this.#ended = true;
     this.#settle();
     caller.annotate({ completion_tokens: this.usage.completionTokens, finish: event.reason });
-    this.sink.complete(this.usage);
+    try {
+      this.sink.complete(this.usage);
+    } catch (error) {
+      this.sink.failed(error);
+    }
   }
 
   #fail(event: Extract<GenerationEvent, { type: 'failed' }>): void {

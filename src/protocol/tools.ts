@@ -27,14 +27,17 @@ export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[
   });
 }
 
-/** `mode` null: the default, auto with tools and none without. `allowed`: names the client listed, or null. */
+/**
+ * `mode` null: the default, auto with tools and none without. `allowed`: names the client listed, or null.
+ * Throws ApiError: tool_not_found, conflicting_parameters.
+ */
 export function toToolChoice(tools: readonly ToolDefinition[], mode: ToolChoice['mode'] | null, allowed: readonly string[] | null): ToolChoice {
   for (const name of allowed ?? []) {
     if (!tools.some((tool) => tool.name === name)) throw apiError('tool_not_found', 'tool_choice names a tool that is not in tools.', 'tool_choice');
   }
-  if (tools.length === 0) {
-    if (mode === 'required') throw apiError('conflicting_parameters', 'tool_choice demands a tool call, but tools is empty.', 'tool_choice');
-    return { mode: 'none', allowed: null };
+  if (tools.length === 0 || allowed?.length === 0) {
+    if (mode !== 'required') return { mode: 'none', allowed: null };
+    throw apiError('conflicting_parameters', `tool_choice demands a tool call, but ${tools.length === 0 ? 'tools is empty' : 'allows no tool'}.`, 'tool_choice');
   }
   return { mode: mode ?? 'auto', allowed: allowed === null ? null : [...new Set(allowed)] };
 }

@@ -1,7 +1,7 @@
 // From a zod failure to the error table: which issue counts, with which code, at which path. Shape errors
 // (400) come before content errors (422), whatever the order zod found them in.
 import type { z } from 'zod';
-import { ApiError, apiError, type ErrorCode } from '../errors.js';
+import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../errors.js';
 
 type Issue = z.core.$ZodIssue;
 
@@ -12,87 +12,144 @@ export type Validated<T> =
   | { ok: true; value: T }
   | { ok: false; error: ApiError; isShape: boolean };   // isShape: a 400, which precedes every other check
 
+/** Faults in the content that are looked at in search of one in the shape. */
+const MAX_CONTENT_FAULTS = 1_000;
+
 export function validate<T>(schema: z.ZodType<T>, body: unknown): Validated<T> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     return { ok: false, isShape: true, error: apiError('invalid_body', 'The request body must be a JSON object.', null) };
   }
   const result = schema.safeParse(body, { reportInput: false });
   if (result.success) return { ok: true, value: result.data };
-  const errors = result.error.issues.map((issue) => toApiError(narrow(issue, body), body));
-  const shape = errors.find((error) => error.status === 400);
-  const error = shape ?? errors[0] ?? apiError('invalid_body', 'The request body is not valid.', null);
-  return { ok: false, error, isShape: shape !== undefined };
+  return refusal(firstFault(result.error.issues, body, []));
 }
+
+/**
+ * Every entry of a list that may be long, which stands at `path` in the request. Ends at the first fault of
+ * shape, where validate() would gather every fault of every entry first.
+ */
+export function validateList<T>(item: z.ZodType<T>, list: readonly unknown[], path: string): Validated<T[]> {
+  const values: T[] = [];
+  let content: Fault | null = null;
+  let faults = 0;
+  for (const [index, entry] of list.entries()) {
+    const result = item.safeParse(entry, { reportInput: false });
+    if (result.success) {
+      values.push(result.data);
+      continue;
+    }
+    const fault = firstFault(result.error.issues, entry, [path, index]);
+    if (isShape(fault)) return refusal(fault);
+    content ??= fault;
+    if (++faults === MAX_CONTENT_FAULTS) break;
+  }
+  return content === null ? { ok: true, value: values } : refusal(content);
+}
+
+interface Fault { code: ErrorCode; message: string; param: string | null }
+
+const isShape = ({ code }: Fault): boolean => ERROR_CODES[code] === 400;
+
+function refusal(fault: Fault): { ok: false; error: ApiError; isShape: boolean } {
+  return { ok: false, isShape: isShape(fault), error: apiError(fault.code, fault.message, fault.param) };
+}
+
+/** The first fault of shape, else the first of content. `at`: where the value stands in the request. */
+function firstFault(issues: readonly Issue[], value: unknown, at: readonly PropertyKey[]): Fault {
+  let content: Fault | null = null;
+  let faults = 0;
+  search: for (const issue of issues) {
+    for (const meant of narrow(issue)) {
+      const fault = toFault(meant, valueAt(value, meant.path), formatPath([...at, ...meant.path]) || null);
+      if (isShape(fault)) return fault;
+      content ??= fault;
+      if (++faults === MAX_CONTENT_FAULTS) break search;
+    }
+  }
+  return content ?? { code: 'invalid_body', message: 'The request body is not valid.', param: null };
+}
+
+/** Names that the client chose may stand in a path. */
+const MAX_NAME = 64;
 
 /** A path as the error bodies spell it: messages[3].content[0].text. */
 export function formatPath(path: readonly PropertyKey[]): string {
   let text = '';
-  for (const part of path) text += typeof part === 'number' ? `[${part}]` : text === '' ? String(part) : `.${String(part)}`;
+  for (const part of path) {
+    if (typeof part === 'number') {
+      text += `[${part}]`;
+      continue;
+    }
+    const name = String(part);
+    text += (text === '' ? '' : '.') + (name.length > MAX_NAME ? `${name.slice(0, MAX_NAME)}…` : name);
+  }
   return text;
 }
 
-/** Of a failed union, the issue of the branch the value evidently meant: one that looked inside it, else one of its type. */
-function narrow(issue: Issue, body: unknown): Issue {
-  if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue;
-  const meant = issue.errors.find(([first]) => first !== undefined && first.path.length > 0) ??
+/** Of a failed union, the issues of the branch the value evidently meant: one that looked inside it, else one of its type. */
+function* narrow(issue: Issue): Generator<Issue> {
+  const meant = issue.code !== 'invalid_union' ? undefined :
+    issue.errors.find(([first]) => first !== undefined && first.path.length > 0) ??
     issue.errors.find(([first]) => first !== undefined && first.code !== 'invalid_type');
-  const inner = meant?.[0];
-  if (inner === undefined) return issue;
-  return narrow({ ...inner, path: [...issue.path, ...inner.path] } as Issue, body);
+  if (meant === undefined) {
+    yield issue;
+    return;
+  }
+  for (const inner of meant) yield* narrow({ ...inner, path: [...issue.path, ...inner.path] } as Issue);
 }
 
-function toApiError(issue: Issue, body: unknown): ApiError {
-  const param = formatPath(issue.path) || null;
+function toFault(issue: Issue, value: unknown, param: string | null): Fault {
   const name = param ?? 'The request body';
-  const value = valueAt(body, issue.path);
+  const fault = (code: ErrorCode, message: string): Fault => ({ code, message, param });
   const missing = value === undefined || value === null;
   switch (issue.code) {
     case 'invalid_type':
-      if (missing) return apiError('missing_required_parameter', `${name} is required.`, param);
-      return apiError('invalid_type', `${name} must be ${article(issue.expected)}, not ${article(kindOf(value))}.`, param);
+      if (missing) return fault('missing_required_parameter', `${name} is required.`);
+      return fault('invalid_type', `${name} must be ${article(issue.expected)}, not ${article(kindOf(value))}.`);
     case 'invalid_union':
-      if (missing) return apiError('missing_required_parameter', `${name} is required.`, param);
+      if (missing) return fault('missing_required_parameter', `${name} is required.`);
       if ('discriminator' in issue && issue.discriminator !== undefined) {
-        return apiError('unknown_variant', `${name} has an unknown value${quoted(value)}.`, param);
+        return fault('unknown_variant', `${name} has an unknown value${quoted(value)}.`);
       }
-      return apiError('invalid_type', `${name} has the wrong type (${kindOf(value)}).`, param);
+      return fault('invalid_type', `${name} has the wrong type (${kindOf(value)}).`);
     case 'invalid_value': {
-      if (missing) return apiError('missing_required_parameter', `${name} is required.`, param);
+      if (missing) return fault('missing_required_parameter', `${name} is required.`);
       const allowed = issue.values.map((item) => JSON.stringify(item)).join(', ');
       if (typeof value !== typeof issue.values[0]) {
-        return apiError('invalid_type', `${name} must be ${article(kindOf(issue.values[0]))}, not ${article(kindOf(value))}.`, param);
+        return fault('invalid_type', `${name} must be ${article(kindOf(issue.values[0]))}, not ${article(kindOf(value))}.`);
       }
-      return apiError('invalid_value', `${name} must be one of ${allowed}.`, param);
+      return fault('invalid_value', `${name} must be one of ${allowed}.`);
     }
     case 'too_small':
     case 'too_big':
-      return lengthOrRange(issue, name, param);
+      return { param, ...lengthOrRange(issue, name) };
     case 'custom': {
-      const params = issue.params as Partial<ApiIssueParams> | undefined;
+      const code = (issue.params as Partial<ApiIssueParams> | undefined)?.api ?? 'invalid_value';
+      if (missing && code === 'invalid_type') return fault('missing_required_parameter', `${name} is required.`);
       const sentence = issue.message.startsWith('must ') ? `${name} ${issue.message}.` : issue.message;
-      return apiError(params?.api ?? 'invalid_value', sentence, param);
+      return fault(code, sentence);
     }
     default:
-      return apiError('invalid_value', `${name}: ${issue.message}`, param);
+      return fault('invalid_value', `${name}: ${issue.message}`);
   }
 }
 
-function lengthOrRange(issue: Extract<Issue, { code: 'too_small' | 'too_big' }>, name: string, param: string | null): ApiError {
+function lengthOrRange(issue: Extract<Issue, { code: 'too_small' | 'too_big' }>, name: string): Omit<Fault, 'param'> {
   const small = issue.code === 'too_small';
   const bound = small ? issue.minimum : issue.maximum;
   switch (issue.origin) {
     case 'array':
-      if (small && Number(bound) === 1) return apiError('missing_required_parameter', `${name} must not be empty.`, param);
+      if (small && Number(bound) === 1) return { code: 'missing_required_parameter', message: `${name} must not be empty.` };
       return small
-        ? apiError('invalid_value', `${name} must have at least ${bound} entries.`, param)
-        : apiError('array_too_long', `${name} may have at most ${bound} entries.`, param);
+        ? { code: 'invalid_value', message: `${name} must have at least ${bound} entries.` }
+        : { code: 'array_too_long', message: `${name} may have at most ${bound} entries.` };
     case 'string':
       return small
-        ? apiError('invalid_value', `${name} must have at least ${bound} character${Number(bound) === 1 ? '' : 's'}.`, param)
-        : apiError('string_too_long', `${name} may have at most ${bound} characters.`, param);
+        ? { code: 'invalid_value', message: `${name} must have at least ${bound} character${Number(bound) === 1 ? '' : 's'}.` }
+        : { code: 'string_too_long', message: `${name} may have at most ${bound} characters.` };
     default: {
       const relation = small ? (issue.inclusive ? 'at least' : 'greater than') : issue.inclusive ? 'at most' : 'less than';
-      return apiError('value_out_of_range', `${name} must be ${relation} ${bound}.`, param);
+      return { code: 'value_out_of_range', message: `${name} must be ${relation} ${bound}.` };
     }
   }
 }

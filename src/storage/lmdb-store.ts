@@ -6,10 +6,15 @@ import { join } from 'node:path';
 import { ABORT, open } from 'lmdb';
 import type { Database, RootDatabase } from 'lmdb';
 import { StorageError, TABLES } from './store.js';
-import type { Key, Store, Table, TableName } from './store.js';
+import type { Key, KeyRange, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
-export const SCHEMA_VERSION = 1;
+export const SCHEMA_VERSION = 2;
+
+/** From a version to the next one. Each runs in one transaction with the new version number. */
+const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
+  1: () => undefined,   // 2 brought the tables of stored responses; nothing was in their place
+};
 
 // Address space, not memory or disk: LMDB's file grows as needed up to this.
 const MAP_BYTES = 64 * 1024 ** 3;
@@ -19,13 +24,13 @@ export async function openStore(dataDir: string): Promise<Store> {
   let root: RootDatabase;
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    root = open({ path: join(dataDir, 'db'), maxDbs: TABLES.length + 4, mapSize: MAP_BYTES, compression: false });
+    root = open({ path: join(dataDir, 'db'), maxDbs: TABLES.length + 8, mapSize: MAP_BYTES, compression: false });
   } catch (error) {
     throw new StorageError(`The database in ${dataDir} cannot be opened: ${(error as Error).message}`, error);
   }
   const store = new LmdbStore(root);
   try {
-    await checkSchema(store.table<number>('meta'), dataDir);
+    await upgrade(store, dataDir);
   } catch (error) {
     await store.close();
     throw error;
@@ -33,15 +38,28 @@ export async function openStore(dataDir: string): Promise<Store> {
   return store;
 }
 
-async function checkSchema(meta: Table<number>, dataDir: string): Promise<void> {
+async function upgrade(store: Store, dataDir: string): Promise<void> {
+  const meta = store.table<number>('meta');
   await meta.insert('schema', SCHEMA_VERSION);
-  const version = meta.get('schema');
-  if (version !== SCHEMA_VERSION) {
-    throw new StorageError(`The database in ${dataDir} has schema version ${String(version)}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it, or another data_dir.`);
+  for (;;) {
+    const version = meta.get('schema') as number;
+    if (version === SCHEMA_VERSION) return;
+    const step = UPGRADES[version];
+    if (step === undefined) {
+      throw new StorageError(`The database in ${dataDir} has schema version ${String(version)}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it, or another data_dir.`);
+    }
+    await store.transaction(() => {
+      step(store);
+      void meta.put('schema', version + 1);
+    });
   }
 }
 
+const WRITTEN = Promise.resolve();
+
 class LmdbStore implements Store {
+  /** Within the callback of a transaction: writes take effect at once and fail by throwing. */
+  inTransaction = false;
   private readonly tables = new Map<TableName, Database<unknown, Key>>();
 
   constructor(private readonly root: RootDatabase) {
@@ -49,13 +67,14 @@ class LmdbStore implements Store {
   }
 
   table<V>(name: TableName): Table<V> {
-    return new LmdbTable<V>(this.tables.get(name) as Database<V, Key>);
+    return new LmdbTable<V>(this, this.tables.get(name) as Database<V, Key>);
   }
 
   async transaction<T>(work: () => T): Promise<T> {
     // LMDB commits what many callers asked for together; a child transaction can be undone alone.
     const outcome: { result?: T; error?: unknown; failed: boolean } = { failed: false };
-    await this.root.childTransaction(() => {
+    await this.onDisk(this.root.childTransaction(() => {
+      this.inTransaction = true;
       try {
         outcome.result = work();
         return undefined;
@@ -63,11 +82,26 @@ class LmdbStore implements Store {
         outcome.failed = true;
         outcome.error = error;
         return ABORT;
+      } finally {
+        this.inTransaction = false;
       }
-    });
-    await this.root.flushed;
+    }));
     if (outcome.failed) throw outcome.error;
     return outcome.result as T;
+  }
+
+  /** Resolves when what was written is flushed. */
+  async onDisk<T>(written: Promise<T>): Promise<T> {
+    try {
+      const result = await written;
+      await this.root.flushed;
+      return result;
+    } catch (error) {
+      // The library tells the reason of a failed commit (a full disk) by a second promise, which must not stay unhandled.
+      const reason = (error as { commitError?: Promise<never> }).commitError;
+      const cause: unknown = reason === undefined ? error : await reason.catch((why: unknown) => why);
+      throw new StorageError(`The database could not be written: ${(cause as Error).message}`, cause);
+    }
   }
 
   async close(): Promise<void> {
@@ -76,33 +110,42 @@ class LmdbStore implements Store {
 }
 
 class LmdbTable<V> implements Table<V> {
-  constructor(private readonly database: Database<V, Key>) {}
+  constructor(private readonly store: LmdbStore, private readonly database: Database<V, Key>) {}
 
   get(key: Key): V | undefined {
     return this.database.get(key);
   }
 
-  *range(options: { from?: Key; to?: Key; limit?: number; reverse?: boolean } = {}): Iterable<{ key: Key; value: V }> {
-    const { from, to, limit, reverse } = options;
-    yield* this.database.getRange({
-      ...(from === undefined ? {} : { start: from }), ...(to === undefined ? {} : { end: to }),
-      ...(limit === undefined ? {} : { limit }), ...(reverse === undefined ? {} : { reverse }),
-    });
+  *range(options: KeyRange = {}): Iterable<{ key: Key; value: V }> {
+    yield* this.database.getRange(rangeOptions(options));
   }
 
-  async put(key: Key, value: V): Promise<void> {
-    await this.database.put(key, value);
-    await this.database.flushed;
+  *keys(options: KeyRange = {}): Iterable<Key> {
+    yield* this.database.getKeys(rangeOptions(options));
   }
 
-  async insert(key: Key, value: V): Promise<boolean> {
-    const inserted = await this.database.ifNoExists(key, () => { void this.database.put(key, value); });
-    await this.database.flushed;
-    return inserted;
+  put(key: Key, value: V): Promise<void> {
+    return this.written(() => this.database.put(key, value));
   }
 
-  async remove(key: Key): Promise<void> {
-    await this.database.remove(key);
-    await this.database.flushed;
+  insert(key: Key, value: V): Promise<boolean> {
+    return this.store.onDisk(this.database.ifNoExists(key, () => { void this.database.put(key, value); }));
   }
+
+  remove(key: Key): Promise<void> {
+    return this.written(() => this.database.remove(key));
+  }
+
+  private written(write: () => Promise<boolean>): Promise<void> {
+    if (!this.store.inTransaction) return this.store.onDisk((async () => { await write(); })());
+    void write();
+    return WRITTEN;
+  }
+}
+
+function rangeOptions({ from, to, limit, reverse }: KeyRange): { start?: Key; end?: Key; limit?: number; reverse?: boolean } {
+  return {
+    ...(from === undefined ? {} : { start: from }), ...(to === undefined ? {} : { end: to }),
+    ...(limit === undefined ? {} : { limit }), ...(reverse === undefined ? {} : { reverse }),
+  };
 }

@@ -1,16 +1,20 @@
-// Stored responses: what a client can retrieve, continue and list. Implemented over the tables of a Store;
-// every read is synchronous, every write resolves when it is on disk. Isolated per organization: another
-// organization's id is unknown here.
+// Stored responses: what a client can retrieve, continue and list. Implemented over the tables of a Store in
+// open-response-store.ts; every read is synchronous, every write resolves when it is on disk. Isolated per
+// organization: another organization's id is unknown here.
 
 /** An item as stored: the wire form of the Responses API with its id, plus bytes of images that were loaded. */
 export interface StoredItem {
   readonly id: string;
-  readonly item: Readonly<Record<string, unknown>>;              // wire form, `id` included
-  /** Bytes of the item's images by their index among its image parts; what `image_url` said stays in `item`. */
+  /** Wire form, `id` included. Where `images` has the bytes, a data URL comes back without its data: `data:image/png;base64,`. */
+  readonly item: Readonly<Record<string, unknown>>;
+  /** Bytes of the item's images by their index among its image parts. Read on first use. */
   readonly images?: readonly Uint8Array[] | undefined;
 }
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
+
+/** Whether it goes on: such a response is a background one. */
+export const isUnfinished = (status: ResponseStatus): boolean => status === 'queued' || status === 'in_progress';
 
 export interface ResponseRecord {
   readonly id: string;
@@ -19,6 +23,7 @@ export interface ResponseRecord {
   readonly createdAt: number;                                    // seconds
   readonly status: ResponseStatus;
   readonly background: boolean;
+  /** The stored response this one continues. A continuation of an unsaved one has null, and the unsaved items in its own `input`. */
   readonly previousId: string | null;
   /** The resource as last published, output included. */
   readonly resource: Readonly<Record<string, unknown>>;
@@ -29,27 +34,38 @@ export interface ResponseRecord {
 /** One event of a background response, as sent. */
 export interface StoredEvent { readonly sequence: number; readonly type: string; readonly data: string }
 
+/** What a record that was read has in `resource`, `input`, `output` and `images` is decoded on first use: in the same turn, or under hold(). */
 export interface ResponseStore {
-  /** Writes or replaces a response and indexes its items. All of it or nothing is there after a crash. */
+  /**
+   * Writes or replaces a response and indexes its items. All of it or nothing is there after a crash. Of a
+   * response that exists, `input` and `previousId` stay as they were. A background response is first saved as
+   * queued; if it is deleted after that, later saves do nothing.
+   */
   save(record: ResponseRecord): Promise<void>;
   /** Null if unknown, deleted, past its retention, or another organization's. */
   get(organizationId: string, id: string): ResponseRecord | null;
   /**
-   * The chain that ends with `id`, root first; null where get() is null. Ancestors that were deleted or have
-   * expired are part of it as long as a younger response needs them.
+   * The chain that ends with `id`, root first; null where get() is null, or if an ancestor was erased before
+   * the response was saved, see hold(). Ancestors that were deleted or have expired are part of it as long as
+   * a younger response needs them. Throws ApiError 422 if it is longer than MAX_CHAIN.
    */
   chain(organizationId: string, id: string): readonly ResponseRecord[] | null;
-  /** One item of any readable response of the organization. */
+  /**
+   * Nothing of the response's chain is erased until the returned function is called (its ids answer as if it
+   * were): for whoever reads a chain now and saves its continuation later.
+   */
+  hold(id: string): () => void;
+  /** One item of any readable response of the organization; of several with this id, the youngest response's. */
   item(organizationId: string, itemId: string): StoredItem | null;
   /** False if there is no such response. Items go with the last descendant that needs them. */
   delete(organizationId: string, id: string): Promise<boolean>;
-  /** Event log of a background response; kept until an hour after its end. */
+  /** Adds to the event log of a background response; ignored if it was deleted. The log is kept until an hour after the end. */
   appendEvents(id: string, events: readonly StoredEvent[]): Promise<void>;
-  /** Null if there is no log (any more). */
-  events(id: string, after: number): readonly StoredEvent[] | null;
+  /** In order, those with a sequence number above `after`, at least `atLeast` of them if there are; null if there is no log (any more). */
+  events(id: string, after: number, atLeast?: number): readonly StoredEvent[] | null;
   /** Marks every queued or running background response failed: they were running when the process ended. */
   failUnfinished(): Promise<number>;
-  /** Erases what is past its retention; resolves to how many responses went. */
+  /** Erases what is past its retention, in short transactions; resolves to how many responses went. */
   sweep(): Promise<number>;
   close(): Promise<void>;
 }

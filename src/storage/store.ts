@@ -8,13 +8,19 @@ export interface Table<V> {
   /** Reads what is committed, other processes' writes included. */
   get(key: Key): V | undefined;
   /** Entries in key order, `from` inclusive, `to` exclusive. */
-  range(options?: { from?: Key; to?: Key; limit?: number; reverse?: boolean }): Iterable<{ key: Key; value: V }>;
-  /** Resolves when the value is on disk. */
+  range(options?: KeyRange): Iterable<{ key: Key; value: V }>;
+  /** The keys alone: nothing of the values is read. */
+  keys(options?: KeyRange): Iterable<Key>;
+  /** Resolves when the value is on disk; within a transaction it is written at once, and a failure is thrown there. */
   put(key: Key, value: V): Promise<void>;
   /** Writes only if the key is absent; resolves to whether it did. */
   insert(key: Key, value: V): Promise<boolean>;
+  /** As put(). */
   remove(key: Key): Promise<void>;
 }
+
+/** With `reverse` the order is descending, from `from` down to before `to`. */
+export interface KeyRange { from?: Key; to?: Key; limit?: number; reverse?: boolean }
 
 export interface Store {
   table<V>(name: TableName): Table<V>;
@@ -26,7 +32,7 @@ export interface Store {
 /** Every table there is, in one place: LMDB needs to know how many. */
 export const TABLES = [
   'meta', 'secrets', 'organizations', 'keys', 'keys-by-hash',
-  'responses', 'responses-by-time', 'response-items', 'response-events',
+  'responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

@@ -116,6 +116,7 @@ t.test('submit options', async (t) => {
   const { vocabulary } = engine.info;
   const last = vocabulary - 1;
   const reasoning = { open: '<think>', close: '</think>', startsInside: false, budget: -1, closeText: '' };
+  const calls = { open: '<tool_call>', close: '</tool_call>', atStart: false, prefixes: [], required: false, forbidden: false };
 
   const cases: [object, string][] = [
     [{ prompt: [1, 2] }, 'options.prompt must be an Int32Array, not an array'],
@@ -152,6 +153,19 @@ t.test('submit options', async (t) => {
     [{ reasoning: 'yes' }, 'options.reasoning must be an object, not a string'],
     [{ reasoning: { ...reasoning, budget: -2 } }, 'options.reasoning.budget must be an integer from -1 to 2147483647, not -2'],
     [{ reasoning: { ...reasoning, open: 'x'.repeat(257) } }, 'options.reasoning.open has 257 bytes of UTF-8, more than 256'],
+    [{ calls: 1 }, 'options.calls must be an object, not 1'],
+    [{ calls: { ...calls, open: '' } }, 'options.calls.open is empty'],
+    [{ calls: { ...calls, open: 'x'.repeat(257) } }, 'options.calls.open has 257 bytes of UTF-8, more than 256'],
+    [{ calls: { ...calls, close: null } }, 'options.calls.close must be a string, not null'],
+    [{ calls: { ...calls, atStart: undefined } }, 'options.calls.atStart must be a boolean, not undefined'],
+    [{ calls: { ...calls, prefixes: 'x' } }, 'options.calls.prefixes must be an array, not a string'],
+    [{ calls: { ...calls, prefixes: new Array(129).fill('x') } }, 'options.calls.prefixes has 129 elements, more than 128'],
+    [{ calls: { ...calls, prefixes: ['x', ''] } }, 'options.calls.prefixes[1] is empty'],
+    [{ calls: { ...calls, prefixes: ['x', 'é'.repeat(513)] } }, 'options.calls.prefixes[1] has 1026 bytes of UTF-8, more than 1024'],
+    [{ calls: { ...calls, prefixes: [7] } }, 'options.calls.prefixes[0] must be a string, not 7'],
+    [{ calls: { ...calls, required: 'yes' } }, 'options.calls.required must be a boolean, not a string'],
+    [{ calls: { ...calls, forbidden: 0 } }, 'options.calls.forbidden must be a boolean, not 0'],
+    [{ calls: { ...calls, required: true, forbidden: true } }, 'options.calls.forbidden excludes required'],
   ];
   for (const [more, message] of cases) {
     t.throws(() => call['submit']?.({ ...submitOptions(prompt), ...more }), { name: 'TypeError', message }, message);
@@ -160,8 +174,18 @@ t.test('submit options', async (t) => {
     [0, 'request must be an integer from 1 to 4294967295, not 0'],
     [undefined, 'request must be an integer from 1 to 4294967295, not undefined'],
   ]);
+  refusals(t, (id) => call['finish']?.(id, 0), [[-1, 'request must be an integer from 1 to 4294967295, not -1']]);
+  refusals(t, (choice) => call['finish']?.(1, choice), [
+    [undefined, 'choice must be an integer from 0 to 127, not undefined'],
+    [128, 'choice must be an integer from 0 to 127, not 128'],
+  ]);
   channel.cancel(4_000_000_000);   // unknown: ignored
+  channel.finish(4_000_000_000, 0);
   for (const seed of [-1n, -(1n << 63n), (1n << 64n) - 1n]) t.type(channel.submit(submitOptions(prompt, { seed, maxTokens: 1 })), 'number');
+  const largest = { ...calls, prefixes: Array.from({ length: 128 }, (_, i) => `${i}`.padEnd(1024, ' x')) };
+  for (const more of [calls, null, undefined, { ...calls, close: '' }, largest]) {
+    t.type(channel.submit({ ...submitOptions(prompt, { maxTokens: 1 }), ...(more === undefined ? {} : { calls: more }) }), 'number');
+  }
   t.throws(() => channel.submit(submitOptions(new Int32Array(600).fill(1))), { name: 'Error', code: 'too_long' });
   t.throws(() => call['submit']?.({ ...submitOptions(prompt), get n() { channel.close(); return 1; } }),
     { name: 'Error', code: 'closed' }, 'a getter that closes the channel');

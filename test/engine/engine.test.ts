@@ -47,6 +47,64 @@ t.test('cancel from within an event, and after the end', async (t) => {
   cancelled.cancel();
 });
 
+const markers = { open: '<tool_call>', close: '</tool_call>', atStart: false, prefixes: [], required: false, forbidden: false };
+const sectionOf = (events: EngineEvent[], section: string): string =>
+  events.map((event) => (event.type === 'text' && event.section === section ? event.text : '')).join('');
+
+t.test('tool calls: required, one of the given names, in a section of their own', async (t) => {
+  const { engine, prompt } = await openEngine('engine-calls');
+  t.teardown(() => engine.close());
+  const names = ['get_weather', 'get_time', 'send'];
+  const prefixes = names.map((name) => `\n{"name": "${name}", "arguments":`);
+  const seen = new Set<string>();
+  const end = engine.findToken('</tool_call>');
+  for (let seed = 0n; seed < 12n; seed++) {
+    const events = await generation(engine, submitOptions(prompt, {
+      temperature: 12, seed, maxTokens: 80, topLogprobs: 0, stop: ['"', 'name'], logitBias: [{ token: end, bias: 8 }], calls: { ...markers, prefixes, required: true },
+    }));
+    const call = sectionOf(events, 'tool');
+    const prefix = prefixes.find((text) => call.startsWith(`<tool_call>${text}`));
+    t.ok(prefix, call);
+    seen.add(prefix ?? '');
+    t.ok(events.every((event) => event.type !== 'text' || event.section === 'content' || event.logprobs === null));
+  }
+  t.equal(seen.size, 3, 'each name was chosen');
+
+  const spelled = { open: '{"name"', close: '', atStart: true, prefixes: [': "get_time", "parameters":'], required: true, forbidden: false };
+  const plain = await generation(engine, submitOptions(prompt, { calls: spelled, maxTokens: 30 }));
+  t.match(sectionOf(plain, 'tool'), /^\{"name": "get_time", "parameters":/);
+  t.equal(sectionOf(plain, 'content'), '');
+
+  const reasoning = { open: '<think>', close: '</think>', startsInside: true, budget: 5, closeText: '\n</think>\n\n' };
+  const reasoned = await generation(engine, submitOptions(prompt, { reasoning, maxTokens: 60, calls: { ...markers, prefixes, required: true } }));
+  t.match(sectionOf(reasoned, 'tool'), /^<tool_call>\n\{"name": "/);
+  t.match(reasoned.find((event) => event.type === 'text' && event.section !== 'reasoning'), { section: 'tool' }, 'no line break in between');
+});
+
+t.test('tool calls: forbidden, and told apart when the model makes them', async (t) => {
+  const { engine, prompt } = await openEngine('engine-no-calls');
+  t.teardown(() => engine.close());
+  const logitBias = [{ token: engine.findToken('<tool_call>'), bias: 15 }];
+  const wanting = (forbidden: boolean) => submitOptions(prompt, { temperature: 1, logitBias, maxTokens: 60, calls: { ...markers, forbidden } });
+  const free = await generation(engine, wanting(false));
+  t.match(sectionOf(free, 'tool'), /^<tool_call>/);
+  t.notMatch(sectionOf(free, 'content'), /<tool_call>/);
+  t.notMatch(textOf(await generation(engine, wanting(true))), /<tool_call>/);
+});
+
+t.test('finish ends one choice and no other', async (t) => {
+  const { engine, prompt } = await openEngine('engine-finish');
+  t.teardown(() => engine.close());
+  const ended = await new Promise<EngineEvent[]>((resolve) => {
+    const ends: EngineEvent[] = [];
+    const running = engine.generate(submitOptions(prompt, { n: 2, maxTokens: 300, temperature: 1 }), (event) => {
+      if (event.type === 'text' && event.choice === 1) running.finish(1);
+      if (event.type === 'finished' && ends.push(event) === 2) resolve(ends);
+    });
+  });
+  t.match(ended, [{ choice: 1, reason: 'end_of_turn' }, { choice: 0, reason: 'max_tokens', completionTokens: 300 }]);
+});
+
 t.test('a listener that throws is an uncaught exception and no loss to others', async (t) => {
   const { engine, prompt } = await openEngine('engine-throw');
   t.teardown(() => engine.close());

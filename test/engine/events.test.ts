@@ -31,15 +31,17 @@ function decode(buffer: Uint8Array): [number, EngineEvent][] {
 
 const started = record(7, [1, 0, 0, 0], ['u32', 100], ['u32', 64], ['f32', 1.5]);
 const content = record(7, [2, 1, 0, 0], ['u32', 3], ...text('Grüße, 東京 🚀!'));
+const call = record(7, [2, 1, 2, 0], ['u32', 1], ...text('<tool_call>'));
 const withLogprobs = record(4_294_967_295, [2, 0, 1, 1], ['u32', 1], ...text('a'),
   ['u32', 1], ['i32', 5], ['f32', -0.5], ['u32', 2], ['i32', 5], ['f32', -0.5], ['i32', 6], ['f32', -2]);
 const finished = record(7, [3, 1, 1, 0], ['u32', 30], ['u32', 10], ['i32', 2], ['f32', 8], ['f32', 16.25]);
 const failed = record(8, [4, 0, 1, 0], ...text('queued too long'));
 
 t.test('every kind of record', async (t) => {
-  t.same(decode(Buffer.concat([started, content, withLogprobs, finished, failed])), [
+  t.same(decode(Buffer.concat([started, content, call, withLogprobs, finished, failed])), [
     [7, { type: 'started', promptTokens: 100, cachedTokens: 64, queueMs: 1.5 }],
     [7, { type: 'text', choice: 1, section: 'content', text: 'Grüße, 東京 🚀!', tokens: 3, logprobs: null }],
+    [7, { type: 'text', choice: 1, section: 'tool', text: '<tool_call>', tokens: 1, logprobs: null }],
     [4_294_967_295, { type: 'text', choice: 0, section: 'reasoning', text: 'a', tokens: 1, logprobs: [
       { token: 5, logprob: -0.5, top: [{ token: 5, logprob: -0.5 }, { token: 6, logprob: -2 }] }] }],
     [7, { type: 'finished', choice: 1, reason: 'stop_string', completionTokens: 30, reasoningTokens: 10, stopIndex: 2, prefillMs: 8, decodeMs: 16.25 }],
@@ -69,7 +71,7 @@ t.test('what is wrong is named, and what came before it delivered', async (t) =>
     ['a size not padded', patch(started, 0, 22), /size 22 is not a multiple/],
     ['a size past the end', patch(started, 0, 400), /size 400 exceeds/],
     ['an unknown kind', record(1, [9, 0, 0, 0]), /unknown kind 9/],
-    ['an unknown section', record(1, [2, 0, 2, 0], ['u32', 0], ...text('')), /unknown section 2/],
+    ['an unknown section', record(1, [2, 0, 3, 0], ['u32', 0], ...text('')), /unknown section 3/],
     ['an unknown reason', record(1, [3, 0, 5, 0], ['u32', 0], ['u32', 0], ['i32', 0], ['f32', 0], ['f32', 0]), /unknown finish reason 5/],
     ['failure code 0', record(1, [4, 0, 0, 0], ...text('')), /unknown failure code 0/],
     ['too few fields', record(1, [1, 0, 0, 0], ['u32', 1]), /shorter than its kind/],

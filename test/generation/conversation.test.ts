@@ -1,53 +1,129 @@
 import t from 'tap';
-import { clientTexts, fitToTemplate, toTemplateMessages } from '../../src/generation/conversation.js';
+import { ChatTemplate, type TemplateMessage } from '../../src/generation/chat-template.js';
+import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from '../../src/generation/conversation.js';
 import { Shield, startersOf } from '../../src/generation/shield.js';
+import type { TemplateCapabilities } from '../../src/generation/template-probe.js';
+import { HERMES } from '../../src/generation/tools/syntaxes.js';
 import type { Message } from '../../src/generation/types.js';
 
 const user = (content: string): Message => ({ role: 'user', content });
 const system = (content: string): Message => ({ role: 'system', content });
 const assistant = (content: string): Message => ({ role: 'assistant', content });
-const everything = { system: 'anywhere', alternation: false, thinkingSwitch: false, argumentsAsText: false } as const;
+const everything: TemplateCapabilities = {
+  system: 'anywhere', alternation: false, thinkingSwitch: false, tools: true, calls: 'many', callText: true,
+  callArguments: 'object', shortCallIds: false, reasoningField: true,
+};
+const shapeOf = (can: Partial<TemplateCapabilities> = {}): TemplateShape => ({
+  can: { ...everything, ...can }, inlineReasoning: null,
+  dialect: { syntax: HERMES, showsTools: true, showsCalls: can.calls !== 'none' },
+});
+const bare = Shield.for([], null)!;
+const folded = (messages: Message[], can: Partial<TemplateCapabilities> = {}): TemplateMessage[] => toTemplateMessages(messages, bare, shapeOf(can)).messages;
 
 t.test('nothing changes where the template takes everything', async (t) => {
   const messages = [system('a'), user('b'), user('c'), system('d')];
-  t.same(fitToTemplate(messages, everything), messages);
+  t.same(folded(placeSystem(messages, everything) as Message[]), messages);
 });
 
 t.test('system messages gather where the template has one slot, or fold into the first user message', async (t) => {
   const messages = [system('a'), user('b'), assistant('c'), system('d'), user('e')];
-  t.same(fitToTemplate(messages, { ...everything, system: 'first' }), [system('a\n\nd'), user('b'), assistant('c'), user('e')]);
-  t.same(fitToTemplate(messages, { ...everything, system: 'none' }), [user('a\n\nd\n\nb'), assistant('c'), user('e')]);
-  t.same(fitToTemplate([system('a')], { ...everything, system: 'none' }), [user('a')]);
+  t.same(placeSystem(messages, { system: 'first' }), [system('a\n\nd'), user('b'), assistant('c'), user('e')]);
+  t.same(placeSystem(messages, { system: 'none' }), [user('a\n\nd\n\nb'), assistant('c'), user('e')]);
+  t.same(placeSystem([system('a')], { system: 'none' }), [user('a')]);
+});
+
+t.test('our own system text goes where the template takes it', async (t) => {
+  const one: TemplateMessage[] = [{ role: 'user', content: 'hi' }];
+  const two: TemplateMessage[] = [{ role: 'system', content: 'be kind' }, ...one];
+  t.same(addSystemText(one, 'x', { system: 'first' }), [{ role: 'system', content: 'x' }, ...one]);
+  t.same(addSystemText(two, 'x', { system: 'anywhere' }), [{ role: 'system', content: 'be kind\n\nx' }, ...one]);
+  t.same(addSystemText(one, 'x', { system: 'none' }), [{ role: 'user', content: 'x\n\nhi' }]);
 });
 
 t.test('neighbours merge where roles must alternate', async (t) => {
-  const merged = fitToTemplate([user('a'), user('b'), assistant('c'), assistant('d'), user('e')], { ...everything, alternation: true });
-  t.same(merged, [user('a\n\nb'), assistant('c\n\nd'), user('e')]);
+  t.same(folded([user('a'), user('b'), assistant('c'), assistant('d'), user('e')], { alternation: true }), [user('a\n\nb'), assistant('c\n\nd'), user('e')]);
 });
 
+const call = { id: 'call_1', name: 'add', arguments: '{"a":1,"b":["<x>"]}' };
+
 t.test('reasoning goes back only after the last user message, arguments become objects', async (t) => {
-  const call = { id: 'call_1', name: 'add', arguments: '{"a":1,"b":["<x>"]}' };
   const messages: Message[] = [
     user('one'), { role: 'assistant', content: 'two', reasoning: 'old' },
     user('three'), { role: 'assistant', content: null, reasoning: 'new', toolCalls: [call, { ...call, id: 'call_2', arguments: 'not json' }] },
     { role: 'tool', content: '3', toolCallId: 'call_1' },
   ];
-  const shield = Shield.for(clientTexts(messages), null);
-  t.ok(shield);
-  const result = toTemplateMessages(messages, shield!, everything);
+  const result = folded(messages);
   t.notOk('reasoning_content' in result[1]!);
   t.equal(result[3]!.reasoning_content, 'new');
-  t.same(result[3]!.tool_calls?.map((item) => item.function.arguments), [{ a: 1, b: ['<x>'] }, 'not json']);
+  t.same(result[3]!.tool_calls?.map((item) => item.function.arguments), [{ a: 1, b: ['<x>'] }, { arguments: 'not json' }]);
+  const inline = toTemplateMessages(messages, bare, { ...shapeOf({ reasoningField: false }), inlineReasoning: { open: '<think>', close: '</think>' } }).messages;
+  t.equal(inline[3]!.content, '<think>\nnew\n</think>\n\n');
+  t.equal(inline[1]!.content, 'two');
+});
+
+t.test('arguments come out as the model wrote them', async (t) => {
   const exact = '{"id":1234567890123456789,"x":1.0,"10":1,"9":2}';
-  const one: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: exact }] }];
-  t.equal(toTemplateMessages(one, shield!, { ...everything, argumentsAsText: true })[0]!.tool_calls![0]!.function.arguments, exact, 'as written where the template takes text');
+  const messages: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: exact }, { ...call, id: 'b', arguments: 'bad "' }, { ...call, id: 'c', arguments: '' }] }];
+  t.same(folded(messages, { callArguments: 'text' })[0]!.tool_calls!.map((item) => item.function.arguments), [exact, 'bad "', '{}']);
+
+  const source = '{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}:{{ c.function.arguments | tojson }};{% endfor %}{% endfor %}';
+  const template = new ChatTemplate(source, { bos: null, eos: null });
+  const { messages: made, args } = toTemplateMessages(messages, bare, shapeOf({ callArguments: template.capabilities.callArguments }));
+  t.equal(args.restore(template.render({ messages: made, tools: null, addGenerationPrompt: false, enableThinking: false })), `add:${exact};add:"bad \\"";add:{};`);
 });
 
 t.test('arguments nested without end stay text', async (t) => {
   const deep = '{"a":'.repeat(50_000) + '1' + '}'.repeat(50_000);
   const messages: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: deep }] }];
-  const shield = Shield.for(clientTexts(messages), null);
-  t.equal(toTemplateMessages(messages, shield!, everything)[0]!.tool_calls![0]!.function.arguments, deep);
+  t.ok(Shield.for(clientTexts(messages), null));
+  t.same(folded(messages)[0]!.tool_calls![0]!.function.arguments, { arguments: deep });
+});
+
+const loop: Message[] = [
+  user('go'), { role: 'assistant', content: 'Let me see.', toolCalls: [{ ...call, arguments: '{}' }, { id: 'call_2', name: 'sub', arguments: '{"x": 1}' }] },
+  { role: 'tool', content: 'two', toolCallId: 'call_2', failed: true }, { role: 'tool', content: 'one', toolCallId: 'call_1' },
+];
+
+t.test('results follow in the order of their calls, with their names; failures are marked', async (t) => {
+  t.same(folded(loop).slice(2), [
+    { role: 'tool', name: 'add', tool_call_id: 'call_1', content: 'one' },
+    { role: 'tool', name: 'sub', tool_call_id: 'call_2', content: 'Error: two' },
+  ]);
+});
+
+t.test('one call at a time where the template takes no more', async (t) => {
+  const result = folded(loop, { calls: 'one' });
+  t.same(result.map(({ role, content, tool_calls }) => [role, content, tool_calls?.map((item) => item.function.name)]), [
+    ['user', 'go', undefined], ['assistant', 'Let me see.', ['add']], ['tool', 'one', undefined], ['assistant', '', ['sub']], ['tool', 'Error: two', undefined],
+  ]);
+});
+
+t.test('text beside calls gets a message of its own where the template would drop it', async (t) => {
+  const result = folded(loop, { callText: false });
+  t.same(result.slice(1, 3).map(({ role, content, tool_calls }) => [role, content, tool_calls?.length]), [['assistant', 'Let me see.', undefined], ['assistant', '', 2]]);
+  t.equal(folded([{ ...loop[1]!, content: null } as Message], { callText: false }).length, 1);
+});
+
+t.test('without a place for calls, or for text beside them, they become text', async (t) => {
+  const written = [
+    user('go'),
+    assistant('Let me see.\n<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>\n<tool_call>\n{"name": "sub", "arguments": {"x": 1}}\n</tool_call>'),
+    user('<tool_response>\none\n</tool_response>\n<tool_response>\nError: two\n</tool_response>'),
+  ];
+  t.same(folded(loop, { calls: 'none' }), written);
+  t.same(folded(loop, { callText: false, alternation: true }), written);
+});
+
+t.test('ids a template refuses are numbered through', async (t) => {
+  const result = folded(loop, { shortCallIds: true });
+  t.same(result[1]!.tool_calls!.map(({ id }) => id), ['c00000000', 'c00000001']);
+  t.same(result.slice(2).map((message) => message.tool_call_id), ['c00000000', 'c00000001']);
+});
+
+t.test('images become a note', async (t) => {
+  const image = { bytes: new Uint8Array(), format: 'png' as const, width: 640, height: 480 };
+  const [message] = folded([{ role: 'user', content: [{ type: 'text', text: 'See ' }, { type: 'image', source: { kind: 'loaded', image }, detail: 'auto', path: 'p' }] }]);
+  t.equal(message!.content, 'See [image: PNG, 640 x 480]');
 });
 
 t.test('the guard breaks every spelling that a client writes and is chosen apart from its text', async (t) => {

@@ -3,7 +3,9 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { WebSocket } from 'ws';
 import type { Exchange, Route } from '../../src/http/exchange.js';
+import type { SocketRoute } from '../../src/http/socket.js';
 import { startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
@@ -28,6 +30,11 @@ const routes: Route[] = [
   { method: 'POST', path: '/whole', scope: 'inference', serve: whole },
 ];
 
+const echo: SocketRoute = {
+  path: '/socket', scope: null,
+  open: (socket) => ({ message: (bytes) => socket.send(Buffer.from(bytes).toString()), drain: () => undefined, closed: () => undefined }),
+};
+
 /** Sends `body` in two halves, `pauseMs` apart; resolves to all that came back. */
 function halves(server: RunningServer, body: string, pauseMs: number, waitMs: number): Promise<string> {
   const head = `POST /whole HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: ${body.length}\r\n\r\n`;
@@ -43,19 +50,28 @@ function halves(server: RunningServer, body: string, pauseMs: number, waitMs: nu
 }
 
 t.test('whoever waits for the model outlives the idle timeout', async (t) => {
-  const server = await startRoutes(routes, { http: { keepalive_ms: 60_000 } });
+  const server = await startRoutes(routes, { http: { keepalive_ms: 60_000 } }, { sockets: [echo] });
   t.teardown(() => server.close());
-  const [silent, late, answer, slowBody, slowBoth] = await Promise.all([
+  const socket = new WebSocket(`ws://127.0.0.1:${server.port}/socket`, { headers: { authorization: `Bearer ${server.key}` } });
+  const heard = new Promise<string>((resolve) => {
+    socket.on('open', () => setTimeout(() => socket.send('still here?'), LONG_MS));
+    socket.on('message', (data: Buffer) => resolve(data.toString()));
+    socket.on('close', () => resolve('closed'));
+  });
+  const [silent, late, answer, slowBody, slowBoth, quiet] = await Promise.all([
     server.post('/stream', { early: true }).then((response) => response.text()),
     server.post('/stream', {}).then((response) => response.text()),
     server.post('/whole', { wait: LONG_MS }).then((response) => response.json()),
     halves(server, '{"wait": 0}', LONG_MS, LONG_MS + 2_000),
     halves(server, `{"wait": ${LONG_MS}}`, 5_000, LONG_MS + 7_000),
+    heard,
   ]);
   t.equal(silent, 'data: {"n":1}\n\ndata: {"n":2}\n\n', 'a stream between two tokens');
   t.equal(late, 'data: {"n":2}\n\n', 'a stream before its first token');
   t.same(answer, { done: true }, 'a whole answer');
   t.match(slowBody, /^HTTP\/1\.1 200 OK/, 'a body that pauses');
+  t.equal(quiet, 'still here?', 'a WebSocket without messages');
+  socket.terminate();
   t.match(slowBoth, /^HTTP\/1\.1 200 OK/, 'the clock that a pausing body has started stops with its end');
 });
 

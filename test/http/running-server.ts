@@ -8,6 +8,7 @@ import { Accounts } from '../../src/accounts/accounts.js';
 import { configWith } from '../../src/config.js';
 import type { Config } from '../../src/config.js';
 import { HttpServer } from '../../src/http/app.js';
+import type { HttpOptions } from '../../src/http/app.js';
 import type { Route } from '../../src/http/exchange.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
@@ -30,7 +31,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function startRoutes(routes: Route[], settings: object = {}, options: { bodyTimeoutMs?: number } = {}): Promise<RunningServer> {
+export async function startRoutes(routes: Route[], settings: object = {}, options: Pick<HttpOptions, 'bodyTimeoutMs' | 'pingMs' | 'sockets'> = {}): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
   const config = configWith({ port: 0, data_dir: dataDir, ...settings });
   const store = await openStore(dataDir);

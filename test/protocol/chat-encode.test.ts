@@ -1,27 +1,52 @@
+// The wire form of an answer: exact chunks for small cases, and for random ones that the stream, put together
+// by the official client's own accumulator, is the whole answer.
+import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream';
 import t from 'tap';
-import { ChatCollector, ChatStreamEncoder, type ChatEnvelope } from '../../src/protocol/chat-completions/encode.js';
 import type { GenerationEvent } from '../../src/generation/types.js';
+import { ChatCollector, ChatStreamEncoder, type ChatEnvelope } from '../../src/protocol/chat-completions/encode.js';
+import type { ChoiceEvent } from '../../src/protocol/chat-completions/event-order.js';
+import { randomFrom, type Random } from '../support/random.js';
 
 type Text = Extract<GenerationEvent, { type: 'text' }>;
 type Finished = Extract<GenerationEvent, { type: 'finished' }>;
 
-const envelope: ChatEnvelope = {
-  id: 'chatcmpl-x', created: 1, model: 'm', fingerprint: 'fp_0', n: 1, wantLogprobs: false, includeReasoning: true, metadata: null,
-};
 const usage = { promptTokens: 19, cachedTokens: 16, completionTokens: 3, reasoningTokens: 1 };
 const text = (value: string, change: Partial<Text> = {}): Text => ({ type: 'text', choice: 0, section: 'content', text: value, tokens: 1, logprobs: null, ...change });
 const finished = (change: Partial<Finished> = {}): Finished => ({
   type: 'finished', choice: 0, reason: 'end_of_turn', stopString: null, completionTokens: 3, reasoningTokens: 1, calls: 0, timings: { prefillMs: 1, decodeMs: 1 }, ...change,
 });
+const opened = (index: number, name: string, choice = 0): ChoiceEvent => ({ type: 'call_started', choice, index, name, tokens: 1 });
+const piece = (index: number, value: string, choice = 0): ChoiceEvent => ({ type: 'call_arguments', choice, index, text: value, tokens: 1 });
+const closed = (index: number, complete = true, choice = 0): ChoiceEvent => ({ type: 'call_finished', choice, index, complete, tokens: 1 });
+
+function envelope(change: Partial<ChatEnvelope> = {}): ChatEnvelope {
+  let calls = 0;
+  return {
+    id: 'chatcmpl-x', created: 1, model: 'm', fingerprint: 'fp_0', n: 1, wantLogprobs: false, includeReasoning: true, metadata: null,
+    newCallId: () => `call_${calls++}`, ...change,
+  };
+}
 
 interface Chunk { id: string; choices: { index: number; delta: Record<string, unknown>; logprobs: unknown; finish_reason: string | null }[]; usage?: unknown }
-const parsed = (chunks: Iterable<string>): Chunk[] => [...chunks].map((chunk) => JSON.parse(chunk) as Chunk);
+interface Whole { choices: { message: Record<string, unknown>; finish_reason: string; logprobs: unknown }[]; usage: unknown; metadata?: unknown }
+
+function streamed(events: readonly ChoiceEvent[], change: Partial<ChatEnvelope> = {}, includeUsage = false): { data: string[]; chunks: Chunk[] } {
+  const data: string[] = [];
+  const encoder = new ChatStreamEncoder(envelope(change), includeUsage, (one) => data.push(one));
+  for (const event of events) encoder.event(event);
+  encoder.complete(usage);
+  if (data.pop() !== '[DONE]') throw new Error('the stream does not end with [DONE]');
+  return { data, chunks: data.map((one) => JSON.parse(one) as Chunk) };
+}
+
+function whole(events: readonly ChoiceEvent[], change: Partial<ChatEnvelope> = {}): Whole {
+  const collector = new ChatCollector(envelope(change));
+  for (const event of events) collector.event(event);
+  return JSON.parse(JSON.stringify(collector.body(usage))) as Whole;
+}
 
 t.test('a stream: role, reasoning, text, end', async (t) => {
-  const encoder = new ChatStreamEncoder(envelope, false);
-  const chunks = parsed([
-    ...encoder.text(text('hm', { section: 'reasoning' })), ...encoder.text(text('a"\n\u2028é')), ...encoder.text(text('')), ...encoder.finished(finished()), ...encoder.usage(usage),
-  ]);
+  const { chunks } = streamed([text('hm', { section: 'reasoning' }), text('a"\n\u2028é'), text(''), finished()]);
   t.same(chunks.map((chunk) => chunk.choices[0]!.delta), [
     { role: 'assistant', content: '' }, { reasoning_content: 'hm' }, { content: 'a"\n\u2028é' }, {},
   ]);
@@ -30,8 +55,7 @@ t.test('a stream: role, reasoning, text, end', async (t) => {
 });
 
 t.test('include_usage: null on every chunk, then one chunk without choices', async (t) => {
-  const encoder = new ChatStreamEncoder(envelope, true);
-  const chunks = parsed([...encoder.finished(finished({ reason: 'max_tokens' })), ...encoder.usage(usage)]);
+  const { chunks } = streamed([finished({ reason: 'max_tokens' })], {}, true);
   t.same(chunks.map((chunk) => chunk.choices.length), [1, 1, 0], 'an empty answer still opens');
   t.equal(chunks[1]!.choices[0]!.finish_reason, 'length');
   t.same(chunks.map((chunk) => chunk.usage), [null, null, {
@@ -41,40 +65,125 @@ t.test('include_usage: null on every chunk, then one chunk without choices', asy
 });
 
 t.test('choices interleave, each opens and ends once', async (t) => {
-  const encoder = new ChatStreamEncoder({ ...envelope, n: 2 }, false);
-  const chunks = parsed([
-    ...encoder.text(text('b', { choice: 1 })), ...encoder.text(text('a')), ...encoder.text(text('B', { choice: 1 })),
-    ...encoder.finished(finished()), ...encoder.finished(finished({ choice: 1 })),
-  ]);
+  const { chunks } = streamed([
+    text('b', { choice: 1 }), text('a'), text('B', { choice: 1 }), finished(), finished({ choice: 1 }),
+  ], { n: 2 });
   t.same(chunks.map((chunk) => chunk.choices[0]!.index), [1, 1, 0, 0, 1, 0, 1]);
 });
 
-t.test('the whole answer equals the stream joined; hidden reasoning stays hidden', async (t) => {
-  const events = [text('th', { section: 'reasoning' }), text('Fo'), text('ur')];
-  for (const includeReasoning of [true, false]) {
-    const collector = new ChatCollector({ ...envelope, includeReasoning, metadata: { k: 'v' } });
-    const encoder = new ChatStreamEncoder({ ...envelope, includeReasoning }, false);
-    const chunks: string[] = [];
-    for (const event of events) {
-      collector.text(event);
-      chunks.push(...encoder.text(event));
-    }
-    collector.finished(finished());
-    const body = JSON.parse(JSON.stringify(collector.body(usage))) as { choices: { message: Record<string, unknown>; finish_reason: string }[]; metadata: unknown };
-    const joined = (name: string) => parsed(chunks).map((chunk) => chunk.choices[0]!.delta[name] ?? '').join('');
-    t.equal(body.choices[0]!.message.content, joined('content'));
-    t.equal(body.choices[0]!.message.reasoning_content ?? '', joined('reasoning_content'));
-    t.equal('reasoning_content' in body.choices[0]!.message, includeReasoning);
-    t.same(body.metadata, { k: 'v' });
-  }
+t.test('calls: one opening with everything but arguments, then pieces of arguments alone', async (t) => {
+  const events = [
+    opened(0, 'weather'), piece(0, '{"a":'), piece(0, ''), piece(0, '1}'), closed(0), opened(1, 'now'), piece(1, '{}'), closed(1), finished({ reason: 'tool_calls', calls: 2 }),
+  ];
+  const { chunks } = streamed(events);
+  const call = (value: object) => ({ tool_calls: [value] });
+  t.same(chunks.map((chunk) => chunk.choices[0]!.delta), [
+    { role: 'assistant', content: '' },
+    call({ index: 0, id: 'call_0', type: 'function', function: { name: 'weather', arguments: '' } }),
+    call({ index: 0, function: { arguments: '{"a":' } }),
+    call({ index: 0, function: { arguments: '1}' } }),
+    call({ index: 1, id: 'call_1', type: 'function', function: { name: 'now', arguments: '' } }),
+    call({ index: 1, function: { arguments: '{}' } }),
+    {},
+  ]);
+  t.equal(chunks.at(-1)!.choices[0]!.finish_reason, 'tool_calls');
+  t.same(whole(events).choices[0]!.message, {
+    role: 'assistant', content: null, refusal: null, annotations: [],
+    tool_calls: [
+      { id: 'call_0', type: 'function', function: { name: 'weather', arguments: '{"a":1}' } },
+      { id: 'call_1', type: 'function', function: { name: 'now', arguments: '{}' } },
+    ],
+  });
+});
+
+t.test('finish reasons', async (t) => {
+  const reasonOf = (change: Partial<Finished>) => whole([text('x'), finished(change)]).choices[0]!.finish_reason;
+  t.equal(reasonOf({ reason: 'end_of_turn' }), 'stop');
+  t.equal(reasonOf({ reason: 'stop_string' }), 'stop');
+  t.equal(reasonOf({ reason: 'stop_string', calls: 1 }), 'tool_calls', 'whenever a call was made');
+  t.equal(reasonOf({ reason: 'tool_calls', calls: 1 }), 'tool_calls');
+  for (const reason of ['max_tokens', 'context_full', 'time_limit', 'malformed_call'] as const) t.equal(reasonOf({ reason, calls: 1 }), 'length', reason);
 });
 
 t.test('log probabilities: impossible is -9999, bytes always there', async (t) => {
   const logprobs = [{ token: 'Fo', bytes: [70, 111], logprob: -0.5, top: [{ token: 'x', bytes: [120], logprob: -Infinity }] }];
-  const collector = new ChatCollector({ ...envelope, wantLogprobs: true });
-  collector.text(text('Fo', { logprobs }));
   const expected = [{ token: 'Fo', logprob: -0.5, bytes: [70, 111], top_logprobs: [{ token: 'x', logprob: -9999, bytes: [120] }] }];
-  t.match(collector.body(usage), { choices: [{ logprobs: { content: expected, refusal: null } }] });
-  const encoder = new ChatStreamEncoder({ ...envelope, wantLogprobs: true }, false);
-  t.match(parsed(encoder.text(text('', { logprobs })))[1]!.choices[0]!.logprobs, { content: expected, refusal: null }, 'also when their text is still held back');
+  t.match(whole([text('Fo', { logprobs }), finished()], { wantLogprobs: true }), { choices: [{ logprobs: { content: expected, refusal: null } }] });
+  const { chunks } = streamed([text('', { logprobs }), finished()], { wantLogprobs: true });
+  t.match(chunks[1]!.choices[0]!.logprobs, { content: expected, refusal: null }, 'also when their text is still held back');
+});
+
+t.test('events in a wrong order throw in both forms', async (t) => {
+  const sequences: Record<string, ChoiceEvent[]> = {
+    'arguments before their call': [piece(0, '{}')],
+    'an end before its call': [closed(0)],
+    'a second call within the first': [opened(0, 'f'), opened(1, 'g')],
+    'text within a call': [opened(0, 'f'), text('x')],
+    'arguments of another call': [opened(0, 'f'), closed(0), opened(1, 'g'), piece(0, 'x')],
+    'arguments after the call': [opened(0, 'f'), closed(0), piece(0, 'x')],
+    'a call out of number': [opened(1, 'f')],
+    'the same call again': [opened(0, 'f'), closed(0), opened(0, 'f')],
+    'the end within a call': [opened(0, 'f'), finished()],
+    'text after the end': [finished(), text('x')],
+    'two ends': [finished(), finished()],
+    'a choice nobody asked for': [text('x', { choice: 1 })],
+    'no end': [text('x')],
+  };
+  for (const [name, events] of Object.entries(sequences)) {
+    t.throws(() => streamed(events), Error, name);
+    t.throws(() => whole(events), Error, name);
+  }
+});
+
+/** The events of one choice as a generation may send them. */
+function randomChoice(random: Random, choice: number): ChoiceEvent[] {
+  const pieces = ['a', ' b', '"', '\\', '\n', 'é', '漢', '😀', '\u2028', '{"x":', '', '</s>', '\u0000'];
+  const some = (most: number): string[] => Array.from({ length: random.below(most) }, () => random.pick(pieces));
+  const logprobs = random.below(4) === 0 ? [{ token: 'a', bytes: [97], logprob: -1, top: [] }] : null;
+  const events: ChoiceEvent[] = some(4).map((value) => text(value, { choice, section: 'reasoning' }));
+  const calls = random.below(4);
+  for (let index = 0; index <= calls; index++) {
+    for (const value of some(5)) events.push(text(value, { choice, logprobs }));
+    if (index === calls) break;
+    events.push(opened(index, random.pick(['f', 'get_weather']), choice), ...some(5).map((value) => piece(index, value, choice)), closed(index, true, choice));
+  }
+  const reason = calls > 0 ? 'tool_calls' : random.pick(['end_of_turn', 'stop_string', 'max_tokens'] as const);
+  return [...events, finished({ choice, reason, calls })];
+}
+
+/** Any order in which each choice's own events keep theirs. */
+function interleaved(random: Random, lists: ChoiceEvent[][]): ChoiceEvent[] {
+  const events: ChoiceEvent[] = [];
+  for (let open = lists.filter((list) => list.length > 0); open.length > 0; open = open.filter((list) => list.length > 0)) {
+    events.push(random.pick(open).shift()!);
+  }
+  return events;
+}
+
+interface Comparable { content: string; calls: unknown; finish: string; logprobs: unknown }
+
+t.test('the stream put together by the openai client is the whole answer', async (t) => {
+  const random = randomFrom(20_261);
+  for (let round = 0; round < 200; round++) {
+    const n = 1 + random.below(3);
+    const change = { n, includeReasoning: random.below(3) > 0, wantLogprobs: true };
+    const events = interleaved(random, Array.from({ length: n }, (_, choice) => randomChoice(random, choice)));
+    const { data, chunks } = streamed(events, change);
+    const lines = new Blob([data.join('\n')]).stream() as unknown as Parameters<typeof ChatCompletionStream.fromReadableStream>[0];
+    const final = await ChatCompletionStream.fromReadableStream(lines).finalChatCompletion();
+    const comparable = (choices: readonly { message: object; finish_reason: string; logprobs: unknown }[]): Comparable[] => choices.map((choice) => {
+      const message = choice.message as { content?: string | null; tool_calls?: { id: string; type: string; function: { name: string; arguments: string } }[] };
+      return {
+        content: message.content ?? '', finish: choice.finish_reason,
+        calls: (message.tool_calls ?? []).map(({ id, type, function: made }) => [id, type, made.name, made.arguments]),
+        logprobs: (choice.logprobs as { content: unknown[] } | null)?.content ?? [],
+      };
+    });
+    const expected = whole(events, change).choices;
+    t.strictSame(comparable(final.choices), comparable(expected), `round ${round}`);
+    // The client overwrites fields it does not know instead of joining them: reasoning is joined here.
+    const reasoning = expected.map((_, index) => chunks.flatMap(({ choices }) => choices).filter((choice) => choice.index === index)
+      .map(({ delta }) => (delta['reasoning_content'] as string | undefined) ?? '').join(''));
+    t.strictSame(reasoning, expected.map(({ message }) => message['reasoning_content'] ?? ''), `reasoning of round ${round}`);
+  }
 });

@@ -24,7 +24,43 @@ t.test('tables', async (t) => {
   t.same(again.table<{ n: number }>('keys').get('a'), { n: 1 });
   await again.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await again.close();
-  await t.rejects(openStore(join(path, 'deep', 'er')), { name: 'StorageError', message: /schema version 2/ });
+  await t.rejects(openStore(join(path, 'deep', 'er')), { name: 'StorageError', message: /schema version 3/ });
+});
+
+t.test('keys alone, and backwards', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+  const store = await openStore(path);
+  t.teardown(async () => { await store.close(); rmSync(path, { recursive: true, force: true }); });
+  const table = store.table<number>('response-events');
+  await store.transaction(() => { for (const at of [3, 1, 20]) void table.put(['a', at], at); void table.put(['b', 1], 1); });
+  t.same([...table.keys({ from: ['a'], to: ['b'] })], [['a', 1], ['a', 3], ['a', 20]]);
+  t.same([...table.keys({ from: ['a', 19], to: ['a'], reverse: true, limit: 1 })], [['a', 3]]);
+  t.same([...table.range({ from: ['a', 3], to: ['a'], reverse: true })].map(({ value }) => value), [3, 1], 'from is inclusive, to exclusive');
+});
+
+t.test('a write that cannot be undoes its whole transaction', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+  const store = await openStore(path);
+  t.teardown(async () => { await store.close(); rmSync(path, { recursive: true, force: true }); });
+  const table = store.table<number>('responses');
+  await t.rejects(store.transaction(() => { void table.put('first', 1); void table.put('x'.repeat(3_000), 2); }));
+  t.equal(table.get('first'), undefined);
+  await t.rejects(table.put('x'.repeat(3_000), 2), 'outside of one it rejects');
+  await store.transaction(() => { void table.put('next', 1); });
+  t.equal(table.get('next'), 1);
+});
+
+t.test('a database of the release before', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  const old = await openStore(path);
+  await old.table<number>('meta').put('schema', 1);
+  await old.table<{ n: number }>('keys').put('k', { n: 1 });
+  await old.close();
+  const store = await openStore(path);
+  t.equal(store.table<number>('meta').get('schema'), SCHEMA_VERSION);
+  t.same(store.table<{ n: number }>('keys').get('k'), { n: 1 });
+  await store.close();
 });
 
 t.test('a folder that cannot be', async (t) => {

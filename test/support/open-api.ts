@@ -23,12 +23,38 @@ function document(spec: Spec): Document {
 // What the descriptions state and no answer can keep, since clients or the other description demand otherwise.
 const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
   openai: [
+    allowNull,
+    // `user` of a response is null where none was sent, as the vendor itself answers.
+    (schemas) => replaceIn(schemas['ModelResponseProperties'], 'user', { anyOf: [{ type: 'string' }, { type: 'null' }] }),
+    // So is the description of a schema.
+    (schemas) => replaceIn(schemas['TextResponseFormatJsonSchema'], 'description', { anyOf: [{ type: 'string' }, { type: 'null' }] }),
+    // And `usage` until the end, as in the vendor's own events.
+    (schemas) => {
+      const parts = schemas['Response']?.['allOf'] as Schema[];
+      replaceIn(parts.find((part) => (part['properties'] as Schema | undefined)?.['usage'] !== undefined), 'usage',
+        { anyOf: [{ $ref: '#/components/schemas/ResponseUsage' }, { type: 'null' }] });
+    },
   ],
   openresponses: [
     // The resource's text.format.schema admits only null; the openai client needs the object.
     (schemas) => replaceIn(schemas['JsonSchemaResponseFormat'], 'schema', { anyOf: [{ type: 'object' }, { type: 'null' }] }),
   ],
 };
+
+/** OpenAPI's old `nullable`: JSON Schema knows it only beside a type, and not for an enum. */
+function allowNull(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  const schema = value as Schema;
+  if (schema['nullable'] === true) {
+    if (Array.isArray(schema['enum'])) schema['enum'].push(null);
+    if (schema['type'] === undefined) {
+      const { nullable: _, ...rest } = schema;
+      for (const key of Object.keys(schema)) delete schema[key];
+      schema['anyOf'] = [rest, { type: 'null' }];
+    }
+  }
+  for (const inner of Object.values(value)) allowNull(inner);
+}
 
 function replaceIn(schema: Schema | undefined, property: string, by: Schema): void {
   const properties = schema?.['properties'] as Record<string, Schema> | undefined;

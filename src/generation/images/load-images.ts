@@ -1,7 +1,92 @@
-// The image loader of a server, from its settings.
+// The image loader of a server: every image of a request brought in from where it is, and looked at, within
+// the limits of the settings. Event-loop thread only.
 import type { Config } from '../../config.js';
+import { apiError } from '../../errors.js';
+import type { Content, ContentPart, ImagePart, LoadedImage, Message } from '../types.js';
+import { dataOfUrl, decodeBase64 } from './base64.js';
+import { decodeImage } from './decode-image.js';
+import { ImageFetcher, type FetchWorld } from './fetch-image.js';
 import type { ImageLoader } from './image-loader.js';
+import { Slots } from './slots.js';
 
-export function createImageLoader(_settings: Config['images']): ImageLoader {
-  return { load: (messages) => Promise.resolve(messages) };
+/** Of one request; and of all together, since every open fetch may fill its buffer. */
+const FETCHES_OF_REQUEST = 4, FETCHES = 32;
+/** All images of a request together, in times the largest single one. */
+const TOTAL_FACTOR = 5;
+
+/** `world` is for tests. */
+export function createImageLoader(settings: Config['images'], world: Partial<FetchWorld> = {}): ImageLoader {
+  const fetcher = new ImageFetcher({ maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts }, world);
+  const fetches = new Slots(FETCHES);
+  return {
+    async load(messages) {
+      const parts = messages.flatMap((message) => imagesOf(message.content));
+      if (parts.length > settings.max_per_request) {
+        const { path } = parts[settings.max_per_request]!;
+        throw apiError('too_many_images', `The request has ${parts.length} images; ${settings.max_per_request} are allowed.`, path);
+      }
+      const open = parts.filter((part) => part.source.kind !== 'loaded');
+      if (open.length === 0) return messages;
+      const loaded = await new Loading(settings, fetcher, fetches).all(open);
+      return messages.map((message) => withImages(message, loaded));
+    },
+  };
+}
+
+/** The images of one request. */
+class Loading {
+  readonly #own = new Slots(FETCHES_OF_REQUEST);
+  readonly #abort = new AbortController();
+  #bytes = 0;
+
+  constructor(private readonly settings: Config['images'], private readonly fetcher: ImageFetcher, private readonly fetches: Slots) {}
+
+  /** Throws what the first image in the request's order throws that fails; the others are then given up. */
+  async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
+    const stopped = new Error('another image of the request failed');
+    const results = await Promise.allSettled(parts.map((part) => this.#own.run(async () => {
+      if (this.#abort.signal.aborted) throw stopped;
+      try {
+        return await this.#one(part);
+      } catch (error) {
+        this.#abort.abort(stopped);
+        throw error;
+      }
+    })));
+    const failure = results.find((result) => result.status === 'rejected' && result.reason !== stopped);
+    if (failure?.status === 'rejected') throw failure.reason;
+    return new Map(results.flatMap((result, index) => (result.status === 'fulfilled' ? [[parts[index]!, result.value]] : [])));
+  }
+
+  async #one(part: ImagePart): Promise<LoadedImage> {
+    const { path } = part;
+    const bytes = await this.#bytesOf(part);
+    this.#bytes += bytes.length;
+    const most = this.settings.max_bytes * TOTAL_FACTOR;
+    if (this.#bytes > most) throw apiError('image_too_large', `${path}: the images of the request have more than ${most} bytes together.`, path);
+    return decodeImage(bytes, this.settings.max_pixels, path);
+  }
+
+  async #bytesOf({ source, path }: ImagePart): Promise<Buffer> {
+    if (source.kind === 'base64') return decodeBase64(source.data, this.settings.max_bytes, path);
+    if (source.kind === 'bytes') return Buffer.from(source.bytes.buffer as ArrayBuffer, source.bytes.byteOffset, source.bytes.byteLength);
+    if (source.kind === 'loaded') return Buffer.from(source.image.bytes);
+    if (/^data:/i.test(source.url)) return decodeBase64(dataOfUrl(source.url, path), this.settings.max_bytes, path);
+    return this.fetches.run(() => this.fetcher.fetch(source.url, path, this.#abort.signal));
+  }
+}
+
+const isImage = (part: ContentPart): part is ImagePart => part.type === 'image';
+
+function imagesOf(content: Content | null): ImagePart[] {
+  return typeof content === 'object' && content !== null ? content.filter(isImage) : [];
+}
+
+function withImages(message: Message, loaded: ReadonlyMap<ImagePart, LoadedImage>): Message {
+  if ((message.role !== 'user' && message.role !== 'tool') || typeof message.content === 'string' || !message.content.some(isImage)) return message;
+  const content = message.content.map((part): ContentPart => {
+    const image = isImage(part) ? loaded.get(part) : undefined;
+    return image === undefined ? part : { ...(part as ImagePart), source: { kind: 'loaded', image } };
+  });
+  return { ...message, content };
 }

@@ -1,6 +1,8 @@
 // Lengths that are checked before the schema looks inside: it reports every fault it finds, so an
-// unbounded list of faults would cost memory and time out of all proportion to the request. Pure.
+// unbounded list of faults would cost memory and time out of all proportion to the request. Lists the
+// schema bounds itself are refused by it unseen; maps and lists of lists are left. Pure.
 import { apiError, type ApiError } from '../../errors.js';
+import { MAX_MESSAGES } from './schema.js';
 
 /** Content parts and tool calls of all messages together. */
 const MAX_PARTS = 200_000;
@@ -13,7 +15,7 @@ export function overlong(body: unknown): ApiError | null {
     const value = body[name];
     if (isRecord(value) && hasMoreThan(value, most)) return apiError('too_many_entries', `${name} may have at most ${most} entries.`, name);
   }
-  if (!Array.isArray(body['messages']) || body['messages'].length > 100_000) return null;   // the schema's own limit
+  if (!Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES) return null;   // the schema's own limit
   let parts = 0;
   for (const [index, message] of (body['messages'] as unknown[]).entries()) {
     if (!isRecord(message)) continue;

@@ -1,7 +1,8 @@
 // Generation events → the chat completions wire form, whole and streamed (contract sections 7 and 8). Pure:
-// one encoder per request, told the events in order.
-import type { EndReason, GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
+// one encoder per request, told the events in order; a wrong order throws (event-order.ts).
+import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
 import type { Usage } from '../generation-run.js';
+import { EventOrder, type ChoiceEvent } from './event-order.js';
 
 export interface ChatEnvelope {
   id: string;
@@ -12,14 +13,32 @@ export interface ChatEnvelope {
   wantLogprobs: boolean;
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
+  newCallId: () => string;
 }
 
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 
-const FINISH_REASONS: Record<EndReason, 'stop' | 'length' | 'tool_calls'> = {
-  end_of_turn: 'stop', stop_string: 'stop', tool_calls: 'tool_calls', malformed_call: 'length', max_tokens: 'length', context_full: 'length', time_limit: 'length',
-};
+/** A whole answer or a stream of one. */
+export interface ChatEncoder {
+  /** Throws if the event may not come now. */
+  event(event: ChoiceEvent): void;
+}
+
+/** What ends every stream. */
+const DONE = '[DONE]';
+
+function finishReason({ reason, calls }: FinishedEvent): 'stop' | 'length' | 'tool_calls' {
+  switch (reason) {
+    case 'tool_calls': return 'tool_calls';
+    case 'end_of_turn':
+    case 'stop_string': return calls > 0 ? 'tool_calls' : 'stop';
+    case 'malformed_call':
+    case 'max_tokens':
+    case 'context_full':
+    case 'time_limit': return 'length';
+  }
+}
 
 /** Tokens that cannot occur have a log probability of minus infinity, which JSON lacks. */
 const LOWEST_LOGPROB = -9999;
@@ -44,36 +63,58 @@ function wireUsage(usage: Usage): object {
   };
 }
 
+interface CollectedChoice {
+  content: string;
+  reasoning: string;
+  calls: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
+  logprobs: object[];
+  finish: ReturnType<typeof finishReason> | null;
+}
+
 /** Collects a whole answer. */
-export class ChatCollector {
-  readonly #choices: { content: string; reasoning: string; logprobs: object[]; finish: 'stop' | 'length' | 'tool_calls' | null }[];
+export class ChatCollector implements ChatEncoder {
+  readonly #order: EventOrder;
+  readonly #choices: CollectedChoice[];
 
   constructor(private readonly envelope: ChatEnvelope) {
-    this.#choices = Array.from({ length: envelope.n }, () => ({ content: '', reasoning: '', logprobs: [], finish: null }));
+    this.#order = new EventOrder(envelope.n);
+    this.#choices = Array.from({ length: envelope.n }, () => ({ content: '', reasoning: '', calls: [], logprobs: [], finish: null }));
   }
 
-  text(event: TextEvent): void {
-    const choice = this.#choices[event.choice];
-    if (choice === undefined) return;
-    if (event.section === 'reasoning') choice.reasoning += event.text;
-    else choice.content += event.text;
-    if (event.logprobs !== null) for (const entry of event.logprobs) choice.logprobs.push(wireTokenLogprob(entry));
+  event(event: ChoiceEvent): void {
+    this.#order.take(event);
+    const choice = this.#choices[event.choice] as CollectedChoice;   // the order knows no other
+    switch (event.type) {
+      case 'text':
+        if (event.section === 'reasoning') choice.reasoning += event.text;
+        else choice.content += event.text;
+        if (event.logprobs !== null) for (const entry of event.logprobs) choice.logprobs.push(wireTokenLogprob(entry));
+        break;
+      case 'call_started':
+        choice.calls.push({ id: this.envelope.newCallId(), type: 'function', function: { name: event.name, arguments: '' } });
+        break;
+      case 'call_arguments':
+        (choice.calls[event.index] as CollectedChoice['calls'][number]).function.arguments += event.text;
+        break;
+      case 'call_finished':
+        break;
+      case 'finished':
+        choice.finish = finishReason(event);
+    }
   }
 
-  finished(event: FinishedEvent): void {
-    const choice = this.#choices[event.choice];
-    if (choice !== undefined) choice.finish = FINISH_REASONS[event.reason];
-  }
-
+  /** After the last event. */
   body(usage: Usage): object {
+    this.#order.complete();
     const { id, created, model, fingerprint, wantLogprobs, includeReasoning, metadata } = this.envelope;
     return {
       id, object: 'chat.completion', created, model, system_fingerprint: fingerprint, service_tier: 'default',
       choices: this.#choices.map((choice, index) => ({
         index,
         message: {
-          role: 'assistant', content: choice.content,
+          role: 'assistant', content: choice.content === '' && choice.calls.length > 0 ? null : choice.content,
           ...(choice.reasoning !== '' && includeReasoning ? { reasoning_content: choice.reasoning } : {}),
+          ...(choice.calls.length > 0 ? { tool_calls: choice.calls } : {}),
           refusal: null, annotations: [],
         },
         logprobs: wantLogprobs ? { content: choice.logprobs, refusal: null } : null,
@@ -86,62 +127,67 @@ export class ChatCollector {
 }
 
 /**
- * Builds the chunks of a stream. Text chunks are the hot path: everything that does not change is
- * serialized once, so a token costs one JSON.stringify of its text.
+ * Makes the data of a stream's events and gives it to `send`. Text is the hot path: everything that does
+ * not change is serialized once, so a token costs one JSON.stringify of its text.
  */
-export class ChatStreamEncoder {
-  readonly #head: string;       // up to and including `"choices":`
+export class ChatStreamEncoder implements ChatEncoder {
+  readonly #order: EventOrder;
+  readonly #head: string;            // up to and including `"choices":`
+  readonly #choiceHeads: string[];   // on from there, up to and including `"delta":`
+  readonly #plainEnd: string;        // what follows the delta where there is nothing more to say
   readonly #tail: string;
-  readonly #opened: boolean[];
 
-  constructor(private readonly envelope: ChatEnvelope, private readonly includeUsage: boolean) {
-    const { id, created, model, fingerprint } = envelope;
+  constructor(private readonly envelope: ChatEnvelope, private readonly includeUsage: boolean, private readonly send: (data: string) => void) {
+    const { id, created, model, fingerprint, n } = envelope;
+    this.#order = new EventOrder(n);
     const fixed = JSON.stringify({ id, object: 'chat.completion.chunk', created, model, system_fingerprint: fingerprint, service_tier: 'default' });
     this.#head = `${fixed.slice(0, -1)},"choices":`;
-    this.#tail = includeUsage ? ',"usage":null}' : '}';
-    this.#opened = new Array<boolean>(envelope.n).fill(false);
+    this.#choiceHeads = Array.from({ length: n }, (_, index) => `${this.#head}[{"index":${index},"delta":`);
+    this.#tail = includeUsage ? '}],"usage":null}' : '}]}';
+    this.#plainEnd = `,"logprobs":null,"finish_reason":null${this.#tail}`;
   }
 
-  #chunk(index: number, delta: string, logprobs = 'null', finish = 'null'): string {
-    return `${this.#head}[{"index":${index},"delta":${delta},"logprobs":${logprobs},"finish_reason":${finish}}]${this.#tail}`;
-  }
-
-  /** The first chunk of a choice, with its role; nothing if it was opened before. */
-  *#open(index: number): Generator<string> {
-    if (this.#opened[index] !== false) return;
-    this.#opened[index] = true;
-    yield this.#chunk(index, '{"role":"assistant","content":""}');
-  }
-
-  /** The first chunk of every choice. */
-  *opening(): Generator<string> {
-    for (let index = 0; index < this.envelope.n; index++) yield* this.#open(index);
-  }
-
-  *text(event: TextEvent): Generator<string> {
-    yield* this.#open(event.choice);
-    if (event.section === 'reasoning') {
-      if (event.text !== '' && this.envelope.includeReasoning) {
-        yield this.#chunk(event.choice, `{"reasoning_content":${JSON.stringify(event.text)}}`);
+  event(event: ChoiceEvent): void {
+    const isFirst = this.#order.take(event);
+    const head = this.#choiceHeads[event.choice] as string;   // the order knows no other
+    if (isFirst) this.send(`${head}{"role":"assistant","content":""}${this.#plainEnd}`);
+    switch (event.type) {
+      case 'text':
+        this.#text(event, head);
+        break;
+      case 'call_started': {
+        // The only piece with id, type and name: the openai client refuses to see them twice.
+        const call = { index: event.index, id: this.envelope.newCallId(), type: 'function', function: { name: event.name, arguments: '' } };
+        this.send(`${head}{"tool_calls":[${JSON.stringify(call)}]}${this.#plainEnd}`);
+        break;
       }
-      return;
+      case 'call_arguments':
+        if (event.text === '') break;
+        this.send(`${head}{"tool_calls":[{"index":${event.index},"function":{"arguments":${JSON.stringify(event.text)}}}]}${this.#plainEnd}`);
+        break;
+      case 'call_finished':
+        break;
+      case 'finished':
+        this.send(`${head}{},"logprobs":null,"finish_reason":"${finishReason(event)}"${this.#tail}`);
     }
-    const hasLogprobs = event.logprobs !== null && event.logprobs.length > 0;
-    if (event.text === '' && !hasLogprobs) return;
-    const logprobs = hasLogprobs ? JSON.stringify({ content: event.logprobs!.map(wireTokenLogprob), refusal: null }) : 'null';
-    yield this.#chunk(event.choice, `{"content":${JSON.stringify(event.text)}}`, logprobs);
   }
 
-  *finished(event: FinishedEvent): Generator<string> {
-    yield* this.#open(event.choice);
-    yield this.#chunk(event.choice, '{}', 'null', `"${FINISH_REASONS[event.reason]}"`);
+  #text(event: TextEvent, head: string): void {
+    const { text, logprobs } = event;
+    if (event.section === 'reasoning') {
+      if (text !== '' && this.envelope.includeReasoning) this.send(`${head}{"reasoning_content":${JSON.stringify(text)}}${this.#plainEnd}`);
+    } else if (logprobs !== null && logprobs.length > 0) {
+      const content = JSON.stringify(logprobs.map(wireTokenLogprob));
+      this.send(`${head}{"content":${JSON.stringify(text)}},"logprobs":{"content":${content},"refusal":null},"finish_reason":null${this.#tail}`);
+    } else if (text !== '') {
+      this.send(`${head}{"content":${JSON.stringify(text)}}${this.#plainEnd}`);
+    }
   }
 
-  /** After the last choice: the usage chunk if it was asked for. */
-  *usage(usage: Usage): Generator<string> {
-    if (this.includeUsage) yield `${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`;
+  /** After the last event: the usage if it was asked for, and the mark that ends every stream. */
+  complete(usage: Usage): void {
+    this.#order.complete();
+    if (this.includeUsage) this.send(`${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`);
+    this.send(DONE);
   }
 }
-
-/** What ends every stream. */
-export const DONE = '[DONE]';

@@ -1,12 +1,14 @@
 // Chat completions request → GenerationRequest, or the precise error. Pure. Three stages in the order the
 // contract gives the checks: shape (400), then the caller looks the model up, then content (422).
 import { apiError, type ErrorCode } from '../../errors.js';
-import type { GenerationRequest, Message, ToolCall } from '../../generation/types.js';
+import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
+import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
-import { ToolTurns } from '../tool-turns.js';
-import { validate } from '../validation.js';
+import { toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
+import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
-import { chatRequestSchema, KNOWN_FIELDS, type ChatMessage, type ChatRequest } from './schema.js';
+import { toMessages } from './messages.js';
+import { chatEnvelopeSchema, KNOWN_FIELDS, MAX_MESSAGES, messageSchema, type ChatEnvelopeFields, type ChatMessage } from './schema.js';
 
 export interface ParsedChat {
   model: string;
@@ -20,6 +22,8 @@ export interface ChatGeneration {
   includeUsage: boolean;
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
+  /** `user` or `safety_identifier`: whom the client says it asks for. */
+  endUser: string | null;
   ignored: string[];            // top-level fields this format does not know
 }
 
@@ -27,15 +31,18 @@ export interface ChatGeneration {
 export function parseChat(body: unknown): ParsedChat {
   const tooLong = overlong(body);
   if (tooLong !== null) throw tooLong;
-  const result = validate(chatRequestSchema, body);
-  if (!result.ok && result.isShape) throw result.error;
-  // From here on the body is an object with a string model, or validation would have failed by shape.
-  const { model } = body as { model: string };
+  const envelope = validate(chatEnvelopeSchema, body);
+  if (!envelope.ok && envelope.isShape) throw envelope.error;
+  // From here on the body is an object with a string model and a list of messages, or its shape would be wrong.
+  const { model, messages: list } = body as { model: string; messages: unknown[] };
+  const messages = list.length > MAX_MESSAGES ? null : validateList(messageSchema, list, 'messages');
+  if (messages !== null && !messages.ok && messages.isShape) throw messages.error;
   return {
     model,
     content(limits) {
-      if (!result.ok) throw result.error;
-      return toGeneration(result.value, body as Record<string, unknown>, limits);
+      if (messages !== null && !messages.ok) throw messages.error;
+      if (!envelope.ok) throw envelope.error;
+      return toGeneration(envelope.value, messages?.value ?? [], unknownFields(body as object, KNOWN_FIELDS), limits);
     },
   };
 }
@@ -44,7 +51,7 @@ function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);
 }
 
-function toGeneration(chat: ChatRequest, body: Record<string, unknown>, limits: { maxN: number }): ChatGeneration {
+function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessage[], ignored: string[], limits: { maxN: number }): ChatGeneration {
   refuseUnserved(chat);
   const n = chat.n ?? 1;
   if (n > limits.maxN) refuse('unsupported_value', 'n', `n may be at most ${limits.maxN} on this server.`);
@@ -56,13 +63,14 @@ function toGeneration(chat: ChatRequest, body: Record<string, unknown>, limits: 
   }
   if (Array.isArray(chat.stop) && chat.stop.length === 0) refuse('invalid_value', 'stop', 'stop must have at least 1 entry.');
 
-  const messages = toMessages(chat.messages);
-  const last = chat.messages.at(-1);
+  const messages = toMessages(chatMessages);
+  const last = chatMessages.at(-1);
   const continueFinal = chat.continue_final_message === true;
   if (continueFinal && (last?.role !== 'assistant' || last.tool_calls?.length)) {
     refuse('conflicting_parameters', 'continue_final_message',
       'continue_final_message needs an assistant message without tool calls at the end of messages.');
   }
+  const tools = toTools(chat);
   return {
     request: {
       model: chat.model,
@@ -75,10 +83,10 @@ function toGeneration(chat: ChatRequest, body: Record<string, unknown>, limits: 
       topLogprobs: chat.logprobs === true ? chat.top_logprobs ?? 0 : null,
       effort: effortOf(chat),
       reasoningBudget: null,
-      tools: [],
-      toolChoice: { mode: 'none', allowed: null },
+      tools,
+      toolChoice: toChoice(tools, chat.tool_choice),
       parallelToolCalls: chat.parallel_tool_calls !== false,
-      format: { type: 'text' },
+      format: toFormat(chat.response_format),
       truncation: 'disabled',
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
@@ -87,99 +95,61 @@ function toGeneration(chat: ChatRequest, body: Record<string, unknown>, limits: 
     includeUsage: chat.stream_options?.include_usage === true,
     includeReasoning: chat.include_reasoning !== false,
     metadata: checkMetadata(chat.metadata),
-    ignored: unknownFields(body, KNOWN_FIELDS),
+    endUser: chat.safety_identifier ?? chat.user ?? null,
+    ignored,
   };
 }
 
 /** Known fields whose meaning this server does not offer: neutral values pass, others are refused by name. */
-function refuseUnserved(chat: ChatRequest): void {
+function refuseUnserved(chat: ChatEnvelopeFields): void {
   for (const name of ['audio', 'web_search_options', 'moderation'] as const) {
     if (chat[name] != null) refuse('unsupported_feature', name, `${name} is not offered.`);
   }
   for (const name of ['functions', 'function_call'] as const) {
-    if (chat[name] != null) refuse('unsupported_parameter', name, `${name} is not supported; use tools.`);
+    if (chat[name] != null) refuse('unsupported_parameter', name, `${name} is not supported; use ${name === 'functions' ? 'tools' : 'tool_choice'}.`);
   }
   if (chat.modalities?.includes('audio')) refuse('unsupported_feature', 'modalities', 'modalities may only be ["text"].');
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
-  chat.tools?.forEach(({ type }, index) => {
-    if (type !== 'function') refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "function".`);
+}
+
+/** Throws ApiError: unsupported_tool_type, those of the shared checks, and those of the schemas. */
+function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
+  const inputs = (chat.tools ?? []).map((tool, index): ToolInput => {
+    if (!('function' in tool)) return refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "function".`);
+    return { path: `tools[${index}].function`, ...tool.function };
   });
-  if (chat.tools?.length) refuse('unsupported_feature', 'tools', 'Tools are not offered by this release.');
-  if (chat.tool_choice === 'required') refuse('conflicting_parameters', 'tool_choice', 'tool_choice demands a tool call, but tools is empty.');
-  if (typeof chat.tool_choice === 'object' && chat.tool_choice !== null) {
-    refuse('tool_not_found', 'tool_choice', 'tool_choice names a tool that is not in tools.');
-  }
-  if (chat.response_format != null && chat.response_format.type !== 'text') {
-    refuse('unsupported_feature', 'response_format', 'Structured output is not offered by this release; response_format may only be {"type":"text"}.');
+  const tools = toToolDefinitions(inputs);
+  checkToolSchemas(tools, inputs.map(({ path }) => `${path}.parameters`));
+  return tools;
+}
+
+function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['tool_choice']): ToolChoice {
+  if (choice == null || typeof choice === 'string') return toToolChoice(tools, choice ?? null, null);
+  switch (choice.type) {
+    case 'function':
+      return toToolChoice(tools, 'required', [choice.function.name]);
+    case 'custom':
+      return refuse('unsupported_tool_type', 'tool_choice.type', 'tool_choice cannot name a custom tool; only functions are offered.');
+    case 'allowed_tools': {
+      const names = choice.allowed_tools.tools.map((tool, index) => ('function' in tool ? tool.function.name :
+        refuse('unsupported_tool_type', `tool_choice.allowed_tools.tools[${index}].type`, `tool_choice.allowed_tools.tools[${index}].type may only be "function".`)));
+      return toToolChoice(tools, choice.allowed_tools.mode, names);
+    }
   }
 }
 
-function effortOf(chat: ChatRequest): GenerationRequest['effort'] {
+/** Throws ApiError: invalid_json_schema, unsupported_json_schema. */
+function toFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
+  if (asked?.type !== 'json_schema') return { type: asked?.type ?? 'text' };
+  const { name, schema, strict } = asked.json_schema;
+  const format: OutputFormat = { type: 'json_schema', name, schema, strict: strict === true, path: 'response_format.json_schema.schema' };
+  checkOutputFormat(format);
+  return format;
+}
+
+function effortOf(chat: ChatEnvelopeFields): GenerationRequest['effort'] {
   if (chat.reasoning_effort != null) return chat.reasoning_effort;
   const thinking = chat.chat_template_kwargs?.enable_thinking;
   if (thinking === false) return 'none';
   return thinking === true ? 'enabled' : null;
-}
-
-function toMessages(messages: readonly ChatMessage[]): Message[] {
-  checkToolTurns(messages);
-  return messages.map((message, index): Message => {
-    const path = `messages[${index}]`;
-    switch (message.role) {
-      case 'system':
-      case 'developer':
-        return { role: 'system', content: joinText(message.content, `${path}.content`), name: message.name ?? undefined };
-      case 'user':
-        return { role: 'user', content: joinText(message.content, `${path}.content`), name: message.name ?? undefined };
-      case 'tool':
-        return { role: 'tool', content: joinText(message.content, `${path}.content`), toolCallId: message.tool_call_id };
-      case 'function':
-        return refuse('unsupported_parameter', `${path}.role`, 'The function role is not supported; use tool messages.');
-      case 'assistant': {
-        const content = message.content == null ? null : joinText(message.content, `${path}.content`);
-        return {
-          role: 'assistant',
-          content: content ?? message.refusal ?? null,
-          reasoning: message.reasoning_content ?? undefined,
-          toolCalls: message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`)),
-          name: message.name ?? undefined,
-        };
-      }
-    }
-  });
-}
-
-type ChatToolCall = NonNullable<Extract<ChatMessage, { role: 'assistant' }>['tool_calls']>[number];
-
-function toToolCall(call: ChatToolCall, path: string): ToolCall {
-  if (call.type === 'custom') return refuse('unsupported_tool_type', `${path}.type`, 'Custom tool calls are not supported.');
-  return { id: call.id, name: call.function.name, arguments: call.function.arguments };
-}
-
-type ContentPart = { type: 'text'; text: string } | { type: 'refusal'; refusal: string } | { type: 'image_url' | 'input_audio' | 'file' };
-
-function joinText(content: string | readonly ContentPart[], path: string): string {
-  if (typeof content === 'string') return content;
-  return content.map((part, index) => {
-    if (part.type === 'text') return part.text;
-    if (part.type === 'refusal') return part.refusal;
-    return refuse('unsupported_content', `${path}[${index}]`, `${path}[${index}]: this model takes text only, not ${part.type}.`);
-  }).join('');
-}
-
-/** Every call is answered before the next message that is no tool message, and only calls are answered. */
-function checkToolTurns(messages: readonly ChatMessage[]): void {
-  const turns = new ToolTurns();
-  messages.forEach((message, index) => {
-    if (message.role === 'tool') {
-      turns.answer(message.tool_call_id, `messages[${index}].tool_call_id`);
-      return;
-    }
-    turns.settle();
-    if (message.role !== 'assistant') return;
-    message.tool_calls?.forEach((call, at) => {
-      if (call.type === 'function') turns.call(call.id, `messages[${index}].tool_calls[${at}]`);
-    });
-  });
-  turns.settle();
 }

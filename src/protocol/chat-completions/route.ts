@@ -1,12 +1,14 @@
 // POST /v1/chat/completions: one request from parsed body to last byte. Event-loop thread only.
 //
-//   parse ─► model ─► content ─► admit (generation-run.ts) ─► events ─► answer
-//   400      404/403  422        422, 429, 503                200 …
+//   parse ─► model ─► content ─► admit (generation-run.ts) ─► events ─► format guard ─► encoder ─► answer
+//   400      404/403  422        422, 429, 503                          500
+import { createHash } from 'node:crypto';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
-import { newChatCompletionId } from '../../ids.js';
+import { newChatCompletionId, newToolCallId } from '../../ids.js';
+import { FormatGuard } from '../format-guard.js';
 import { admit, findModel, GenerationRun, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
-import { ChatCollector, ChatStreamEncoder, DONE, type ChatEnvelope } from './encode.js';
+import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope } from './encode.js';
 import { parseChat, type ChatGeneration } from './parse.js';
 
 const PATH = '/v1/chat/completions';
@@ -20,6 +22,7 @@ export function chatCompletionsRoute(deps: GenerationDeps): Route {
       const model = findModel(deps, caller, parsed.model);
       const chat = parsed.content(deps.limits);
       nameIgnored(chat.ignored, (name, value) => exchange.setHeader(name, value));
+      if (chat.endUser !== null) exchange.annotate({ end_user: pseudonym(chat.endUser, exchange.identity.organizationId) });
       const admitted = await admit(deps, caller, model, chat.request);
       if (admitted !== null) answer(exchange, chat, admitted);
     },
@@ -35,13 +38,20 @@ function callerOf(exchange: Exchange): Caller {
   };
 }
 
+/** Tells one organization's users apart in the log without naming them. */
+function pseudonym(endUser: string, organizationId: string): string {
+  return createHash('sha256').update(`${organizationId}\n${endUser}`).digest('base64url').slice(0, 16);
+}
+
 function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGeneration): void {
+  const { n } = admitted.prepared;
   const envelope: ChatEnvelope = {
     id: newChatCompletionId(), created: Math.floor(Date.now() / 1000), model: admitted.model, fingerprint: admitted.fingerprint,
-    n: admitted.prepared.n, wantLogprobs: chat.request.topLogprobs !== null, includeReasoning: chat.includeReasoning, metadata: chat.metadata,
+    n, wantLogprobs: chat.request.topLogprobs !== null, includeReasoning: chat.includeReasoning, metadata: chat.metadata, newCallId: newToolCallId,
   };
   exchange.annotate({ stream: chat.stream });
-  const sink = chat.stream ? new StreamedAnswer(exchange, new ChatStreamEncoder(envelope, chat.includeUsage)) : new WholeAnswer(exchange, new ChatCollector(envelope));
+  const guard = FormatGuard.for(chat.request.format, n);
+  const sink = chat.stream ? new StreamedAnswer(exchange, guard, envelope, chat.includeUsage) : new WholeAnswer(exchange, guard, envelope);
   const run = new GenerationRun(admitted, sink);
   exchange.onAborted(() => run.cancel());
   run.start();
@@ -49,48 +59,56 @@ function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGene
   if (sink instanceof StreamedAnswer && !run.ended) sink.open();
 }
 
-class WholeAnswer implements RunSink {
-  constructor(private readonly exchange: Exchange, private readonly collector: ChatCollector) {}
+/** An answer that fails its form is told so before its end is: a stream that broke off is never taken for whole. */
+abstract class Answer implements RunSink {
+  protected abstract readonly encoder: ChatEncoder;
+
+  constructor(protected readonly exchange: Exchange, private readonly guard: FormatGuard | null) {}
 
   event(event: Parameters<RunSink['event']>[0]): void {
-    if (event.type === 'text') this.collector.text(event);
-    if (event.type === 'finished') this.collector.finished(event);
+    if (event.type === 'started') return;
+    if (this.guard !== null) {
+      if (event.type === 'text') this.guard.text(event);
+      else if (event.type === 'finished') this.guard.finished(event);
+    }
+    this.encoder.event(event);
   }
 
-  complete(usage: Usage): void {
-    this.exchange.json(200, this.collector.body(usage));
-  }
+  abstract complete(usage: Usage): void;
 
   failed(error: unknown): void {
     this.exchange.fail(error);
   }
 }
 
-class StreamedAnswer implements RunSink {
+class WholeAnswer extends Answer {
+  protected readonly encoder: ChatCollector;
+
+  constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope) {
+    super(exchange, guard);
+    this.encoder = new ChatCollector(envelope);
+  }
+
+  complete(usage: Usage): void {
+    this.exchange.json(200, this.encoder.body(usage));
+  }
+}
+
+class StreamedAnswer extends Answer {
+  protected readonly encoder: ChatStreamEncoder;
   #stream: EventStream | null = null;
 
-  constructor(private readonly exchange: Exchange, private readonly encoder: ChatStreamEncoder) {}
+  constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope, includeUsage: boolean) {
+    super(exchange, guard);
+    this.encoder = new ChatStreamEncoder(envelope, includeUsage, (data) => this.#stream?.send(data));
+  }
 
   open(): void {
     this.#stream = this.exchange.sse();
   }
 
-  event(event: Parameters<RunSink['event']>[0]): void {
-    if (event.type === 'text') this.#send(this.encoder.text(event));
-    if (event.type === 'finished') this.#send(this.encoder.finished(event));
-  }
-
   complete(usage: Usage): void {
-    this.#send(this.encoder.usage(usage));
-    this.#stream?.send(DONE);
+    this.encoder.complete(usage);
     this.#stream?.end();
-  }
-
-  failed(error: unknown): void {
-    this.exchange.fail(error);
-  }
-
-  #send(chunks: Iterable<string>): void {
-    for (const chunk of chunks) this.#stream?.send(chunk);
   }
 }

@@ -1,22 +1,24 @@
-// The shape of a chat completions request, field by field as the contract lists them (sections 1 and 2).
+// The shape of a chat completions request, field by field as the contract lists them (sections 1, 2, 4, 5).
 // Unknown fields are dropped; null means absent for every optional field.
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
-import { bounded, clientId, integer, metadataField, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
+import { bounded, clientId, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
+import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
 
-const textPart = z.object({ type: z.literal('text'), text });
-const imagePart = z.object({
-  type: z.literal('image_url'),
-  image_url: z.object({ url: text, detail: z.enum(['auto', 'low', 'high', 'original']).nullish() }),
-});
-const userPart = z.discriminatedUnion('type', [
-  textPart, imagePart, z.object({ type: z.literal('input_audio') }), z.object({ type: z.literal('file') }),
+// Every part is known in every role; which role may hold which is decided with the content (422).
+const part = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text'), text }),
+  z.object({
+    type: z.literal('image_url'),
+    image_url: z.object({ url: text, detail: z.enum(['auto', 'low', 'high', 'original']).nullish() }),
+  }),
+  z.object({ type: z.literal('refusal'), refusal: text }),
+  z.object({ type: z.literal('input_audio') }),
+  z.object({ type: z.literal('file') }),
 ]);
-const assistantPart = z.discriminatedUnion('type', [textPart, z.object({ type: z.literal('refusal'), refusal: text })]);
-const toolPart = z.discriminatedUnion('type', [textPart, imagePart]);
-const parts = <T extends z.ZodType>(part: T) => z.union([text, z.array(part).min(1)]);
+const content = z.union([text, z.array(part).min(1)]);
 
 const toolCall = z.discriminatedUnion('type', [
   z.object({
@@ -28,12 +30,12 @@ const toolCall = z.discriminatedUnion('type', [
 ]);
 
 export const messageSchema = z.discriminatedUnion('role', [
-  z.object({ role: z.literal('system'), content: parts(z.discriminatedUnion('type', [textPart])), name: text.nullish() }),
-  z.object({ role: z.literal('developer'), content: parts(z.discriminatedUnion('type', [textPart])), name: text.nullish() }),
-  z.object({ role: z.literal('user'), content: parts(userPart), name: text.nullish() }),
+  z.object({ role: z.literal('system'), content, name: text.nullish() }),
+  z.object({ role: z.literal('developer'), content, name: text.nullish() }),
+  z.object({ role: z.literal('user'), content, name: text.nullish() }),
   z.object({
     role: z.literal('assistant'),
-    content: parts(assistantPart).nullish(),
+    content: content.nullish(),
     refusal: text.nullish(),
     reasoning_content: text.nullish(),
     tool_calls: z.array(toolCall).nullish(),
@@ -45,13 +47,50 @@ export const messageSchema = z.discriminatedUnion('role', [
       params: { api: 'missing_required_parameter' satisfies ErrorCode },
     });
   }),
-  z.object({ role: z.literal('tool'), content: parts(toolPart), tool_call_id: clientId() }),
+  z.object({ role: z.literal('tool'), content, tool_call_id: clientId() }),
   z.object({ role: z.literal('function') }),
 ]);
 
+// A type other than "function" is no fault of shape: it is refused by name with the content.
+const otherType = text.refine((type) => type !== 'function', { abort: true });   // abort: else a union takes it for the meant branch
+const tool = z.union([
+  z.object({
+    type: z.literal('function'),
+    function: z.object({ name: text, description: text.nullish(), parameters: jsonObject().nullish(), strict: z.boolean().nullish() }),
+  }),
+  z.object({ type: otherType }),
+]);
+const toolReference = z.union([
+  z.object({ type: z.literal('function'), function: z.object({ name: text }) }),
+  z.object({ type: otherType }),
+]);
+
+const toolChoice = z.union([
+  z.enum(['none', 'auto', 'required']),
+  z.discriminatedUnion('type', [
+    z.object({ type: z.literal('function'), function: z.object({ name: text }) }),
+    z.object({ type: z.literal('custom') }),
+    z.object({
+      type: z.literal('allowed_tools'),
+      allowed_tools: z.object({ mode: z.enum(['auto', 'required']), tools: z.array(toolReference).max(MAX_TOOLS) }),
+    }),
+  ]),
+]);
+
+const responseFormat = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text') }),
+  z.object({ type: z.literal('json_object') }),
+  z.object({
+    type: z.literal('json_schema'),
+    json_schema: z.object({ name: schemaName(), schema: jsonObject(), strict: z.boolean().nullish(), description: text.nullish() }),
+  }),
+]);
+
+export const MAX_MESSAGES = 100_000;
+
 export const chatRequestSchema = z.object({
   model: text,
-  messages: z.array(messageSchema).min(1).max(100_000),
+  messages: z.array(messageSchema).min(1).max(MAX_MESSAGES),
 
   max_completion_tokens: integer().min(1).nullish(),
   max_tokens: integer().min(1).nullish(),
@@ -65,18 +104,9 @@ export const chatRequestSchema = z.object({
 
   stream: z.boolean().nullish(),
   stream_options: z.object({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish() }).nullish(),
-  response_format: z.discriminatedUnion('type', [
-    z.object({ type: z.literal('text') }), z.object({ type: z.literal('json_object') }), z.object({ type: z.literal('json_schema') }),
-  ]).nullish(),
-  tools: z.array(z.object({ type: text })).max(128).nullish(),
-  tool_choice: z.union([
-    z.enum(['none', 'auto', 'required']),
-    z.discriminatedUnion('type', [
-      z.object({ type: z.literal('function'), function: z.object({ name: text }) }),
-      z.object({ type: z.literal('custom'), custom: z.object({ name: text }) }),
-      z.object({ type: z.literal('allowed_tools'), allowed_tools: z.object({ mode: z.enum(['auto', 'required']), tools: z.array(z.unknown()).max(128) }) }),
-    ]),
-  ]).nullish(),
+  response_format: responseFormat.nullish(),
+  tools: z.array(tool).max(MAX_TOOLS).nullish(),
+  tool_choice: toolChoice.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
   include_reasoning: z.boolean().nullish(),
@@ -102,8 +132,12 @@ export const chatRequestSchema = z.object({
   function_call: z.unknown().optional(),
 });
 
-export type ChatRequest = z.infer<typeof chatRequestSchema>;
+/** The same without a look into the messages: those are validated one by one, so that the first fault ends it. */
+export const chatEnvelopeSchema = chatRequestSchema.extend({ messages: z.array(z.unknown()).min(1).max(MAX_MESSAGES) });
+
+export type ChatEnvelopeFields = z.infer<typeof chatEnvelopeSchema>;
 export type ChatMessage = z.infer<typeof messageSchema>;
+export type ChatPart = z.infer<typeof part>;
 
 /** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(chatRequestSchema.shape));

@@ -1,13 +1,154 @@
-// POST /v1/messages and /v1/messages/count_tokens.
-import type { Route } from '../../http/exchange.js';
+// POST /v1/messages and /v1/messages/count_tokens: one request from parsed body to last byte. Event-loop
+// thread only.
+//
+//   parse, thinking ─► model ─► content ─► admit (generation-run.ts) ─► events ─► answer
+//   400                404/403  422        422, 429, 503                200 …
+import { createHash } from 'node:crypto';
+import { apiError } from '../../errors.js';
+import { formatProblem } from '../../generation/output-format.js';
+import type { EventStream, Exchange, Route } from '../../http/exchange.js';
+import { newMessageId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
-import type { GenerationDeps } from '../generation-run.js';
+import { admit, findModel, GenerationRun, loadRequest, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { nameIgnored } from '../ignored.js';
+import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
+import { parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
+
+const PATH = '/v1/messages';
+const COUNT_PATH = '/v1/messages/count_tokens';
 
 export interface MessagesDeps extends GenerationDeps {
   sealer: Sealer;
   foreignThinking: 'reject' | 'drop';
 }
 
-export function messagesRoutes(_deps: MessagesDeps): Route[] {
-  return [];
+export function messagesRoutes(deps: MessagesDeps): Route[] {
+  return [
+    {
+      method: 'POST', path: PATH, scope: 'inference', checksScope: true,
+      async serve(exchange) {
+        const parsed = parse(deps, exchange, 'generate');
+        const caller = callerOf(exchange, PATH);
+        const model = findModel(deps, caller, parsed.model);
+        const asked = contentOf(parsed, exchange);
+        exchange.annotate({ stream: asked.stream });
+        const admitted = await admit(deps, caller, model, asked.request);
+        if (admitted !== null) answer(deps.sealer, exchange, asked, admitted);
+      },
+    },
+    {
+      method: 'POST', path: COUNT_PATH, scope: 'tokens.count', checksScope: true,
+      async serve(exchange) {
+        const parsed = parse(deps, exchange, 'count');
+        const model = findModel(deps, callerOf(exchange, COUNT_PATH), parsed.model, 'tokens.count');
+        const { prompter, request } = await loadRequest(deps, model, contentOf(parsed, exchange).request);
+        exchange.json(200, { input_tokens: await prompter.count(request) });
+      },
+    },
+  ];
+}
+
+function parse({ sealer, foreignThinking }: MessagesDeps, exchange: Exchange, purpose: 'generate' | 'count'): ParsedMessages {
+  return parseMessages(exchange.body, { sealer, foreignThinking, organizationId: exchange.identity.organizationId }, purpose);
+}
+
+function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGeneration {
+  const content = parsed.content();
+  nameIgnored(content.ignored, (name, value) => exchange.setHeader(name, value));
+  if (content.userId !== null) exchange.annotate({ user: createHash('sha256').update(content.userId).digest('hex').slice(0, 16) });
+  return content;
+}
+
+function callerOf(exchange: Exchange, endpoint: string): Caller {
+  return {
+    identity: exchange.identity, endpoint, shape: 'messages', receivedAt: exchange.receivedAt,
+    get aborted() { return exchange.aborted; },
+    setHeader: (name, value) => exchange.setHeader(name, value),
+    annotate: (fields) => exchange.annotate(fields),
+  };
+}
+
+function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, admitted: AdmittedGeneration): void {
+  const { promptTokens, maxTokens } = admitted.prepared;
+  const context = { organizationId: exchange.identity.organizationId, model: admitted.model };
+  const envelope: MessageEnvelope = {
+    id: newMessageId(), model: admitted.model, visibleThinking: asked.visibleThinking,
+    signature: asked.visibleThinking ? (text) => sealer.signThinking(text, context) : (text) => sealer.sealThinking(text, context),
+    empty: asked.request.maxTokens === 0,
+    cappedByContext: maxTokens < (asked.request.maxTokens ?? Infinity) && promptTokens + maxTokens >= admitted.contextWindow,
+  };
+  const check = new FormatCheck(asked.request.format);
+  const sink = asked.stream ? new StreamedAnswer(exchange, envelope, check) : new WholeAnswer(exchange, envelope, check);
+  const run = new GenerationRun(admitted, sink);
+  exchange.onAborted(() => run.cancel());
+  run.start();
+  // The stream opens only now: a refusal by start() must still be a plain error status.
+  if (sink instanceof StreamedAnswer && !run.ended) sink.open();
+}
+
+type RunEvent = Parameters<RunSink['event']>[0];
+
+/** Whether an answer has the form that was asked for. One that was cut or calls tools need not. */
+class FormatCheck {
+  #text = '';
+
+  constructor(private readonly format: MessagesGeneration['request']['format']) {}
+
+  /** Throws ApiError `model_error` at the end of an answer that has not. */
+  take(event: RunEvent): void {
+    if (this.format.type === 'text') return;
+    if (event.type === 'text' && event.section === 'content') this.#text += event.text;
+    if (event.type !== 'finished' || event.reason !== 'end_of_turn') return;
+    const problem = formatProblem(this.format, this.#text);
+    if (problem !== null) throw apiError('model_error', `The model's answer is not of the form asked for: ${problem}.`, null);
+  }
+}
+
+class WholeAnswer implements RunSink {
+  readonly #collector: MessageCollector;
+
+  constructor(private readonly exchange: Exchange, envelope: MessageEnvelope, private readonly check: FormatCheck) {
+    this.#collector = new MessageCollector(envelope);
+  }
+
+  event(event: RunEvent): void {
+    if (event.type !== 'started') this.#collector.take(event);
+    this.check.take(event);
+  }
+
+  complete(usage: Usage): void {
+    this.exchange.json(200, this.#collector.body(usage));
+  }
+
+  failed(error: unknown): void {
+    this.exchange.fail(error);
+  }
+}
+
+class StreamedAnswer implements RunSink {
+  readonly #encoder: MessageStreamEncoder;
+  #stream: EventStream | null = null;
+
+  constructor(private readonly exchange: Exchange, envelope: MessageEnvelope, private readonly check: FormatCheck) {
+    this.#encoder = new MessageStreamEncoder(envelope, (data, name) => this.#stream?.send(data, name));
+  }
+
+  open(): void {
+    this.#stream = this.exchange.sse();
+  }
+
+  event(event: RunEvent): void {
+    if (event.type === 'started') this.#encoder.start(event);
+    else this.#encoder.take(event);
+    this.check.take(event);
+  }
+
+  complete(usage: Usage): void {
+    this.#encoder.end(usage);
+    this.#stream?.end();
+  }
+
+  failed(error: unknown): void {
+    this.exchange.fail(error);
+  }
 }

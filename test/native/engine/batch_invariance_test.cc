@@ -26,12 +26,40 @@ std::vector<GenerationRequest> mixed_requests() {
   return requests;
 }
 
+// The same with tool calls: some required, some behind reasoning, with names to choose from and a close marker
+// that comes often enough to end them.
+std::vector<GenerationRequest> requests_with_calls() {
+  std::vector<GenerationRequest> requests = mixed_requests();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    GenerationRequest& request = requests[i];
+    request.max_tokens += 30;
+    request.calls.open = {"<open>", 301};
+    request.calls.close = {"<close>", 302};
+    request.calls.prefixes = {{310, 311, 312}, {310, 311, 313}, {314}, {310, 315}};
+    request.sampling.logit_bias = {{301, 5.0f}, {302, 5.0f}};
+    if (i % 2 == 0)
+      for (const auto& prefix : request.calls.prefixes) {
+        request.calls.required.push_back({301});
+        request.calls.required.back().insert(request.calls.required.back().end(), prefix.begin(), prefix.end());
+      }
+    if (i % 3 == 0) {
+      request.reasoning.close = {"<close-reasoning>", 303};
+      request.reasoning.starts_inside = true;
+      request.reasoning.budget = static_cast<int>(i);
+      request.reasoning.close_sequence = {303, 304};
+    }
+  }
+  return requests;
+}
+
 void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const std::string& what) {
-  if (got.content != expected.content || got.completion_tokens != expected.completion_tokens ||
+  if (got.content != expected.content || got.reasoning != expected.reasoning || got.calls != expected.calls ||
+      got.reasoning_tokens != expected.reasoning_tokens || got.completion_tokens != expected.completion_tokens ||
       got.reason != expected.reason)
     check::fail(__FILE__, __LINE__, what + ": other text");
   if (got.logprobs.size() != expected.logprobs.size() ||
-      std::memcmp(got.logprobs.data(), expected.logprobs.data(), got.logprobs.size() * sizeof got.logprobs[0]) != 0)
+      (!got.logprobs.empty() &&
+       std::memcmp(got.logprobs.data(), expected.logprobs.data(), got.logprobs.size() * sizeof got.logprobs[0]) != 0))
     check::fail(__FILE__, __LINE__, what + ": other logprobs");
 }
 
@@ -64,8 +92,7 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
   CHECK(!engine->stats().failed);
 }
 
-void check_invariance(const std::string& model) {
-  const std::vector<GenerationRequest> requests = mixed_requests();
+void check_invariance(const std::string& model, const std::vector<GenerationRequest>& requests) {
   std::vector<ChoiceOutcome> expected;
   EngineSetup alone;
   alone.model = model;
@@ -83,7 +110,9 @@ void check_invariance(const std::string& model) {
       CHECK_EQ(outcome.prompt_tokens, static_cast<uint32_t>(request.prompt.size()));
       CHECK_EQ(outcome.choices.at(0).completion_tokens, static_cast<uint32_t>(request.max_tokens));
       CHECK(outcome.choices.at(0).reason == FinishReason::kMaxTokens);
-      CHECK(outcome.choices.at(0).logprobs.size() > static_cast<size_t>(request.max_tokens));
+      if (request.calls.prefixes.empty())
+        CHECK(outcome.choices.at(0).logprobs.size() > static_cast<size_t>(request.max_tokens));
+      if (!request.calls.required.empty()) CHECK(!outcome.choices.at(0).calls.empty());
       expected.push_back(outcome.choices.at(0));
     }
   }
@@ -102,8 +131,9 @@ void check_invariance(const std::string& model) {
   check_together(setup, requests, expected, 1, true, "sixteen pages, no cache");
 }
 
-TEST(batch_invariance_llama_q8_0) { check_invariance("models/llama.q8_0.gguf"); }
-TEST(batch_invariance_qwen3_f16) { check_invariance("models/qwen3.f16.gguf"); }
+TEST(batch_invariance_llama_q8_0) { check_invariance("models/llama.q8_0.gguf", mixed_requests()); }
+TEST(batch_invariance_qwen3_f16) { check_invariance("models/qwen3.f16.gguf", mixed_requests()); }
+TEST(batch_invariance_tool_calls) { check_invariance("models/llama.q8_0.gguf", requests_with_calls()); }
 
 TEST(batch_invariance_choices_equal_separate_requests) {
   for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {   // the second forces choices to take turns

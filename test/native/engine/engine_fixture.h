@@ -64,7 +64,8 @@ inline EngineParts load_parts(const EngineSetup& setup) {
 
 // What a client would have seen of one choice.
 struct ChoiceOutcome {
-  std::string content, reasoning;
+  std::string content, reasoning, calls;
+  std::vector<std::string> call_pieces;              // as they came; "" where other sections stood between
   std::vector<std::pair<TokenId, float>> logprobs;   // of tokens, each followed by its top entries
   int pieces = 0, piece_tokens = 0;
   bool finished = false;
@@ -141,7 +142,11 @@ class EventReader {
         CHECK_EQ(outcome.started, 1);
         ++choice.pieces;
         choice.piece_tokens += static_cast<int>(get<uint32_t>());
-        (section == 0 ? choice.content : choice.reasoning) += get_text();
+        const std::string text = get_text();
+        CHECK(section <= 2);
+        (section == 0 ? choice.content : section == 1 ? choice.reasoning : choice.calls) += text;
+        choice.call_pieces.push_back(section == 2 ? text : "");
+        CHECK(section == 0 || !(flags & 1));
         if (!(flags & 1)) break;
         for (auto n = get<uint32_t>(); n > 0; --n) {
           const auto token = get<TokenId>();

@@ -57,6 +57,17 @@ TEST(engine_refuses_what_it_cannot_do_at_once) {
   refused([](auto& r) { r.stop_tokens = {-1}; }, invalid, "stop_tokens");
   refused([](auto& r) { r.reasoning.budget = -2; }, invalid, "reasoning.budget");
   refused([](auto& r) { r.reasoning.close_sequence = {1 << 30}; }, invalid, "close_sequence");
+  refused([](auto& r) { r.sampling.banned = {-1}; }, invalid, "banned[0]");
+  refused([](auto& r) { r.sampling.banned.assign(17, 1); }, invalid, "banned");
+  refused([](auto& r) { r.calls.open.text = std::string(257, 'x'); }, invalid, "calls.open");
+  refused([](auto& r) { r.calls.open.text = "\x80x"; }, invalid, "calls.open");
+  refused([](auto& r) { r.calls.close.text = "x\xC3"; }, invalid, "calls.close");
+  refused([](auto& r) { r.calls.close.token = 1 << 30; }, invalid, "calls.close");
+  refused([](auto& r) { r.calls.prefixes = {{1}}; }, invalid, "calls.prefixes needs");
+  refused([](auto& r) { r.calls.required = {{1}, {}}; }, invalid, "calls.required[1]");
+  refused([](auto& r) { r.calls.required = {{1}, {2, -1}}; }, invalid, "calls.required[1][1]");
+  refused([](auto& r) { r.calls.required.assign(129, {1}); }, invalid, "calls.required");
+  refused([](auto& r) { r.calls.required = {std::vector<TokenId>(2000, 1)}; }, invalid, "calls.required[0]");
   CHECK(!engine->submit(999, simple_request(1, 1)).ok());
   CHECK_EQ(engine->stats().waiting, 0);
   // The longest that fits runs, and ends where the context does.
@@ -137,12 +148,40 @@ TEST(engine_closes_reasoning_when_the_budget_is_used_up) {
   }
 }
 
+// A model whose forward pass is meddled with.
+class ModelAround : public Model {
+ public:
+  explicit ModelAround(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+  const HyperParams& params() const override { return model_->params(); }
+  const ModelLimits& limits() const override { return model_->limits(); }
+  const MemoryPlan& memory() const override { return model_->memory(); }
+  KvCache& kv() override { return model_->kv(); }
+  Backend& backend() override { return model_->backend(); }
+
+ protected:
+  const std::unique_ptr<Model> model_;
+};
+
+// Takes at least a millisecond for each step, so that there is time to step in.
+class SlowModel final : public ModelAround {
+ public:
+  using ModelAround::ModelAround;
+  const float* forward(const Batch& batch) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return model_->forward(batch);
+  }
+};
+
 TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   EngineSetup setup;
   setup.options.max_sequences = 1;
   setup.options.max_batch_tokens = 4;   // prefill takes many steps
-  auto engine = start_engine(setup);
-  if (!engine) return;
+  EngineParts parts = load_parts(setup);
+  if (!parts.model) return;
+  auto model = std::make_unique<SlowModel>(std::move(parts.model));
+  auto running = Engine::start(std::move(model), std::move(parts.backend), parts.tokenizer, setup.options);
+  REQUIRE(running.ok());
+  const std::unique_ptr<Engine> engine = std::move(*running);
   Consumer consumer(*engine);
   const auto started = [&](RequestId id) { return consumer.outcomes()[id].started > 0; };
 
@@ -285,20 +324,6 @@ TEST(engine_holds_a_consumer_that_does_not_drain) {
   CHECK_EQ(quick.outcomes()[again].choices[0].content, slow.outcomes()[held].choices[0].content);
 }
 
-// A model whose forward pass is meddled with.
-class ModelAround : public Model {
- public:
-  explicit ModelAround(std::unique_ptr<Model> model) : model_(std::move(model)) {}
-  const HyperParams& params() const override { return model_->params(); }
-  const ModelLimits& limits() const override { return model_->limits(); }
-  const MemoryPlan& memory() const override { return model_->memory(); }
-  KvCache& kv() override { return model_->kv(); }
-  Backend& backend() override { return model_->backend(); }
-
- protected:
-  const std::unique_ptr<Model> model_;
-};
-
 // Fails: by values that are no numbers in one row, or altogether.
 class FailingModel final : public ModelAround {
  public:
@@ -399,7 +424,7 @@ TEST(engine_tells_of_a_step_that_hangs_even_if_it_is_the_first) {
   }
 }
 
-// Several threads submit, cancel, reconfigure and close channels at random.
+// Several threads submit, finish, cancel, reconfigure and close channels at random.
 TEST(engine_random_load_from_several_threads) {
   EngineSetup setup;
   setup.limits.n_pages = 10;
@@ -421,6 +446,7 @@ TEST(engine_random_load_from_several_threads) {
           request.organization = random() % 2;
           request.n = random() % 5 == 0 ? 3 : 1;
           request.sampling.top_logprobs = random() % 3 == 0 ? 1 : -1;
+          if (random() % 3 == 0) request.calls.required = {{301, 310, 311}, {301, 312}};
           auto id = engine->submit(consumer.channel(), request);
           if (id) {
             ++accepted;
@@ -434,6 +460,7 @@ TEST(engine_random_load_from_several_threads) {
             engine->cancel(open[at]);
             open.erase(open.begin() + static_cast<ptrdiff_t>(at));
           }
+          if (random() % 4 == 0 && !open.empty()) engine->finish(open[random() % open.size()], static_cast<int>(random() % 3));
           if (random() % 10 == 0)
             engine->configure(1 + static_cast<int>(random() % 300), 1 + static_cast<int>(random() % 20));
           consumer.pump(std::chrono::milliseconds(1 + random() % 3));

@@ -148,7 +148,7 @@ TEST(sampler_equals_the_plain_algorithm) {
     for (const TokenId token : output) counts.add_generated(token);
     Sampler sampler(n);
     const uint64_t seed = random(), position = random() % 100;
-    const TokenId chosen = sampler.sample(logits.data(), params, counts, seed, position, kNoToken, nullptr);
+    const TokenId chosen = sampler.sample(logits.data(), params, counts, seed, position, {}, nullptr);
     const Plain plain = plain_sample(logits, params, prompt, output, seed, position);
     if (chosen != plain.token) {
       check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + ": " + std::to_string(chosen) +
@@ -157,7 +157,7 @@ TEST(sampler_equals_the_plain_algorithm) {
     drawn += params.temperature > 0;
     TokenLogprobs logprobs;   // asking for them must not change the choice
     params.top_logprobs = static_cast<int>(random() % 21);
-    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, kNoToken, &logprobs), chosen);
+    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {}, &logprobs), chosen);
     CHECK_EQ(logprobs.token, chosen);
     CHECK_EQ(logprobs.n_top, std::min(params.top_logprobs, n));
     double total = 0;
@@ -188,7 +188,7 @@ TEST(sampler_draws_in_proportion) {
   constexpr int kDraws = 200'000;
   for (int i = 0; i < kDraws; ++i) {
     const auto seed = static_cast<uint64_t>(i % 1000);
-    ++seen[static_cast<size_t>(sampler.sample(logits.data(), params, {}, seed, static_cast<uint64_t>(i / 1000), kNoToken, nullptr))];
+    ++seen[static_cast<size_t>(sampler.sample(logits.data(), params, {}, seed, static_cast<uint64_t>(i / 1000), {}, nullptr))];
   }
   double total = 0, chi_square = 0;
   for (const float logit : logits) total += std::exp(logit / 0.8);
@@ -206,20 +206,78 @@ TEST(sampler_refuses_what_is_not_finite) {
     for (const size_t at : {size_t{0}, size_t{50}, size_t{99}}) {
       auto logits = random_logits(100, 1, 1);
       logits[at] = bad;
-      CHECK_EQ(sampler.sample(logits.data(), {}, {}, 1, 1, kNoToken, nullptr), kNoToken);
+      CHECK_EQ(sampler.sample(logits.data(), {}, {}, 1, 1, {}, nullptr), kNoToken);
     }
   }
 }
 
-TEST(sampler_logprobs_of_a_forced_token) {
+TEST(sampler_logprobs_of_a_given_token) {
   const auto logits = random_logits(100, 2, 5);
   Sampler sampler(100);
   SamplingParams params;
   params.top_logprobs = 3;
   TokenLogprobs logprobs;
-  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 1, 42, &logprobs), 42);
+  const TokenId given[] = {42};
+  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 1, {given}, &logprobs), 42);
+  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 1, {given}, nullptr), 42);
   CHECK_EQ(logprobs.token, 42);
   CHECK(logprobs.logprob <= logprobs.top[0].logprob);
+}
+
+// Among a few tokens it is the plain algorithm with all others banned; logprobs stay those of all tokens.
+TEST(sampler_chooses_among_what_a_constraint_allows) {
+  std::mt19937 random(8);
+  const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };
+  for (int round = 0; round < 600; ++round) {
+    const int n = static_cast<int>(pick({5, 64, 640, 9001}));
+    const auto logits = random_logits(n, pick({0.01f, 3, 12}), static_cast<uint32_t>(round));
+    std::vector<TokenId> allowed;
+    for (size_t i = 0, count = 2 + random() % 6; i < count; ++i) allowed.push_back(static_cast<TokenId>(random() % static_cast<uint32_t>(n)));
+    std::sort(allowed.begin(), allowed.end());
+    allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
+    SamplingParams params, banning;
+    params.temperature = pick({0, 0.3f, 1, 2});
+    params.top_k = static_cast<int>(pick({0, 1, 2, 40}));
+    params.top_p = pick({0.1f, 0.9f, 1, 1});
+    params.min_p = pick({0, 0, 0.5f});
+    params.repetition_penalty = pick({1, 1.3f});
+    params.logit_bias = {{allowed[0], pick({-2, 3})}};
+    banning = params;
+    for (TokenId id = 0; id < n; ++id)
+      if (!std::binary_search(allowed.begin(), allowed.end(), id)) banning.logit_bias.emplace_back(id, -100.0f);
+    const std::vector<TokenId> prompt = {allowed.back(), 0};
+    const PenaltyCounts counts(prompt, 10, n);
+    Sampler sampler(n);
+    const uint64_t seed = random(), position = random() % 100;
+    const TokenId chosen = sampler.sample(logits.data(), params, counts, seed, position, {allowed}, nullptr);
+    CHECK_EQ(chosen, plain_sample(logits, banning, prompt, {}, seed, position).token);
+    TokenLogprobs of_constrained, of_given;
+    params.top_logprobs = 3;
+    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {allowed}, &of_constrained), chosen);
+    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {{&chosen, 1}}, &of_given), chosen);
+    CHECK_EQ(of_constrained.logprob, of_given.logprob);
+    CHECK_EQ(of_constrained.top[0].token, of_given.top[0].token);
+  }
+}
+
+TEST(sampler_bans_and_what_outranks_them) {
+  const std::vector<float> logits = {3, 2, 1, 0};
+  Sampler sampler(4);
+  SamplingParams params;
+  params.temperature = 2;
+  params.banned = {0, 2};
+  params.logit_bias = {{0, 100.0f}};
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const TokenId token = sampler.sample(logits.data(), params, {}, seed, 0, {}, nullptr);
+    CHECK(token == 1 || token == 3);
+    const TokenId allowed[] = {0, 2, 3};
+    CHECK_EQ(sampler.sample(logits.data(), params, {}, seed, 0, {allowed}, nullptr), 3);
+  }
+  const TokenId only_banned[] = {0, 2};   // a constraint is never left without a token
+  params.temperature = 0;
+  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 0, {only_banned}, nullptr), 0);
+  params.banned = {0, 1, 2, 3};
+  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 0, {}, nullptr), kNoToken);
 }
 
 TEST(sampler_speed) {
@@ -237,7 +295,7 @@ TEST(sampler_speed) {
         params.top_logprobs = wants_logprobs ? 20 : -1;
         const auto start = std::chrono::steady_clock::now();
         for (uint64_t i = 0; i < 20; ++i)
-          sampler.sample(logits.data(), params, {}, 1, i, kNoToken, wants_logprobs ? &logprobs : nullptr);
+          sampler.sample(logits.data(), params, {}, 1, i, {}, wants_logprobs ? &logprobs : nullptr);
         const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / 20;
         line += std::string(" ") + name + " " + std::to_string(static_cast<int>(us + 0.5));
         CHECK(us < 50'000);

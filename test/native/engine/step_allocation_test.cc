@@ -55,7 +55,7 @@ TEST(step_loop_decodes_without_allocating) {
   for (RequestId id = 1; id <= 6; ++id) {
     GenerationRequest request;
     request.prompt = test_prompt(20 + static_cast<int>(id), static_cast<int>(id));
-    request.max_tokens = 300;
+    request.max_tokens = 400;
     request.ignore_eos = true;
     request.stop = {"never said", "nor this"};
     request.reasoning.open.text = "<think>";
@@ -67,6 +67,14 @@ TEST(step_loop_decodes_without_allocating) {
     request.sampling.repetition_penalty = 1.1f;
     request.sampling.frequency_penalty = 0.1f;
     request.sampling.logit_bias = {{5, 1.0f}};
+    if (id > 2) {   // calls that begin and end again and again, with names to choose from
+      request.calls.open = {"<call>", 301};
+      request.calls.close = {"</call>", 302};
+      request.calls.prefixes = {{310, 311}, {310, 312}, {313, 314, 315}};
+      request.sampling.logit_bias = {{301, 9.0f}, {302, 9.0f}};
+      request.sampling.frequency_penalty = 0;
+    }
+    if (id == 3) request.calls.required = {{301, 310, 311}, {301, 313, 314, 315}};
     loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 512));
   }
   std::vector<std::byte> drained;
@@ -74,7 +82,7 @@ TEST(step_loop_decodes_without_allocating) {
     CHECK(loop.step());
     if (counters.steps.load() % 3 == 0) channel->drain(drained);   // records pile up in between
   };
-  for (int i = 0; i < 60; ++i) step();   // buffers reach their sizes
+  for (int i = 0; i < 120; ++i) step();   // buffers reach their sizes
   const uint64_t tokens = counters.decode_tokens;
   allocations = 0;
   counting = true;

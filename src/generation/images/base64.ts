@@ -1,0 +1,28 @@
+// Images that stand in the request itself: base64, bare or in a data: URL. Strict, and bounded before
+// anything is decoded. Pure.
+import { apiError } from '../../errors.js';
+
+const MAX_DATA_URL_HEAD = 256;
+
+/** The base64 text of a data: URL. Its media type is not looked at. Throws ApiError invalid_image. */
+export function dataOfUrl(url: string, path: string): string {
+  const comma = url.slice(0, MAX_DATA_URL_HEAD).indexOf(',');
+  if (comma === -1 || !/;base64$/i.test(url.slice(0, comma).trimEnd())) {
+    throw apiError('invalid_image', `${path}: a data: URL of an image has the form data:image/png;base64,…`, path);
+  }
+  return url.slice(comma + 1);
+}
+
+/** Throws ApiError: image_too_large, invalid_image. */
+export function decodeBase64(data: string, maxBytes: number, path: string): Buffer {
+  const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;
+  const expected = (data.length / 4) * 3 - padding;
+  if (expected > maxBytes) throw apiError('image_too_large', `${path}: the image has more than ${maxBytes} bytes.`, path);
+  // The decoder skips what is not base64 and takes the URL-safe alphabet too: the length tells of the one,
+  // a look of the other.
+  const bytes = Buffer.from(data, 'base64');
+  if (bytes.length === 0 || bytes.length !== expected || data.includes('-') || data.includes('_')) {
+    throw apiError('invalid_image', `${path}: the image is not valid base64.`, path);
+  }
+  return bytes;
+}

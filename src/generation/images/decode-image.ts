@@ -1,0 +1,62 @@
+// What a file's bytes are, and whether they really are a picture: the format by its first bytes, the size by
+// its header, its soundness by decoding it once. libvips does that on its own threads; two pictures at once.
+import type { Sharp, SharpOptions } from 'sharp';
+import { apiError } from '../../errors.js';
+import type { LoadedImage } from '../types.js';
+import { Slots } from './slots.js';
+
+export type ImageFormat = LoadedImage['format'];
+
+const begins = (bytes: Uint8Array, text: string, at = 0): boolean => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1', at, at + text.length) === text;
+
+/** Null for everything that is not served: SVG, TIFF, AVIF, PDF, ... */
+export function formatOf(bytes: Uint8Array): ImageFormat | null {
+  if (begins(bytes, '\x89PNG\r\n\x1a\n')) return 'png';
+  if (begins(bytes, '\xff\xd8\xff')) return 'jpeg';
+  if (begins(bytes, 'GIF87a') || begins(bytes, 'GIF89a')) return 'gif';
+  if (begins(bytes, 'RIFF') && begins(bytes, 'WEBP', 8)) return 'webp';
+  return null;
+}
+
+/** A decoded picture of the largest size takes 200 MB. */
+const decoding = new Slots(2);
+
+type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
+let loading: Promise<SharpModule> | null = null;
+
+/** Loaded with the first image: most servers never see one, and it takes a while. */
+function loadSharp(): Promise<SharpModule> {
+  loading ??= import('sharp').then(({ default: sharp }) => {
+    sharp.cache(false);
+    sharp.concurrency(1);                        // the other cores are the engine's
+    // Whatever a file may be disguised as, no other reader sees it.
+    sharp.block({ operation: ['VipsForeignLoad'] });
+    sharp.unblock({ operation: ['VipsForeignLoadPng', 'VipsForeignLoadJpeg', 'VipsForeignLoadNsgif', 'VipsForeignLoadWebp'] });
+    return sharp;
+  });
+  return loading;
+}
+
+/** Throws ApiError: unsupported_image_format, invalid_image, image_too_large. */
+export async function decodeImage(bytes: Uint8Array, maxPixels: number, path: string): Promise<LoadedImage> {
+  const format = formatOf(bytes);
+  if (format === null) throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
+  const sharp = await loadSharp();
+  return decoding.run(async () => {
+    // Animations: the first frame alone.
+    const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
+    const { width, height } = await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: false }).metadata());
+    if (width * height > maxPixels) throw apiError('image_too_large', `${path}: the image has ${width} x ${height} pixels; ${maxPixels} are allowed.`, path);
+    // Shrunk to nothing on the way, so that no second copy of the whole comes about.
+    await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: maxPixels }).resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false }).raw().toBuffer());
+    return { bytes, format, width, height };
+  });
+}
+
+async function sound<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw apiError('invalid_image', `${path}: the image is damaged or incomplete.`, path, { cause: error });
+  }
+}

@@ -1,0 +1,182 @@
+// Fetching an image a client names by URL, from hosts the operator allows and never from inside the
+// network: https on its own port, names resolved once, addresses checked, those very addresses dialled, and
+// all of it again for every redirect. Event-loop thread only.
+import { lookup } from 'node:dns/promises';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { isIP } from 'node:net';
+import { apiError, ApiError } from '../../errors.js';
+import { VERSION } from '../../version.js';
+import { isPublicAddress } from './public-address.js';
+
+export interface Address { address: string; family: number }
+
+export interface FetchSettings {
+  maxBytes: number;
+  timeoutMs: number;
+  /** example.com, *.example.com for all below it, * for every host. */
+  allowedHosts: readonly string[];
+}
+
+/** What tests replace: nothing public answers there. */
+export interface FetchWorld {
+  resolve(host: string): Promise<readonly Address[]>;
+  /** Where an address, once checked, is dialled. */
+  dial(address: Address): Address & { port: number };
+  ca: string | undefined;
+}
+
+const WORLD: FetchWorld = {
+  resolve: (host) => lookup(host, { all: true, verbatim: true }),
+  dial: (address) => ({ ...address, port: HTTPS_PORT }),
+  ca: undefined,
+};
+
+const HTTPS_PORT = 443;
+const MAX_REDIRECTS = 3;
+const MAX_URL = 8_192;
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
+export class ImageFetcher {
+  readonly #world: FetchWorld;
+
+  constructor(private readonly settings: FetchSettings, world: Partial<FetchWorld> = {}) {
+    this.#world = { ...WORLD, ...world };
+  }
+
+  /** The bytes, whatever they are. Throws ApiError: image_fetch_failed, image_too_large; the abort's reason if `signal` aborts. */
+  async fetch(url: string, path: string, signal: AbortSignal): Promise<Buffer> {
+    const refuse = (why: string): never => { throw apiError('image_fetch_failed', `${path}: ${why}.`, path); };
+    const deadline = AbortSignal.timeout(this.settings.timeoutMs);
+    const either = AbortSignal.any([signal, deadline]);
+    try {
+      let at = this.#checked(url, refuse);
+      for (let redirects = 0; ; redirects++) {
+        const addresses = await this.#addresses(at, refuse, either);
+        const next = await this.#get(at, addresses, path, either, refuse);
+        if (typeof next !== 'string') return next;
+        if (redirects === MAX_REDIRECTS) refuse(`the image is redirected more than ${MAX_REDIRECTS} times`);
+        at = this.#checked(next, refuse, at);
+      }
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      if (signal.aborted) throw signal.reason;
+      if (deadline.aborted) return refuse(`the image could not be fetched within ${this.settings.timeoutMs} ms`);
+      // Which host answered how, and on which address, is none of the client's business.
+      throw apiError('image_fetch_failed', `${path}: the image could not be fetched.`, path, { cause: error });
+    }
+  }
+
+  #checked(text: string, refuse: (why: string) => never, base?: URL): URL {
+    if (text.length > MAX_URL) refuse(`the URL of an image may have ${MAX_URL} characters at most`);
+    if (!URL.canParse(text, base?.href)) refuse('the URL of an image must be an absolute https: or data: URL');
+    const url = new URL(text, base);
+    if (url.protocol !== 'https:') refuse('images are fetched over https only');
+    if (url.username !== '' || url.password !== '') refuse('the URL of an image may not hold a user name or password');
+    if (url.port !== '') refuse(`images are fetched from port ${HTTPS_PORT} only`);
+    if (!this.#isAllowed(hostOf(url))) refuse('images are not fetched from this host; send the image as a data: URL');
+    return url;
+  }
+
+  #isAllowed(host: string): boolean {
+    return this.settings.allowedHosts.some((entry) => {
+      const allowed = entry.toLowerCase();
+      return allowed === '*' || allowed === host || (allowed.startsWith('*.') && host.endsWith(allowed.slice(1)) && isIP(host) === 0);
+    });
+  }
+
+  async #addresses(url: URL, refuse: (why: string) => never, signal: AbortSignal): Promise<readonly Address[]> {
+    const host = hostOf(url);
+    const family = isIP(host);
+    const addresses = family === 0 ? await unlessAborted(this.#world.resolve(host), signal) : [{ address: host, family }];
+    // One address inside is reason enough: a name that leads to both is no accident.
+    if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address))) refuse('the host of the image has no public address');
+    return addresses;
+  }
+
+  /** The body, or where it is instead. */
+  #get(url: URL, addresses: readonly Address[], path: string, signal: AbortSignal, refuse: (why: string) => never): Promise<Buffer | string> {
+    const targets = addresses.map((address) => this.#world.dial(address));
+    const { port, ...first } = targets[0]!;
+    const pinned: LookupFunction = (_host, options, callback) => {
+      if (options.all === true) callback(null, targets.map(({ address, family }) => ({ address, family })));
+      else callback(null, first.address, first.family);
+    };
+    const name = hostOf(url);
+    const isName = isIP(name) === 0;
+    return new Promise((resolve, reject) => {
+      const agent = new Agent({ keepAlive: false, maxSockets: 1 });
+      const fail = (error: unknown): void => {
+        reject(error as Error);
+        agent.destroy();
+      };
+      const sent = request({
+        agent, signal, port, method: 'GET', path: `${url.pathname}${url.search}`,
+        // An address is dialled as it is and never looked up; the certificate must name what the URL names.
+        host: isName ? name : first.address, ...(isName ? { servername: name } : {}), lookup: pinned,
+        headers: { host: url.host, accept: 'image/png, image/jpeg, image/webp, image/gif', 'accept-encoding': 'identity', 'user-agent': `monolith/${VERSION}` },
+        maxHeaderSize: 16_384, ...(this.#world.ca === undefined ? {} : { ca: this.#world.ca }),
+      });
+      sent.on('error', fail);
+      sent.on('response', (response) => {
+        response.on('error', fail);
+        try {
+          const location = redirectOf(response, refuse);
+          if (location === null) {
+            this.#read(response, path, resolve, fail);
+          } else {
+            resolve(location);
+            sent.destroy();
+          }
+        } catch (error) {
+          fail(error);
+          sent.destroy();
+        }
+      });
+      sent.end();
+    });
+  }
+
+  #read(response: IncomingMessage, path: string, resolve: (bytes: Buffer) => void, fail: (error: unknown) => void): void {
+    const { maxBytes } = this.settings;
+    const tooLarge = (): void => {
+      fail(apiError('image_too_large', `${path}: the image has more than ${maxBytes} bytes.`, path));
+      response.destroy();
+    };
+    if (Number(response.headers['content-length'] ?? 0) > maxBytes) return tooLarge();
+    const parts: Buffer[] = [];
+    let size = 0;
+    response.on('data', (part: Buffer) => {
+      size += part.length;
+      if (size > maxBytes) tooLarge();
+      else parts.push(part);
+    });
+    response.on('end', () => resolve(Buffer.concat(parts, size)));
+    // 'end' comes before; after a cut it does not come at all.
+    response.on('close', () => fail(new Error('the connection was closed in the middle')));
+  }
+}
+
+/** Where the answer says the image is instead; null if this is it. */
+function redirectOf(response: IncomingMessage, refuse: (why: string) => never): string | null {
+  const { statusCode: status = 0, headers } = response;
+  if (REDIRECTS.has(status)) return headers.location ?? refuse('the host of the image redirects to nowhere');
+  if (status !== 200) refuse(`the host of the image answered with status ${status}`);
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') refuse('the host of the image compressed it, which was not asked for');
+  return null;
+}
+
+/** Without the brackets of IPv6 and the dot behind a full name. */
+function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '').toLowerCase();
+}
+
+function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}

@@ -1,0 +1,164 @@
+// Finding the calls in a model's text: markers, white space and separators around them, and what only looked
+// like a call. Fed in pieces; any split gives the same. One per choice. Pure.
+//
+//   between ──'{', a name, '<function='──► call ──complete──► between
+//      │                                    ├──broken────► (nothing more is read)
+//      └──anything else──► content ◄──foreign┘   up to a marker
+//                          (`junk` where a complete call came before in the same section)
+import { partialAtEnd, type CallableTools, type CallReader, type CallSink } from './call-reader.js';
+import { isJsonSpace } from './json-scanner.js';
+
+/** How calls are written: what stands around them, and what reads one. */
+export interface CallSyntax {
+  readonly open: string;
+  readonly close: string;                        // '' = calls go on to the end of the turn
+  /** A call may be the whole answer, without a marker. */
+  readonly bare: boolean;
+  readonly separators: string;                   // characters that may stand between calls
+  /** What reads a call that begins with this character; null if none does. */
+  reader(first: string, tools: CallableTools, sink: CallSink): CallReader | null;
+}
+
+export interface CallStreamSink extends CallSink {
+  /** What turned out to be no call. */
+  text(text: string): void;
+}
+
+/** After so many things that only looked like calls nothing is taken for one any more: reading them again has to end. */
+const MAX_FOREIGN = 16;
+
+export class CallStream {
+  #state: 'between' | 'call' | 'content' | 'junk' | 'over' = 'between';
+  #text = '';                      // to be read, from #at on
+  #at = 0;
+  #reader: CallReader | null = null;
+  #readerAt = 0;                   // where in #text it began, or before it: the rest is in #taken
+  #taken = '';
+  #raw = '';                       // marker and white space before a call that nothing was told of yet
+  #afterCall = false;              // in the same section
+  #foreign = 0;
+  readonly #markers: readonly string[];
+
+  constructor(private readonly syntax: CallSyntax, private readonly tools: CallableTools, private readonly sink: CallStreamSink) {
+    this.#markers = [syntax.open, syntax.close].filter((marker) => marker !== '');
+  }
+
+  push(piece: string): void {
+    // What is left may be the beginning of a marker.
+    this.#text = this.#text.slice(this.#at) + piece;
+    this.#at = 0;
+    while (this.#at < this.#text.length && this.#step());
+    if (this.#state === 'call' && this.#reader?.started === false) this.#taken += this.#text.slice(this.#readerAt);
+    this.#readerAt = 0;
+  }
+
+  /** The turn is over, by the model's own will or not. */
+  end(natural: boolean): void {
+    const { bare } = this.syntax;
+    const rest = this.#raw + this.#taken + this.#text.slice(this.#at);
+    if (this.#state === 'call' && this.#reader?.started === true) this.sink.finished(false);
+    else if (this.#state === 'junk' || this.#state === 'over' || rest === '') return;
+    // A call cut before its name was whole says nothing; what the model itself left so is its answer.
+    else if (this.#state === 'content' || natural || bare) this.sink.text(rest);
+  }
+
+  /** Reads on; false if more text is needed. */
+  #step(): boolean {
+    switch (this.#state) {
+      case 'between': return this.#between();
+      case 'call': return this.#call();
+      case 'over': return this.#skip(this.#text.length);
+      default: return this.#content();
+    }
+  }
+
+  #skip(length: number): true {
+    this.#at += length;
+    return true;
+  }
+
+  #between(): boolean {
+    const { open, close, separators } = this.syntax;
+    const first = this.#text[this.#at] as string;
+    if (this.#text.startsWith(open, this.#at)) {
+      this.#raw += open;
+      this.#afterCall = false;
+      return this.#skip(open.length);
+    }
+    if (close !== '' && this.#text.startsWith(close, this.#at)) {
+      this.#raw = '';
+      this.#afterCall = false;
+      return this.#skip(close.length);
+    }
+    const rest = this.#text.slice(this.#at, this.#at + Math.max(open.length, close.length));
+    if (this.#markers.some((marker) => marker.startsWith(rest))) return false;
+    if (isJsonSpace(first.charCodeAt(0)) || separators.includes(first)) {
+      if (!this.#afterCall) this.#raw += first;   // behind a call it belongs to nothing
+      return this.#skip(1);
+    }
+    this.#reader = this.#foreign < MAX_FOREIGN ? this.syntax.reader(first, this.tools, this.sink) : null;
+    if (this.#reader !== null) {
+      this.#state = 'call';
+      this.#readerAt = this.#at;
+    } else if (this.#afterCall && close !== '') {
+      this.#state = 'junk';
+    } else {
+      this.#giveBack();
+    }
+    return true;
+  }
+
+  #call(): boolean {
+    const reader = this.#reader as CallReader;
+    this.#at = reader.read(this.#text, this.#at);
+    if (reader.started) this.#raw = this.#taken = '';
+    switch (reader.state) {
+      case 'reading':
+        break;
+      case 'complete':
+        this.#state = 'between';
+        this.#afterCall = true;
+        break;
+      case 'foreign':
+        this.#foreign++;
+        // How much was read of it depends on the split: it is read again, as text.
+        if (this.#taken !== '') this.#text = this.#taken + this.#text;
+        this.#at = this.#readerAt;
+        this.#taken = '';
+        this.#giveBack();
+        break;
+      case 'broken':
+        this.#state = 'over';
+    }
+    return true;
+  }
+
+  /** No call: what stands before it is content, and what follows up to a marker. */
+  #giveBack(): void {
+    this.#state = 'content';
+    if (this.#raw !== '') this.sink.text(this.#raw);
+    this.#raw = '';
+  }
+
+  /** Passes on, or drops, all up to the next marker. */
+  #content(): boolean {
+    const { open, close, bare } = this.syntax;
+    const opened = bare ? -1 : this.#text.indexOf(open, this.#at);
+    const closed = close === '' ? -1 : this.#text.indexOf(close, this.#at);
+    if (opened === -1 && closed === -1) {
+      const held = bare ? 0 : Math.max(...this.#markers.map((marker) => partialAtEnd(this.#text, marker)));
+      this.#pass(Math.max(this.#at, this.#text.length - held));
+      return false;
+    }
+    const atOpen = closed === -1 || (opened !== -1 && opened < closed);
+    this.#pass(atOpen ? opened : closed + close.length);
+    this.#state = 'between';
+    this.#afterCall = false;
+    return true;
+  }
+
+  #pass(end: number): void {
+    if (this.#state === 'content' && end > this.#at) this.sink.text(this.#text.slice(this.#at, end));
+    this.#at = end;
+  }
+}

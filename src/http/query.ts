@@ -1,0 +1,16 @@
+// Query parameters that hold more than one text. Pure.
+
+/** `name[]=a`, `name=a&name=b` and `name=a,b` alike, in the order of the query; empty values are left out. */
+export function queryList(query: URLSearchParams, name: string): string[] {
+  const values: string[] = [];
+  for (const [key, value] of query) {
+    if (key !== name && key !== `${name}[]` && !isIndexed(key, name)) continue;
+    for (const one of value.split(',')) if (one !== '') values.push(one);
+  }
+  return values;
+}
+
+/** `name[0]`: what some query builders write for arrays. */
+function isIndexed(key: string, name: string): boolean {
+  return key.startsWith(`${name}[`) && /^\d{1,4}\]$/.test(key.slice(name.length + 1));
+}

@@ -1,0 +1,226 @@
+// ServerSocket over one uWebSockets.js connection: batches what one tick sends, bounds what waits for a slow
+// reader, and watches over the peer with pings. The library's socket dies with its close event, so every use
+// of it goes through `open`.
+//
+//   send() ──► queue ──(end of this tick)──► write to the socket ──► clear: next send() writes again
+//                ▲                                │
+//                └─────── waits while the socket is full (drained) ──► over the bound: dropped
+
+import { performance } from 'node:perf_hooks';
+import type { WebSocket } from 'uWebSockets.js';
+import type { ErrorCode } from '../errors.js';
+import { newRequestId } from '../ids.js';
+import type { RequestRecord } from '../telemetry/types.js';
+import type { Identity } from './exchange.js';
+import { CLOSE } from './socket.js';
+import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './socket.js';
+
+/** What the library keeps with a connection. It copies the fields of this object, so ours is one of them. */
+export interface SocketData { socket: UwsSocket }
+
+/** Pings in a row that may stay unanswered: with the second, a minute has passed. */
+const UNANSWERED_PINGS = 2;
+
+export interface SocketHost {
+  path: string;                                  // of the route, for the request log
+  bufferBytes: number;
+  pingMs: number;
+  maxMessageBytes: number;
+  draining(): boolean;
+  turnBegun(turn: SocketTurn): void;
+  turnEnded(turn: SocketTurn, record: RequestRecord): void;
+  /** Once, when the connection is gone. */
+  gone(socket: UwsSocket): void;
+  unexpected(error: unknown, requestId: string): void;
+}
+
+/** What the handshake leaves behind. */
+export interface Handshake {
+  requestId: string;
+  identity: Identity;
+  header(name: string): string;
+  /** Looks the key up again. Throws ApiError 401, 403. */
+  identify(): Identity;
+}
+
+export class UwsSocket implements ServerSocket {
+  readonly requestId: string;
+  identity: Identity;
+  readonly openedAt = performance.now();
+  open = false;
+
+  private library: WebSocket<SocketData> | null = null;
+  private listener: SocketListener | null = null;
+  private queue: string[] = [];
+  private queueBytes = 0;                        // counted only while the socket is full
+  private full = false;
+  private scheduled = false;
+  private dropping = false;
+  private unanswered = 0;
+  private pings: NodeJS.Timeout | undefined;
+
+  constructor(private readonly handshake: Handshake, private readonly host: SocketHost) {
+    this.requestId = handshake.requestId;
+    this.identity = handshake.identity;
+  }
+
+  get draining(): boolean {
+    return this.host.draining();
+  }
+
+  get bufferedBytes(): number {
+    return this.queueBytes + (this.open ? this.library?.getBufferedAmount() ?? 0 : 0);
+  }
+
+  header(name: string): string {
+    return this.handshake.header(name);
+  }
+
+  identify(): Identity {
+    this.identity = this.handshake.identify();
+    return this.identity;
+  }
+
+  /** The handshake is through. */
+  opened(library: WebSocket<SocketData>, open: (socket: ServerSocket) => SocketListener): void {
+    this.library = library;
+    this.open = true;
+    this.pings = setInterval(() => this.ping(), this.host.pingMs);
+    this.pings.unref();
+    this.guard(() => { this.listener = open(this); });
+  }
+
+  received(bytes: Uint8Array, binary: boolean): void {
+    this.unanswered = 0;
+    if (!this.open) return;
+    if (bytes.length > this.host.maxMessageBytes) this.close(CLOSE.tooBig, `A message may have at most ${this.host.maxMessageBytes} bytes.`);
+    else this.guard(() => this.listener?.message(bytes, binary));
+  }
+
+  ponged(): void {
+    this.unanswered = 0;
+  }
+
+  drain(): void {
+    if (this.open) this.guard(() => this.listener?.drain());
+  }
+
+  /** The library's close event: the socket must not be touched any more. */
+  closed(): void {
+    if (!this.open) return;
+    this.open = false;
+    clearInterval(this.pings);
+    this.queue = [];
+    this.queueBytes = 0;
+    this.guard(() => this.listener?.closed());
+    this.listener = null;
+    this.host.gone(this);
+  }
+
+  send(text: string): void {
+    if (!this.open || this.dropping) return;
+    if (this.full) {
+      // What waits ahead is what counts: one long message to a reader who keeps up is no reason to drop him.
+      if (this.queueBytes > this.host.bufferBytes) {
+        this.drop();
+        return;
+      }
+      this.queueBytes += Buffer.byteLength(text);
+    }
+    this.queue.push(text);
+    if (this.scheduled || this.full) return;
+    this.scheduled = true;
+    queueMicrotask(() => this.flush());
+  }
+
+  close(code: CloseCode, reason: string): void {
+    const { library } = this;
+    if (!this.open || library === null) return;
+    // The library sends all it holds before the close frame.
+    library.cork(() => {
+      for (const text of this.queue.splice(0)) library.send(text, false, false);
+      library.end(code, reason);                 // calls closed()
+    });
+  }
+
+  /** The socket takes bytes again. */
+  drained(): void {
+    if (!this.full || !this.open || (this.library?.getBufferedAmount() ?? 0) > 0) return;
+    this.full = false;
+    this.queueBytes = 0;
+    this.flush();
+  }
+
+  turn(): SocketTurn {
+    return new Turn(this, this.host);
+  }
+
+  private flush(): void {
+    this.scheduled = false;
+    const { library } = this;
+    if (!this.open || library === null || this.full || this.queue.length === 0) return;
+    library.cork(() => {
+      let sent = 0;
+      while (sent < this.queue.length && !this.full) {
+        this.full = library.send(this.queue[sent++] as string, false, false) !== 1;
+      }
+      this.queue.splice(0, sent);
+    });
+    if (this.full) for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
+  }
+
+  /** Not at once: whoever sends is in the middle of something, and is told by closed(). */
+  private drop(): void {
+    if (this.dropping) return;
+    this.dropping = true;
+    this.queue = [];
+    queueMicrotask(() => { if (this.open) this.library?.close(); });
+  }
+
+  private ping(): void {
+    if (this.unanswered >= UNANSWERED_PINGS) {
+      this.close(CLOSE.goingAway, 'No answer to pings.');
+      return;
+    }
+    this.unanswered++;
+    this.library?.ping();
+  }
+
+  /** A failure of our own ends this connection alone. */
+  private guard(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.host.unexpected(error, this.requestId);
+      this.close(CLOSE.internalError, 'The server failed unexpectedly.');
+    }
+  }
+}
+
+class Turn implements SocketTurn {
+  readonly requestId = newRequestId();
+  readonly receivedAt = performance.now();
+  private fields: RequestRecord['fields'] = {};
+  private ended = false;
+
+  constructor(private readonly socket: UwsSocket, private readonly host: SocketHost) {
+    this.fields = { connection: socket.requestId };
+    host.turnBegun(this);
+  }
+
+  annotate(fields: RequestRecord['fields']): void {
+    this.fields = { ...this.fields, ...fields };
+  }
+
+  end(status: number, code: ErrorCode | null): void {
+    if (this.ended) return;
+    this.ended = true;
+    const { socket } = this;
+    this.host.turnEnded(this, {
+      requestId: this.requestId, clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
+      method: 'WEBSOCKET', path: this.host.path, status, code,
+      organizationId: socket.identity.organizationId, keyId: socket.identity.keyId,
+      durationMs: performance.now() - this.receivedAt, aborted: !socket.open, fields: this.fields,
+    });
+  }
+}

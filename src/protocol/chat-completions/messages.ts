@@ -1,0 +1,79 @@
+// The messages of a chat completions request → internal messages: which role may hold which part, and every
+// tool call answered in its turn (contract section 2). Pure.
+import { apiError } from '../../errors.js';
+import type { Content, ContentPart, Message, ToolCall } from '../../generation/types.js';
+import { ToolTurns } from '../tool-turns.js';
+import type { ChatMessage, ChatPart } from './schema.js';
+
+type PartType = ChatPart['type'];
+
+const PARTS: Record<'system' | 'user' | 'assistant' | 'tool', { role: string; takes: ReadonlySet<PartType> }> = {
+  system: { role: 'system and developer', takes: new Set(['text']) },
+  user: { role: 'user', takes: new Set(['text', 'image_url']) },
+  assistant: { role: 'assistant', takes: new Set(['text', 'refusal']) },
+  tool: { role: 'tool', takes: new Set(['text', 'image_url']) },
+};
+
+/** Throws ApiError 422 for what a role cannot hold and for tool calls and answers that do not match. */
+export function toMessages(messages: readonly ChatMessage[]): Message[] {
+  const turns = new ToolTurns();
+  const result = messages.map((message, index): Message => {
+    const path = `messages[${index}]`;
+    if (message.role === 'tool') turns.answer(message.tool_call_id, `${path}.tool_call_id`);
+    else turns.settle();
+    switch (message.role) {
+      case 'system':
+      case 'developer':
+        return { role: 'system', content: toText(message.content, 'system', path), name: message.name ?? undefined };
+      case 'user':
+        return { role: 'user', content: toContent(message.content, 'user', path), name: message.name ?? undefined };
+      case 'tool':
+        return { role: 'tool', content: toContent(message.content, 'tool', path), toolCallId: message.tool_call_id };
+      case 'function':
+        throw apiError('unsupported_parameter', 'The function role is not supported; use tool messages.', `${path}.role`);
+      case 'assistant': {
+        const content = message.content == null ? null : toText(message.content, 'assistant', path);
+        return {
+          role: 'assistant',
+          content: content ?? message.refusal ?? null,
+          reasoning: message.reasoning_content ?? undefined,
+          toolCalls: message.tool_calls?.map((call, at) => toToolCall(call, `${path}.tool_calls[${at}]`, turns)),
+          name: message.name ?? undefined,
+        };
+      }
+    }
+  });
+  turns.settle();
+  return result;
+}
+
+type ChatToolCall = NonNullable<Extract<ChatMessage, { role: 'assistant' }>['tool_calls']>[number];
+
+function toToolCall(call: ChatToolCall, path: string, turns: ToolTurns): ToolCall {
+  if (call.type === 'custom') throw apiError('unsupported_tool_type', 'Custom tool calls are not supported.', `${path}.type`);
+  turns.call(call.id, path);
+  return { id: call.id, name: call.function.name, arguments: call.function.arguments };
+}
+
+function toText(content: string | readonly ChatPart[], role: 'system' | 'assistant', path: string): string {
+  const result = toContent(content, role, path);
+  return typeof result === 'string' ? result : '';   // neither role takes images
+}
+
+/** Parts of text alone are one text: that is what every template has a place for. */
+function toContent(content: string | readonly ChatPart[], role: keyof typeof PARTS, path: string): Content {
+  if (typeof content === 'string') return content;
+  const parts = content.map((part, index) => toPart(part, role, `${path}.content[${index}]`));
+  return parts.some(({ type }) => type === 'image') ? parts : parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+}
+
+function toPart(part: ChatPart, role: keyof typeof PARTS, path: string): ContentPart {
+  if (PARTS[role].takes.has(part.type)) {
+    switch (part.type) {
+      case 'text': return { type: 'text', text: part.text };
+      case 'refusal': return { type: 'text', text: part.refusal };
+      case 'image_url': return { type: 'image', source: { kind: 'url', url: part.image_url.url }, detail: part.image_url.detail ?? 'auto', path };
+    }
+  }
+  throw apiError('unsupported_content', `${path}: ${PARTS[role].role} messages cannot hold ${part.type} parts on this server.`, path);
+}

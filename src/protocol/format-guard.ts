@@ -1,0 +1,34 @@
+// Holds an answer to the form that was asked of it. An answer that ended by itself and has another form is a
+// failure of the model; one that was cut (by a limit or a stop string) may end anywhere. Event-loop thread only.
+import { apiError } from '../errors.js';
+import { formatProblem } from '../generation/output-format.js';
+import type { GenerationEvent, OutputFormat } from '../generation/types.js';
+
+type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
+type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
+
+export class FormatGuard {
+  readonly #contents: string[];      // per choice
+
+  private constructor(private readonly format: OutputFormat, n: number) {
+    this.#contents = new Array<string>(n).fill('');
+  }
+
+  /** Null if any text will do. */
+  static for(format: OutputFormat, n: number): FormatGuard | null {
+    return format.type === 'text' ? null : new FormatGuard(format, n);
+  }
+
+  text({ choice, section, text }: TextEvent): void {
+    if (section === 'content') this.#contents[choice] += text;
+  }
+
+  /** Throws ApiError model_error, which quotes nothing of the answer. */
+  finished({ choice, reason }: FinishedEvent): void {
+    if (reason !== 'end_of_turn' && reason !== 'tool_calls') return;
+    const content = this.#contents[choice] ?? '';
+    if (reason === 'tool_calls' && content.trim() === '') return;   // the calls are the answer
+    const problem = formatProblem(this.format, content);
+    if (problem !== null) throw apiError('model_error', `The model's answer does not have the form that was asked for: ${problem}`, null);
+  }
+}

@@ -1,0 +1,246 @@
+// Generation events → the messages wire form, whole and streamed (contract sections 6 and 7). Pure: told the
+// events of one request in order. One machine decides where blocks begin and end; the two forms only write
+// down what it says, so a stream joined is the whole answer.
+import type { EndReason, GenerationEvent } from '../../generation/types.js';
+import { newToolUseId } from '../../ids.js';
+import type { Usage } from '../generation-run.js';
+import { completePart } from './partial-json.js';
+
+export interface MessageEnvelope {
+  id: string;
+  model: string;                // the name asked for
+  /** False: thinking is not shown, its text travels in the signature. */
+  visibleThinking: boolean;
+  /** What the client must bring back with a thinking block. */
+  signature(thinking: string): string;
+  /** No output was wanted: the answer has no blocks. */
+  empty: boolean;
+  /** The cap is what the context window leaves, not what the client asked for. */
+  cappedByContext: boolean;
+}
+
+type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
+type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
+type BlockStart = { type: 'thinking' } | { type: 'text' } | { type: 'tool_use'; id: string; name: string };
+
+/** Takes what the machine decides: start, any number of appends and at most one signature, stop; then the next block. */
+interface BlockWriter {
+  start(block: BlockStart): void;
+  append(text: string): void;
+  sign(signature: string): void;
+  stop(): void;
+}
+
+const STOP_REASONS = {
+  end_of_turn: 'end_turn', stop_string: 'stop_sequence', tool_calls: 'tool_use', max_tokens: 'max_tokens',
+  context_full: 'model_context_window_exceeded', time_limit: 'max_tokens', malformed_call: 'max_tokens',
+} as const satisfies Record<EndReason, string>;
+
+/** Where blocks begin and end. At most one is open, and nothing is appended but to the open one. */
+class Blocks {
+  #open: BlockStart['type'] | null = null;
+  #last: BlockStart['type'] | null = null;
+  #thinking = '';               // of the open thinking block
+  #arguments = false;           // the open call has some
+
+  constructor(private readonly envelope: MessageEnvelope, private readonly writer: BlockWriter) {}
+
+  take(event: OutputEvent): void {
+    switch (event.type) {
+      case 'text':
+        if (event.text === '') return;
+        if (event.section === 'content') {
+          this.#switchTo({ type: 'text' });
+          this.writer.append(event.text);
+          return;
+        }
+        this.#switchTo({ type: 'thinking' });
+        this.#thinking += event.text;
+        if (this.envelope.visibleThinking) this.writer.append(event.text);
+        return;
+      case 'call_started':
+        this.#close();
+        this.#start({ type: 'tool_use', id: newToolUseId(), name: event.name });
+        this.#arguments = false;
+        return;
+      case 'call_arguments': {
+        if (this.#open !== 'tool_use') throw new Error('arguments of a call that is not open');
+        // The clients' parser takes any beginning of an object, but not white space alone.
+        const text = this.#arguments ? event.text : event.text.trimStart();
+        if (text === '') return;
+        this.#arguments = true;
+        this.writer.append(text);
+        return;
+      }
+      case 'call_finished':
+        if (this.#open !== 'tool_use') throw new Error('the end of a call that is not open');
+        if (event.complete && !this.#arguments) this.writer.append('{}');
+        this.#close();
+        return;
+      case 'finished':
+        this.#close();
+        if (this.envelope.empty || this.#last === 'text' || this.#last === 'tool_use') return;
+        // Readers take the answer from the last block.
+        this.#start({ type: 'text' });
+        this.#close();
+    }
+  }
+
+  #switchTo(block: { type: 'thinking' } | { type: 'text' }): void {
+    if (this.#open === block.type) return;
+    this.#close();
+    this.#start(block);
+  }
+
+  #start(block: BlockStart): void {
+    this.#open = this.#last = block.type;
+    this.writer.start(block);
+  }
+
+  #close(): void {
+    if (this.#open === null) return;
+    if (this.#open === 'thinking') {
+      this.writer.sign(this.envelope.signature(this.#thinking));
+      this.#thinking = '';
+    }
+    this.#open = null;
+    this.writer.stop();
+  }
+}
+
+/** The input counts leave out what was read from the cache. */
+function wireCounts(usage: Usage): object {
+  return {
+    input_tokens: usage.promptTokens - usage.cachedTokens, cache_creation_input_tokens: 0, cache_read_input_tokens: usage.cachedTokens,
+    output_tokens: usage.completionTokens, output_tokens_details: { thinking_tokens: usage.reasoningTokens }, server_tool_use: null,
+  };
+}
+
+function wireUsage(usage: Usage): object {
+  return { ...wireCounts(usage), cache_creation: null, service_tier: 'standard', speed: 'standard', inference_geo: null };
+}
+
+function stopFields({ cappedByContext }: MessageEnvelope, finished: FinishedEvent | null): object {
+  const reason = cappedByContext && finished?.reason === 'max_tokens' ? 'context_full' : finished?.reason;
+  return {
+    stop_reason: reason === undefined ? null : STOP_REASONS[reason],
+    stop_sequence: finished?.reason === 'stop_string' ? finished.stopString : null,
+    stop_details: null, container: null,
+  };
+}
+
+function message(envelope: MessageEnvelope, content: readonly object[], finished: FinishedEvent | null, usage: object): object {
+  const { id, model } = envelope;
+  return { id, type: 'message', role: 'assistant', model, content, ...stopFields(envelope, finished), diagnostics: null, usage };
+}
+
+const wireText = (text: string): object => ({ type: 'text', text, citations: null });
+const wireThinking = (thinking: string, signature: string): object => ({ type: 'thinking', thinking, signature });
+const wireCall = (id: string, name: string, input: object): object => ({ type: 'tool_use', id, name, input, caller: { type: 'direct' } });
+
+/** JavaScript reads the arguments here: integers beyond 2^53 lose digits, which a stream's pieces do not. */
+function inputOf(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  } catch {
+    // cut by the cap: what is complete of it counts
+  }
+  return completePart(text);
+}
+
+/** Collects a whole answer. */
+export class MessageCollector {
+  readonly #content: object[] = [];
+  readonly #blocks: Blocks;
+  #finished: FinishedEvent | null = null;
+
+  constructor(private readonly envelope: MessageEnvelope) {
+    let block: BlockStart = { type: 'text' };
+    let text = '';
+    let signature = '';
+    this.#blocks = new Blocks(envelope, {
+      start: (started) => { block = started; text = signature = ''; },
+      append: (more) => { text += more; },
+      sign: (value) => { signature = value; },
+      stop: () => {
+        if (block.type === 'tool_use') this.#content.push(wireCall(block.id, block.name, inputOf(text)));
+        else this.#content.push(block.type === 'text' ? wireText(text) : wireThinking(text, signature));
+      },
+    });
+  }
+
+  take(event: OutputEvent): void {
+    this.#blocks.take(event);
+    if (event.type === 'finished') this.#finished = event;
+  }
+
+  body(usage: Usage): object {
+    return message(this.envelope, this.#content, this.#finished, wireUsage(usage));
+  }
+}
+
+/** `name`: of the event, the same as its `type`. */
+export type Emit = (data: string, name: string) => void;
+
+/**
+ * Emits the events of a stream. Deltas are the hot path: everything of them that does not change within a
+ * block is serialized once, so a token costs one JSON.stringify of its text.
+ */
+export class MessageStreamEncoder {
+  readonly #blocks: Blocks;
+  #started = false;
+  #finished: FinishedEvent | null = null;
+
+  constructor(private readonly envelope: MessageEnvelope, private readonly emit: Emit) {
+    let index = -1;
+    let head = '';              // of the block's deltas, up to the text
+    this.#blocks = new Blocks(envelope, {
+      start: (block) => {
+        index++;
+        const delta = `{"type":"content_block_delta","index":${index},"delta":`;
+        emit(`{"type":"content_block_start","index":${index},"content_block":${JSON.stringify(emptyBlock(block))}}`, 'content_block_start');
+        switch (block.type) {
+          case 'text': head = `${delta}{"type":"text_delta","text":`; break;
+          case 'thinking': head = `${delta}{"type":"thinking_delta","thinking":`; break;
+          case 'tool_use':
+            head = `${delta}{"type":"input_json_delta","partial_json":`;
+            emit(`${head}""}}`, 'content_block_delta');
+        }
+      },
+      append: (text) => emit(`${head}${JSON.stringify(text)}}}`, 'content_block_delta'),
+      sign: (signature) => emit(`{"type":"content_block_delta","index":${index},"delta":{"type":"signature_delta","signature":${JSON.stringify(signature)}}}`, 'content_block_delta'),
+      stop: () => emit(`{"type":"content_block_stop","index":${index}}`, 'content_block_stop'),
+    });
+  }
+
+  /** Before everything else: what is known of the prompt. */
+  start({ promptTokens, cachedTokens }: Pick<Usage, 'promptTokens' | 'cachedTokens'>): void {
+    if (this.#started) throw new Error('a message that has started already');
+    this.#started = true;
+    const usage = { ...wireUsage({ promptTokens, cachedTokens, completionTokens: 0, reasoningTokens: 0 }), output_tokens_details: null };
+    this.emit(`{"type":"message_start","message":${JSON.stringify(message(this.envelope, [], null, usage))}}`, 'message_start');
+    this.emit('{"type":"ping"}', 'ping');
+  }
+
+  take(event: OutputEvent): void {
+    if (!this.#started || this.#finished !== null) throw new Error('an event outside its message');
+    this.#blocks.take(event);
+    if (event.type === 'finished') this.#finished = event;
+  }
+
+  /** After `finished`; nothing follows. */
+  end(usage: Usage): void {
+    if (this.#finished === null) throw new Error('the end of a message that has not finished');
+    this.emit(JSON.stringify({ type: 'message_delta', delta: stopFields(this.envelope, this.#finished), usage: wireCounts(usage) }), 'message_delta');
+    this.emit('{"type":"message_stop"}', 'message_stop');
+  }
+}
+
+function emptyBlock(block: BlockStart): object {
+  switch (block.type) {
+    case 'text': return wireText('');
+    case 'thinking': return wireThinking('', '');
+    case 'tool_use': return wireCall(block.id, block.name, {});
+  }
+}

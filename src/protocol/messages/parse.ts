@@ -1,0 +1,153 @@
+// Messages request → GenerationRequest, or the precise error. Pure. Two stages, because the model is looked
+// up between them: shape and returned thinking (400), then content (422).
+import { isDeepStrictEqual } from 'node:util';
+import { apiError, type ErrorCode } from '../../errors.js';
+import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
+import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
+import { toSampling, unknownFields } from '../fields.js';
+import { toToolChoice, toToolDefinitions } from '../tools.js';
+import { validate } from '../validation.js';
+import { overlong } from './bounds.js';
+import { countTokensSchema, KNOWN_FIELDS, messagesRequestSchema, type MessagesRequest, type WireTool } from './schema.js';
+import { openThinkingBlocks, thinkingSettings, type ThinkingPolicy } from './thinking.js';
+import { toMessages, toTurns } from './turns.js';
+
+export interface ParsedMessages {
+  model: string;
+  /** Completes the checks that come after the model's; throws ApiError (422). */
+  content(): MessagesGeneration;
+}
+
+export interface MessagesGeneration {
+  request: GenerationRequest;
+  stream: boolean;
+  /** False: thinking is returned sealed inside its signature only. */
+  visibleThinking: boolean;
+  userId: string | null;
+  ignored: string[];            // top-level fields this format does not know
+}
+
+/** `purpose` count: for /v1/messages/count_tokens. Throws ApiError for what is no messages request at all (400). */
+export function parseMessages(body: unknown, policy: ThinkingPolicy, purpose: 'generate' | 'count'): ParsedMessages {
+  const tooLong = overlong(body);
+  if (tooLong !== null) throw tooLong;
+  if (purpose === 'count') {
+    const result = validate(countTokensSchema, body);
+    return parsed(result.ok ? result.value : result, body, policy, { maxTokens: null, stream: false });
+  }
+  const result = validate(messagesRequestSchema, body);
+  return parsed(result.ok ? result.value : result, body, policy, result.ok ? { maxTokens: result.value.max_tokens, stream: result.value.stream === true } : NO_OUTPUT);
+}
+
+/** What generating needs beyond what counting does. `maxTokens` null: there will be no output. */
+interface Output { maxTokens: number | null; stream: boolean }
+const NO_OUTPUT: Output = { maxTokens: null, stream: false };
+
+type Invalid = Extract<ReturnType<typeof validate>, { ok: false }>;
+
+function parsed(result: MessagesRequest | Invalid, body: unknown, policy: ThinkingPolicy, output: Output): ParsedMessages {
+  if ('error' in result) {
+    if (result.isShape) throw result.error;
+    return { model: (body as { model: string }).model, content: () => { throw result.error; } };
+  }
+  const turns = toTurns(result.messages);
+  if (turns.length === 0) throw apiError('missing_required_parameter', 'messages must hold some content.', 'messages');
+  const opened = openThinkingBlocks(result.messages, policy);
+  return {
+    model: result.model,
+    content: () => toGeneration(result, toMessages(turns, result.system, opened, result.model), unknownFields(body as object, KNOWN_FIELDS), output),
+  };
+}
+
+function refuse(code: ErrorCode, param: string, message: string): never {
+  throw apiError(code, message, param);
+}
+
+function toGeneration(wire: MessagesRequest, messages: GenerationRequest['messages'], ignored: string[], { maxTokens, stream }: Output): MessagesGeneration {
+  refuseUnserved(wire);
+  const { effort, reasoningBudget, visible } = thinkingSettings(wire, maxTokens);
+  const format = outputFormat(wire);
+  const tools = toolDefinitions(wire);
+  checkOutputFormat(format);
+
+  const last = messages.at(-1);
+  const continueFinal = last?.role === 'assistant';
+  if (continueFinal && effort !== 'none') {
+    refuse('conflicting_parameters', 'thinking', 'thinking cannot be on if the last message is the beginning of the answer (role assistant).');
+  }
+  if (continueFinal && format.type !== 'text') {
+    refuse('conflicting_parameters', 'output_config.format', 'output_config.format cannot be given if the last message is the beginning of the answer (role assistant).');
+  }
+  return {
+    request: {
+      model: wire.model,
+      messages,
+      continueFinal: continueFinal && last.content !== '',
+      sampling: sampling(wire),
+      n: 1,
+      maxTokens,
+      stop: wire.stop_sequences ?? [],
+      topLogprobs: null,
+      effort,
+      reasoningBudget,
+      tools,
+      toolChoice: toolChoice(wire, tools),
+      parallelToolCalls: !(wire.tool_choice != null && wire.tool_choice.type !== 'none' && wire.tool_choice.disable_parallel_tool_use === true),
+      format,
+      truncation: 'disabled',
+      promptParam: 'messages',
+      ignoreEos: false,
+    },
+    stream,
+    visibleThinking: visible,
+    userId: wire.metadata?.user_id ?? null,
+    ignored,
+  };
+}
+
+/** Known fields whose meaning this server does not offer: neutral values pass. */
+function refuseUnserved(wire: MessagesRequest): void {
+  for (const name of ['container', 'mcp_servers'] as const) {
+    const value = wire[name];
+    if (value == null || (Array.isArray(value) && value.length === 0)) continue;
+    refuse('unsupported_feature', name, `${name} is not offered.`);
+  }
+  if (wire.thread == null) return;
+  // The client's tool runner asks for a thread of itself; told by this code, it goes on without one.
+  throw apiError('unsupported_feature', 'thread is not offered; send the whole conversation without it.', 'thread', { messagesCode: 'thread_unsupported_request' });
+}
+
+const MAX_TOP_K = 1_000;
+
+function sampling(wire: MessagesRequest): GenerationRequest['sampling'] {
+  return toSampling({ ...wire, top_k: wire.top_k == null ? wire.top_k : Math.min(wire.top_k, MAX_TOP_K) });
+}
+
+function outputFormat({ output_config: config, output_format: older }: MessagesRequest): OutputFormat {
+  const format = config?.format ?? null;
+  if (format !== null && older != null && !isDeepStrictEqual(format, older)) {
+    refuse('conflicting_parameters', 'output_config.format', 'output_config.format and output_format differ; give one of them.');
+  }
+  const chosen = format ?? older;
+  if (chosen == null) return { type: 'text' };
+  return { type: 'json_schema', name: null, schema: chosen.schema, strict: true, path: format === null ? 'output_format.schema' : 'output_config.format.schema' };
+}
+
+type CustomTool = Extract<WireTool, { input_schema: unknown }>;
+
+function toolDefinitions({ tools }: MessagesRequest): ToolDefinition[] {
+  const custom = (tools ?? []).map((tool, index): CustomTool => {
+    if (!('input_schema' in tool)) return refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "custom"; tools that a vendor defines are not offered.`);
+    if (tool.input_schema['type'] !== 'object') refuse('invalid_json_schema', `tools[${index}].input_schema.type`, `tools[${index}].input_schema.type must be "object".`);
+    return tool;
+  });
+  const definitions = toToolDefinitions(custom.map(({ name, description, input_schema: parameters, strict }, index) => ({ path: `tools[${index}]`, name, description, parameters, strict })));
+  checkToolSchemas(definitions, definitions.map((_, index) => `tools[${index}].input_schema`));
+  return definitions;
+}
+
+const MODES = { auto: 'auto', any: 'required', tool: 'required', none: 'none' } as const;
+
+function toolChoice({ tool_choice: choice }: MessagesRequest, tools: readonly ToolDefinition[]): ToolChoice {
+  return toToolChoice(tools, choice == null ? null : MODES[choice.type], choice?.type === 'tool' ? [choice.name] : null);
+}

@@ -1,0 +1,132 @@
+// The shape of a messages request, field by field as the contract lists them (sections 2 to 5). Unknown
+// fields are dropped; null means absent for every optional field. What is known but not offered passes here
+// and is refused by parse.ts: that comes after the model has been found.
+import { z } from 'zod';
+import { bounded, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
+import { MAX_TOOLS } from '../tools.js';
+import { list } from './list.js';
+
+const text = z.string();
+
+const textBlock = z.object({ type: z.literal('text'), text });
+const imageBlock = z.object({
+  type: z.literal('image'),
+  source: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('base64'), media_type: text.nullish(), data: text }),
+    z.object({ type: z.literal('url'), url: text }),
+    z.object({ type: z.literal('file') }),
+  ]),
+});
+const searchResultBlock = z.object({
+  type: z.literal('search_result'), title: text, source: text, content: list(z.discriminatedUnion('type', [textBlock])),
+});
+const documentBlock = z.object({
+  type: z.literal('document'),
+  title: text.nullish(),
+  context: text.nullish(),
+  source: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('text'), data: text }),
+    z.object({ type: z.literal('content'), content: z.union([text, list(z.discriminatedUnion('type', [textBlock, imageBlock]))]) }),
+    z.object({ type: z.enum(['base64', 'url', 'file']) }),
+  ]),
+});
+
+/** Kinds that only a vendor's own service can make or read. */
+const unservedBlock = z.object({
+  type: z.enum([
+    'server_tool_use', 'web_search_tool_result', 'web_fetch_tool_result', 'code_execution_tool_result',
+    'bash_code_execution_tool_result', 'text_editor_code_execution_tool_result', 'tool_search_tool_result', 'mcp_tool_use',
+    'mcp_tool_result', 'mcp_tool_listing', 'advisor_tool_result', 'compaction', 'fallback', 'tool_addition', 'tool_removal',
+    'container_upload', 'tool_reference', 'browser_state',
+  ]),
+});
+
+const toolResultBlock = z.object({
+  type: z.literal('tool_result'),
+  tool_use_id: text,
+  content: z.union([text, list(z.discriminatedUnion('type', [textBlock, imageBlock, searchResultBlock, documentBlock, unservedBlock]))]).nullish(),
+  is_error: z.boolean().nullish(),
+});
+const toolUseBlock = z.object({ type: z.literal('tool_use'), id: text, name: text, input: jsonObject() });
+// Their signatures may be missing here: that, too, is an invalid signature.
+const thinkingBlock = z.object({ type: z.literal('thinking'), thinking: text, signature: text.nullish() });
+const redactedThinkingBlock = z.object({ type: z.literal('redacted_thinking'), data: text.nullish() });
+
+const content = <T extends z.ZodType>(block: T) => z.union([text, list(block, { atLeastOne: true })]);
+
+export const messageSchema = z.discriminatedUnion('role', [
+  z.object({
+    role: z.literal('user'),
+    content: content(z.discriminatedUnion('type', [textBlock, imageBlock, toolResultBlock, documentBlock, searchResultBlock, unservedBlock])),
+  }),
+  z.object({
+    role: z.literal('assistant'),
+    content: content(z.discriminatedUnion('type', [textBlock, toolUseBlock, thinkingBlock, redactedThinkingBlock, unservedBlock])),
+  }),
+  z.object({ role: z.literal('system'), content: content(z.discriminatedUnion('type', [textBlock, unservedBlock])) }),
+]);
+
+const customTool = z.object({
+  type: z.literal('custom').nullish(),
+  name: text,
+  description: text.nullish(),
+  input_schema: jsonObject(),
+  strict: z.boolean().nullish(),
+});
+const vendorTool = z.object({ type: text.refine((type) => type !== 'custom') });
+
+const oneCall = { disable_parallel_tool_use: z.boolean().nullish() };
+const display = z.enum(['summarized', 'omitted']).nullish();
+const outputFormat = z.discriminatedUnion('type', [z.object({ type: z.literal('json_schema'), schema: jsonObject() })]).nullish();
+
+export const messagesRequestSchema = z.object({
+  model: text,
+  max_tokens: integer().min(0),
+  messages: list(messageSchema, { atLeastOne: true }),
+  system: z.union([text, list(z.discriminatedUnion('type', [textBlock]))]).nullish(),
+  stop_sequences: z.array(stopString()).max(MAX_STOP_STRINGS).nullish(),
+  stream: z.boolean().nullish(),
+
+  ...samplingFields,
+  top_k: integer().min(0).nullish(),
+
+  tools: z.array(z.union([customTool, vendorTool])).max(MAX_TOOLS).nullish(),
+  tool_choice: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('auto'), ...oneCall }),
+    z.object({ type: z.literal('any'), ...oneCall }),
+    z.object({ type: z.literal('tool'), name: text, ...oneCall }),
+    z.object({ type: z.literal('none') }),
+  ]).nullish(),
+  thinking: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('enabled'), budget_tokens: integer(), display }),
+    z.object({ type: z.literal('adaptive'), display }),
+    z.object({ type: z.enum(['disabled', 'between_tools']) }),
+  ]).nullish(),
+  output_config: z.object({ format: outputFormat, effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish() }).nullish(),
+  output_format: outputFormat,
+
+  metadata: z.object({ user_id: bounded(512).nullish() }).nullish(),
+  service_tier: z.enum(['auto', 'standard_only']).nullish(),
+  speed: z.enum(['standard', 'fast']).nullish(),
+
+  cache_control: z.unknown().optional(),
+  inference_geo: z.unknown().optional(),
+  diagnostics: z.unknown().optional(),
+  context_management: z.unknown().optional(),
+  betas: z.unknown().optional(),
+
+  container: z.unknown().optional(),
+  mcp_servers: z.unknown().optional(),
+  thread: z.unknown().optional(),
+});
+
+/** For counting: how long the answer may be and how it travels do not matter. */
+export const countTokensSchema = messagesRequestSchema.extend({ max_tokens: z.unknown().optional(), stream: z.unknown().optional() });
+
+export type MessagesRequest = Omit<z.infer<typeof messagesRequestSchema>, 'max_tokens' | 'stream'>;
+export type WireMessage = z.infer<typeof messageSchema>;
+export type WireBlock = Exclude<WireMessage['content'], string>[number];
+export type WireTool = NonNullable<MessagesRequest['tools']>[number];
+
+/** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
+export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(messagesRequestSchema.shape));

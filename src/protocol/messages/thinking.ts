@@ -1,0 +1,74 @@
+// Thinking: what the request asks for, and the blocks of earlier answers that come back. Every returned block
+// is opened before anything else is done with it; what it opened to is found by the block itself.
+import { apiError } from '../../errors.js';
+import type { GenerationRequest } from '../../generation/types.js';
+import type { Sealer, Unsealed } from '../../sealing/sealer.js';
+import { MAX_THINKING_BLOCKS } from './bounds.js';
+import type { MessagesRequest, WireBlock, WireMessage } from './schema.js';
+
+/** Who verifies returned blocks, for whom, and what becomes of those that do not verify. */
+export interface ThinkingPolicy {
+  sealer: Pick<Sealer, 'openThinking'>;
+  organizationId: string;
+  foreignThinking: 'reject' | 'drop';
+}
+
+export type ThinkingBlock = Extract<WireBlock, { type: 'thinking' | 'redacted_thinking' }>;
+
+/** What the verified blocks hold. Those that are dropped are not in it. */
+export type OpenedBlocks = ReadonlyMap<ThinkingBlock, Unsealed>;
+
+/** Throws ApiError 400 `invalid_thinking_signature`. */
+export function openThinkingBlocks(messages: readonly WireMessage[], { sealer, organizationId, foreignThinking }: ThinkingPolicy): OpenedBlocks {
+  const opened = new Map<ThinkingBlock, Unsealed>();
+  let seen = 0;
+  for (const [index, message] of messages.entries()) {
+    if (message.role !== 'assistant' || typeof message.content === 'string') continue;
+    for (const [at, block] of message.content.entries()) {
+      if (block.type !== 'thinking' && block.type !== 'redacted_thinking') continue;
+      const path = `messages[${index}].content[${at}]`;
+      if (++seen > MAX_THINKING_BLOCKS) throw apiError('array_too_long', `messages may have at most ${MAX_THINKING_BLOCKS} thinking blocks in all.`, path);
+      const found = open(block, sealer, organizationId);
+      if (found !== null) opened.set(block, found);
+      else if (foreignThinking === 'reject') {
+        const field = block.type === 'thinking' ? 'signature' : 'data';
+        throw apiError('invalid_thinking_signature', `${path}: the ${field} is not one this service made for this block. Send thinking blocks back unchanged, or leave them out.`, path);
+      }
+    }
+  }
+  return opened;
+}
+
+function open(block: ThinkingBlock, sealer: Pick<Sealer, 'openThinking'>, organizationId: string): Unsealed | null {
+  if (block.type === 'thinking') return sealer.openThinking(block.signature ?? '', block.thinking, organizationId);
+  const opened = sealer.openThinking(block.data ?? '', '', organizationId);
+  return opened?.format === 'sealed' ? opened : null;
+}
+
+export interface ThinkingSettings {
+  effort: GenerationRequest['effort'];
+  reasoningBudget: number | null;
+  /** False: the text travels sealed inside the signature. */
+  visible: boolean;
+}
+
+const MIN_BUDGET = 1_024;
+
+/** `maxTokens` null: the cap does not matter. Throws ApiError 422 `value_out_of_range`. */
+export function thinkingSettings({ thinking, output_config: output }: MessagesRequest, maxTokens: number | null): ThinkingSettings {
+  switch (thinking?.type) {
+    case 'enabled': {
+      const { budget_tokens: budget } = thinking;
+      const refuse = (rule: string): never => {
+        throw apiError('value_out_of_range', `thinking.budget_tokens must be ${rule}.`, 'thinking.budget_tokens');
+      };
+      if (budget < MIN_BUDGET) refuse(`at least ${MIN_BUDGET}`);
+      if (maxTokens !== null && budget >= maxTokens) refuse('less than max_tokens');
+      return { effort: 'enabled', reasoningBudget: budget, visible: thinking.display !== 'omitted' };
+    }
+    case 'adaptive':
+      return { effort: output?.effort ?? 'medium', reasoningBudget: null, visible: thinking.display !== 'omitted' };
+    default:
+      return { effort: 'none', reasoningBudget: null, visible: true };
+  }
+}

@@ -1,0 +1,165 @@
+// Messages → internal messages: neighbours of one role become one turn, calls and results are paired, and the
+// thinking of the running tool loop goes back to the model. Pure.
+import { apiError } from '../../errors.js';
+import type { Message, ToolCall } from '../../generation/types.js';
+import { ToolTurns } from '../tool-turns.js';
+import { BLANK_LINE, refuseContent, toContent, toolResultContent, type Placed, type ReadableBlock, type ToolResultBlock } from './content.js';
+import type { MessagesRequest, WireBlock, WireMessage } from './schema.js';
+import type { OpenedBlocks } from './thinking.js';
+
+const MAX_ID = 256;
+const MAX_NAME = 128;
+
+/** Consecutive messages of one role. */
+interface Turn {
+  role: WireMessage['role'];
+  path: string;                                  // of the first message
+  blocks: Placed<WireBlock>[];                   // without empty texts
+}
+
+/** Throws ApiError 400 for a message that has no content. */
+export function toTurns(messages: readonly WireMessage[]): Turn[] {
+  const turns: Turn[] = [];
+  for (const [index, message] of messages.entries()) {
+    const path = `messages[${index}]`;
+    const blocks = placedBlocks(message, `${path}.content`);
+    if (blocks.length === 0) {
+      // An answer of ours may be a single empty text block, and clients send answers back as they came.
+      if (message.role === 'assistant' && typeof message.content !== 'string') continue;
+      throw apiError('missing_required_parameter', `${path}.content must not be empty.`, `${path}.content`);
+    }
+    const last = turns.at(-1);
+    if (last?.role === message.role) for (const block of blocks) last.blocks.push(block);
+    else turns.push({ role: message.role, path, blocks });
+  }
+  return turns;
+}
+
+function placedBlocks({ content }: WireMessage, path: string): Placed<WireBlock>[] {
+  if (typeof content === 'string') return content === '' ? [] : [{ block: { type: 'text', text: content }, path }];
+  const placed: Placed<WireBlock>[] = [];
+  for (const [at, block] of content.entries()) if (block.type !== 'text' || block.text !== '') placed.push({ block, path: `${path}[${at}]` });
+  return placed;
+}
+
+/** `model`: the one asked now; thinking of another is left out. Throws ApiError 422. */
+export function toMessages(turns: readonly Turn[], system: MessagesRequest['system'], opened: OpenedBlocks, model: string): Message[] {
+  const messages: Message[] = [];
+  const calls = new ToolTurns();
+  const running = turns.findLastIndex(({ role, blocks }) => role === 'user' && blocks.some(({ block }) => block.type !== 'tool_result'));
+  let prompt = systemPrompt(system);
+  for (const [index, turn] of turns.entries()) {
+    if (turn.role !== 'user') calls.settle();
+    switch (turn.role) {
+      case 'system': {
+        const text = textOf(turn.blocks, BLANK_LINE);
+        if (messages.length > 0) messages.push({ role: 'system', path: turn.path, content: text });
+        else prompt = prompt === '' ? withoutBillingLines(text) : prompt + BLANK_LINE + text;
+        break;
+      }
+      case 'user':
+        messages.push(...userTurn(turn, calls));
+        calls.settle();
+        break;
+      case 'assistant':
+        messages.push(assistantTurn(turn, calls, index > running ? opened : new Map(), model));
+        break;
+    }
+  }
+  calls.settle();
+  return prompt === '' ? messages : [{ role: 'system', path: 'system', content: prompt }, ...messages];
+}
+
+function* userTurn({ path, blocks }: Turn, calls: ToolTurns): Generator<Message> {
+  const rest: Placed<ReadableBlock>[] = [];
+  // Results first, wherever they stand: templates know no other place for them.
+  for (const placed of blocks) {
+    if (isToolResult(placed)) yield toolMessage(placed, calls);
+    else rest.push(placed as Placed<ReadableBlock>);
+  }
+  if (rest.length > 0) yield { role: 'user', path, content: toContent(rest) };
+}
+
+function isToolResult(placed: Placed<WireBlock>): placed is Placed<ToolResultBlock> {
+  return placed.block.type === 'tool_result';
+}
+
+function toolMessage({ block, path }: Placed<ToolResultBlock>, calls: ToolTurns): Message {
+  const id = named(block.tool_use_id, `${path}.tool_use_id`, MAX_ID);
+  calls.answer(id, `${path}.tool_use_id`);
+  return { role: 'tool', path, content: toolResultContent(block, path), toolCallId: id, failed: block.is_error === true };
+}
+
+/** Texts are joined as they are: a continued answer is one text cut anywhere. */
+function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedBlocks, model: string): Message {
+  const toolCalls: ToolCall[] = [];
+  const reasoning: string[] = [];
+  for (const { block, path: at } of blocks) {
+    switch (block.type) {
+      case 'tool_use': {
+        const id = named(block.id, `${at}.id`, MAX_ID);
+        calls.call(id, at);
+        toolCalls.push({ id, name: named(block.name, `${at}.name`, MAX_NAME), arguments: JSON.stringify(block.input) });
+        break;
+      }
+      case 'thinking':
+      case 'redacted_thinking': {
+        const thought = opened.get(block);
+        if (thought?.model === model && thought.text !== '') reasoning.push(thought.text);
+        break;
+      }
+    }
+  }
+  const text = textOf(blocks, '');
+  return {
+    role: 'assistant', path,
+    content: text === '' && toolCalls.length > 0 ? null : text,
+    reasoning: reasoning.length > 0 ? reasoning.join(BLANK_LINE) : undefined,
+    toolCalls: toolCalls.length > 0 ? toolCalls : undefined,
+  };
+}
+
+/** The texts among `blocks`; kinds that only a vendor's own service makes are refused. */
+function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string {
+  const texts: string[] = [];
+  for (const { block, path } of blocks) {
+    switch (block.type) {
+      case 'text': texts.push(block.text); break;
+      case 'tool_use': case 'thinking': case 'redacted_thinking': break;
+      default: refuseContent(block.type, path);
+    }
+  }
+  return texts.join(separator);
+}
+
+function named(value: string, path: string, most: number): string {
+  if (value === '') throw apiError('invalid_value', `${path} must have at least 1 character.`, path);
+  if (value.length > most) throw apiError('string_too_long', `${path} may have at most ${most} characters.`, path);
+  return value;
+}
+
+function systemPrompt(system: MessagesRequest['system']): string {
+  const texts = typeof system === 'string' ? [system] : (system ?? []).map(({ text }) => text);
+  let leading = true;
+  const kept: string[] = [];
+  for (const text of texts) {
+    const cleaned = leading ? withoutBillingLines(text) : text;
+    if (cleaned === '') continue;
+    leading = false;
+    kept.push(cleaned);
+  }
+  return kept.join(BLANK_LINE);
+}
+
+/**
+ * A coding client begins its system prompt with a line that changes with every request and means nothing to
+ * the model; kept, it would end the reusable prefix where the prompt begins.
+ */
+function withoutBillingLines(text: string): string {
+  let rest = text;
+  while (rest.startsWith('x-anthropic-billing-header:')) {
+    const end = rest.indexOf('\n');
+    rest = end === -1 ? '' : rest.slice(end + 1).replace(/^[\r\n]+/, '');
+  }
+  return rest;
+}

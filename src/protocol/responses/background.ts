@@ -1,0 +1,245 @@
+// Background responses: generated without anybody waiting. Each is stored as queued before its request is
+// answered, its events go into a log that streams are served from, and its end into storage, whoever listens.
+// Event-loop thread only.
+//
+//   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage)
+//                       └──────────────► streams ◄─────────────────────────────┘
+//
+// The log outlives a broken connection, and a restart but for its last 200 ms; what a response came to is
+// saved durably before its last event, log or no log.
+import type { ServedModel } from '../../generation/served-models.js';
+import type { Exchange, Identity } from '../../http/exchange.js';
+import { isUnfinished, type ResponseRecord, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
+import type { Telemetry } from '../../telemetry/types.js';
+import type { Caller } from '../generation-run.js';
+import type { EventDialect } from './encode-items.js';
+import type { CreateGeneration } from './parse.js';
+import { isTerminal, terminalEvents } from './replay.js';
+import type { ResponseResource } from './resource.js';
+import { sendEvents, type EventSource } from './stored-stream.js';
+import { startTurn, type Turn, type TurnDeps, type TurnEnd } from './turn.js';
+
+const FLUSH_MS = 200;
+/** Events that one commit takes of one response; more of them go at once. */
+const FLUSH_EVENTS = 512;
+
+export class BackgroundResponses {
+  readonly #runs = new Map<string, BackgroundRun>();
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry) {}
+
+  /** Those that run. */
+  get size(): number {
+    return this.#runs.size;
+  }
+
+  /** Resolves when none runs. */
+  async idle(): Promise<void> {
+    while (this.#runs.size > 0) await Promise.all([...this.#runs.values()].map(({ finished }) => finished));
+  }
+
+  /** The run of an unfinished response, or of one whose last events are not logged yet. */
+  find(id: string): BackgroundRun | null {
+    return this.#runs.get(id) ?? null;
+  }
+
+  /**
+   * Admits the request, stores the response as queued and lets it run: see `queued`. Null if the client has gone before it was
+   * admitted. Throws ApiError 422, 429, 503, or StorageError; nothing runs then.
+   */
+  async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect): Promise<BackgroundRun | null> {
+    const detached = new DetachedCaller(caller);
+    const run = new BackgroundRun(this.responses, this.telemetry);
+    const turn = await startTurn(deps, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true });
+    detached.detach();
+    if (turn === null) return null;
+    const stored = run.begin(turn);   // before any event of the engine: they come with later turns of the event loop
+    this.#runs.set(turn.id, run);
+    void run.finished.then(() => this.#runs.delete(turn.id));
+    this.#timer ??= setInterval(() => this.#flush(), FLUSH_MS).unref();
+    try {
+      await stored;
+    } catch (error) {
+      await run.cancel();
+      throw error;
+    }
+    return run;
+  }
+
+  /** What still runs is given up; the next start finds it unfinished. */
+  close(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#runs.clear();
+  }
+
+  #flush(): void {
+    for (const run of this.#runs.values()) run.flush();
+    if (this.#runs.size > 0 || this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+  }
+}
+
+/** One background response from its admission to its end; its events for any number of streams. */
+export class BackgroundRun implements EventSource {
+  /** Resolves when the response has ended and is in storage with all its events. Never rejects. */
+  readonly finished: Promise<void>;
+  ended = false;
+  #settle!: () => void;
+  #turn: Turn | null = null;
+  #queued: ResponseRecord | null = null;
+  #stored: Promise<void> = Promise.resolve();    // as queued
+  #tail: StoredEvent[] = [];                     // events that are not in the log yet, without gaps
+  #last: StoredEvent | null = null;
+  #unflushed = 0;
+  #flushing: Promise<void> | null = null;
+  readonly #watchers = new Set<() => void>();
+
+  constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry) {
+    this.finished = new Promise((resolve) => { this.#settle = resolve; });
+  }
+
+  /** The response as it was when it was admitted. */
+  get queued(): ResponseRecord {
+    if (this.#queued === null) throw new Error('a background response that has not begun');
+    return this.#queued;
+  }
+
+  /** Resolves when the response is stored as queued. */
+  begin(turn: Turn): Promise<void> {
+    this.#turn = turn;
+    this.#queued = turn.record();
+    this.#stored = this.responses.save(this.#queued);
+    void turn.done.then((end) => this.#finish(end));
+    return this.#stored;
+  }
+
+  take(event: StoredEvent): void {
+    this.#push(event);
+    if (event.type === 'response.in_progress' && this.#turn !== null) {
+      // Only clients that poll look at it: what follows does not wait for it, and replaces it.
+      this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
+    }
+    if (++this.#unflushed >= FLUSH_EVENTS) this.flush();
+    this.#wake();
+  }
+
+  /** Stops it; resolves to the response as it ended, which it may have done before. */
+  async cancel(): Promise<ResponseRecord> {
+    const end = await this.#turn?.cancel();
+    await this.finished;
+    return end?.record ?? this.queued;
+  }
+
+  /** Hands what is new to the log, unless the last hand-over is still under way. */
+  flush(): void {
+    if (this.#flushing !== null || this.#tail.length === 0) return;
+    this.#unflushed = 0;
+    this.#flushing = this.#log().finally(() => { this.#flushing = null; });
+  }
+
+  after(after: number, atLeast: number): readonly StoredEvent[] | null {
+    const [first] = this.#tail;
+    const inTail = (): StoredEvent[] => {
+      const begin = first === undefined ? 0 : Math.max(0, after + 1 - first.sequence);
+      return this.#tail.slice(begin, begin + atLeast);
+    };
+    if (first !== undefined && first.sequence <= after + 1) return inTail();
+    const logged = this.responses.events(this.queued.id, after, atLeast);
+    if (logged === null || first === undefined) return logged;
+    const before = logged.filter(({ sequence }) => sequence < first.sequence);
+    return before.length > 0 ? before : inTail();
+  }
+
+  watch(wake: () => void): () => void {
+    this.#watchers.add(wake);
+    return () => this.#watchers.delete(wake);
+  }
+
+  #push(event: StoredEvent): void {
+    this.#tail.push(event);
+    this.#last = event;
+  }
+
+  async #log(): Promise<void> {
+    const events = this.#tail.slice();
+    try {
+      await this.#stored;
+      await this.responses.appendEvents(this.queued.id, events);
+    } catch (error) {
+      this.#unexpected(error);   // streams that need these find a gap; the response is not affected
+    }
+    this.#tail.splice(0, events.length);
+  }
+
+  async #finish({ record }: TurnEnd): Promise<void> {
+    try {
+      await this.#stored;
+      await this.#saveAgain(record);
+      if (this.#last !== null && !isTerminal(this.#last)) {
+        for (const event of terminalEvents(record.resource as unknown as ResponseResource, this.#last.sequence + 1)) this.#push(event);
+        this.#wake();
+      }
+      while (this.#tail.length > 0) {
+        this.flush();
+        await this.#flushing;
+      }
+    } catch (error) {
+      this.#unexpected(error);
+    }
+    this.ended = true;
+    this.#settle();
+    this.#wake();
+  }
+
+  /** If the turn could not save how it ended, a client that polls would wait for ever. */
+  async #saveAgain(record: ResponseRecord): Promise<void> {
+    const stored = this.responses.get(record.organizationId, record.id);
+    if (stored !== null && isUnfinished(stored.status)) await this.responses.save(record);
+  }
+
+  #wake(): void {
+    for (const wake of [...this.#watchers]) wake();
+  }
+
+  #unexpected(error: unknown): void {
+    this.telemetry.log.error({ err: error, response_id: this.#queued?.id ?? null }, 'unexpected failure of a background response');
+  }
+}
+
+/** The answer to the request that asked for it: the response as queued, or its events; closing the stream does not stop it. */
+export function answerBackground(exchange: Exchange, run: BackgroundRun, stream: boolean, dialect: EventDialect): void {
+  if (stream) sendEvents(exchange, run, -1, dialect);
+  else exchange.json(200, run.queued.resource);
+}
+
+/** The request that asked for it is over soon: then nothing of it is kept. */
+class DetachedCaller implements Caller {
+  readonly identity: Identity;
+  readonly endpoint: string;
+  readonly shape: Caller['shape'];
+  readonly receivedAt: number;
+  #caller: Caller | null;
+
+  constructor(caller: Caller) {
+    this.#caller = caller;
+    ({ identity: this.identity, endpoint: this.endpoint, shape: this.shape, receivedAt: this.receivedAt } = caller);
+  }
+
+  get aborted(): boolean {
+    return this.#caller?.aborted ?? false;
+  }
+
+  setHeader(name: string, value: string): void {
+    this.#caller?.setHeader(name, value);
+  }
+
+  annotate(fields: Parameters<Caller['annotate']>[0]): void {
+    this.#caller?.annotate(fields);
+  }
+
+  detach(): void {
+    this.#caller = null;
+  }
+}

@@ -1,0 +1,47 @@
+// Lengths that are checked before the schema looks inside, and the types that items may leave out. Pure.
+import { apiError, type ApiError } from '../../errors.js';
+import { MAX_ITEMS } from './schema.js';
+
+/** Content parts of all items together. */
+const MAX_PARTS = 100_000;
+
+/** The first list or map that is longer than any valid request has; null if none is. */
+export function overlong(body: unknown): ApiError | null {
+  if (!isRecord(body)) return null;
+  const maps = [['logit_bias', 1_024], ['metadata', 16]] as const;
+  for (const [name, most] of maps) {
+    const value = body[name];
+    if (isRecord(value) && hasMoreThan(value, most)) return apiError('too_many_entries', `${name} may have at most ${most} entries.`, name);
+  }
+  const { input } = body;
+  if (!Array.isArray(input)) return null;
+  if (input.length > MAX_ITEMS) return apiError('array_too_long', `input may have at most ${MAX_ITEMS} entries.`, 'input');
+  let parts = 0;
+  for (const [index, item] of (input as unknown[]).entries()) {
+    if (!isRecord(item)) continue;
+    for (const name of ['content', 'output', 'summary', 'tools']) {
+      const list = item[name];
+      if (!Array.isArray(list)) continue;
+      parts += list.length;
+      if (parts > MAX_PARTS) return apiError('array_too_long', `input may have at most ${MAX_PARTS} content parts in all.`, `input[${index}].${name}`);
+    }
+  }
+  return null;
+}
+
+/** The item with a type: one without is a message if it has a role, else a reference if it has an id. */
+export function withType(item: unknown): unknown {
+  if (!isRecord(item) || (item['type'] ?? null) !== null) return item;
+  const type = item['role'] != null ? 'message' : item['id'] != null ? 'item_reference' : null;
+  return type === null ? item : { ...item, type };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function hasMoreThan(value: object, most: number): boolean {
+  let count = 0;
+  for (const _ in value) if (++count > most) return true;
+  return false;
+}

@@ -1,0 +1,16 @@
+// POST /v1/responses/{id}/cancel: stops a background response and keeps what there is of it.
+import { apiError, type ApiError } from '../../errors.js';
+import { isUnfinished, type ResponseRecord } from '../../storage/response-store.js';
+import type { BackgroundResponses } from './background.js';
+
+export function notCancellable(): ApiError {
+  return apiError('response_not_cancellable', 'Only background responses can be cancelled; any other ends when its connection is closed.', 'response_id');
+}
+
+/** The response as it ended, now or before. Throws ApiError 422 response_not_cancellable. */
+export async function cancelResponse(background: BackgroundResponses, record: ResponseRecord): Promise<ResponseRecord> {
+  if (!isUnfinished(record.status)) return record;
+  const run = background.find(record.id);
+  if (run === null) throw notCancellable();
+  return run.cancel();
+}

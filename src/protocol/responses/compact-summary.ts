@@ -1,0 +1,132 @@
+// The summary behind a compaction: a conversation as one text, and as many generations as it takes to bring it
+// into the model's context, oldest part first, each with the summary so far in front. Event-loop thread only.
+import type { ServedModel } from '../../generation/served-models.js';
+import type { Content, GenerationRequest, Message } from '../../generation/types.js';
+import { admit, GenerationRun, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+
+const TASK = 'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
+  'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';
+
+/** More characters per token than any text worth compacting has: a first guess at what fits, made smaller by counting. */
+const CHARACTERS_PER_TOKEN = 8;
+/** A piece this short that does not fit never will. */
+const SMALLEST_PIECE = 64;
+
+export interface Summary { text: string; usage: Usage }
+
+export interface SummaryOptions {
+  instructions: string | null;
+  /** Tokens of the summary at most; less where the context is small. */
+  maxTokens: number;
+}
+
+/** The conversation as the summarizing model reads it; reasoning is left out, images are named. */
+export function transcript(messages: readonly Message[]): string {
+  const names = new Map<string, string>();
+  const entries: string[] = [];
+  for (const message of messages) {
+    if (message.role === 'tool') {
+      entries.push(`Result of ${names.get(message.toolCallId) ?? 'a tool'}:\n${plain(message.content)}`);
+      continue;
+    }
+    const text = plain(message.content);
+    const calls = message.role === 'assistant' ? message.toolCalls ?? [] : [];
+    if (text !== '' || calls.length === 0) entries.push(`${SPEAKER[message.role]}:\n${text}`);
+    for (const { id, name, arguments: given } of calls) {
+      names.set(id, name);
+      entries.push(`Assistant calls ${name}:\n${given}`);
+    }
+  }
+  return entries.join('\n\n');
+}
+
+const SPEAKER = { system: 'System', user: 'User', assistant: 'Assistant' } as const;
+
+function plain(content: Content | null): string {
+  if (content === null) return '';
+  return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join('\n');
+}
+
+/** One conversation's summary; null if the client went away. Throws ApiError as admit() does. */
+export class Summarizer {
+  #running: GenerationRun | null = null;
+  #left: (() => void) | null = null;
+  readonly #usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
+
+  constructor(private readonly deps: GenerationDeps, private readonly caller: Caller, private readonly model: ServedModel, private readonly options: SummaryOptions) {}
+
+  /** The client has gone: stops what runs. */
+  cancel(): void {
+    this.#running?.cancel();
+    this.#left?.();
+  }
+
+  async run(text: string): Promise<Summary | null> {
+    const prompter = this.model.ready();
+    const { contextWindow } = prompter;
+    // The summary so far stands in the next prompt, which must leave room for the next summary.
+    const cap = Math.max(1, Math.min(this.options.maxTokens, Math.floor(contextWindow / 4)));
+    const room = contextWindow - cap;
+    let summary: string | null = null;
+    let at = 0;
+    let length = Math.min(text.length, room * CHARACTERS_PER_TOKEN);
+    do {
+      const piece = cut(text, at, length);
+      const request = this.#request(summary, piece, cap);
+      const tokens = await prompter.count(request);
+      if (this.caller.aborted) return null;
+      if (tokens > room && piece.length > SMALLEST_PIECE) {
+        length = Math.max(SMALLEST_PIECE, Math.floor(piece.length * Math.min(0.9, room / tokens)));
+        continue;
+      }
+      summary = await this.#generate(request);
+      if (summary === null) return null;
+      at += piece.length;
+    } while (at < text.length);
+    return { text: summary ?? '', usage: this.#usage };
+  }
+
+  async #generate(request: GenerationRequest): Promise<string | null> {
+    const admitted = await admit(this.deps, this.caller, this.model, request);
+    if (admitted === null) return null;
+    return await new Promise((resolve, reject) => {
+      let text = '';
+      const sink: RunSink = {
+        event: (event) => {
+          if (event.type === 'text' && event.section === 'content') text += event.text;
+        },
+        complete: (usage) => {
+          for (const key of Object.keys(usage) as (keyof Usage)[]) this.#usage[key] += usage[key];
+          resolve(text.trim());
+        },
+        failed: reject,
+      };
+      this.#left = () => resolve(null);
+      this.#running = new GenerationRun(admitted, sink);
+      this.#running.start();
+    });
+  }
+
+  #request(summary: string | null, piece: string, maxTokens: number): GenerationRequest {
+    const { instructions } = this.options;
+    const steered = instructions === null || instructions === '' ? TASK : `${TASK}\n\nThe summary is also to follow these instructions:\n${instructions}`;
+    const before = summary === null ? '' : `Summary of what came before:\n${summary}\n\n`;
+    return {
+      model: this.model.name,
+      messages: [{ role: 'system', content: steered }, { role: 'user', content: `${before}The conversation:\n\n${piece}` }],
+      continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens, stop: [], topLogprobs: null,
+      effort: 'none', reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,
+      format: { type: 'text' }, truncation: 'disabled', promptParam: 'input', ignoreEos: false,
+    };
+  }
+}
+
+/** From `at` on, at most `length` characters: up to the end of an entry if that is not too far back, and no half character. */
+function cut(text: string, at: number, length: number): string {
+  if (at + length >= text.length) return text.slice(at);
+  const piece = text.slice(at, at + length);
+  const entry = piece.lastIndexOf('\n\n');
+  if (entry >= length / 2) return piece.slice(0, entry + 2);
+  const last = piece.charCodeAt(piece.length - 1);
+  return last >= 0xd800 && last < 0xdc00 && piece.length > 1 ? piece.slice(0, -1) : piece;
+}

@@ -1,0 +1,75 @@
+// POST /v1/responses/compact: a conversation becomes its user messages and one sealed summary. The result is
+// not stored. Event-loop thread only.
+import { apiError } from '../../errors.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import { newItemId, newResponseId } from '../../ids.js';
+import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
+import { findModel } from '../generation-run.js';
+import { nameIgnored } from '../ignored.js';
+import { Summarizer, transcript } from './compact-summary.js';
+import { responsesCaller } from './create.js';
+import { findChain } from './input-chain.js';
+import { parseCreate } from './parse.js';
+import { wireUsage } from './resource.js';
+import type { ResponsesDeps } from './routes.js';
+
+const PATH = '/v1/responses/compact';
+
+const FIELDS = ['model', 'input', 'previous_response_id', 'instructions', 'prompt_cache_key', 'prompt_cache_retention', 'prompt_cache_options', 'service_tier'];
+
+export function compactRoute(deps: ResponsesDeps): Route {
+  return { method: 'POST', path: PATH, scope: 'inference', checksScope: true, serve: (exchange) => serve(deps, exchange) };
+}
+
+async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
+  const { organizationId } = exchange.identity;
+  const body = exchange.body as Readonly<Record<string, unknown>>;
+  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
+  if (parsed.model === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
+  const caller = responsesCaller(exchange, PATH);
+  const chain = findChain(deps.responses, organizationId, parsed.previousId);
+  const model = findModel(deps, caller, parsed.model);
+  const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });
+  nameIgnored(Object.keys(body).filter((name) => !FIELDS.includes(name)), (name, value) => exchange.setHeader(name, value));
+  const kept = userMessages(chain, created.input);
+
+  const summarizer = new Summarizer(deps, caller, model, { instructions: created.echo.instructions, maxTokens: deps.settings.compact_max_tokens });
+  exchange.onAborted(() => summarizer.cancel());
+  const summary = await summarizer.run(transcript(created.conversation));
+  if (summary === null) return;
+  const compaction = {
+    id: newItemId('cmp'), type: 'compaction',
+    encrypted_content: deps.sealer.seal('compaction', summary.text, { organizationId, model: model.name }),
+  };
+  exchange.json(200, {
+    id: newResponseId(), object: 'response.compaction', created_at: Math.floor(Date.now() / 1000),
+    output: [...kept, compaction], usage: wireUsage(summary.usage),
+  });
+}
+
+/** The known fields alone: whatever else a body has is none of this endpoint's. */
+export function pick(body: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
+}
+
+/** Every user message of the window as it was sent, with id and status. */
+function userMessages(chain: readonly ResponseRecord[], input: readonly StoredItem[]): object[] {
+  return [...chain.flatMap((record) => record.input), ...input].flatMap(({ id, item, images }) => {
+    if (item['role'] !== 'user') return [];
+    const { content } = item;
+    const parts = typeof content === 'string' ? [{ type: 'input_text', text: content }] : withData(content as readonly Readonly<Record<string, unknown>>[], images);
+    return [{ id, type: 'message', status: item['status'] ?? 'completed', role: 'user', content: parts }];
+  });
+}
+
+/** Storage keeps the data of data URLs apart. */
+function withData(parts: readonly Readonly<Record<string, unknown>>[], images: readonly Uint8Array[] | undefined): object[] {
+  let image = 0;
+  return parts.map((part) => {
+    if (part['type'] !== 'input_image') return part;
+    const bytes = images?.[image++];
+    const url = part['image_url'];
+    if (bytes === undefined || bytes.length === 0 || typeof url !== 'string' || !/^data:[^,]*;base64,$/.test(url)) return part;
+    return { ...part, image_url: url + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64') };
+  });
+}

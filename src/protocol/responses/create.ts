@@ -1,0 +1,100 @@
+// POST /v1/responses: one request from parsed body to last byte. Event-loop thread only.
+//
+//   shape, seals ─► chain ─► model ─► content ─► turn (turn.ts) ─► answer
+//   400             404      404/403  422        422, 429, 503     200 …
+import { createHash } from 'node:crypto';
+import type { ApiError } from '../../errors.js';
+import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
+import { findModel, type Caller } from '../generation-run.js';
+import { headerList, nameIgnored } from '../ignored.js';
+import { answerBackground } from './background.js';
+import { eventDialect } from './encode-dialect.js';
+import { findChain, modelOf } from './input-chain.js';
+import { parseCreate, type CreateGeneration } from './parse.js';
+import type { ResponsesDeps } from './routes.js';
+import { startTurn, type TurnOptions } from './turn.js';
+
+const PATH = '/v1/responses';
+const DONE = '[DONE]';
+
+export function createRoute(deps: ResponsesDeps): Route {
+  return {
+    method: 'POST', path: PATH, scope: 'inference', checksScope: true,
+    async serve(exchange) {
+      const { organizationId } = exchange.identity;
+      const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
+      const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
+      const caller = responsesCaller(exchange, PATH);
+      const chain = findChain(deps.responses, organizationId, parsed.previousId);
+      const model = findModel(deps, caller, modelOf(parsed.model, chain));
+      const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });
+      nameLeftOut(created, (name, value) => exchange.setHeader(name, value));
+      exchange.annotate({ stream: created.stream, background: created.background });
+      if (created.endUser !== null) exchange.annotate({ end_user: pseudonym(created.endUser, organizationId) });
+      if (created.background) {
+        const run = await deps.background.start(deps, caller, model, created, dialect);
+        if (run !== null) answerBackground(exchange, run, created.stream, dialect);
+        return;
+      }
+      const start = (options: Omit<TurnOptions, 'dialect' | 'errorEvents'>) => startTurn(deps, caller, model, created, { ...options, dialect, errorEvents: true });
+      await (created.stream ? streamed(exchange, start) : whole(exchange, start));
+    },
+  };
+}
+
+type Start = (options: Omit<TurnOptions, 'dialect' | 'errorEvents'>) => ReturnType<typeof startTurn>;
+
+/** Headers that name what the request has and this format leaves out. */
+export function nameLeftOut(created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>, setHeader: (name: string, value: string) => void): void {
+  nameIgnored(created.ignored, setHeader);
+  if (created.ignoredTools.length > 0) setHeader('x-ignored-tools', headerList(created.ignoredTools).replaceAll(', ', ','));
+}
+
+/** Tells one organization's users apart in the log without naming them. */
+export function pseudonym(endUser: string, organizationId: string): string {
+  return createHash('sha256').update(`${organizationId}\n${endUser}`).digest('base64url').slice(0, 16);
+}
+
+/** The caller of a generation that an HTTP request asks for. */
+export function responsesCaller(exchange: Exchange, endpoint: string): Caller {
+  return {
+    identity: exchange.identity, endpoint, shape: 'chat', receivedAt: exchange.receivedAt,
+    get aborted() { return exchange.aborted; },
+    setHeader: (name, value) => exchange.setHeader(name, value),
+    annotate: (fields) => exchange.annotate(fields),
+  };
+}
+
+async function whole(exchange: Exchange, start: Start): Promise<void> {
+  const turn = await start({ take: null });
+  if (turn === null) return;
+  exchange.onAborted(() => void turn.cancel());
+  const { record, error } = await turn.done;
+  if (error === null) exchange.json(200, record.resource);
+  else exchange.fail(error);
+}
+
+async function streamed(exchange: Exchange, start: Start): Promise<void> {
+  let stream: EventStream | null = null;
+  const turn = await start({
+    take: ({ data, type }) => stream?.send(data, type),
+    sent: () => stream?.started === true,
+  });
+  if (turn === null) return;
+  exchange.onAborted(() => void turn.cancel());
+  // The stream opens only now: a refusal by startTurn() must still be a plain error status.
+  stream = exchange.sse(lateFailure);
+  const { error, announced } = await turn.done;
+  if (error !== null && !announced) {
+    exchange.fail(error);
+    return;
+  }
+  stream.send(DONE);
+  stream.end();
+}
+
+/** A failure outside the turn while the stream is open: all that can be told without it. */
+function* lateFailure({ type, code, message, param }: ApiError): Generator<StreamEvent> {
+  yield { event: 'error', data: JSON.stringify({ type: 'error', sequence_number: 0, error: { type, code, message, param }, code, message, param }) };
+  yield { data: DONE };
+}

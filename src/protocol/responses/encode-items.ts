@@ -1,0 +1,176 @@
+// The three kinds of output item while they are open. An item announces itself when it is made and is closed
+// once, so that no delta can precede its start: only an open item takes deltas. The machine (encode.ts)
+// keeps one open at a time. Pure.
+import type { TokenLogprob, Logprob } from '../../generation/types.js';
+import { newItemId, newToolCallId } from '../../ids.js';
+import type { EventWriter } from './encode-writer.js';
+import type { ToolName } from './parse.js';
+import type { FunctionCallItem, ItemStatus, MessageItem, OutputItem, ReasoningItem, WireLogprob, WireTokenLogprob } from './resource.js';
+
+export type EventDialect = 'openai' | 'openresponses';
+
+/** Ends of an open item. */
+export type ClosedStatus = Exclude<ItemStatus, 'in_progress'>;
+
+/** Tokens that cannot occur have a log probability of minus infinity, which JSON lacks. */
+const LOWEST_LOGPROB = -9999;
+
+function wireLogprob({ token, logprob, bytes }: Logprob): WireLogprob {
+  return { token, logprob: Number.isFinite(logprob) ? Math.max(logprob, LOWEST_LOGPROB) : LOWEST_LOGPROB, bytes };
+}
+
+function wireTokenLogprob(entry: TokenLogprob): WireTokenLogprob {
+  return { ...wireLogprob(entry), top_logprobs: entry.top.map(wireLogprob) };
+}
+
+abstract class OpenItemBase<Item extends OutputItem> {
+  constructor(protected readonly out: EventWriter, protected readonly index: number, readonly id: string) {}
+
+  /** The item as it stands. */
+  abstract item(status: ItemStatus): Item;
+  /** The `.done` events of what is inside the item. */
+  protected abstract finish(): void;
+
+  /** Sends the item's `.done` events; it takes nothing afterwards. */
+  close(status: ClosedStatus): Item {
+    this.finish();
+    const item = this.item(status);
+    this.out.write('response.output_item.done', { output_index: this.index, item });
+    return item;
+  }
+
+  protected announce(item: object): void {
+    this.out.write('response.output_item.added', { output_index: this.index, item });
+  }
+
+  /** What every delta of the item begins with, serialized once. */
+  protected head(place: 'content_index' | 'summary_index' | null): string {
+    const start = `"item_id":"${this.id}","output_index":${this.index},`;
+    return place === null ? `${start}"delta":` : `${start}"${place}":0,"delta":`;
+  }
+}
+
+export class OpenMessage extends OpenItemBase<MessageItem> {
+  readonly #head: string;
+  #text = '';
+  readonly #logprobs: WireTokenLogprob[] = [];
+
+  constructor(out: EventWriter, index: number) {
+    super(out, index, newItemId('msg'));
+    this.#head = this.head('content_index');
+    this.announce({ id: this.id, type: 'message', status: 'in_progress', role: 'assistant', content: [] });
+    this.out.write('response.content_part.added', { item_id: this.id, output_index: index, content_index: 0, part: this.#part() });
+  }
+
+  delta(text: string, logprobs: readonly TokenLogprob[] | null): void {
+    this.#text += text;
+    let wire = '[]';
+    if (logprobs !== null && logprobs.length > 0) {
+      const entries = logprobs.map(wireTokenLogprob);
+      this.#logprobs.push(...entries);
+      if (this.out.streams) wire = JSON.stringify(entries);
+    }
+    if (this.out.streams) this.out.writeRaw('response.output_text.delta', `${this.#head}${JSON.stringify(text)},"logprobs":${wire}}`);
+  }
+
+  item(status: ItemStatus): MessageItem {
+    return { id: this.id, type: 'message', status, role: 'assistant', content: [this.#part()] };
+  }
+
+  protected finish(): void {
+    const place = { item_id: this.id, output_index: this.index, content_index: 0 };
+    this.out.write('response.output_text.done', { ...place, text: this.#text, logprobs: this.#logprobs });
+    this.out.write('response.content_part.done', { ...place, part: this.#part() });
+  }
+
+  #part(): MessageItem['content'][number] {
+    return { type: 'output_text', text: this.#text, annotations: [], logprobs: [...this.#logprobs] };
+  }
+}
+
+export class OpenCall extends OpenItemBase<FunctionCallItem> {
+  readonly #head: string;
+  readonly #callId = newToolCallId();
+  #arguments = '';
+
+  constructor(out: EventWriter, index: number, private readonly tool: ToolName) {
+    super(out, index, newItemId('fc'));
+    this.#head = this.head(null);
+    this.announce(this.item('in_progress'));
+  }
+
+  delta(text: string): void {
+    if (text === '') return;
+    this.#arguments += text;
+    if (this.out.streams) this.out.writeRaw('response.function_call_arguments.delta', `${this.#head}${JSON.stringify(text)}}`);
+  }
+
+  item(status: ItemStatus): FunctionCallItem {
+    const { name, namespace } = this.tool;
+    return {
+      id: this.id, type: 'function_call', status, call_id: this.#callId, name, ...(namespace === null ? {} : { namespace }), arguments: this.#arguments,
+    };
+  }
+
+  protected finish(): void {
+    this.out.write('response.function_call_arguments.done', {
+      item_id: this.id, output_index: this.index, name: this.tool.name, arguments: this.#arguments,
+    });
+  }
+}
+
+/** How the reasoning of one response is shown. */
+export interface ReasoningForm {
+  /** The text goes into `summary`, under the names both standards share; else into `content`, under the dialect's. */
+  summary: boolean;
+  dialect: EventDialect;
+  /** Makes `encrypted_content`; null if it is not wanted. */
+  seal: ((text: string) => string) | null;
+}
+
+export class OpenReasoning extends OpenItemBase<ReasoningItem> {
+  readonly #head: string;
+  readonly #event: string;
+  #text = '';
+  #sealed: string | null = null;
+
+  constructor(out: EventWriter, index: number, private readonly form: ReasoningForm) {
+    super(out, index, newItemId('rs'));
+    this.#head = this.head(form.summary ? 'summary_index' : 'content_index');
+    this.#event = form.summary ? 'response.reasoning_summary_text' : form.dialect === 'openai' ? 'response.reasoning_text' : 'response.reasoning';
+    this.announce({ id: this.id, type: 'reasoning', status: 'in_progress', summary: [] });
+    this.#writePart('added');
+  }
+
+  delta(text: string): void {
+    this.#text += text;
+    if (this.out.streams) this.out.writeRaw(`${this.#event}.delta`, `${this.#head}${JSON.stringify(text)}}`);
+  }
+
+  item(status: ItemStatus): ReasoningItem {
+    const text = this.#text;
+    return {
+      id: this.id, type: 'reasoning', status,
+      ...(this.form.summary ? { summary: [{ type: 'summary_text', text }] } : { summary: [], content: [{ type: 'reasoning_text', text }] }),
+      ...(this.#sealed === null ? {} : { encrypted_content: this.#sealed }),
+    };
+  }
+
+  protected finish(): void {
+    this.out.write(`${this.#event}.done`, { ...this.#place(), text: this.#text });
+    this.#writePart('done');
+    if (this.form.seal !== null) this.#sealed = this.form.seal(this.#text);
+  }
+
+  #writePart(state: 'added' | 'done'): void {
+    const part = { type: this.form.summary ? 'summary_text' : 'reasoning_text', text: this.#text };
+    this.out.write(`response.${this.form.summary ? 'reasoning_summary_part' : 'content_part'}.${state}`, { ...this.#place(), part });
+  }
+
+  #place(): object {
+    const at = { item_id: this.id, output_index: this.index };
+    return this.form.summary ? { ...at, summary_index: 0 } : { ...at, content_index: 0 };
+  }
+}
+
+export type OpenItem = OpenMessage | OpenCall | OpenReasoning;

@@ -1,0 +1,27 @@
+// Numbers and serializes the events of one response. Without a taker nothing is serialized at all.
+import type { StoredEvent } from '../../storage/response-store.js';
+
+/** One event as it is sent: `data` is its JSON, `type` also the name of the server-sent event. */
+export type WireEvent = StoredEvent;
+
+export class EventWriter {
+  #next = 0;
+
+  constructor(private readonly take: ((event: WireEvent) => void) | null) {}
+
+  get streams(): boolean {
+    return this.take !== null;
+  }
+
+  /** An event with these fields beside type and sequence_number. */
+  write(type: string, fields: object): void {
+    if (this.take !== null) this.writeRaw(type, JSON.stringify(fields).slice(1));
+  }
+
+  /** The same with the fields serialized already: `"a":1,"b":2}`. The hot path of deltas. */
+  writeRaw(type: string, fields: string): void {
+    if (this.take === null) return;
+    const sequence = this.#next++;
+    this.take({ sequence, type, data: `{"type":"${type}","sequence_number":${sequence},${fields}` });
+  }
+}

@@ -1,0 +1,174 @@
+// Generation events → the events and the resource of one response (contract sections 3 to 5), streamed or
+// whole by the same machine. Pure but for ids.
+//
+//   begin ─► created (queued) ─► in_progress ─► item by item ─► end ─► terminal
+//                                                │ one open at a time; opening the next closes it
+//
+// Whether a stream can be built wrongly is settled by construction: events of an item exist only as methods
+// of an open item (encode-items.ts), and the machine owns at most one.
+import type { ApiError } from '../../errors.js';
+import type { EndReason, GenerationEvent } from '../../generation/types.js';
+import type { Usage } from '../generation-run.js';
+import { OpenCall, OpenMessage, OpenReasoning, type OpenItem, type ReasoningForm } from './encode-items.js';
+import { EventWriter, type WireEvent } from './encode-writer.js';
+import type { ToolName } from './parse.js';
+import { wireUsage, type OutputItem, type ResponseResource } from './resource.js';
+
+export interface MachineOptions {
+  reasoning: ReasoningForm;
+  /** Model-side tool name → the client's, where they differ. */
+  toolNames: ReadonlyMap<string, ToolName>;
+  /** Takes the events; null if only the resource is wanted. */
+  take: ((event: WireEvent) => void) | null;
+}
+
+/** Ends that are the whole answer; every other one has cut it. */
+const WHOLE: ReadonlySet<EndReason> = new Set<EndReason>(['end_of_turn', 'stop_string', 'tool_calls']);
+
+type Phase = 'new' | 'created' | 'running' | 'ended';
+
+export class ResponseMachine {
+  readonly #out: EventWriter;
+  #phase: Phase = 'new';
+  #open: OpenItem | null = null;
+
+  /** `resource` is the machine's from now on. */
+  constructor(readonly resource: ResponseResource, private readonly options: MachineOptions) {
+    this.#out = new EventWriter(options.take);
+  }
+
+  /** Whether response.created was sent. */
+  get begun(): boolean {
+    return this.#phase !== 'new';
+  }
+
+  /** response.created, and response.queued for a background response. Idempotent. */
+  begin(): void {
+    if (this.#phase !== 'new') return;
+    this.#phase = 'created';
+    this.#lifecycle('response.created');
+    if (this.resource.status === 'queued') this.#lifecycle('response.queued');
+  }
+
+  event(event: Exclude<GenerationEvent, { type: 'failed' }>): void {
+    this.#run();
+    switch (event.type) {
+      case 'started':
+      case 'finished':
+        return;
+      case 'text':
+        if (event.text === '' && !event.logprobs?.length) return;
+        if (event.section === 'content') this.#message().delta(event.text, event.logprobs);
+        else if (event.text !== '') this.#reasoning().delta(event.text);
+        return;
+      case 'call_started':
+        this.#add((index) => new OpenCall(this.#out, index, this.options.toolNames.get(event.name) ?? { name: event.name, namespace: null }));
+        return;
+      case 'call_arguments':
+        this.#call().delta(event.text);
+        return;
+      case 'call_finished':
+        this.#call();
+        this.#close(event.complete ? 'completed' : 'incomplete');
+    }
+  }
+
+  /** The generation ended by itself or at a limit: closes what is open. terminal() tells of it. */
+  end(reason: EndReason, usage: Usage, completedAt: number): void {
+    this.#run();
+    const whole = WHOLE.has(reason);
+    // A turn without a single token is an answer all the same; clients look for its message.
+    if (whole && !this.resource.output.some(({ type }) => type !== 'reasoning')) this.#message();
+    this.#close(whole ? 'completed' : 'incomplete');
+    this.#settle(whole ? 'completed' : 'incomplete', usage);
+    if (whole) this.resource.completed_at = completedAt;
+    else this.resource.incomplete_details = { reason: 'max_output_tokens' };
+  }
+
+  /** The prompt was prepared and nothing was to be generated. */
+  endPrewarm(usage: Usage, completedAt: number): void {
+    this.#run();
+    this.#settle('completed', usage);
+    this.resource.completed_at = completedAt;
+  }
+
+  /** Stopped on demand: output so far is kept, its open item incomplete. No event tells of it. */
+  cancel(usage: Usage): void {
+    this.#close('incomplete');
+    this.#settle('cancelled', usage);
+  }
+
+  /** The generation failed: what is open is kept as it stands, without `.done`. `usage` null if nothing was generated. failure() tells of it. */
+  settleFailure(error: ApiError, usage: Usage | null): void {
+    if (this.#open !== null) this.resource.output.push(this.#open.item('incomplete'));
+    this.#open = null;
+    const { resource } = this;
+    this.#settle('failed', usage);
+    resource.completed_at = null;
+    resource.incomplete_details = null;
+    resource.error = { code: isShed(error, resource) ? 'rate_limit_exceeded' : 'server_error', message: error.message };
+  }
+
+  /** The last events of a failed response. `errorEvent`: streams tell of the error itself first. */
+  failure({ type, code, message, param }: ApiError, errorEvent: boolean): void {
+    if (errorEvent) this.#out.write('error', { error: { type, code, message, param }, code, message, param });
+    this.#lifecycle('response.failed');
+  }
+
+  /** The last event of a response that ended completed or incomplete. */
+  terminal(): void {
+    this.#lifecycle(this.resource.status === 'completed' ? 'response.completed' : 'response.incomplete');
+  }
+
+  /** response.in_progress, once, after created. */
+  #run(): void {
+    if (this.#phase === 'running') return;
+    if (this.#phase === 'ended') throw new Error('an event after the end of a response');
+    this.begin();
+    this.#phase = 'running';
+    this.resource.status = 'in_progress';
+    this.#lifecycle('response.in_progress');
+  }
+
+  #lifecycle(type: string): void {
+    this.#out.write(type, { response: this.resource });
+  }
+
+  #settle(status: ResponseResource['status'], usage: Usage | null): void {
+    this.#phase = 'ended';
+    this.resource.status = status;
+    this.resource.usage = usage === null ? null : wireUsage(usage);
+  }
+
+  #message(): OpenMessage {
+    return this.#open instanceof OpenMessage ? this.#open : this.#add((index) => new OpenMessage(this.#out, index));
+  }
+
+  #reasoning(): OpenReasoning {
+    return this.#open instanceof OpenReasoning ? this.#open : this.#add((index) => new OpenReasoning(this.#out, index, this.options.reasoning));
+  }
+
+  #call(): OpenCall {
+    if (this.#open instanceof OpenCall) return this.#open;
+    throw new Error('an event of a tool call that is not open');
+  }
+
+  #add<T extends OpenItem>(make: (index: number) => T): T {
+    this.#close('completed');
+    const item = make(this.resource.output.length);
+    this.#open = item;
+    return item;
+  }
+
+  #close(status: 'completed' | 'incomplete'): void {
+    if (this.#open === null) return;
+    const item: OutputItem = this.#open.close(status);
+    this.#open = null;
+    this.resource.output.push(item);
+  }
+}
+
+/** A background response that the queue had no room for has nobody to tell it with a status. */
+function isShed(error: ApiError, resource: ResponseResource): boolean {
+  return resource.background && (error.status === 429 || error.code === 'capacity_exhausted');
+}

@@ -1,0 +1,102 @@
+// GET /v1/responses/{id}/input_items: what a response was generated from, chain included, a page at a time.
+// Items are kept in the form they are listed in; only images are shown as asked for. Event-loop thread only.
+import { apiError } from '../../errors.js';
+import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
+
+const DEFAULT_LIMIT = 20;
+const MAX_LIMIT = 100;
+
+export interface ItemQuery {
+  limit: number;
+  order: 'asc' | 'desc';
+  after: string | null;
+  /** `image_url` of images is shown, otherwise null. */
+  imageUrls: boolean;
+}
+
+export interface ItemPage { object: 'list'; data: object[]; first_id: string | null; last_id: string | null; has_more: boolean }
+
+/** Throws ApiError: invalid_query_parameter (400), value_out_of_range, invalid_value (422). */
+export function readItemQuery(query: URLSearchParams, include: readonly string[]): ItemQuery {
+  const limit = query.get('limit');
+  if (limit !== null && !/^-?\d{1,9}$/.test(limit)) throw apiError('invalid_query_parameter', 'limit must be an integer.', 'limit');
+  const count = limit === null ? DEFAULT_LIMIT : Number(limit);
+  if (count < 1 || count > MAX_LIMIT) throw apiError('value_out_of_range', `limit must be between 1 and ${MAX_LIMIT}.`, 'limit');
+  const order = query.get('order') ?? 'desc';
+  if (order !== 'asc' && order !== 'desc') throw apiError('invalid_value', 'order must be one of "asc", "desc".', 'order');
+  return { limit: count, order, after: query.get('after'), imageUrls: include.includes('message.input_image.image_url') };
+}
+
+/** `chain`: root first, ending with the response itself. Throws ApiError 404 item_not_found. */
+export function listItems(chain: readonly ResponseRecord[], query: ItemQuery): ItemPage {
+  const items = query.order === 'asc' ? oldestFirst(chain) : newestFirst(chain);
+  const page: StoredItem[] = [];
+  let begun = query.after === null;
+  let more = false;
+  for (const item of items) {
+    if (!begun) {
+      begun = item.id === query.after;
+    } else if (page.length < query.limit) {
+      page.push(item);
+    } else {
+      more = true;
+      break;
+    }
+  }
+  if (!begun) throw apiError('item_not_found', 'after names no item of this response.', 'after');
+  return {
+    object: 'list', data: page.map((item) => shown(item, query.imageUrls)),
+    first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null, has_more: more,
+  };
+}
+
+// Both stop where the page ends: what lies beyond is not read.
+function* oldestFirst(chain: readonly ResponseRecord[]): Generator<StoredItem> {
+  for (const [index, { input, output }] of chain.entries()) {
+    yield* input;
+    if (index < chain.length - 1) yield* output;
+  }
+}
+
+function* newestFirst(chain: readonly ResponseRecord[]): Generator<StoredItem> {
+  for (const [index, { input, output }] of [...chain.entries()].reverse()) {
+    if (index < chain.length - 1) yield* output.toReversed();
+    yield* input.toReversed();
+  }
+}
+
+/** The lists of an item that may hold images. */
+const LISTS = ['content', 'output'] as const;
+
+function shown(stored: StoredItem, imageUrls: boolean): object {
+  let item = stored.item;
+  for (const list of LISTS) {
+    const parts = item[list];
+    if (!Array.isArray(parts) || !parts.some(isImage)) continue;
+    let image = 0;
+    item = {
+      ...item,
+      [list]: parts.map((part: unknown) => {
+        if (!isImage(part)) return part;
+        const index = image++;
+        return { ...part, detail: part.detail ?? 'auto', image_url: imageUrls ? imageUrl(part.image_url, stored, index) : null };
+      }),
+    };
+  }
+  return item;
+}
+
+interface ImagePart { type: 'input_image'; image_url?: unknown; detail?: unknown }
+
+function isImage(part: unknown): part is ImagePart {
+  return typeof part === 'object' && part !== null && 'type' in part && part.type === 'input_image';
+}
+
+/** The data of a data URL is stored beside it. */
+function imageUrl(url: unknown, { images }: StoredItem, index: number): unknown {
+  if (typeof url !== 'string' || !/^data:[^,]*,$/.test(url)) return url ?? null;
+  const bytes = images?.[index];
+  if (bytes === undefined) return url;
+  const base64 = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+  return /;base64,$/i.test(url) ? url + base64 : `${url.slice(0, -1)};base64,${base64}`;
+}

@@ -1,0 +1,32 @@
+// POST /v1/responses/input_tokens: what a request's prompt would count, nothing generated. Event-loop thread only.
+import type { Exchange, Route } from '../../http/exchange.js';
+import { findModel, loadRequest } from '../generation-run.js';
+import { pick } from './compact.js';
+import { nameLeftOut, responsesCaller } from './create.js';
+import { findChain, modelOf } from './input-chain.js';
+import { parseCreate } from './parse.js';
+import type { ResponsesDeps } from './routes.js';
+
+const PATH = '/v1/responses/input_tokens';
+
+const FIELDS = [
+  'model', 'input', 'previous_response_id', 'instructions', 'tools', 'tool_choice', 'text', 'reasoning', 'parallel_tool_calls', 'truncation',
+];
+
+export function inputTokensRoute(deps: ResponsesDeps): Route {
+  return { method: 'POST', path: PATH, scope: 'tokens.count', checksScope: true, serve: (exchange) => serve(deps, exchange) };
+}
+
+async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
+  const { organizationId } = exchange.identity;
+  const body = exchange.body as Readonly<Record<string, unknown>>;
+  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
+  const caller = responsesCaller(exchange, PATH);
+  const chain = findChain(deps.responses, organizationId, parsed.previousId);
+  const model = findModel(deps, caller, modelOf(parsed.model, chain), 'tokens.count');
+  const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });
+  const ignored = Object.keys(body).filter((name) => !FIELDS.includes(name));
+  nameLeftOut({ ignored, ignoredTools: created.ignoredTools }, (name, value) => exchange.setHeader(name, value));
+  const { prompter, request } = await loadRequest(deps, model, created.request);
+  exchange.json(200, { object: 'response.input_tokens', input_tokens: await prompter.count(request) });
+}

@@ -1,0 +1,184 @@
+// The input of a request, behind the chain it continues: items in the form they are kept in, and the messages
+// they make (contract sections 2 and 6). Pure but for reads of stored items.
+import { apiError } from '../../errors.js';
+import type { Content, ContentPart, Message } from '../../generation/types.js';
+import type { Sealer, Unsealed } from '../../sealing/sealer.js';
+import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
+import { Conversation } from './input-conversation.js';
+import type { InputItem } from './input-images.js';
+import { keptItem, textItem, toKept, type KeptItem, type KeptPart } from './items.js';
+import type { WireItem } from './schema-items.js';
+import { modelName, type ToolList } from './tools.js';
+
+/** Where the items of a chain stand for errors: the request has no place for them. */
+const CHAIN = 'previous_response_id';
+
+export interface InputContext {
+  organizationId: string;
+  sealer: Sealer;
+  model: string;
+  chain: readonly ResponseRecord[];
+  item(id: string): StoredItem | null;
+}
+
+export interface ReadInput {
+  /** The request's own items, references resolved. */
+  own: InputItem[];
+  /** Of chain and input. */
+  messages: Message[];
+  /** Tools that stand among the items. */
+  tools: ToolList[];
+}
+
+/** Sealed values of the input's items, opened; by index. */
+export type OpenedSeals = ReadonlyMap<number, Unsealed>;
+
+/** Throws ApiError 400 invalid_encrypted_content for a value that is not ours, or another organization's. */
+export function openSeals(input: readonly WireItem[], sealer: Sealer, organizationId: string): OpenedSeals {
+  const opened = new Map<number, Unsealed>();
+  for (const [index, item] of input.entries()) {
+    if ((item.type !== 'reasoning' && item.type !== 'compaction') || item.encrypted_content == null) continue;
+    const value = sealer.unseal(item.type, item.encrypted_content, organizationId);
+    const path = `input[${index}]`;
+    if (value === null) throw apiError('invalid_encrypted_content', `${path}.encrypted_content does not verify.`, path);
+    opened.set(index, value);
+  }
+  return opened;
+}
+
+/** Throws ApiError: item_not_found (404); unsupported_content, tool_call_not_found, missing_tool_output, invalid_value (422). */
+export function readInput(input: string | readonly WireItem[], seals: OpenedSeals, context: InputContext): ReadInput {
+  const read = new Reader(context);
+  if (typeof input === 'string') read.add(textItem(input), 'input', undefined);
+  else input.forEach((item, index) => read.wire(item, index, seals.get(index)));
+  return read.finish();
+}
+
+interface Placed { kept: KeptItem; images: readonly Uint8Array[] | undefined; path: string; opened: Unsealed | undefined }
+
+class Reader {
+  readonly #own: InputItem[] = [];
+  readonly #tools: ToolList[] = [];
+  readonly #placed: Placed[] = [];
+
+  constructor(private readonly context: InputContext) {
+    for (const { input, output } of context.chain) {
+      for (const item of input) this.#place(item, CHAIN, undefined);
+      for (const item of output) this.#place(item, CHAIN, undefined);
+    }
+  }
+
+  wire(item: WireItem, index: number, opened: Unsealed | undefined): void {
+    const path = `input[${index}]`;
+    switch (item.type) {
+      case 'message':
+      case 'function_call':
+      case 'function_call_output':
+      case 'custom_tool_call':
+      case 'custom_tool_call_output':
+      case 'reasoning':
+      case 'compaction':
+        this.add(toKept(item, path), path, opened);
+        return;
+      case 'item_reference': {
+        const found = this.context.item(item.id);
+        if (found === null) throw apiError('item_not_found', `${path}: there is no stored item with this id.`, path);
+        this.add(found, path, undefined);
+        return;
+      }
+      case 'additional_tools':
+        this.#tools.push({ path: `${path}.tools`, tools: item.tools });
+        return;
+      case 'compaction_trigger':
+      case 'configuration_update':
+      case 'program':
+      case 'program_output':
+        throw apiError('unsupported_content', `${path}: items of type ${item.type} are not supported.`, path);
+      default:                                   // a hosted tool's: nothing here could have made or can use it
+    }
+  }
+
+  add(item: InputItem, path: string, opened: Unsealed | undefined): void {
+    this.#own.push(item);
+    this.#place(item, path, opened);
+  }
+
+  #place(item: StoredItem, path: string, opened: Unsealed | undefined): void {
+    this.#placed.push({ kept: keptItem(item), images: item.images, path, opened });
+  }
+
+  finish(): ReadInput {
+    const answered = new Set(this.#placed.flatMap(({ kept }) => (kept.type === 'function_call_output' ? [kept.call_id] : [])));
+    const conversation = new Conversation();
+    for (const placed of this.#placed) this.#tell(conversation, placed, answered);
+    conversation.end();
+    return { own: this.#own, messages: conversation.messages, tools: this.#tools };
+  }
+
+  #tell(conversation: Conversation, { kept, images, path, opened }: Placed, answered: ReadonlySet<string>): void {
+    switch (kept.type) {
+      case 'message':
+        if (kept.role === 'user') conversation.say({ role: 'user', content: toContent(kept.content, images, `${path}.content`), path });
+        else if (kept.role === 'assistant') conversation.answer(textOf(kept.content), path);
+        else conversation.say({ role: 'system', content: textOf(kept.content), path });
+        return;
+      case 'function_call':
+        // Cut by a limit, and never answered: the model has not called anything.
+        if (kept.status === 'incomplete' && !answered.has(kept.call_id)) return;
+        conversation.call({ id: kept.call_id, name: modelName(kept.name, kept.namespace), arguments: kept.arguments }, path);
+        return;
+      case 'function_call_output':
+        conversation.result(kept.call_id, typeof kept.output === 'string' ? kept.output : toContent(kept.output, images, `${path}.output`), path);
+        return;
+      case 'reasoning': {
+        const text = this.#reasoning(kept, opened);
+        if (text !== '') conversation.reason(text);
+        return;
+      }
+      case 'compaction': {
+        const summary = opened ?? this.#unseal('compaction', kept.encrypted_content);
+        if (summary === null) throw apiError('invalid_encrypted_content', `${path}: a stored summary does not open any more.`, path);
+        conversation.say({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
+      }
+    }
+  }
+
+  /** Reasoning of another of our models is of no use to this one. */
+  #reasoning(kept: Extract<KeptItem, { type: 'reasoning' }>, opened: Unsealed | undefined): string {
+    if (opened !== undefined) return opened.model === this.context.model ? opened.text : '';
+    const text = reasoningText(kept.content);
+    if (text !== '') return text;
+    if (kept.encrypted_content !== undefined) {
+      const unsealed = this.#unseal('reasoning', kept.encrypted_content);
+      return unsealed?.model === this.context.model ? unsealed.text : '';
+    }
+    const stored = this.context.item(kept.id);
+    const known = stored === null ? null : keptItem(stored);
+    const found = known?.type === 'reasoning' ? reasoningText(known.content) || reasoningText(known.summary) : '';
+    return found || reasoningText(kept.summary);
+  }
+
+  #unseal(kind: 'reasoning' | 'compaction', sealed: string): Unsealed | null {
+    return this.context.sealer.unseal(kind, sealed, this.context.organizationId);
+  }
+}
+
+const reasoningText = (parts: readonly { text: string }[] | undefined): string => (parts ?? []).map(({ text }) => text).join('\n');
+
+function textOf(parts: readonly KeptPart[]): string {
+  return parts.map((part) => (part.type === 'refusal' ? part.refusal : part.type === 'input_image' ? '' : part.text)).join('');
+}
+
+/** A string unless there are images. */
+function toContent(parts: readonly KeptPart[], images: readonly Uint8Array[] | undefined, path: string): Content {
+  if (!parts.some(({ type }) => type === 'input_image')) return textOf(parts);
+  let image = 0;
+  return parts.map((part, index): ContentPart => {
+    if (part.type !== 'input_image') return { type: 'text', text: textOf([part]) };
+    const bytes = images?.[image++];
+    return {
+      type: 'image', detail: part.detail, path: path.startsWith(CHAIN) ? CHAIN : `${path}[${index}]`,
+      source: bytes === undefined ? { kind: 'url', url: part.image_url } : { kind: 'bytes', bytes },
+    };
+  });
+}

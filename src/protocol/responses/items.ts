@@ -1,0 +1,109 @@
+// Items as they are kept: wire form with id, status and parts filled in, whichever way the client spelled them
+// (contract section 2). Listed, stored and turned into messages in this one form. Pure but for ids.
+import { apiError } from '../../errors.js';
+import { newItemId, type ItemPrefix } from '../../ids.js';
+import type { StoredItem } from '../../storage/response-store.js';
+import type { InputItem } from './input-images.js';
+import type { ItemStatus } from './resource.js';
+import type { InputPart, WireItem } from './schema-items.js';
+
+export type Detail = 'low' | 'high' | 'auto' | 'original';
+export type KeptPart =
+  | { type: 'input_text'; text: string }
+  | { type: 'input_image'; image_url: string; detail: Detail }
+  | { type: 'output_text'; text: string; annotations: never[]; logprobs: unknown[] }
+  | { type: 'refusal'; refusal: string };
+
+export type Role = 'user' | 'system' | 'developer' | 'assistant';
+
+export type KeptItem =
+  | { id: string; type: 'message'; status: ItemStatus; role: Role; content: KeptPart[]; phase?: 'commentary' | 'final_answer' }
+  | { id: string; type: 'function_call'; status: ItemStatus; call_id: string; name: string; namespace?: string; arguments: string }
+  | { id: string; type: 'function_call_output'; status: ItemStatus; call_id: string; output: string | KeptPart[] }
+  | { id: string; type: 'reasoning'; summary: { type: 'summary_text'; text: string }[]; content?: { type: 'reasoning_text'; text: string }[]; encrypted_content?: string }
+  | { id: string; type: 'compaction'; encrypted_content: string };
+
+/** What was stored is what this file made, or an output item, which has the same shape. */
+export const keptItem = ({ item }: StoredItem): KeptItem => item as unknown as KeptItem;
+
+/** The items that stand in the input themselves; references and additional tools are the reader's affair. */
+export type OwnItem = Extract<WireItem, { type: 'message' | 'function_call' | 'function_call_output' | 'custom_tool_call' | 'custom_tool_call_output' | 'reasoning' | 'compaction' }>;
+
+/** A string as input: one user message. */
+export function textItem(text: string): InputItem {
+  return keep({ id: newItemId('msg'), type: 'message', status: 'completed', role: 'user', content: [{ type: 'input_text', text }] });
+}
+
+/** Throws ApiError 422 unsupported_content for parts the role cannot have. `path`: input[3]. */
+export function toKept(item: OwnItem, path: string): InputItem {
+  switch (item.type) {
+    case 'message': {
+      const content = typeof item.content === 'string'
+        ? [item.role === 'assistant' ? outputText(item.content) : { type: 'input_text' as const, text: item.content }]
+        : item.content.map((part, index) => toPart(part, item.role, `${path}.content[${index}]`));
+      const phase = 'phase' in item ? item.phase ?? null : null;
+      return keep({ id: idOf(item, 'msg'), type: 'message', status: statusOf(item), role: item.role, content, ...(phase === null ? {} : { phase }) }, imagePaths(content, `${path}.content`));
+    }
+    case 'function_call':
+      return keep({ id: idOf(item, 'fc'), type: 'function_call', status: statusOf(item), call_id: item.call_id, name: item.name, ...namespaceOf(item), arguments: item.arguments });
+    case 'custom_tool_call':
+      return keep({ id: idOf(item, 'fc'), type: 'function_call', status: statusOf(item), call_id: item.call_id, name: item.name, ...namespaceOf(item), arguments: JSON.stringify({ input: item.input }) });
+    case 'function_call_output':
+    case 'custom_tool_call_output': {
+      const output = typeof item.output === 'string' ? item.output : item.output.map((part, index) => toPart(part, 'tool', `${path}.output[${index}]`));
+      return keep({ id: idOf(item, 'fco'), type: 'function_call_output', status: statusOf(item), call_id: item.call_id, output }, typeof output === 'string' ? [] : imagePaths(output, `${path}.output`));
+    }
+    case 'reasoning':
+      return keep({
+        id: idOf(item, 'rs'), type: 'reasoning', summary: item.summary,
+        ...(item.content == null ? {} : { content: item.content.map(({ text }) => ({ type: 'reasoning_text' as const, text })) }),
+        ...(item.encrypted_content == null ? {} : { encrypted_content: item.encrypted_content }),
+      });
+    case 'compaction':
+      return keep({ id: idOf(item, 'cmp'), type: 'compaction', encrypted_content: item.encrypted_content });
+  }
+}
+
+function keep(item: KeptItem, paths: readonly string[] = []): InputItem {
+  return { id: item.id, item: item as unknown as Record<string, unknown>, ...(paths.length === 0 ? {} : { imagePaths: paths }) };
+}
+
+function idOf(item: { id?: string | null | undefined }, prefix: ItemPrefix): string {
+  return item.id || newItemId(prefix);
+}
+
+const STATUSES: ReadonlySet<string> = new Set<ItemStatus>(['in_progress', 'completed', 'incomplete']);
+
+function statusOf({ status }: { status?: string | null | undefined }): ItemStatus {
+  return status != null && STATUSES.has(status) ? (status as ItemStatus) : 'completed';
+}
+
+function namespaceOf({ namespace }: { namespace?: string | null | undefined }): { namespace?: string } {
+  return namespace ? { namespace } : {};
+}
+
+const outputText = (text: string): KeptPart => ({ type: 'output_text', text, annotations: [], logprobs: [] });
+
+function toPart(part: InputPart, role: Role | 'tool', path: string): KeptPart {
+  const refuse = (): never => {
+    throw apiError('unsupported_content', `${path}: ${part.type} is not supported in ${role === 'tool' ? 'tool outputs' : `${role} messages`}.`, path);
+  };
+  switch (part.type) {
+    case 'input_text':
+      return role === 'assistant' ? outputText(part.text) : { type: 'input_text', text: part.text };
+    case 'output_text':
+      return role === 'assistant' ? outputText(part.text) : refuse();
+    case 'refusal':
+      return role === 'assistant' ? { type: 'refusal', refusal: part.refusal } : refuse();
+    case 'input_image':
+      if (role !== 'user' && role !== 'tool') return refuse();
+      if (part.image_url == null) throw apiError('unsupported_content', `${path}: images by file_id are not offered; use image_url.`, path);
+      return { type: 'input_image', image_url: part.image_url, detail: part.detail ?? 'auto' };
+    default:
+      return refuse();
+  }
+}
+
+function imagePaths(parts: readonly KeptPart[], path: string): string[] {
+  return parts.flatMap(({ type }, index) => (type === 'input_image' ? [`${path}[${index}]`] : []));
+}

@@ -1,0 +1,212 @@
+// Create request → CreateGeneration, or the precise error. Pure. Stages in the order the contract gives the
+// checks: shape and sealed values (400), then the caller looks chain and model up, then content (422).
+import { apiError, type ErrorCode } from '../../errors.js';
+import { checkOutputFormat } from '../../generation/output-format.js';
+import type { ServedModel } from '../../generation/served-models.js';
+import type { GenerationRequest, Message, OutputFormat } from '../../generation/types.js';
+import type { Sealer } from '../../sealing/sealer.js';
+import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
+import { checkMetadata, toSampling, unknownFields } from '../fields.js';
+import { validate, validateList } from '../validation.js';
+import { overlong, withType } from './bounds.js';
+import { openSeals, readInput, type OpenedSeals } from './input.js';
+import type { InputItem } from './input-images.js';
+import { wireFormat, type ResourceEcho } from './resource.js';
+import { createEnvelopeSchema, KNOWN_FIELDS, type CreateEnvelope } from './schema.js';
+import { itemSchema, type WireItem } from './schema-items.js';
+import { readToolChoice, readTools } from './tools.js';
+
+/** Whose request it is: sealed values open only for the organization they were made for. */
+export interface ParseContext {
+  organizationId: string;
+  sealer: Sealer;
+}
+
+export interface ParseOptions {
+  /** The input may be absent or empty, as where nothing is generated. */
+  inputOptional?: boolean;
+  /** Acts as `generate: false` in the body does. */
+  prewarm?: boolean;
+}
+
+/** What the request refers to, found by the caller. */
+export interface ContentContext {
+  model: ServedModel;
+  /** The chain that `previousId` names, root first; [] without one. See findChain(). */
+  chain: readonly ResponseRecord[];
+  /** So many at the end of the chain are not in storage (a WebSocket's memory has them); 0 if absent. */
+  unsaved?: number;
+  /** A readable item of the organization, for references. */
+  item(id: string): StoredItem | null;
+}
+
+export interface ParsedCreate {
+  /** Null: that of the previous response. */
+  model: string | null;
+  previousId: string | null;
+  /** Completes the checks that come after the model's; throws ApiError (422, and 404 item_not_found). */
+  content(context: ContentContext): CreateGeneration;
+}
+
+/** A tool's name as the client knows it. */
+export interface ToolName { name: string; namespace: string | null }
+
+export interface CreateGeneration {
+  /** `promptParam` is 'input'; instructions first, then chain and input. */
+  request: GenerationRequest;
+  /** The messages of chain and input alone, without the instructions. */
+  conversation: Message[];
+  /** The request's own input items, references resolved; withImages() adds the bytes of images. */
+  input: InputItem[];
+  previousId: string | null;
+  /** The last response of the chain that is in storage, and those after it, which are not. */
+  base: string | null;
+  tail: readonly ResponseRecord[];
+  store: boolean;
+  background: boolean;
+  stream: boolean;
+  /** Nothing is generated: the prompt is checked and its prefix cached. */
+  prewarm: boolean;
+  /** Reasoning text goes into `summary` instead of `content`. */
+  summarize: boolean;
+  /** Reasoning items carry `encrypted_content`. */
+  sealReasoning: boolean;
+  /** Model-side tool name → the client's, where they differ (namespaces). */
+  toolNames: ReadonlyMap<string, ToolName>;
+  echo: ResourceEcho;
+  /** `safety_identifier`, else `user`: for the log, hashed. */
+  endUser: string | null;
+  ignored: string[];                             // top-level fields this format does not know
+  ignoredTools: string[];                        // types of tools that were left out
+}
+
+/**
+ * `body` is a create request, or what input_tokens and compact take, which are made of the same fields. Throws
+ * ApiError for a body that is not such a request at all, or carries a sealed value that does not open (400).
+ */
+export function parseCreate(body: unknown, context: ParseContext, options: ParseOptions = {}): ParsedCreate {
+  const tooLong = overlong(body);
+  if (tooLong !== null) throw tooLong;
+  const envelope = validate(createEnvelopeSchema, body);
+  if (!envelope.ok && envelope.isShape) throw envelope.error;
+  // From here on the body's fields are of the right types, or validation would have failed by shape.
+  const { model = null, previous_response_id: previousId = null, input = null } = body as {
+    model?: string | null; previous_response_id?: string | null; input?: string | unknown[] | null;
+  };
+  const items = Array.isArray(input) ? validateList(itemSchema, input.map(withType), 'input') : null;
+  if (items !== null && !items.ok && items.isShape) throw items.error;
+  const seals: OpenedSeals = items?.ok ? openSeals(items.value, context.sealer, context.organizationId) : new Map();
+
+  const prewarm = options.prewarm === true || envelope.ok && (envelope.value.generate === false || envelope.value.prompt_cache_options?.prewarm === true);
+  const isEmpty = input === null || (Array.isArray(input) && input.length === 0);
+  if (isEmpty && previousId === null && !prewarm && options.inputOptional !== true) {
+    throw apiError('missing_required_parameter', `input ${input === null ? 'is required unless previous_response_id is given' : 'must not be empty'}.`, 'input');
+  }
+  if (model === null && previousId === null) throw apiError('missing_required_parameter', 'model is required unless previous_response_id is given.', 'model');
+  return {
+    model, previousId,
+    content(found) {
+      if (!envelope.ok) throw envelope.error;
+      if (items !== null && !items.ok) throw items.error;
+      const wire = items?.ok ? items.value : (input as string | null) ?? [];
+      return toGeneration(envelope.value, wire, seals, { ...context, ...found }, prewarm, unknownFields(body as object, KNOWN_FIELDS));
+    },
+  };
+}
+
+function refuse(code: ErrorCode, param: string, message: string): never {
+  throw apiError(code, message, param);
+}
+
+function toGeneration(
+  create: CreateEnvelope, wire: string | readonly WireItem[], seals: OpenedSeals, context: ParseContext & ContentContext, prewarm: boolean, ignored: string[],
+): CreateGeneration {
+  refuseUnserved(create);
+  const store = create.store !== false;
+  const background = create.background === true;
+  if (background && !store) refuse('conflicting_parameters', 'background', 'background: true needs store: true.');
+  if (Array.isArray(create.stop) && create.stop.length === 0) refuse('invalid_value', 'stop', 'stop must have at least 1 entry.');
+
+  const { model, chain, unsaved = 0 } = context;
+  const input = readInput(wire, seals, { ...context, model: model.name });
+  const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools]);
+  const toolChoice = readToolChoice(create.tool_choice, tools.definitions);
+  const format = toFormat(create.text?.format);
+  checkOutputFormat(format);
+  const sampling = toSampling(create);
+  const include = new Set(create.include ?? []);
+  const summary = create.reasoning?.summary ?? create.reasoning?.generate_summary ?? null;
+  const effort = create.reasoning?.effort ?? null;
+  const topLogprobs = create.top_logprobs ?? 0;
+  const parallelToolCalls = create.parallel_tool_calls !== false;
+  const truncation = create.truncation ?? 'disabled';
+  const instructions = create.instructions ?? null;
+  const messages: Message[] = instructions === null ? input.messages : [{ role: 'system', content: instructions, path: 'instructions' }, ...input.messages];
+  if (messages.length === 0) {
+    if (!prewarm) refuse('missing_required_parameter', 'input', 'input holds nothing that the model could answer.');
+    messages.push({ role: 'system', content: '', path: 'input' });   // templates want a message
+  }
+
+  return {
+    request: {
+      model: model.name,
+      messages,
+      continueFinal: false,
+      sampling,
+      n: 1,
+      maxTokens: prewarm ? 0 : create.max_output_tokens ?? null,
+      stop: typeof create.stop === 'string' ? [create.stop] : create.stop ?? [],
+      topLogprobs: topLogprobs > 0 || include.has('message.output_text.logprobs') ? topLogprobs : null,
+      effort,
+      reasoningBudget: null,
+      tools: tools.definitions,
+      toolChoice: toolChoice.internal,
+      parallelToolCalls,
+      format,
+      truncation,
+      promptParam: 'input',
+      ignoreEos: create.ignore_eos === true,
+    },
+    conversation: input.messages,
+    input: input.own,
+    previousId: create.previous_response_id ?? null,
+    base: chain[chain.length - 1 - unsaved]?.id ?? null,
+    tail: unsaved === 0 ? [] : chain.slice(-unsaved),
+    store, background,
+    stream: create.stream === true,
+    prewarm,
+    summarize: summary !== null,
+    sealReasoning: include.has('reasoning.encrypted_content'),
+    toolNames: tools.names,
+    echo: {
+      background, instructions, model: model.name, previous_response_id: create.previous_response_id ?? null,
+      tools: tools.wire, tool_choice: toolChoice.wire, parallel_tool_calls: parallelToolCalls,
+      max_tool_calls: create.max_tool_calls ?? null, max_output_tokens: create.max_output_tokens ?? null,
+      temperature: create.temperature ?? model.sampling.temperature, top_p: create.top_p ?? model.sampling.top_p,
+      presence_penalty: create.presence_penalty ?? 0, frequency_penalty: create.frequency_penalty ?? 0, top_logprobs: topLogprobs, truncation,
+      text: {
+        format: wireFormat(format, create.text?.format?.type === 'json_schema' ? create.text.format.description ?? null : null),
+        ...(create.text?.verbosity == null ? {} : { verbosity: create.text.verbosity }),
+      },
+      reasoning: { effort, summary },
+      store, metadata: checkMetadata(create.metadata) ?? {},
+      safety_identifier: create.safety_identifier ?? null, prompt_cache_key: create.prompt_cache_key ?? null, user: create.user ?? null,
+    },
+    endUser: create.safety_identifier ?? create.user ?? null,
+    ignored,
+    ignoredTools: tools.ignored,
+  };
+}
+
+/** Known fields whose meaning this server does not offer. */
+function refuseUnserved(create: CreateEnvelope): void {
+  for (const name of ['conversation', 'prompt', 'moderation'] as const) {
+    if (create[name] != null) refuse('unsupported_parameter', name, `${name} is not supported.`);
+  }
+}
+
+function toFormat(format: NonNullable<CreateEnvelope['text']>['format']): OutputFormat {
+  if (format == null) return { type: 'text' };
+  if (format.type !== 'json_schema') return { type: format.type };
+  return { type: 'json_schema', name: format.name, schema: format.schema, strict: format.strict === true, path: 'text.format.schema' };
+}

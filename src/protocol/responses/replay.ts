@@ -1,0 +1,137 @@
+// The events of a stored response, made again from its items: one delta per part (contract section 7). Pure.
+import type { StoredEvent } from '../../storage/response-store.js';
+import type { EventDialect } from './encode-items.js';
+import type { FunctionCallItem, MessageItem, OutputItem, ReasoningItem, ResponseResource } from './resource.js';
+
+/** All of them, numbered from 0, with the terminal event of how the response ended; without one if it has not. */
+export function replayEvents(resource: ResponseResource, dialect: EventDialect): StoredEvent[] {
+  const out = new EventList(0);
+  const before: ResponseResource = {
+    ...resource, status: resource.background ? 'queued' : 'in_progress', completed_at: null, error: null, incomplete_details: null, output: [], usage: null,
+  };
+  out.write('response.created', { response: before });
+  if (resource.background) out.write('response.queued', { response: before });
+  if (resource.status !== 'queued') out.write('response.in_progress', { response: { ...before, status: 'in_progress' } });
+  resource.output.forEach((item, index) => {
+    // What was open when a response failed got no `.done`.
+    const done = resource.status !== 'failed' || item.status === 'completed';
+    new ItemReplay(out, index, dialect, done).item(item);
+  });
+  writeTerminal(out, resource);
+  return out.events;
+}
+
+/** The last events of a response whose log ends before them, numbered from `next`. */
+export function terminalEvents(resource: ResponseResource, next: number): StoredEvent[] {
+  const out = new EventList(next);
+  writeTerminal(out, resource);
+  return out.events;
+}
+
+class EventList {
+  readonly events: StoredEvent[] = [];
+
+  constructor(private readonly first: number) {}
+
+  write(type: string, fields: object): void {
+    const sequence = this.first + this.events.length;
+    this.events.push({ sequence, type, data: JSON.stringify({ type, sequence_number: sequence, ...fields }) });
+  }
+}
+
+const TERMINAL: ReadonlySet<string> = new Set(['response.completed', 'response.incomplete', 'response.failed']);
+
+export const isTerminal = ({ type }: StoredEvent): boolean => TERMINAL.has(type);
+
+/** The closed list of events has none for a cancelled response: it ends as incomplete, its status says the rest. */
+function writeTerminal(out: EventList, resource: ResponseResource): void {
+  const { status, error } = resource;
+  switch (status) {
+    case 'queued':
+    case 'in_progress':
+      return;
+    case 'failed': {
+      const shed = error?.code === 'rate_limit_exceeded';
+      const type = shed ? 'service_unavailable' : 'internal_error';
+      const code = shed ? 'capacity_exhausted' : 'model_error';
+      const message = error?.message ?? 'The response failed.';
+      out.write('error', { error: { type, code, message, param: null }, code, message, param: null });
+      out.write('response.failed', { response: resource });
+      return;
+    }
+    default:
+      out.write(status === 'completed' ? 'response.completed' : 'response.incomplete', { response: resource });
+  }
+}
+
+class ItemReplay {
+  constructor(private readonly out: EventList, private readonly index: number, private readonly dialect: EventDialect, private readonly done: boolean) {}
+
+  item(item: OutputItem): void {
+    switch (item.type) {
+      case 'message': this.#message(item); break;
+      case 'function_call': this.#call(item); break;
+      case 'reasoning': this.#reasoning(item);
+    }
+    if (this.done) this.out.write('response.output_item.done', { output_index: this.index, item });
+  }
+
+  #message(item: MessageItem): void {
+    this.#added({ ...item, status: 'in_progress', content: [] });
+    item.content.forEach((part, content_index) => {
+      const { text, logprobs } = part;
+      const place = { item_id: item.id, output_index: this.index, content_index };
+      this.out.write('response.content_part.added', { ...place, part: { ...part, text: '', logprobs: [] } });
+      if (text !== '' || logprobs.length > 0) this.out.write('response.output_text.delta', { ...place, delta: text, logprobs });
+      this.#done('response.output_text.done', { ...place, text, logprobs });
+      this.#done('response.content_part.done', { ...place, part });
+    });
+  }
+
+  #call(item: FunctionCallItem): void {
+    const place = { item_id: item.id, output_index: this.index };
+    this.#added({ ...item, status: 'in_progress', arguments: '' });
+    if (item.arguments !== '') this.out.write('response.function_call_arguments.delta', { ...place, delta: item.arguments });
+    this.#done('response.function_call_arguments.done', { ...place, name: item.name, arguments: item.arguments });
+  }
+
+  #reasoning(item: ReasoningItem): void {
+    this.#added({ id: item.id, type: 'reasoning', status: 'in_progress', summary: [] });
+    const at = { item_id: item.id, output_index: this.index };
+    item.summary.forEach(({ text }, summary_index) => {
+      this.#reasoningPart({ ...at, summary_index }, 'response.reasoning_summary_part', 'summary_text', 'response.reasoning_summary_text', text);
+    });
+    item.content?.forEach(({ text }, content_index) => {
+      const event = this.dialect === 'openai' ? 'response.reasoning_text' : 'response.reasoning';
+      this.#reasoningPart({ ...at, content_index }, 'response.content_part', 'reasoning_text', event, text);
+    });
+  }
+
+  #reasoningPart(place: object, partEvent: string, type: string, event: string, text: string): void {
+    this.out.write(`${partEvent}.added`, { ...place, part: { type, text: '' } });
+    if (text !== '') this.out.write(`${event}.delta`, { ...place, delta: text });
+    this.#done(`${event}.done`, { ...place, text });
+    this.#done(`${partEvent}.done`, { ...place, part: { type, text } });
+  }
+
+  #added(item: object): void {
+    this.out.write('response.output_item.added', { output_index: this.index, item });
+  }
+
+  #done(type: string, fields: object): void {
+    if (this.done) this.out.write(type, fields);
+  }
+}
+
+const RENAMED: Readonly<Record<EventDialect, readonly [from: string, to: string]>> = {
+  openai: ['response.reasoning.', 'response.reasoning_text.'],
+  openresponses: ['response.reasoning_text.', 'response.reasoning.'],
+};
+
+/** A logged event under the names of another dialect than it was logged in. */
+export function inDialect(event: StoredEvent, dialect: EventDialect): StoredEvent {
+  const [from, to] = RENAMED[dialect];
+  if (!event.type.startsWith(from)) return event;
+  const type = to + event.type.slice(from.length);
+  return { ...event, type, data: event.data.replace(`{"type":"${event.type}"`, `{"type":"${type}"`) };
+}

@@ -1,0 +1,105 @@
+// The response resource of the wire (contract section 3) and its output items. All fields are always there:
+// checkers and typed clients rely on it. Pure.
+import type { OutputFormat } from '../../generation/types.js';
+import type { ResponseStatus } from '../../storage/response-store.js';
+import type { Usage } from '../generation-run.js';
+
+export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
+
+export interface WireLogprob { token: string; logprob: number; bytes: number[] }
+export interface WireTokenLogprob extends WireLogprob { top_logprobs: WireLogprob[] }
+
+export interface OutputTextPart { type: 'output_text'; text: string; annotations: never[]; logprobs: WireTokenLogprob[] }
+
+export interface MessageItem { id: string; type: 'message'; status: ItemStatus; role: 'assistant'; content: OutputTextPart[] }
+export interface FunctionCallItem {
+  id: string; type: 'function_call'; status: ItemStatus; call_id: string; name: string; namespace?: string; arguments: string;
+}
+export interface ReasoningItem {
+  id: string; type: 'reasoning'; status: ItemStatus;
+  summary: { type: 'summary_text'; text: string }[];
+  content?: { type: 'reasoning_text'; text: string }[];
+  encrypted_content?: string;
+}
+export type OutputItem = MessageItem | FunctionCallItem | ReasoningItem;
+
+export interface WireTool { type: 'function'; name: string; namespace?: string; description: string | null; parameters: object | null; strict: boolean | null }
+
+export interface WireToolName { type: 'function'; name: string; namespace?: string }
+export type WireToolChoice = 'none' | 'auto' | 'required' | WireToolName | { type: 'allowed_tools'; mode: 'auto' | 'required'; tools: WireToolName[] };
+
+export type WireFormat =
+  | { type: 'text' } | { type: 'json_object' }
+  | { type: 'json_schema'; name: string; description: string | null; schema: object; strict: boolean };
+
+/** What the resource repeats of the request. */
+export interface ResourceEcho {
+  background: boolean;
+  instructions: string | null;
+  model: string;
+  previous_response_id: string | null;
+  tools: WireTool[];
+  tool_choice: WireToolChoice;
+  parallel_tool_calls: boolean;
+  max_tool_calls: number | null;
+  max_output_tokens: number | null;
+  temperature: number;
+  top_p: number;
+  presence_penalty: number;
+  frequency_penalty: number;
+  top_logprobs: number;
+  truncation: 'auto' | 'disabled';
+  text: { format: WireFormat; verbosity?: 'low' | 'medium' | 'high' };
+  reasoning: { effort: string | null; summary: 'auto' | 'concise' | 'detailed' | null };
+  store: boolean;
+  metadata: Record<string, string>;
+  safety_identifier: string | null;
+  prompt_cache_key: string | null;
+  user: string | null;
+}
+
+export interface WireUsage {
+  input_tokens: number;
+  input_tokens_details: { cached_tokens: number; cache_write_tokens: number };
+  output_tokens: number;
+  output_tokens_details: { reasoning_tokens: number };
+  total_tokens: number;
+}
+
+export interface ResponseResource extends ResourceEcho {
+  id: string;
+  object: 'response';
+  created_at: number;                            // seconds
+  completed_at: number | null;
+  status: ResponseStatus;
+  error: { code: 'server_error' | 'rate_limit_exceeded'; message: string } | null;
+  incomplete_details: { reason: 'max_output_tokens' } | null;
+  output: OutputItem[];
+  service_tier: 'default';
+  usage: WireUsage | null;
+}
+
+/** The resource of a response that begins now. */
+export function newResource(id: string, createdAt: number, echo: ResourceEcho): ResponseResource {
+  const { background, instructions, model, previous_response_id, ...rest } = echo;
+  return {
+    id, object: 'response', created_at: createdAt, completed_at: null, status: background ? 'queued' : 'in_progress', background,
+    error: null, incomplete_details: null, instructions, model, previous_response_id, output: [],
+    ...rest, service_tier: 'default', usage: null,
+  };
+}
+
+export function wireUsage(usage: Usage): WireUsage {
+  return {
+    input_tokens: usage.promptTokens,
+    input_tokens_details: { cached_tokens: usage.cachedTokens, cache_write_tokens: 0 },
+    output_tokens: usage.completionTokens,
+    output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+    total_tokens: usage.promptTokens + usage.completionTokens,
+  };
+}
+
+export function wireFormat(format: OutputFormat, description: string | null): WireFormat {
+  if (format.type !== 'json_schema') return format;
+  return { type: 'json_schema', name: format.name ?? '', description, schema: format.schema, strict: format.strict };
+}

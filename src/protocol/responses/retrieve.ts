@@ -1,0 +1,86 @@
+// GET /v1/responses/{id}: a stored response as it is, or its events as a stream. Event-loop thread only.
+import { apiError } from '../../errors.js';
+import type { Exchange } from '../../http/exchange.js';
+import { queryList } from '../../http/query.js';
+import type { Sealer } from '../../sealing/sealer.js';
+import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
+import { validate } from '../validation.js';
+import { eventDialect } from './encode-dialect.js';
+import type { EventDialect } from './encode-items.js';
+import { isTerminal, replayEvents, terminalEvents } from './replay.js';
+import type { ReasoningItem, ResponseResource } from './resource.js';
+import { createSchema } from './schema.js';
+import { eventList, sendEvents, type EventSource } from './stored-stream.js';
+import type { StoredDeps } from './stored-routes.js';
+
+const includeSchema = createSchema.pick({ include: true });
+
+/** `include` as in a create request, in any of its spellings. Throws ApiError 422 for an unknown value. */
+export function readInclude(query: URLSearchParams): string[] {
+  const validated = validate(includeSchema, { include: queryList(query, 'include') });
+  if (!validated.ok) throw validated.error;
+  return validated.value.include ?? [];
+}
+
+export interface StreamQuery { stream: boolean; startingAfter: number }
+
+/** Throws ApiError 400 invalid_query_parameter. */
+export function readStreamQuery(query: URLSearchParams): StreamQuery {
+  const stream = query.get('stream') ?? 'false';
+  if (stream !== 'true' && stream !== 'false') throw apiError('invalid_query_parameter', 'stream must be true or false.', 'stream');
+  const after = query.get('starting_after');
+  if (after !== null && !/^-?\d{1,15}$/.test(after)) throw apiError('invalid_query_parameter', 'starting_after must be an integer.', 'starting_after');
+  return { stream: stream === 'true', startingAfter: after === null ? -1 : Math.max(-1, Number(after)) };
+}
+
+export function retrieve(deps: StoredDeps, exchange: Exchange, record: ResponseRecord, include: readonly string[], { stream, startingAfter }: StreamQuery): void {
+  if (!stream) {
+    exchange.json(200, include.includes('reasoning.encrypted_content') ? withSealedReasoning(record, deps.sealer) : record.resource);
+    return;
+  }
+  const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
+  const source = deps.background.find(record.id) ?? loggedEvents(deps.responses, record, startingAfter) ?? replayed(record, startingAfter, dialect);
+  sendEvents(exchange, source, startingAfter, dialect);
+}
+
+const resourceOf = (record: ResponseRecord): ResponseResource => record.resource as unknown as ResponseResource;
+
+/** Reasoning items that were made without `encrypted_content`, with it. */
+function withSealedReasoning(record: ResponseRecord, sealer: Sealer): object {
+  const { organizationId, model } = record;
+  const resource = resourceOf(record);
+  const sealed = (item: ReasoningItem): ReasoningItem => {
+    const text = [...item.content ?? [], ...item.summary].map((part) => part.text).join('\n');
+    return { ...item, encrypted_content: item.encrypted_content ?? sealer.seal('reasoning', text, { organizationId, model }) };
+  };
+  return { ...resource, output: resource.output.map((item) => (item.type === 'reasoning' ? sealed(item) : item)) };
+}
+
+/** The events made again. Who has seen more than that of a background response, whose log is gone, is told the end. */
+function replayed(record: ResponseRecord, startingAfter: number, dialect: EventDialect): EventSource {
+  const events = replayEvents(resourceOf(record), dialect);
+  return eventList(record.background && startingAfter >= events.length ? terminalEvents(resourceOf(record), startingAfter + 1) : events);
+}
+
+/** The log of a background response that has ended; null if there is none any more, or never was. */
+function loggedEvents(responses: ResponseStore, { id, background, ...record }: ResponseRecord, startingAfter: number): EventSource | null {
+  if (!background || responses.events(id, -1, 1)?.[0] === undefined) return null;
+  // A restart cuts the log short: then the end is told from the response. Whoever has seen it is not told again.
+  const [seen] = startingAfter < 0 ? [] : responses.events(id, startingAfter - 1, 1) ?? [];
+  let told = isUnfinished(record.status) || (seen !== undefined && seen.sequence === startingAfter && isTerminal(seen));
+  return {
+    after(after, atLeast) {
+      const events = responses.events(id, after, atLeast);
+      if (events === null) return null;
+      if (events.length === 0 && !told) {
+        told = true;
+        return terminalEvents(record.resource as unknown as ResponseResource, after + 1);
+      }
+      told ||= events.some(isTerminal);
+      return events;
+    },
+    ended: true,
+    watch: () => () => undefined,
+  };
+}
+

@@ -1,0 +1,102 @@
+// The shape of input items and of tools (contract sections 1.1 and 2). Unknown fields are dropped; null means
+// absent for every optional field. What is known but not served passes here and is refused by content (422).
+import { z } from 'zod';
+import type { ErrorCode } from '../../errors.js';
+import { clientId, jsonObject } from '../fields.js';
+import { list } from '../messages/list.js';
+import { MAX_TOOLS } from '../tools.js';
+
+const text = z.string();
+
+/** Ids of items that clients send back; '' counts as none. */
+const itemId = z.string().max(256).nullish();
+const itemStatus = text.nullish();
+
+const imagePart = z.object({
+  type: z.literal('input_image'),
+  image_url: text.nullish(),
+  file_id: text.nullish(),
+  detail: z.enum(['low', 'high', 'auto', 'original']).nullish(),
+}).superRefine((part, context) => {
+  if (part.image_url != null || part.file_id != null) return;
+  context.addIssue({ code: 'custom', path: ['image_url'], message: 'must be given', params: { api: 'missing_required_parameter' satisfies ErrorCode } });
+});
+
+/** Every kind of part; which role may have which is content. */
+export const partSchema = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('input_text'), text }),
+  z.object({ type: z.literal('output_text'), text }),
+  z.object({ type: z.literal('refusal'), refusal: text }),
+  imagePart,
+  z.object({ type: z.enum(['input_file', 'input_video', 'input_audio']) }),
+]);
+
+const content = z.union([text, list(partSchema, { atLeastOne: true })]);
+
+const messageFields = { type: z.literal('message'), id: itemId, status: itemStatus };
+
+const messageSchema = z.discriminatedUnion('role', [
+  z.object({ ...messageFields, role: z.literal('user'), content }),
+  z.object({ ...messageFields, role: z.literal('system'), content }),
+  z.object({ ...messageFields, role: z.literal('developer'), content }),
+  z.object({
+    ...messageFields, role: z.literal('assistant'),
+    content: z.union([text, list(partSchema)]),
+    phase: z.enum(['commentary', 'final_answer']).nullish(),
+  }),
+]);
+
+/** Calls and results of tools the service does not offer, as other providers leave them in histories. */
+const hostedItemTypes = [
+  'web_search_call', 'file_search_call', 'code_interpreter_call', 'image_generation_call', 'computer_call', 'computer_call_output',
+  'local_shell_call', 'local_shell_call_output', 'shell_call', 'shell_call_output', 'apply_patch_call', 'apply_patch_call_output',
+  'tool_search_call', 'tool_search_output', 'mcp_call', 'mcp_list_tools', 'mcp_approval_request', 'mcp_approval_response',
+] as const;
+
+const toolName = z.string().min(1).max(128);
+const SERVED_TOOLS: readonly string[] = ['function', 'namespace'];
+
+const functionTool = z.object({
+  type: z.literal('function'),
+  name: text,
+  description: text.nullish(),
+  parameters: jsonObject().nullish(),
+  strict: z.boolean().nullish(),
+});
+
+/** Hosted tools and whatever else clients put into the list: left out, whatever they hold. Aborts, or a union would take it for the meant branch. */
+const otherTool = z.object({ type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }) });
+
+export const toolSchema = z.union([
+  z.discriminatedUnion('type', [
+    functionTool,
+    z.object({ type: z.literal('namespace'), name: text, description: text.nullish(), tools: z.array(z.union([functionTool, otherTool])).max(MAX_TOOLS) }),
+  ]),
+  otherTool,
+]);
+
+export const itemSchema = z.discriminatedUnion('type', [
+  messageSchema,
+  z.object({
+    type: z.literal('function_call'), id: itemId, status: itemStatus,
+    call_id: clientId(), name: toolName, namespace: z.string().max(128).nullish(), arguments: text,
+  }),
+  z.object({ type: z.literal('function_call_output'), id: itemId, status: itemStatus, call_id: clientId(), output: z.union([text, list(partSchema)]) }),
+  z.object({ type: z.literal('custom_tool_call'), id: itemId, status: itemStatus, call_id: clientId(), name: toolName, namespace: z.string().max(128).nullish(), input: text }),
+  z.object({ type: z.literal('custom_tool_call_output'), id: itemId, status: itemStatus, call_id: clientId(), output: z.union([text, list(partSchema)]) }),
+  z.object({
+    type: z.literal('reasoning'), id: itemId, status: itemStatus,
+    summary: list(z.object({ type: z.literal('summary_text'), text })),
+    content: list(z.object({ type: z.enum(['reasoning_text', 'text']), text })).nullish(),
+    encrypted_content: text.nullish(),
+  }),
+  z.object({ type: z.literal('compaction'), id: itemId, encrypted_content: text }),
+  z.object({ type: z.literal('item_reference'), id: clientId() }),
+  z.object({ type: z.literal('additional_tools'), tools: z.array(toolSchema).max(MAX_TOOLS) }),
+  z.object({ type: z.enum(hostedItemTypes) }),
+  z.object({ type: z.enum(['compaction_trigger', 'configuration_update', 'program', 'program_output']) }),
+]);
+
+export type InputPart = z.infer<typeof partSchema>;
+export type WireItem = z.infer<typeof itemSchema>;
+export type ToolEntry = z.infer<typeof toolSchema>;

@@ -1,0 +1,121 @@
+// The shape of a create request, field by field as the contract lists them (section 1). Unknown fields are
+// dropped; null means absent for every optional field. input_tokens and compact take parts of it.
+import { z } from 'zod';
+import { bounded, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
+import { MAX_TOOLS } from '../tools.js';
+import { itemSchema, toolSchema } from './schema-items.js';
+
+const text = z.string();
+const summary = z.enum(['auto', 'concise', 'detailed']).nullish();
+
+/** Input items of one request, far more than a context holds; any longer list is refused before it is looked into. */
+export const MAX_ITEMS = 32_768;
+
+const functionName = z.object({ type: z.literal('function'), name: text, namespace: text.nullish() });
+
+/** Tool types that are tolerated in `tools` and left out: a choice of one is a choice of a tool that is not there. */
+const HOSTED_TOOL = /^(custom|web_search.*|file_search|code_interpreter|image_generation|computer.*|mcp|local_shell|shell|apply_patch|tool_search|programmatic_tool_calling)$/;
+const hostedChoice = z.object({ type: text.refine((type) => HOSTED_TOOL.test(type), { abort: true }) });
+
+const toolChoice = z.union([
+  z.enum(['none', 'auto', 'required']),
+  z.discriminatedUnion('type', [
+    functionName,
+    z.object({
+      type: z.literal('allowed_tools'),
+      mode: z.enum(['auto', 'required']).nullish(),
+      tools: z.array(z.object({ type: text, name: text.nullish(), namespace: text.nullish() })).min(1).max(MAX_TOOLS),
+    }),
+  ]),
+  hostedChoice,
+]);
+
+const textFormat = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text') }),
+  z.object({ type: z.literal('json_object') }),
+  z.object({
+    type: z.literal('json_schema'),
+    name: schemaName(),
+    schema: jsonObject(),
+    strict: z.boolean().nullish(),
+    description: text.nullish(),
+  }),
+]);
+
+const include = z.enum([
+  'reasoning.encrypted_content', 'message.output_text.logprobs', 'message.input_image.image_url',
+  'file_search_call.results', 'web_search_call.results', 'web_search_call.action.sources',
+  'computer_call_output.output.image_url', 'code_interpreter_call.outputs',
+]);
+
+export const createSchema = z.object({
+  model: text.nullish(),
+  input: z.union([text, z.array(itemSchema).max(MAX_ITEMS)]).nullish(),
+  instructions: text.nullish(),
+  previous_response_id: text.nullish(),
+  store: z.boolean().nullish(),
+  background: z.boolean().nullish(),
+  stream: z.boolean().nullish(),
+  stream_options: z.object({ include_obfuscation: z.boolean().nullish() }).nullish(),
+  max_output_tokens: integer().min(1).nullish(),
+
+  ...samplingFields,
+  stop: z.union([stopString(), z.array(stopString()).max(MAX_STOP_STRINGS)]).nullish(),
+  top_logprobs: integer().min(0).max(20).nullish(),
+
+  reasoning: z.object({
+    effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+    summary,
+    generate_summary: summary,
+  }).nullish(),
+  text: z.object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() }).nullish(),
+  tools: z.array(toolSchema).max(MAX_TOOLS).nullish(),
+  tool_choice: toolChoice.nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  max_tool_calls: integer().min(1).nullish(),
+  truncation: z.enum(['auto', 'disabled']).nullish(),
+  include: z.array(include).max(64).nullish(),
+
+  metadata: metadataField,
+  prompt_cache_key: bounded(512).nullish(),
+  safety_identifier: bounded(512).nullish(),
+  user: bounded(512).nullish(),
+  service_tier: z.enum(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast']).nullish(),
+  prompt_cache_options: z.object({ prewarm: z.boolean().nullish() }).nullish(),
+  generate: z.boolean().nullish(),
+
+  prompt_cache_retention: z.unknown().optional(),
+  context_management: z.unknown().optional(),
+  image: z.unknown().optional(),
+  access_programs: z.unknown().optional(),
+  ignore_eos: z.boolean().nullish(),
+
+  conversation: z.unknown().optional(),
+  prompt: z.unknown().optional(),
+  moderation: z.unknown().optional(),
+});
+
+/** The same without a look into the items: those are validated one by one, so that the first fault ends it. */
+export const createEnvelopeSchema = createSchema.extend({ input: z.union([text, z.array(z.unknown()).max(MAX_ITEMS)]).nullish() });
+
+export type CreateRequest = z.infer<typeof createSchema>;
+export type CreateEnvelope = z.infer<typeof createEnvelopeSchema>;
+
+/** The same as a message on the WebSocket. */
+export const socketCreateSchema = createSchema.extend({
+  type: z.literal('response.create'),
+  stream_id: text.regex(/^[A-Za-z0-9_.-]{1,256}$/, 'must be 1 to 256 letters, digits, _, . or -').nullish(),
+});
+
+export const inputTokensSchema = createSchema.pick({
+  model: true, input: true, previous_response_id: true, instructions: true, tools: true, tool_choice: true, text: true, reasoning: true,
+  parallel_tool_calls: true, truncation: true,
+});
+
+export const compactSchema = createSchema.pick({
+  input: true, previous_response_id: true, instructions: true,
+  prompt_cache_key: true, prompt_cache_retention: true, prompt_cache_options: true, service_tier: true,
+}).extend({ model: text });
+
+/** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
+export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(socketCreateSchema.shape));

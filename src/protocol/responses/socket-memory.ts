@@ -1,0 +1,78 @@
+// What one WebSocket connection remembers: the chain state of its last responses, unsaved ones included, so
+// that a client who stores nothing can still continue. Gone with the connection.
+//
+//   stored  ◄─ stored  ◄─ unsaved ◄─ unsaved          an entry keeps the unsaved end (`tail`) and the id of
+//   └──── in storage ──┘ └────── tail ──────┘         the stored response it hangs on (`base`)
+import { apiError } from '../../errors.js';
+import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
+import { findChain } from './input-chain.js';
+
+const MAX_RESPONSES = 8;
+
+/** Where a continuation begins: `chain` is all of it, root first. */
+export interface Continued {
+  chain: readonly ResponseRecord[];
+  base: string | null;
+  tail: readonly ResponseRecord[];
+}
+
+interface Entry { base: string | null; tail: readonly ResponseRecord[] }
+
+export class SocketMemory {
+  readonly #entries = new Map<string, Entry>();      // oldest first
+  readonly #sizes = new WeakMap<ResponseRecord, number>();
+
+  /** `maxBytes` bounds the unsaved responses kept, by the length of the messages that asked for them. */
+  constructor(private readonly responses: Pick<ResponseStore, 'chain'>, private readonly maxBytes: number) {}
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** The chain that ends with `id`, from here or from storage. Throws ApiError: previous_response_not_found, response_not_usable. */
+  find(organizationId: string, id: string | null): Continued {
+    const entry = id === null ? undefined : this.#entries.get(id);
+    if (id === null || entry === undefined) return { chain: findChain(this.responses, organizationId, id), base: id, tail: [] };
+    const { base, tail } = entry;
+    const stored = base === null ? [] : this.responses.chain(organizationId, base);
+    if (stored === null) {   // deleted since: what hung on it goes with it
+      this.#entries.delete(id);
+      throw apiError('previous_response_not_found', `Previous response with id '${id}' not found.`, 'previous_response_id');
+    }
+    return { chain: [...stored, ...tail], base, tail };
+  }
+
+  /** An item of an unsaved response on the way to what is continued. */
+  item(tail: readonly ResponseRecord[], itemId: string): StoredItem | null {
+    for (const { input, output } of tail.toReversed()) {
+      const found = output.find(({ id }) => id === itemId) ?? input.find(({ id }) => id === itemId);
+      if (found !== undefined) return found;
+    }
+    return null;
+  }
+
+  /** A response that can be continued. `size`: bytes it keeps in memory if it was not saved. */
+  remember(record: ResponseRecord, saved: boolean, continued: Continued, size: number): void {
+    this.#sizes.set(record, size);
+    this.#entries.set(record.id, saved ? { base: record.id, tail: [] } : { base: continued.base, tail: [...continued.tail, record] });
+    while (this.#entries.size > MAX_RESPONSES || (this.#entries.size > 0 && this.#bytes() > this.maxBytes)) {
+      this.#entries.delete(this.#entries.keys().next().value as string);
+    }
+  }
+
+  forget(id: string): void {
+    this.#entries.delete(id);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+
+  #bytes(): number {
+    const seen = new Set<ResponseRecord>();
+    for (const { tail } of this.#entries.values()) for (const record of tail) seen.add(record);
+    let bytes = 0;
+    for (const record of seen) bytes += this.#sizes.get(record) ?? 0;
+    return bytes;
+  }
+}

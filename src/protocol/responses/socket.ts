@@ -1,0 +1,243 @@
+// WebSocket mode of /v1/responses: one session per connection. Event-loop thread only.
+//
+//   message ─► idle? ─► turn: key, age, drain ─► parse ─► chain ─► model ─► content ─► startTurn ─► events
+//                │ busy: queue, at most 16                 any error up to here: one error message
+//                └─ next one when the turn has ended
+//
+// A turn that fails ends itself, not the connection; only a revoked key, an oversized message, age and shutdown
+// end that.
+import { performance } from 'node:perf_hooks';
+import type { Config } from '../../config.js';
+import { ApiError, apiError, toApiError } from '../../errors.js';
+import { CLOSE } from '../../http/socket.js';
+import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
+import { findModel, type Caller } from '../generation-run.js';
+import { eventDialect } from './encode-dialect.js';
+import { modelOf } from './input-chain.js';
+import { parseCreate } from './parse.js';
+import type { ResponsesDeps } from './routes.js';
+import { SocketMemory, type Continued } from './socket-memory.js';
+import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId, type Fields } from './socket-message.js';
+import { startTurn, type Turn, type TurnEnd } from './turn.js';
+
+const PATH = '/v1/responses';
+const MAX_QUEUED = 16;
+/** A turn that runs when the connection comes of age may go on this long. */
+const OVERTIME_MS = 600_000;
+/** Above it a message that is refused unread is not searched for its stream id. */
+const SMALL_MESSAGE = 65_536;
+
+export interface SocketDeps extends ResponsesDeps {
+  maxAgeS: Config['ws']['max_age_s'];
+  /** Largest message; together, the queued ones may have as much, and what is remembered twice that. */
+  maxMessageBytes: number;
+  /** How long a turn may go on that runs at that age. */
+  overtimeMs?: number;
+}
+
+export function responsesSocket(deps: SocketDeps): SocketRoute {
+  return { path: PATH, scope: 'inference', open: (socket) => new Session(deps, socket) };
+}
+
+interface Waiting { bytes: Uint8Array; binary: boolean }
+
+/** A turn under way. */
+interface Current {
+  readonly turn: SocketTurn;
+  readonly bytes: number;                        // of its message
+  streamId: string | null;
+  previousId: string | null;
+  running: Turn | null;                          // once its response has been admitted
+}
+
+/** A reason to take no more turns: what later ones are told, and how the connection is closed. */
+interface Closing {
+  readonly error: ApiError;
+  readonly code: CloseCode;
+  tell: boolean;                                 // also if no turn asks
+}
+
+class Session implements SocketListener {
+  readonly #memory: SocketMemory;
+  readonly #waiting: Waiting[] = [];
+  readonly #ageTimer: NodeJS.Timeout;
+  #waitingBytes = 0;
+  #overtime: NodeJS.Timeout | undefined;
+  #current: Current | null = null;
+  #closing: Closing | null = null;
+
+  constructor(private readonly deps: SocketDeps, private readonly socket: ServerSocket) {
+    this.#memory = new SocketMemory(deps.responses, 2 * deps.maxMessageBytes);
+    this.#ageTimer = setTimeout(() => this.#ofAge(), deps.maxAgeS * 1000);
+    this.#ageTimer.unref();
+  }
+
+  message(bytes: Uint8Array, binary: boolean): void {
+    if (this.#current === null) {
+      this.#begin({ bytes, binary });
+    } else if (this.#waiting.length < MAX_QUEUED && this.#waitingBytes + bytes.length <= this.deps.maxMessageBytes) {
+      this.#waiting.push({ bytes: bytes.slice(), binary });   // the memory is the socket's
+      this.#waitingBytes += bytes.length;
+    } else {
+      this.#refuse({ bytes, binary }, apiError('concurrency_limit_exceeded', `This connection has too many turns waiting; at most ${MAX_QUEUED} may.`, null, { retryAfterMs: 1000 }));
+    }
+  }
+
+  drain(): void {
+    // The end of a running turn is the last message then: a client would count an error to its next turn.
+    this.#endWith({ error: apiError('shutting_down', 'The server is shutting down.'), code: CLOSE.serviceRestart, tell: this.#current === null });
+  }
+
+  closed(): void {
+    clearTimeout(this.#ageTimer);
+    clearTimeout(this.#overtime);
+    this.#waiting.length = 0;
+    this.#memory.clear();
+    const current = this.#current;
+    void current?.running?.cancel();
+    current?.turn.end(0, null);
+  }
+
+  #ofAge(): void {
+    const minutes = Math.round(this.deps.maxAgeS / 60);
+    this.#endWith({
+      error: apiError('websocket_connection_limit_reached', `This connection is ${minutes} minute${minutes === 1 ? '' : 's'} old, the most it may be. Open a new one to continue.`),
+      code: CLOSE.goingAway, tell: true,
+    });
+    if (this.#current === null) return;
+    this.#overtime = setTimeout(() => void this.#current?.running?.cancel(), this.deps.overtimeMs ?? OVERTIME_MS);
+    this.#overtime.unref();
+  }
+
+  /** At once if nothing runs, else when the running turn has ended. */
+  #endWith(closing: Closing): void {
+    this.#closing ??= closing;
+    if (this.#current === null) this.#close(this.#closing);
+  }
+
+  #close({ error, code, tell }: Closing): void {
+    const waiting = this.#waiting.splice(0);
+    for (const one of waiting) this.#refuse(one, error);
+    if (tell && waiting.length === 0) this.socket.send(errorMessage(error, null));
+    this.socket.close(code, error.message);
+  }
+
+  /** Answers without a turn. */
+  #refuse({ bytes, binary }: Waiting, error: ApiError): void {
+    const turn = this.socket.turn();
+    let streamId: string | null = null;
+    try {
+      if (bytes.length <= SMALL_MESSAGE) streamId = streamIdOf(parseMessage(bytes, binary));
+    } catch {
+      // Without one, then: that the message is refused does not hang on it.
+    }
+    this.socket.send(errorMessage(error, streamId));
+    turn.end(error.status, error.code);
+  }
+
+  #begin(waiting: Waiting): void {
+    const current: Current = { turn: this.socket.turn(), bytes: waiting.bytes.length, streamId: null, previousId: null, running: null };
+    this.#current = current;
+    let work: Promise<void>;
+    try {
+      work = this.#serve(current, this.#read(waiting, current));
+    } catch (error) {
+      this.#failed(current, error);
+      this.#next();
+      return;
+    }
+    work.catch((error: unknown) => this.#failed(current, error)).finally(() => this.#next());
+  }
+
+  /** Parses the message while it is in memory, key and age first. Throws ApiError. */
+  #read({ bytes, binary }: Waiting, current: Current): Fields {
+    let fields: Fields = {};
+    let problem: unknown = null;
+    try {
+      fields = parseMessage(bytes, binary);
+      if (typeof fields['previous_response_id'] === 'string') current.previousId = fields['previous_response_id'];
+      current.streamId = streamIdOf(fields);       // now, for the errors that come first
+    } catch (error) {
+      problem = error;
+    }
+    this.socket.identify();
+    if (performance.now() - this.socket.openedAt > this.deps.maxAgeS * 1000) this.#ofAge();
+    if (this.#closing !== null) throw this.#closing.error;
+    if (problem !== null) throw problem;
+    return fields;
+  }
+
+  async #serve(current: Current, fields: Fields): Promise<void> {
+    const { deps, socket } = this;
+    const { organizationId } = socket.identity;
+    const { body, generate } = toCreate(fields);
+    const parsed = parseCreate(body, { organizationId, sealer: deps.sealer }, { prewarm: !generate });
+    const continued = this.#memory.find(organizationId, parsed.previousId);
+    const caller = this.#caller(current);
+    const model = findModel(deps, caller, modelOf(parsed.model, continued.chain));
+    const created = parsed.content({
+      model, chain: continued.chain, unsaved: continued.tail.length,
+      item: (id) => this.#memory.item(continued.tail, id) ?? deps.responses.item(organizationId, id),
+    });
+    current.turn.annotate({ stream: true, background: false });
+    const turn = await startTurn(deps, caller, model, created, {
+      take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
+      dialect: eventDialect(deps.settings, (name) => socket.header(name)), errorEvents: false,
+    });
+    if (turn === null) return;
+    current.running = turn;
+    if (!socket.open) void turn.cancel();
+    this.#ended(current, await turn.done, continued, created.store);
+  }
+
+  #caller(current: Current): Caller {
+    const { socket } = this;
+    return {
+      identity: socket.identity, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt,
+      get aborted() { return !socket.open; },
+      setHeader: () => undefined,   // a frame has none; what matters of them is in the error message
+      annotate: (fields) => current.turn.annotate(fields),
+    };
+  }
+
+  #ended(current: Current, { record, error, announced }: TurnEnd, continued: Continued, saved: boolean): void {
+    if (error !== null && !announced) throw error;
+    if (error !== null) {
+      current.turn.annotate({ error_code: error.code });
+      this.#forgetContinued(current);
+    } else if (record.status !== 'cancelled' && this.socket.open) {
+      this.#memory.remember(record, saved, continued, current.bytes);
+    }
+    current.turn.end(this.socket.open ? 200 : 0, null);
+  }
+
+  #failed(current: Current, thrown: unknown): void {
+    const error = toApiError(thrown);
+    if (!(thrown instanceof ApiError)) this.deps.telemetry.log.error({ err: thrown, request_id: current.turn.requestId }, 'unexpected failure');
+    this.socket.send(errorMessage(error, current.streamId));
+    current.turn.end(this.socket.open ? error.status : 0, error.code);
+    this.#forgetContinued(current);
+    if (error.status === 401) this.#closing ??= { error, code: CLOSE.policyViolation, tell: false };
+    if (error === this.#closing?.error) this.#closing.tell = false;
+  }
+
+  /** A chain whose continuation failed is no longer offered from memory. */
+  #forgetContinued({ previousId }: Current): void {
+    if (previousId !== null) this.#memory.forget(previousId);
+  }
+
+  /** The turn is over: the next, or the end of the connection. */
+  #next(): void {
+    this.#current?.turn.end(0, null);   // it has, unless the client left before it was admitted
+    this.#current = null;
+    if (!this.socket.open) return;
+    if (this.#closing !== null) {
+      this.#close(this.#closing);
+      return;
+    }
+    const waiting = this.#waiting.shift();
+    if (waiting === undefined) return;
+    this.#waitingBytes -= waiting.bytes.length;
+    this.#begin(waiting);
+  }
+}

@@ -1,0 +1,100 @@
+// Sends a client the events of a stored response, at the pace it reads them: those there are, then, while the
+// response runs, those that come. Nothing is kept for a slow reader; it is served from the log when it is
+// ready again. Event-loop thread only.
+import { apiError, type ApiError } from '../../errors.js';
+import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
+import type { StoredEvent } from '../../storage/response-store.js';
+import type { EventDialect } from './encode-items.js';
+import { inDialect } from './replay.js';
+
+// Read at a time, and handed to the socket before it has taken them.
+const PAGE = 64;
+const AHEAD_BYTES = 262_144;
+// How often a reader who is behind is looked at.
+const SLOW_MS = 20;
+
+export interface EventSource {
+  /** Events above `after` in order, about `atLeast` of them if there are so many; null if the source is gone. */
+  after(after: number, atLeast: number): readonly StoredEvent[] | null;
+  /** No event follows those there are. */
+  readonly ended: boolean;
+  /** `wake` is called when there are more, or the end has come; until the returned function is called. */
+  watch(wake: () => void): () => void;
+}
+
+/** A source of events that are all there. */
+export function eventList(events: readonly StoredEvent[]): EventSource {
+  return {
+    after: (after, atLeast) => {
+      const begin = events.findIndex(({ sequence }) => sequence > after);
+      return begin < 0 ? [] : events.slice(begin, begin + atLeast);
+    },
+    ended: true,
+    watch: () => () => undefined,
+  };
+}
+
+/** Answers with an event stream; events up to number `after` are left out. A client that goes away ends it. */
+export function sendEvents(exchange: Exchange, source: EventSource, after: number, dialect: EventDialect): void {
+  new Sender(exchange, source, after, dialect).send();
+}
+
+class Sender {
+  readonly #stream: EventStream;
+  #unwatch: (() => void) | null = null;
+  #timer: NodeJS.Timeout | NodeJS.Immediate | null = null;
+  #over = false;
+
+  constructor(private readonly exchange: Exchange, private readonly source: EventSource, private last: number, private readonly dialect: EventDialect) {
+    this.#stream = exchange.sse((error) => this.#failure(error));
+    this.#unwatch = source.watch(() => { if (this.#timer === null) this.send(); });
+    exchange.onAborted(() => this.#leave());
+  }
+
+  send(): void {
+    this.#timer = null;
+    if (this.#over) return;
+    try {
+      this.#sendSome();
+    } catch (error) {
+      this.#leave();
+      this.exchange.fail(error);
+    }
+  }
+
+  #sendSome(): void {
+    if (this.#stream.bufferedBytes > AHEAD_BYTES) {
+      this.#timer = setTimeout(() => this.send(), SLOW_MS).unref();
+      return;
+    }
+    const { ended } = this.source;
+    const events = this.source.after(this.last, PAGE);
+    if (events === null) throw apiError('response_not_found', 'The response was deleted.', 'response_id');
+    let bytes = 0;
+    if (events[0] !== undefined && events[0].sequence !== this.last + 1) throw new Error(`events are missing after number ${this.last}`);
+    for (const event of events) {
+      if (bytes > AHEAD_BYTES) break;
+      const { type, data } = inDialect(event, this.dialect);
+      this.#stream.send(data, type);
+      this.last = event.sequence;
+      bytes += data.length;
+    }
+    if (events.length > 0) {
+      this.#timer = setImmediate(() => this.send());   // others have their turn in between
+    } else if (ended) {
+      this.#leave();
+      this.#stream.send('[DONE]');
+      this.#stream.end();
+    }
+  }
+
+  #leave(): void {
+    this.#over = true;
+    this.#unwatch?.();
+  }
+
+  *#failure({ type, code, message, param }: ApiError): Generator<StreamEvent> {
+    yield { event: 'error', data: JSON.stringify({ type: 'error', sequence_number: this.last + 1, error: { type, code, message, param }, code, message, param }) };
+    yield { data: '[DONE]' };
+  }
+}

@@ -1,0 +1,231 @@
+// One response from admission to its end, for every transport: a whole HTTP answer, an event stream, a
+// background response, a WebSocket turn. The transport gives a taker of events and looks at the end; storage
+// happens here, before the last event is handed out. Event-loop thread only.
+//
+//   startTurn ─► admitted, running ─► events … ─► saved ─► last event ─► done
+//   ApiError                             │ cancel(), failure
+import { ApiError, toApiError } from '../../errors.js';
+import type { ServedModel } from '../../generation/served-models.js';
+import type { EndReason } from '../../generation/types.js';
+import { newResponseId } from '../../ids.js';
+import type { Sealer } from '../../sealing/sealer.js';
+import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
+import { FormatGuard } from '../format-guard.js';
+import { admit, GenerationRun, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { ResponseMachine } from './encode.js';
+import type { EventDialect } from './encode-items.js';
+import type { WireEvent } from './encode-writer.js';
+import { withImages } from './input-images.js';
+import type { CreateGeneration } from './parse.js';
+import { newResource } from './resource.js';
+import type { RunningResponses } from './stored-running.js';
+
+export interface TurnDeps extends GenerationDeps {
+  sealer: Sealer;
+  responses: ResponseStore;
+  running: RunningResponses;
+}
+
+export interface TurnOptions {
+  /** Takes each event as it is to be sent; null for an answer wanted whole: nothing is serialized then. */
+  take: ((event: WireEvent) => void) | null;
+  /** Names of the raw-reasoning events; see eventDialect(). */
+  dialect: EventDialect;
+  /** A failure gets an `error` event before response.failed: true for event streams, false on a WebSocket. */
+  errorEvents: boolean;
+  /** Bytes of the answer have left, so that a failure before the first event must travel as events too. */
+  sent?: () => boolean;
+}
+
+/** How a turn ended. */
+export interface TurnEnd {
+  /** The response as it ended. Saved already if it was to be, except a failure that nobody was told the id of. */
+  readonly record: ResponseRecord;
+  /** Why it failed, else null. */
+  readonly error: ApiError | null;
+  /** Events were handed out. If not, `error` is all there is to send. */
+  readonly announced: boolean;
+}
+
+/**
+ * Admits the request and starts generating. The first event comes with the engine's first, or, for a background
+ * response, before this resolves. Null if the client has gone meanwhile. Throws ApiError 422, 429, 503; nothing
+ * was handed out then.
+ */
+export async function startTurn(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, options: TurnOptions): Promise<Turn | null> {
+  // The chain was read and will be continued: it must not be erased in between.
+  const release = created.base === null ? () => undefined : deps.responses.hold(created.base);
+  try {
+    const admitted = await admit(deps, caller, model, created.request);
+    if (admitted === null) {
+      release();
+      return null;
+    }
+    const turn = new Turn(deps, admitted, created, options);
+    turn.start();
+    void turn.done.then(release);
+    if (!created.background) deps.running.add(caller.identity.organizationId, turn.id, turn.done);
+    return turn;
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+export class Turn implements RunSink {
+  readonly id = newResponseId();
+  /** Resolves when the response has ended, been saved and its last event handed out. Never rejects. */
+  readonly done: Promise<TurnEnd>;
+  readonly #machine: ResponseMachine;
+  readonly #run: GenerationRun;
+  readonly #input: StoredItem[];
+  readonly #guard: FormatGuard | null;
+  readonly #createdAt = now();
+  /** What is needed of the request until the end: not its messages, which may be large. */
+  readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
+  #resolve!: (end: TurnEnd) => void;
+  #reason: EndReason = 'end_of_turn';
+  #generated = 0;
+  #reasoned = 0;
+
+  constructor(private readonly deps: TurnDeps, private readonly admitted: AdmittedGeneration, created: CreateGeneration, private readonly options: TurnOptions) {
+    const { organizationId } = admitted.caller.identity;
+    const { sealer } = deps;
+    const { model, request } = admitted;
+    const { store, background, prewarm, previousId, base, tail } = created;
+    this.#created = { store, background, prewarm, previousId, base, tail };
+    this.done = new Promise((resolve) => { this.#resolve = resolve; });
+    this.#input = withImages(created.input, request.messages);
+    this.#guard = created.prewarm ? null : FormatGuard.for(request.format, 1);
+    this.#machine = new ResponseMachine(newResource(this.id, this.#createdAt, created.echo), {
+      toolNames: created.toolNames,
+      reasoning: {
+        summary: created.summarize, dialect: options.dialect,
+        seal: created.sealReasoning ? (text) => sealer.seal('reasoning', text, { organizationId, model }) : null,
+      },
+      take: options.take,
+    });
+    this.#run = new GenerationRun(admitted, this);
+    admitted.caller.annotate({ response_id: this.id });
+  }
+
+  get ended(): boolean {
+    return this.#run.ended;
+  }
+
+  /** The response as it stands, for storage. */
+  record(): ResponseRecord {
+    const { resource } = this.#machine;
+    return {
+      id: this.id, organizationId: this.admitted.caller.identity.organizationId, model: this.admitted.model, createdAt: this.#createdAt,
+      status: resource.status, background: resource.background, previousId: this.#created.previousId,
+      resource: { ...resource, output: [...resource.output] },
+      input: this.#input,
+      output: resource.output.map((item) => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
+    };
+  }
+
+  /** Throws ApiError if the engine does not take the request. */
+  start(): void {
+    this.#run.start();
+    if (this.#created.background) this.#machine.begin();
+  }
+
+  /**
+   * Nobody wants the rest: generation stops before the engine's next step. A background response is saved as
+   * cancelled, another is forgotten. Harmless after the end; resolves as `done` does.
+   */
+  cancel(): Promise<TurnEnd> {
+    if (this.#run.ended) return this.done;
+    this.#run.cancel();
+    void this.#cancelled();
+    return this.done;
+  }
+
+  event(event: Parameters<RunSink['event']>[0]): void {
+    if (event.type === 'finished') {
+      this.#reason = event.reason;
+      this.#guard?.finished(event);
+    } else if (event.type !== 'started') {
+      this.#generated += event.tokens;
+      if (event.type === 'text') {
+        this.#guard?.text(event);
+        if (event.section === 'reasoning') this.#reasoned += event.tokens;
+      }
+    }
+    // With nothing to generate the engine's end says no more than that the prompt is done.
+    if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
+  }
+
+  complete(usage: Usage): void {
+    void this.#complete(usage);
+  }
+
+  failed(error: unknown): void {
+    void this.#fail(error);
+  }
+
+  async #complete(usage: Usage): Promise<void> {
+    try {
+      if (this.#created.prewarm) this.#machine.endPrewarm(usage, now());
+      else this.#machine.end(this.#reason, usage, now());
+      const record = this.record();
+      await this.#save(record);
+      this.#machine.terminal();
+      this.#resolve({ record, error: null, announced: this.#machine.begun && this.options.take !== null });
+    } catch (error) {
+      await this.#fail(error);
+    }
+  }
+
+  /** Every way to fail ends here; what fails within must not leave `done` hanging. */
+  async #fail(thrown: unknown): Promise<void> {
+    let error = toApiError(thrown);
+    if (!(thrown instanceof ApiError)) this.#unexpected(thrown);
+    const announced = this.options.take !== null && (this.#machine.begun || this.options.sent?.() === true);
+    try {
+      if (announced) this.#machine.begin();
+      this.#machine.settleFailure(error, this.#generated === 0 ? null : this.#usage());
+      if (announced) await this.#save(this.record());
+    } catch (again) {
+      error = toApiError(again);
+      this.#unexpected(again);
+    }
+    if (announced) this.#machine.failure(error, this.options.errorEvents);
+    this.#resolve({ record: this.record(), error, announced });
+  }
+
+  async #cancelled(): Promise<void> {
+    try {
+      this.#machine.cancel(this.#usage());
+      if (this.#created.background) await this.#save(this.record());
+    } catch (error) {
+      this.#unexpected(error);
+    }
+    this.#resolve({ record: this.record(), error: null, announced: this.#machine.begun && this.options.take !== null });
+  }
+
+  /** A stored response must not depend on one that is not: such a chain's items become its own. */
+  async #save(record: ResponseRecord): Promise<void> {
+    const { store, base, tail } = this.#created;
+    if (!store) return;
+    await this.deps.responses.save(tail.length === 0 ? record : {
+      ...record, previousId: base, input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input],
+    });
+  }
+
+  #usage(): Usage {
+    const { usage } = this.#run;
+    return {
+      ...usage, completionTokens: Math.max(usage.completionTokens, this.#generated), reasoningTokens: Math.max(usage.reasoningTokens, this.#reasoned),
+    };
+  }
+
+  #unexpected(error: unknown): void {
+    this.deps.telemetry.log.error({ err: error, response_id: this.id }, 'unexpected failure of a response');
+  }
+}
+
+function now(): number {
+  return Math.floor(Date.now() / 1000);
+}

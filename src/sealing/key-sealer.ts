@@ -1,0 +1,140 @@
+// Sealer over a key ring. Layouts, before base64url:
+//
+//   thinking 1   1 │ key id │ model byte │ HMAC-SHA256(fields, text)
+//   thinking 2   2 │ key id │ model byte │ nonce │ AES-256-GCM(text; fields) │ tag
+//   enc1.            key id │              nonce │ AES-256-GCM(length of model, model, text; fields) │ tag
+//
+// `fields` are the bytes before, the organization and (thinking) the model's name, each with its length.
+// The model byte is a hash of the name: the same on every server and in every order of the catalog; the
+// name itself is bound by the keyed hash. Everything that is not byte for byte as it was made opens to null.
+import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { KeyRing } from './key-ring.js';
+import type { OpenedThinking, SealContext, Sealer, Unsealed } from './sealer.js';
+
+const SIGNED = 1;
+const SEALED = 2;
+const HEAD = 3;                                   // format, key id, model byte
+const MAC = 32;
+const NONCE = 12;
+const TAG = 16;
+const PREFIX = 'enc1.';
+/** Longest value that is looked at: what a request body can hold, and more than any output. */
+const MAX_CHARACTERS = 64 * 1024 * 1024;
+
+export class KeySealer implements Sealer {
+  readonly #modelsByByte = new Map<number, string[]>();
+
+  /** `models`: every name a returned value may be of. */
+  constructor(private readonly keys: KeyRing, models: readonly string[]) {
+    for (const model of new Set(models)) {
+      const byte = modelByte(model);
+      this.#modelsByByte.set(byte, [...(this.#modelsByByte.get(byte) ?? []), model]);
+    }
+  }
+
+  signThinking(text: string, { organizationId, model }: SealContext): string {
+    const key = this.keys.current;
+    const head = Buffer.from([SIGNED, key.id, modelByte(model)]);
+    return Buffer.concat([head, sign(key.thinkingSignature, fields(head, organizationId, model), text)]).toString('base64url');
+  }
+
+  sealThinking(text: string, { organizationId, model }: SealContext): string {
+    const key = this.keys.current;
+    const head = Buffer.from([SEALED, key.id, modelByte(model)]);
+    return Buffer.concat([head, ...encrypt(key.thinkingText, fields(head, organizationId, model), Buffer.from(text))]).toString('base64url');
+  }
+
+  openThinking(signature: string, thinking: string, organizationId: string): OpenedThinking | null {
+    const value = decode(signature);
+    if (value === null || value.length < HEAD) return null;
+    const head = value.subarray(0, HEAD);
+    const payload = value.subarray(HEAD);
+    const format = value.readUInt8(0);
+    if (format === SIGNED ? payload.length !== MAC || !isWhole(thinking) : format !== SEALED || thinking !== '') return null;
+    for (const key of this.keys.named(value.readUInt8(1))) {
+      for (const model of this.#modelsByByte.get(value.readUInt8(2)) ?? []) {
+        const bound = fields(head, organizationId, model);
+        if (format === SIGNED) {
+          if (timingSafeEqual(sign(key.thinkingSignature, bound, thinking), payload)) return { text: thinking, model, format: 'signed' };
+        } else {
+          const text = decrypt(key.thinkingText, bound, payload);
+          if (text !== null) return { text: text.toString(), model, format: 'sealed' };
+        }
+      }
+    }
+    return null;
+  }
+
+  seal(kind: 'reasoning' | 'compaction', text: string, { organizationId, model }: SealContext): string {
+    const key = this.keys.current;
+    const head = Buffer.from([key.id]);
+    const name = Buffer.from(model);
+    const length = Buffer.alloc(2);
+    length.writeUInt16BE(name.length);
+    const plain = Buffer.concat([length, name, Buffer.from(text)]);
+    return PREFIX + Buffer.concat([head, ...encrypt(key[kind], fields(head, organizationId), plain)]).toString('base64url');
+  }
+
+  unseal(kind: 'reasoning' | 'compaction', sealed: string, organizationId: string): Unsealed | null {
+    const value = sealed.startsWith(PREFIX) ? decode(sealed.slice(PREFIX.length)) : null;
+    if (value === null || value.length < 1) return null;
+    for (const key of this.keys.named(value.readUInt8(0))) {
+      const plain = decrypt(key[kind], fields(value.subarray(0, 1), organizationId), value.subarray(1));
+      if (plain === null) continue;
+      const end = 2 + plain.readUInt16BE(0);
+      return { model: plain.toString('utf8', 2, end), text: plain.toString('utf8', end) };
+    }
+    return null;
+  }
+}
+
+function modelByte(model: string): number {
+  return createHash('sha256').update(model).digest().readUInt8(0);
+}
+
+/** No two lists of fields have the same bytes: each is preceded by its length. */
+function fields(...values: readonly (string | Buffer)[]): Buffer {
+  const parts: Buffer[] = [];
+  for (const value of values) {
+    const bytes = typeof value === 'string' ? Buffer.from(value) : value;
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(bytes.length);
+    parts.push(length, bytes);
+  }
+  return Buffer.concat(parts);
+}
+
+function sign(key: Buffer, bound: Buffer, text: string): Buffer {
+  return createHmac('sha256', key).update(bound).update(text, 'utf8').digest();
+}
+
+function encrypt(key: Buffer, bound: Buffer, plain: Buffer): Buffer[] {
+  const nonce = randomBytes(NONCE);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(bound);
+  return [nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
+}
+
+/** `payload`: nonce, ciphertext, tag. */
+function decrypt(key: Buffer, bound: Buffer, payload: Buffer): Buffer | null {
+  if (payload.length < NONCE + TAG) return null;
+  const decipher = createDecipheriv('aes-256-gcm', key, payload.subarray(0, NONCE), { authTagLength: TAG }).setAAD(bound);
+  decipher.setAuthTag(payload.subarray(payload.length - TAG));
+  const plain = decipher.update(payload.subarray(NONCE, payload.length - TAG));
+  try {
+    return Buffer.concat([plain, decipher.final()]);
+  } catch {
+    return null;
+  }
+}
+
+/** Node decodes leniently; here a value has exactly one spelling. */
+function decode(text: string): Buffer | null {
+  if (text.length > MAX_CHARACTERS) return null;
+  const bytes = Buffer.from(text, 'base64url');
+  return bytes.toString('base64url') === text ? bytes : null;
+}
+
+/** Half a surrogate pair is hashed as if it were U+FFFD: texts that hold one were never ours. */
+function isWhole(text: string): boolean {
+  return !/\p{Surrogate}/u.test(text);
+}

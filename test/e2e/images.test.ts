@@ -1,0 +1,45 @@
+// Images through a whole server: a model that takes them, and one that says that it does not.
+import OpenAI from 'openai';
+import sharp from 'sharp';
+import t from 'tap';
+import { startMonolith } from './monolith.js';
+
+const server = await startMonolith({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { image_input: 'note' } }), MONOLITH_IMAGES_MAX_BYTES: '100KiB' } });
+t.teardown(() => server.stop());
+const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
+
+const png = await sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } }).png().toBuffer();
+const dataUrl = (bytes: Buffer): string => `data:image/png;base64,${bytes.toString('base64')}`;
+
+function ask(model: string, urls: readonly string[]): Promise<OpenAI.ChatCompletion> {
+  return client.chat.completions.create({
+    model, max_tokens: 4, temperature: 0,
+    messages: [{ role: 'user', content: [{ type: 'text', text: 'What is this?' }, ...urls.map((url) => ({ type: 'image_url' as const, image_url: { url } }))] }],
+  });
+}
+
+t.test('a model that takes images, if only as a note, answers', async (t) => {
+  const without = (await ask('clarke-1.0', [])).usage!.prompt_tokens;
+  const one = await ask('clarke-1.0', [dataUrl(png)]);
+  t.match(one.choices[0]!.finish_reason, /^(stop|length)$/);
+  t.ok(one.usage!.prompt_tokens > without, 'the image is in the prompt');
+});
+
+t.test('a model that takes text only says so, before anything else is looked at', async (t) => {
+  for (const url of [dataUrl(png), 'data:nonsense', 'http://127.0.0.1/']) {
+    await t.rejects(ask('tycho-1.0', [url]), { status: 422, code: 'unsupported_content', param: /^messages\[0\]\.content\[1\]/ });
+  }
+});
+
+t.test('what is wrong with an image is told, with its place', async (t) => {
+  const cases: [url: string, code: string][] = [
+    [dataUrl(png.subarray(0, 60)), 'invalid_image'],
+    ['data:image/svg+xml;base64,PHN2Zz4=', 'unsupported_image_format'],
+    [dataUrl(Buffer.concat([png, Buffer.alloc(110_000)])), 'image_too_large'],
+    ['https://example.com/a.png', 'image_fetch_failed'],
+    ['http://169.254.169.254/latest/meta-data', 'image_fetch_failed'],
+  ];
+  for (const [url, code] of cases) await t.rejects(ask('clarke-1.0', [dataUrl(png), url]), { status: 422, code, param: /^messages\[0\]\.content\[2\]/ }, code);
+  await t.rejects(ask('clarke-1.0', Array.from({ length: 101 }, () => dataUrl(png))), { status: 422, code: 'too_many_images' });
+  t.match(await ask('clarke-1.0', [dataUrl(png)]), { object: 'chat.completion' }, 'the server goes on');
+});

@@ -1,0 +1,163 @@
+// Background responses: polled, streamed, resumed, cancelled in the queue and while running, failed by a restart.
+import { setTimeout as sleep } from 'node:timers/promises';
+import OpenAI from 'openai';
+import t from 'tap';
+import { mismatch, openResponsesEvents } from '../support/open-api.js';
+import { said, startScripted } from '../support/script-model.js';
+import { ask, events } from '../support/wire.js';
+import { eventually } from './monolith.js';
+import { dataFolder } from './stored-server.js';
+
+type Event = OpenAI.Responses.ResponseStreamEvent;
+const model = 'tycho-1.0';
+const ENDLESS = { model, input: 'L: tell me', background: true, max_output_tokens: 8_000 };
+
+const data = dataFolder();
+const settings = { args: ['--engine-max-sequences', '2', '--engine-drain-ms', '100'], env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_CONCURRENCY: '4' } };
+let server = await startScripted(settings);
+t.teardown(async () => { await server.stop(); data.remove(); });
+const clientOf = () => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
+let client = clientOf();
+
+const status = async (id: string) => (await client.responses.retrieve(id)).status!;
+const until = async (id: string, wanted: string) => { if (!await eventually(async () => await status(id) === wanted)) throw new Error(`${id} is ${await status(id)}, not ${wanted}`); };
+const collect = async (stream: AsyncIterable<Event>) => { const all: Event[] = []; for await (const event of stream) all.push(event); return all; };
+const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+const numbers = (all: readonly Event[]) => all.map(({ sequence_number }) => sequence_number);
+
+t.test('answered at once, then polled', async (t) => {
+  const created = await client.responses.create({ model, input: 'A: x', background: true });
+  t.match(created, { status: 'queued', background: true, output: [], usage: null });
+  t.equal(mismatch('openresponses', 'ResponseResource', plain(withoutText(created))), null);
+  await until(created.id, 'completed');
+  const done = await client.responses.retrieve(created.id);
+  t.equal(done.output_text, said('A').content);
+  t.ok(done.usage!.output_tokens > 0);
+  const next = await client.responses.create({ model, previous_response_id: created.id, input: 'S: y' });
+  t.equal(next.status, 'completed', 'it can be continued');
+  t.match(await ask(server, '/v1/responses', { model, input: 'x', background: true, store: false }), { status: 422, body: { error: { code: 'conflicting_parameters' } } });
+});
+
+t.test('streamed, and again from the log', async (t) => {
+  const live = await collect(await client.responses.create({ model, input: 'K: weather?', background: true, stream: true, reasoning: { effort: 'medium' } }));
+  t.same(live.slice(0, 3).map(({ type }) => type), ['response.created', 'response.queued', 'response.in_progress']);
+  t.same(numbers(live), live.map((_, index) => index));
+  const [first] = live;
+  if (first?.type !== 'response.created') throw new Error('no response.created');
+  const { id } = first.response;
+  t.same(await collect(await client.responses.retrieve(id, { stream: true })), live, 'the very same events');
+  t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: 7 })), live.slice(8));
+  t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: live.length - 1 })), []);
+  t.equal((await client.responses.stream({ response_id: id, starting_after: 5 }).finalResponse()).status, 'completed');
+  const foreign = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } }));
+  const published = openResponsesEvents();
+  for (const { event, data: text } of foreign.slice(0, -1)) t.equal(mismatch('openresponses', published.get(event ?? '') ?? `no event ${event}`, JSON.parse(text)), null, event ?? '');
+  t.ok(foreign.some(({ event }) => event === 'response.reasoning.delta'), 'in the names of whoever asks');
+});
+
+t.test('a lost stream is resumed and follows live; closing it stops nothing', async (t) => {
+  const stream = await client.responses.create({ ...ENDLESS, max_output_tokens: 1_500, stream: true });
+  const seen: Event[] = [];
+  for await (const event of stream) {
+    seen.push(event);
+    if (seen.length === 40) break;               // closes the connection
+  }
+  const [first] = seen;
+  if (first?.type !== 'response.created') throw new Error('no response.created');
+  const { id } = first.response;
+  const readers = await Promise.all([39, 39, 10].map(async (after) => collect(await client.responses.retrieve(id, { stream: true, starting_after: after }))));
+  const rest = readers[0]!;
+  t.same(numbers([...seen, ...rest]), [...seen, ...rest].map((_, index) => index), 'nothing is missing, nothing twice');
+  t.same(readers[1], rest, 'several may follow');
+  t.same(readers[2]!.slice(29), rest);
+  const last = rest.at(-1)!;
+  if (last.type !== 'response.incomplete') throw new Error(last.type);
+  const text = [...seen, ...rest].map((event) => (event.type === 'response.output_text.delta' ? event.delta : '')).join('');
+  t.equal(text, (last.response.output[0] as OpenAI.Responses.ResponseOutputMessage).content.map((part) => (part as { text: string }).text).join(''));
+  t.same(plain((await client.responses.retrieve(id)).output), plain(last.response.output));
+});
+
+t.test('a log that is larger than what is kept for a slow reader', async (t) => {
+  const { id } = await client.responses.create(ENDLESS);
+  await until(id, 'incomplete');
+  const response = await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } });
+  await sleep(300);                              // reads nothing: the log waits, instead of being dropped
+  const all = await events(response);
+  t.ok(all.reduce((bytes, { data: text }) => bytes + text.length, 0) > 1_048_576);
+  t.same(all.slice(0, -1).map(({ data: text }) => (JSON.parse(text) as Event).sequence_number), all.slice(0, -1).map((_, index) => index));
+  t.equal(all.at(-2)?.event, 'response.incomplete');
+});
+
+t.test('cancelled while it runs', async (t) => {
+  const { id } = await client.responses.create(ENDLESS);
+  const following = client.responses.retrieve(id, { stream: true }).then(collect);
+  await until(id, 'in_progress');
+  await sleep(200);
+  const cancelled = await client.responses.cancel(id);
+  t.equal(cancelled.status, 'cancelled');
+  t.match(cancelled.output, [{ type: 'message', status: 'incomplete', content: [{ text: /^Once upon a time/ }] }]);
+  t.ok(cancelled.usage!.output_tokens > 0);
+  t.same(withoutText(await client.responses.retrieve(id)), cancelled);
+  t.same(await client.responses.cancel(id), cancelled, 'twice is once');
+  const all = await following;
+  t.same(numbers(all), all.map((_, index) => index));
+  t.match(all.at(-1), { type: 'response.incomplete', response: { status: 'cancelled' } });
+  await t.rejects(client.responses.create({ model, previous_response_id: id, input: 'x' }), { status: 422, code: 'response_not_usable' });
+});
+
+t.test('cancelled in the queue; concurrency is held from creation to end', async (t) => {
+  const running = [await client.responses.create(ENDLESS), await client.responses.create(ENDLESS)];
+  for (const { id } of running) await until(id, 'in_progress');
+  const queued = await client.responses.create(ENDLESS);
+  const deleted = await client.responses.create(ENDLESS);
+  t.match(await ask(server, '/v1/responses', { model, input: 'A: x' }), { status: 429, body: { error: { code: 'concurrency_limit_exceeded' } } });
+  t.equal(await status(queued.id), 'queued');
+  await t.rejects(client.responses.create({ model, previous_response_id: queued.id, input: 'x' }), { status: 422, code: 'response_not_usable' });
+  const cancelled = await client.responses.cancel(queued.id);
+  t.match(cancelled, { status: 'cancelled', output: [] });
+  await client.responses.delete(deleted.id);
+  await t.rejects(client.responses.retrieve(deleted.id), { status: 404, code: 'response_not_found' });
+  for (const { id } of running) await client.responses.delete(id);
+  await Promise.all([1, 2, 3, 4].map(() => client.responses.create({ model, input: 'A: x' })));
+  t.pass('all of it is free again');
+});
+
+t.test('an orderly shutdown ends them early, a kill makes them fail', async (t) => {
+  const early = await client.responses.create({ ...ENDLESS, max_output_tokens: 16_000 });
+  await until(early.id, 'in_progress');
+  server.process.kill('SIGTERM');
+  await new Promise((done) => server.process.once('exit', done));
+  server = await startScripted(settings);
+  client = clientOf();
+  const ended = await client.responses.retrieve(early.id);
+  t.match(ended, { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } });
+  t.ok(ended.usage!.output_tokens < 15_000, 'before its own end');
+
+  const stream = await client.responses.create({ ...ENDLESS, max_output_tokens: 16_000, stream: true });
+  const seen: Event[] = [];
+  await t.rejects((async () => {
+    for await (const event of stream) {
+      seen.push(event);
+      if (seen.length === 300) server.process.kill('SIGKILL');
+    }
+  })());
+  const [first] = seen;
+  if (first?.type !== 'response.created') throw new Error('no response.created');
+  await new Promise((done) => { if (server.process.exitCode !== null || server.process.signalCode !== null) done(null); else server.process.once('exit', done); });
+  server = await startScripted(settings);
+  client = clientOf();
+  const { id } = first.response;
+  const failed = await client.responses.retrieve(id);
+  t.match(failed, { status: 'failed', error: { code: 'server_error', message: /restarted/ } });
+  const replay = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } }));
+  t.same(replay.slice(-3).map(({ event, data: text }) => event ?? text), ['error', 'response.failed', '[DONE]'], 'its log ends as it did');
+  t.same(replay.slice(0, -1).map(({ data: text }) => (JSON.parse(text) as Event).sequence_number), replay.slice(0, -1).map((_, index) => index));
+  const after = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true&starting_after=${seen.length - 1}`, { headers: { authorization: `Bearer ${server.key}` } }));
+  t.same(after.map(({ event, data: text }) => event ?? text).slice(-3), ['error', 'response.failed', '[DONE]'], 'whatever a client had seen, it is told the end');
+  await client.responses.delete(id);
+});
+
+/** The client adds it. */
+function withoutText({ output_text: _, ...response }: OpenAI.Responses.Response): object {
+  return response;
+}

@@ -1,0 +1,88 @@
+// How connections of WebSocket mode end: age, a revoked key, shutdown. The server runs in this process, so that
+// the test can turn its keys and its drain.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { configWith } from '../../src/config.js';
+import { startServer } from '../../src/server.js';
+import { writeScriptModel } from '../support/script-model.js';
+import { Connection, resourceOf } from '../support/web-socket.js';
+import { eventually } from './monolith.js';
+
+const MAX_AGE_S = 2;
+
+t.test('the ends of a connection', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-ends-'));
+  const model = join(folder, 'script.gguf');
+  writeScriptModel(model);
+  const server = await startServer(configWith({
+    port: 0, data_dir: join(folder, 'data'), log_level: 'silent', model: [`hal-1.0=${model}`],
+    ws: { max_age_s: MAX_AGE_S }, engine: { drain_ms: 300 },
+  }));
+  t.teardown(async () => {
+    await server.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const key = server.createdKey as string;
+  const open = (secret = key): Promise<Connection> => Connection.open({ port: server.port, key: secret });
+  const endless = { input: 'L: story', max_output_tokens: 15_000 };
+
+  t.test('a key that was revoked since', async (t) => {
+    const { key: { id }, secret } = await server.accounts.createKey({ name: 'short' });
+    const connection = await open(secret);
+    t.equal(resourceOf(await connection.turn({ input: 'A: x' })).status, 'completed');
+    connection.send({ input: 'L: story', max_output_tokens: 300 });
+    await connection.next();
+    await server.accounts.revokeKey(id);
+    connection.send({ input: 'A: x', stream_id: 'late' });
+    connection.send({ input: 'A: x' });
+    t.equal(resourceOf(await connection.rest()).status, 'incomplete', 'what runs goes on');
+    t.match(await connection.rest(), [{ status: 401, stream_id: 'late', error: { code: 'api_key_revoked', type: 'authentication_error' } }]);
+    t.match(await connection.rest(), [{ status: 401 }], 'and whatever waits');
+    t.equal((await connection.closed)[0], 1008);
+  });
+
+  t.test('age', async (t) => {
+    const [idle, busy] = await Promise.all([open(), open()]);
+    const before = Date.now();
+    let turns = 0;
+    // Turns one after the other: one of them is under way when the connection comes of age.
+    const ran = (async () => {
+      for (;;) {
+        const events = await busy.turn({ input: 'L: story', max_output_tokens: 100, store: false });
+        if (events.at(-1)?.type === 'error') return events;
+        turns++;
+      }
+    })();
+    t.match(await idle.next(), { type: 'error', status: 400, error: { code: 'websocket_connection_limit_reached', type: 'invalid_request_error' } });
+    t.equal((await idle.closed)[0], 1001);
+    t.ok(Date.now() - before >= MAX_AGE_S * 1000 - 50);
+    t.match(await ran, [{ status: 400, error: { code: 'websocket_connection_limit_reached' } }], 'one message, no half turn');
+    t.ok(turns > 1);
+    t.equal((await busy.closed)[0], 1001);
+    t.equal(busy.unread, 0);
+  });
+
+  t.test('shutdown', async (t) => {
+    const [idle, busy, waiting] = await Promise.all([open(), open(), open()]);
+    for (const one of [busy, waiting]) one.send(endless);
+    waiting.send({ input: 'A: x', stream_id: 'waits' });
+    for (const one of [busy, waiting]) await one.next();
+    t.equal(server.http.inFlight, 2);
+    const drained = server.drain();
+    t.match(await idle.next(), { type: 'error', status: 503, error: { code: 'shutting_down', headers: { 'retry-after': '10' } } });
+    t.equal((await idle.closed)[0], 1012);
+    const cut = resourceOf(await busy.rest());
+    t.equal(cut.status, 'incomplete');
+    t.same(cut.incomplete_details, { reason: 'max_output_tokens' });
+    t.equal((await busy.closed)[0], 1012);
+    t.equal(busy.unread, 0, 'the end of the turn was the last message');
+    t.equal(resourceOf(await waiting.rest()).status, 'incomplete');
+    t.match(await waiting.rest(), [{ status: 503, stream_id: 'waits', error: { code: 'shutting_down' } }]);
+    t.equal((await waiting.closed)[0], 1012);
+    await drained;
+    t.equal(server.http.inFlight, 0);
+    t.ok(await eventually(() => fetch(server.url).then(() => false, () => true)), 'nobody listens any more');
+  });
+});

@@ -1,0 +1,35 @@
+// A server whose data folder a test can look into, and keys of two organizations on it.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Accounts, type NewKey } from '../../src/accounts/accounts.js';
+import type { Organization } from '../../src/accounts/keys.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
+import type { Store } from '../../src/storage/store.js';
+
+export function dataFolder(): { path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-data-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+/** The database of a running server, as another process. */
+export async function inside<T>(path: string, work: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openStore(path);
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** The secret of a new key of the first organization, or of a second one that is made if need be. */
+export function keyOf(path: string, which: 'first' | 'second', options: Partial<NewKey> = {}): Promise<string> {
+  return inside(path, async (store) => {
+    const accounts = new Accounts(store);
+    const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
+    if (which === 'second') await store.table<Organization>('organizations').insert(second.id, second);
+    const { secret } = await accounts.createKey({ name: 'a test key', ...options }, which === 'second' ? second.id : undefined);
+    await accounts.close();
+    return secret;
+  });
+}

@@ -1,0 +1,288 @@
+// Images in requests: from base64, data: URLs and a real https server, with everything that must be refused.
+import { once } from 'node:events';
+import { createServer } from 'node:https';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import sharp from 'sharp';
+import t from 'tap';
+import { configWith } from '../../src/config.js';
+import { ApiError } from '../../src/errors.js';
+import type { FetchWorld } from '../../src/generation/images/fetch-image.js';
+import { createImageLoader } from '../../src/generation/images/load-images.js';
+import { isPublicAddress } from '../../src/generation/images/public-address.js';
+import type { ImageSource, LoadedImage, Message } from '../../src/generation/types.js';
+import { selfSigned } from '../support/certificate.js';
+
+const picture = (width: number, height: number) => sharp({ create: { width, height, channels: 3, background: { r: 200, g: 30, b: 90 } } });
+const noise = sharp(Buffer.from(Array.from({ length: 64 * 48 * 3 }, (_, i) => (i * 7919) % 251)), { raw: { width: 64, height: 48, channels: 3 } });
+const png = await noise.clone().png().toBuffer();
+const jpeg = await noise.clone().jpeg().toBuffer();
+const webp = await noise.clone().webp().toBuffer();
+const gif = await noise.clone().gif().toBuffer();
+
+const PATH = 'messages[0].content[1].image_url';
+const message = (...sources: ImageSource[]): Message => ({
+  role: 'user', content: [{ type: 'text', text: 'Look:' }, ...sources.map((source, i) => ({ type: 'image' as const, source, detail: 'auto' as const, path: `messages[0].content[${i + 1}].image_url` }))],
+});
+const url = (text: string): ImageSource => ({ kind: 'url', url: text });
+const base64 = (bytes: Buffer): ImageSource => ({ kind: 'base64', data: bytes.toString('base64') });
+
+type Settings = Partial<ReturnType<typeof configWith>['images']>;
+
+async function load(sources: ImageSource[], settings: Settings = {}, world: Partial<FetchWorld> = {}): Promise<LoadedImage[]> {
+  const loader = createImageLoader({ ...configWith({}).images, ...settings }, world);
+  const [loaded] = await loader.load([message(...sources)]);
+  if (typeof loaded?.content !== 'object' || loaded.content === null) throw new Error('no parts');
+  return loaded.content.flatMap((part) => (part.type === 'image' && part.source.kind === 'loaded' ? [part.source.image] : []));
+}
+
+async function refusal(sources: ImageSource[], settings: Settings = {}, world: Partial<FetchWorld> = {}): Promise<{ code: string; param: string | null; message: string } | null> {
+  try {
+    await load(sources, settings, world);
+    return null;
+  } catch (error) {
+    if (error instanceof ApiError) return { code: error.code, param: error.param, message: error.message };
+    throw error;
+  }
+}
+
+t.test('the four formats, told by their bytes', async (t) => {
+  const dataUrl = (bytes: Buffer, declared: string): ImageSource => url(`data:${declared};base64,${bytes.toString('base64')}`);
+  for (const [format, bytes] of Object.entries({ png, jpeg, webp, gif })) {
+    for (const source of [base64(bytes), dataUrl(bytes, 'image/png'), dataUrl(bytes, 'text/plain;charset=utf-8')]) {
+      const [image] = await load([source]);
+      t.match(image, { format, width: 64, height: 48 });
+      t.ok(Buffer.from(image!.bytes).equals(bytes), 'the file itself is kept');
+    }
+  }
+  t.match(await load([base64(png), base64(gif)]), [{ format: 'png' }, { format: 'gif' }], 'in the order of the request');
+  const animated = await sharp([png, png, png], { join: { animated: true } }).gif().toBuffer();
+  t.match(await load([base64(animated)]), [{ format: 'gif', width: 64, height: 48 }], 'of an animation the first frame');
+});
+
+t.test('without images, and with loaded ones, the messages are the very same', async (t) => {
+  const loader = createImageLoader(configWith({}).images);
+  const messages: Message[] = [{ role: 'system', content: 'x' }, { role: 'assistant', content: null }, { role: 'user', content: [{ type: 'text', text: 'y' }] }];
+  t.equal(await loader.load(messages), messages);
+  const loaded = await loader.load([...messages, message(base64(png))]);
+  t.equal(await loader.load(loaded), loaded);
+  t.equal(loaded[2], messages[2]);
+});
+
+t.test('what is no image, or a broken one', async (t) => {
+  const svg = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>');
+  const tiff = Buffer.from('49492a0008000000', 'hex');
+  for (const bytes of [svg, tiff, Buffer.from('%PDF-1.7'), Buffer.from('hello'), Buffer.from('RIFF1234WAVE')]) {
+    t.match(await refusal([base64(bytes)]), { code: 'unsupported_image_format', param: PATH });
+  }
+  const flipped = Buffer.from(png);
+  flipped[png.length - 30]! ^= 0xff;
+  const broken: ImageSource[] = [
+    base64(png.subarray(0, png.length / 2)), base64(jpeg.subarray(0, jpeg.length / 2)), base64(webp.subarray(0, webp.length / 2)), base64(gif.subarray(0, gif.length / 2)),
+    base64(flipped), base64(png.subarray(0, 8)),
+    { kind: 'base64', data: '' }, { kind: 'base64', data: `!${png.toString('base64').slice(1)}` }, { kind: 'base64', data: png.toString('base64').slice(0, -3) },
+    { kind: 'base64', data: 'iVBO\nRw0K' }, { kind: 'base64', data: 'iVBO-_0K' }, { kind: 'base64', data: 'iV==BORw' },
+    url('data:image/png,hello'), url('data:image/png;base64'), url(`data:${'x'.repeat(300)};base64,AAAA`), url('data:image/png;base64,%41AAA'),
+  ];
+  for (const source of broken) t.match(await refusal([source]), { code: 'invalid_image', param: PATH }, JSON.stringify(source).slice(0, 80));
+});
+
+t.test('limits', async (t) => {
+  const large = await picture(300, 200).png().toBuffer();
+  t.match(await refusal([base64(large)], { max_pixels: 59_999 }), { code: 'image_too_large', param: PATH, message: /300 x 200/ });
+  t.equal(await refusal([base64(large)], { max_pixels: 60_000 }), null);
+  t.match(await refusal([base64(png)], { max_bytes: png.length - 1 }), { code: 'image_too_large', param: PATH });
+  t.equal(await refusal([base64(png)], { max_bytes: png.length }), null);
+  const many = Array.from({ length: 7 }, () => base64(png));
+  t.match(await refusal(many, { max_per_request: 6 }), { code: 'too_many_images', param: 'messages[0].content[7].image_url' });
+  t.match(await refusal(many, { max_bytes: png.length }), { code: 'image_too_large', message: /together/ });
+  t.match(await refusal([base64(png), url('data:,'), base64(Buffer.from('hello'))]), { code: 'invalid_image', param: 'messages[0].content[2].image_url' }, 'the first fault counts');
+  // A few kilobytes that claim 2.5 billion pixels: refused by the header.
+  const bomb = Buffer.from(png);
+  bomb.writeUInt32BE(50_000, 16);
+  bomb.writeUInt32BE(50_000, 20);
+  const begin = performance.now();
+  t.match(await refusal([base64(bomb)]), { code: /image_too_large|invalid_image/ });
+  t.ok(performance.now() - begin < 2_000);
+});
+
+t.test('public addresses', (t) => {
+  const inside = ['0.0.0.0', '10.1.2.3', '100.64.0.1', '127.0.0.1', '127.255.255.255', '169.254.169.254', '172.16.0.1', '172.31.255.255', '192.168.1.1', '192.0.0.8', '192.0.2.1', '198.18.0.1',
+    '198.51.100.7', '203.0.113.9', '224.0.0.1', '240.0.0.1', '255.255.255.255', '::', '::1', '::ffff:10.0.0.1', '::ffff:93.184.216.34', '::127.0.0.1', '64:ff9b::7f00:1', '64:ff9b:1::1', 'fe80::1', 'fe80::1%eth0',
+    'fec0::1', 'fc00::1', 'fd12:3456::1', 'ff02::1', '2001::1', '2001:db8::1', '2002:7f00:1::', '3fff::1', '100::1', '5f00::1', '', 'localhost', '1.2.3', '0x7f.1'];
+  for (const address of inside) t.notOk(isPublicAddress(address), address);
+  for (const address of ['93.184.216.34', '8.8.8.8', '172.32.0.1', '100.128.0.1', '2606:2800:220:1::1', '2a00:1450:4001::1', '2001:4860:4860::8888']) t.ok(isPublicAddress(address), address);
+  t.end();
+});
+
+t.test('fetching', async (t) => {
+  const hosts = ['images.test', 'cdn.images.test', 'other.test'];
+  const { key, cert } = selfSigned(hosts);
+  const asked: string[] = [];
+  let reply: (request: IncomingMessage, response: ServerResponse) => void = (_, response) => response.end(png);
+  const server = createServer({ key, cert }, (request, response) => {
+    asked.push(`${request.headers.host}${request.url}`);
+    reply(request, response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+
+  const PUBLIC = '93.184.216.34';
+  let resolved: string[] = [];
+  const dialled: string[] = [];
+  const world = (names: (host: string) => string[] = () => [PUBLIC]): Partial<FetchWorld> => ({
+    ca: cert,
+    resolve: (host) => {
+      resolved.push(host);
+      return Promise.resolve(names(host).map((address) => ({ address, family: address.includes(':') ? 6 : 4 })));
+    },
+    dial: ({ address }) => {
+      dialled.push(address);
+      return { address: '127.0.0.1', family: 4, port };
+    },
+  });
+  const allowed: Settings = { allowed_hosts: ['images.test', '*.images.test'], fetch_timeout_ms: 2_000 };
+  const fetched = (text: string, names?: (host: string) => string[], settings: Settings = {}): ReturnType<typeof refusal> => refusal([url(text)], { ...allowed, ...settings }, world(names));
+  const failed = { code: 'image_fetch_failed', param: PATH };
+
+  t.test('an image', async (t) => {
+    const images = await load([url('https://images.test/a.png?x=1'), url('https://CDN.images.test/b'), base64(gif)], allowed, world());
+    t.match(images, [{ format: 'png', width: 64 }, { format: 'png' }, { format: 'gif' }]);
+    t.same(asked.sort(), ['cdn.images.test/b', 'images.test/a.png?x=1']);
+    t.same(resolved.sort(), ['cdn.images.test', 'images.test'], 'each name once');
+    t.same([...new Set(dialled)], [PUBLIC], 'the address that was checked is dialled');
+  });
+
+  t.test('URLs that are refused unasked', async (t) => {
+    asked.length = 0;
+    for (const text of ['http://images.test/a', 'ftp://images.test/a', 'file:///etc/passwd', 'a.png', '', '//images.test/a', 'https://', 'https://user@images.test/', 'https://user:pw@images.test/',
+      'https://images.test:8443/', 'https://images.test:80/', 'https://other.test/', 'https://images.test.evil.test/', 'https://evilimages.test/', 'https://127.0.0.1/', 'https://[::1]/', `https://images.test/${'x'.repeat(8_192)}`]) {
+      t.match(await fetched(text), failed, text.slice(0, 60));
+    }
+    t.match(await refusal([url('https://images.test/')], {}, world()), failed, 'no host is allowed by default');
+    t.same(asked, []);
+  });
+
+  t.test('hosts inside the network', async (t) => {
+    asked.length = 0;
+    const everyHost: Settings = { allowed_hosts: ['*'] };
+    for (const address of ['127.0.0.1', '10.0.0.1', '169.254.169.254', '::1', '::ffff:127.0.0.1', 'fd00::1', '64:ff9b::a00:1']) {
+      t.match(await fetched('https://images.test/', () => [address]), { ...failed, message: /public address/ }, address);
+      t.match(await fetched('https://images.test/', () => [PUBLIC, address]), failed, `${address} beside a public one`);
+      t.match(await fetched(`https://${address.includes(':') ? `[${address}]` : address}/`, undefined, everyHost), failed, `${address} in the URL`);
+    }
+    for (const spelling of ['0x7f.1', '2130706433', '127.1', '0177.0.0.1', '127.0.0.1.']) t.match(await fetched(`https://${spelling}/`, undefined, everyHost), failed, spelling);
+    t.match(await fetched('https://images.test/', () => []), failed, 'no address at all');
+    t.match(await refusal([url('https://localhost/')], { allowed_hosts: ['localhost'] }), { ...failed, message: /public address/ }, 'by the machine\'s own resolver');
+    t.match(await fetched('https://images.test/', () => { throw new Error('ENOTFOUND'); }), failed);
+    t.same(asked, []);
+  });
+
+  t.test('a name that changes its mind', async (t) => {
+    dialled.length = 0;
+    let times = 0;
+    t.equal(await fetched('https://images.test/', () => (times++ === 0 ? [PUBLIC] : ['127.0.0.1'])), null);
+    t.equal(times, 1, 'it is asked once');
+    t.same([...new Set(dialled)], [PUBLIC]);
+  });
+
+  t.test('redirects are checked like the first URL', async (t) => {
+    const to = (location: string | ((request: IncomingMessage) => string | null), status = 302) => {
+      reply = (request, response) => {
+        const next = typeof location === 'string' ? (request.url === '/a' ? location : null) : location(request);
+        if (next === null) response.end(png);
+        else response.writeHead(status, { location: next }).end('moved');
+      };
+    };
+    for (const status of [301, 302, 303, 307, 308]) {
+      to('https://cdn.images.test/b', status);
+      t.equal(await fetched('https://images.test/a'), null, String(status));
+    }
+    to('/b?c');
+    asked.length = 0;
+    t.equal(await fetched('https://images.test/a'), null);
+    t.same(asked, ['images.test/a', 'images.test/b?c'], 'relative ones too');
+    const hops = (count: number) => (request: IncomingMessage): string | null => (Number(request.url!.slice(1)) < count ? `/${Number(request.url!.slice(1)) + 1}` : null);
+    to(hops(3));
+    t.equal(await fetched('https://images.test/0'), null, 'three are allowed');
+    to(hops(4));
+    t.match(await fetched('https://images.test/0'), { ...failed, message: /more than 3 times/ });
+    for (const location of ['http://images.test/b', 'https://other.test/b', 'https://127.0.0.1/', 'https://images.test:444/', 'https://user@images.test/', 'file:///etc/passwd']) {
+      asked.length = 0;
+      to(location);
+      t.match(await fetched('https://images.test/a'), failed, location);
+      t.same(asked, ['images.test/a']);
+    }
+    to('https://cdn.images.test/b');
+    t.match(await fetched('https://images.test/a', (host) => [host === 'images.test' ? PUBLIC : '10.0.0.1']), failed, 'to the inside');
+    reply = (_, response) => response.writeHead(302).end();
+    t.match(await fetched('https://images.test/a'), failed, 'without a target');
+  });
+
+  t.test('answers that are no image', async (t) => {
+    for (const status of [204, 206, 304, 404, 500]) {
+      reply = (_, response) => response.writeHead(status).end();
+      t.match(await fetched('https://images.test/'), { ...failed, message: String(status) });
+    }
+    reply = (_, response) => response.end('<html>');
+    t.match(await fetched('https://images.test/'), { code: 'unsupported_image_format', param: PATH });
+    reply = (_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(png);
+    t.match(await fetched('https://images.test/'), failed);
+    reply = (_, response) => response.writeHead(200, { 'content-length': png.length }).write(png.subarray(0, 100), () => response.destroy());
+    t.match(await fetched('https://images.test/'), failed, 'cut in the middle');
+    reply = (request) => request.socket.destroy();
+    t.match(await fetched('https://images.test/'), failed, 'no answer');
+  });
+
+  t.test('size and time', async (t) => {
+    reply = (_, response) => response.end(png);
+    t.match(await fetched('https://images.test/', undefined, { max_bytes: png.length - 1 }), { code: 'image_too_large', param: PATH });
+    let written = 0;
+    reply = (_, response) => {
+      const more = (): void => {
+        while (!response.destroyed && response.write(Buffer.alloc(65_536))) written += 65_536;
+        if (!response.destroyed) response.once('drain', more);
+      };
+      more();
+    };
+    t.match(await fetched('https://images.test/', undefined, { max_bytes: 200_000 }), { code: 'image_too_large' }, 'a body without end');
+    t.ok(written < 64 << 20, 'it is not read to its end');
+    reply = (_, response) => {
+      const timer = setInterval(() => response.write('x'), 20);
+      response.on('close', () => clearInterval(timer));
+    };
+    const begin = performance.now();
+    t.match(await fetched('https://images.test/', undefined, { fetch_timeout_ms: 200 }), { ...failed, message: /200 ms/ }, 'a slow body');
+    reply = () => {};
+    t.match(await fetched('https://images.test/', undefined, { fetch_timeout_ms: 200 }), { ...failed, message: /200 ms/ }, 'no answer for long');
+    t.match(await refusal([url('https://images.test/')], { ...allowed, fetch_timeout_ms: 200 }, { ...world(), resolve: () => new Promise(() => {}) }), { ...failed, message: /200 ms/ }, 'a name server that is silent');
+    t.ok(performance.now() - begin < 5_000);
+  });
+
+  t.test('the certificate must be the host\'s', async (t) => {
+    asked.length = 0;
+    reply = (_, response) => response.end(png);
+    t.match(await refusal([url('https://images.test/')], allowed, { ...world(), ca: undefined }), failed, 'nobody vouches for it');
+    t.match(await fetched('https://wrong.images.test/'), failed, 'it names another host');
+    t.same(asked, []);
+  });
+
+  t.test('one that fails gives up the others', async (t) => {
+    let closed = 0;
+    reply = (request, response) => {
+      request.socket.on('close', () => closed++);
+      if (request.url === '/bad') response.writeHead(404).end();
+    };
+    const begin = performance.now();
+    t.match(await refusal([url('https://images.test/slow'), url('https://images.test/bad'), url('https://images.test/slow2')], { ...allowed, fetch_timeout_ms: 20_000 }, world()),
+      { code: 'image_fetch_failed', param: 'messages[0].content[2].image_url' });
+    t.ok(performance.now() - begin < 5_000);
+    for (let i = 0; i < 100 && closed < 3; i++) await new Promise((done) => setTimeout(done, 20));
+    t.equal(closed, 3, 'no connection stays');
+  });
+});

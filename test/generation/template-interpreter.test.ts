@@ -1,0 +1,42 @@
+import { Template } from '@huggingface/jinja';
+import t from 'tap';
+import { ChatTemplate, type TemplateMessage, type TemplateTool } from '../../src/generation/chat-template.js';
+
+/** Pieces of what templates do. Each has to come out as the library itself renders it. */
+const pieces = [
+  "{{ m.role }}:{{ m['content'] }};",
+  '{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}',
+  '{{ loop.previtem.role }}>{{ loop.nextitem.role if loop.nextitem }}',
+  "{% if m.role == 'user' and not loop.first or m.content %}a{% elif m.missing %}b{% else %}c{% endif %}",
+  "{% if m.missing is defined or m['tool_calls'] is none %}x{% endif %}{{ m.missing }}{{ nobody }}{{ m.missing == none }}",
+  "{% set ns = namespace(n=0) %}{% for x in [1, 2, 3] %}{% set ns.n = ns.n + x %}{% endfor %}{{ ns.n }}",
+  '{% for x in [1, 2, 3, 4] %}{% if x == 2 %}{% continue %}{% endif %}{% if x == 4 %}{% break %}{% endif %}{{ x }}{% endfor %}',
+  '{% for x in [] %}x{% else %}none{% endfor %}{% for key, value in m.items() %}{{ key }}={{ value }},{% endfor %}{% for key in m %}{{ key }}{% endfor %}',
+  "{% for other in messages if other.role == m.role %}{{ other.content | length }}{% endfor %}",
+  "{{ 'a' + m.role + 'b' }}{{ 1 + 2 }}{{ ([1] + [2]) | length }}{{ 'n' ~ 1 }}{{ 1 == 1.0 }}{{ '1' == 1 }}{{ none == nobody }}{{ [] or 'empty' }}{{ {} and 1 }}",
+  "{{ m.content.strip().upper().split(' ')[0].lower() }}{{ m.content[0] }}{{ m.content[1:] }}{{ messages[-1].content }}{{ messages[0]['role'] }}",
+  "{% macro show(x, y='d') %}<{{ x }}{{ y }}>{% endmacro %}{{ show(m.role) }}{{ show(m.role, y=1) }}",
+  "{{ m | tojson }}{{ tools | tojson(indent=2) if tools }}{{ m.get('role') }}{{ m.get('nothing', 'else') }}{{ m.keys | length if false }}",
+  "{% set x = 'outer' %}{% if true %}{% set x = 'inner' %}{% endif %}{{ x }}{% set y %}{{ x }}!{% endset %}{{ y }}",
+  "{% for a, b in [[1, 2], [3, 4]] %}{{ a }}{{ b }}{{ loop.index }}{% endfor %}{{ true }}{{ 1.5 }}{{ 2.0 }}{{ none }}{{ -1 }}{{ 300 + 1 }}",
+];
+
+const messages: TemplateMessage[] = [
+  { role: 'system', content: 'Be kind.' }, { role: 'user', content: '  Hi there  ' },
+  { role: 'assistant', content: '', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: { x: [1, 2.5, null, true], y: { z: '"' } } } }] },
+  { role: 'tool', content: '3', tool_call_id: 'a' },
+];
+const tools: TemplateTool[] = [{ type: 'function', function: { name: 'f', description: 'd', parameters: { type: 'object', properties: {} } } }];
+
+t.test('templates render as the library renders them', async (t) => {
+  const names = { bos: '<s>', eos: '</s>' };
+  for (const piece of pieces) {
+    const source = `{% for m in messages %}{{ m.content }}|${piece}\n{% endfor %}{{ bos_token }}{% if add_generation_prompt %}{{ enable_thinking }}{% endif %}`;
+    const ours = new ChatTemplate(source, names);
+    const reference = new Template(source) as { render(variables: Record<string, unknown>): string };
+    for (const given of [null, tools]) {
+      const expected = reference.render({ messages, tools: given, add_generation_prompt: true, enable_thinking: true, bos_token: '<s>', eos_token: '</s>' });
+      t.equal(ours.render({ messages, tools: given, addGenerationPrompt: true, enableThinking: true }), expected, piece);
+    }
+  }
+});

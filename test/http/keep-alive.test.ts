@@ -1,0 +1,33 @@
+// A prompt that takes long: the headers leave when the clock says so, comments follow, and then the answer.
+// What fails before that is still a plain status.
+import t from 'tap';
+import { startScripted } from '../support/script-model.js';
+
+t.test('keep-alive during a long prefill', async (t) => {
+  // A token per step makes a long prompt slow.
+  const server = await startScripted({ env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' } });
+  t.teardown(() => server.stop());
+  const long = `A: ${'word '.repeat(3_000)}`;
+  const post = (path: string, body: object): Promise<Response> => fetch(`${server.url}/v1${path}`, {
+    method: 'POST', body: JSON.stringify({ model: 'hal-1.0', ...body }),
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+  });
+  const messages = [{ role: 'user', content: long }];
+  const cases = [
+    { path: '/chat/completions', body: { messages }, silence: /^(: keep-alive\n\n){2,}data: \{/, end: /data: \[DONE\]\n\n$/ },
+    { path: '/responses', body: { input: long, instructions: '2', store: false }, silence: /event: response\.in_progress\ndata: .*\n\n(: keep-alive\n\n){2,}event: response\.output_item\.added\n/, end: /data: \[DONE\]\n\n$/ },
+    { path: '/messages', body: { messages, system: '3', max_tokens: 50 }, silence: /(event: ping\ndata: \{"type": ?"ping"\}\n\n){2,}event: (message_start|content_block_start)\n/, end: /event: message_stop\ndata: .*\n\n$/ },
+  ];
+  for (const { path, body, silence, end } of cases) {
+    const began = performance.now();
+    const response = await post(path, { ...body, stream: true });
+    t.equal(response.status, 200, path);
+    t.ok(performance.now() - began < 1_000, 'the headers do not wait for the prompt');
+    const text = await response.text();
+    t.match(text, silence, path);
+    t.match(text, end, path);
+  }
+  const refused = await post('/responses', { input: 'x '.repeat(20_000), stream: true });
+  t.equal(refused.status, 422);
+  t.match(refused.headers.get('content-type'), /^application\/json/);
+});

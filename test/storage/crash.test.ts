@@ -1,0 +1,67 @@
+// kill -9 while 16 writers save: every response whose save had resolved is there, whole, with its chain; none
+// is there in part; and what a cut-short save had written ahead is gone after the next start.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { openStore } from '../../src/storage/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/open-response-store.js';
+import type { ResponseRecord } from '../../src/storage/response-store.js';
+import type { TableName } from '../../src/storage/store.js';
+import { expected } from './saver.js';
+
+const KILLS = 5;
+
+t.test('killed at any moment', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-crash-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  const saved = new Map<string, string | null>();
+  for (let round = 0; round < KILLS; round++) {
+    const child = spawn(process.execPath, [join(import.meta.dirname, 'saver.js'), path, '16'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    let text = '';
+    child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
+    const closed = once(child, 'close');
+    await once(child.stdout, 'data');
+    await sleep(Math.random() * 250);
+    child.kill('SIGKILL');
+    await closed;
+    const lines = text.split('\n').slice(0, -1);
+    for (const line of lines) {
+      const [id, previousId] = line.split(' ') as [string, string];
+      saved.set(id, previousId === '' ? null : previousId);
+    }
+    t.ok(lines.length > 0, `${lines.length} saved before kill ${round + 1}`);
+  }
+
+  const store = await openStore(path);
+  const responses = openResponseStore(store, { retention_days: 30 });
+  t.teardown(async () => { await responses.close(); await store.close(); });
+  await responses.sweep();
+  const broken: string[] = [];
+  for (const [id, previousId] of saved) {
+    const chain = responses.chain('org_a', id);
+    if (chain?.at(-2)?.id !== (previousId ?? undefined) || !isWhole(chain?.at(-1))) broken.push(id);
+  }
+  t.same(broken, [], `${saved.size} responses are whole`);
+
+  const keys = (name: TableName) => [...store.table(name).keys()];
+  const all = keys('responses') as string[];
+  t.ok(all.length >= saved.size);
+  t.same(all.filter((id) => !isWhole(responses.get('org_a', id) ?? undefined)), [], 'also those whose save had not resolved are whole, if they are there');
+  const known = new Set(all);
+  for (const [table, at] of [['response-items', 3], ['response-images', 0], ['response-times', 2]] as const) {
+    t.same(keys(table).filter((key) => !known.has(key[at] as string)), [], `nothing in ${table} without its response`);
+  }
+  t.equal(keys('response-times').length, all.length);
+});
+
+function isWhole(record: ResponseRecord | undefined): boolean {
+  if (record === undefined) return false;
+  const should = expected(record.id, null);
+  const plain = (items: ResponseRecord['input']) => JSON.stringify(items.map(({ item, images = [] }) => [item, images.map((bytes) => [bytes.length, bytes.every((byte) => byte === bytes[0]), bytes[0]])]));
+  return plain(record.input) === plain(should.input) && plain(record.output) === plain(should.output) &&
+    JSON.stringify(record.resource) === JSON.stringify(should.resource);
+}

@@ -1,0 +1,73 @@
+// Stored responses for tests: small, with items that can be told apart.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { newItemId, newResponseId } from '../../src/ids.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/open-response-store.js';
+import type { ResponseRecord, ResponseStore, StoredItem } from '../../src/storage/response-store.js';
+import type { Store, TableName } from '../../src/storage/store.js';
+
+export const DAY = 86_400;
+export const START = 1_789_000_000;
+
+/** A response whose input and output are one message each. */
+export function record(change: Partial<ResponseRecord> = {}, text = 'four'): ResponseRecord {
+  const id = change.id ?? newResponseId();
+  const input = change.input ?? [message('user', [{ type: 'input_text', text: '2+2?' }])];
+  const output = change.output ?? [message('assistant', [{ type: 'output_text', text, annotations: [], logprobs: [] }])];
+  const base = { organizationId: 'org_a', model: 'tycho-1.0', createdAt: START, status: 'completed' as const, background: false, previousId: null };
+  const status = change.status ?? base.status;
+  return {
+    ...base, id, input, output,
+    resource: { id, object: 'response', status, error: null, output: output.map(({ item }) => item), metadata: { text } },
+    ...change,
+  };
+}
+
+export function message(role: 'user' | 'assistant', content: object[], images?: Uint8Array[]): StoredItem {
+  const id = newItemId('msg');
+  return { id, item: { id, type: 'message', status: 'completed', role, content }, images };
+}
+
+export interface Opened {
+  responses: ResponseStore;
+  store: Store;
+  path: string;
+  /** Seconds; assign to turn it. */
+  clock: { now: number };
+  /** How many rows each response table has. */
+  rows(): Record<string, number>;
+  reopen(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const TABLE_NAMES: TableName[] = ['responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times'];
+
+export async function openResponses(): Promise<Opened> {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
+  const clock = { now: START };
+  const errors: unknown[] = [];
+  const begin = async (): Promise<Pick<Opened, 'store' | 'responses'>> => {
+    const store = await openStore(path);
+    return { store, responses: openResponseStore(store, { retention_days: 30 }, { now: () => clock.now, onError: (error) => errors.push(error) }) };
+  };
+  const opened: Opened = {
+    ...await begin(), path, clock,
+    rows: () => Object.fromEntries(TABLE_NAMES.map((name) => [name, [...opened.store.table(name).keys()].length])),
+    async reopen() {
+      await opened.responses.close();
+      await opened.store.close();
+      Object.assign(opened, await begin());
+    },
+    async close() {
+      await opened.responses.close();
+      await opened.store.close();
+      rmSync(path, { recursive: true, force: true });
+      if (errors.length > 0) throw new Error('a sweep failed', { cause: errors[0] });
+    },
+  };
+  return opened;
+}
+
+export const EMPTY = Object.fromEntries(TABLE_NAMES.map((name) => [name, 0]));

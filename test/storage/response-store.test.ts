@@ -1,0 +1,269 @@
+// Stored responses over a real database: what is written comes back, for its organization alone, in chains,
+// until it is deleted or past its time; and what goes leaves nothing behind.
+import t from 'tap';
+import { newResponseId } from '../../src/ids.js';
+import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
+
+const open = await openResponses();
+t.teardown(() => open.close());
+const ids = (records: readonly { id: string }[] | null): string[] | null => records?.map(({ id }) => id) ?? null;
+
+t.afterEach(async () => {
+  open.clock.now = START + 400 * DAY;
+  await open.responses.sweep();
+  const left = Object.entries(open.rows()).filter(([, rows]) => rows > 0);
+  if (left.length > 0) throw new Error(`what has expired leaves rows behind: ${left.join(' ')}`);
+  open.clock.now = START;
+});
+
+t.test('what is saved comes back', async (t) => {
+  const { responses } = open;
+  const saved = record();
+  await responses.save(saved);
+  const read = responses.get('org_a', saved.id)!;
+  t.same({ ...read, input: read.input, output: read.output }, { ...saved, input: read.input, output: read.output });
+  t.same(read.input.map(({ item }) => item), saved.input.map(({ item }) => item));
+  t.same(read.resource, saved.resource, 'output is written once and shown in both places');
+  t.same(responses.item('org_a', saved.output[0]!.id)?.item, saved.output[0]!.item);
+  for (const other of ['org_b', '']) {
+    t.equal(responses.get(other, saved.id), null);
+    t.equal(responses.chain(other, saved.id), null);
+    t.equal(responses.item(other, saved.output[0]!.id), null);
+    t.equal(await responses.delete(other, saved.id), false);
+  }
+  for (const id of ['', 'resp_', newResponseId(), `${saved.id}0`, 'x'.repeat(10_000), '\0']) {
+    t.equal(responses.get('org_a', id), null);
+    t.equal(responses.item('org_a', id), null);
+    t.equal(await responses.delete('org_a', id), false);
+  }
+  const strange = record({ output: [{ id: '\0 ünusual '.repeat(20), item: { type: 'message' } }] });
+  await responses.save(strange);
+  t.same(responses.item('org_a', strange.output[0]!.id)?.item, { type: 'message' });
+});
+
+t.test('shown output may differ from the stored items', async (t) => {
+  const saved = record();
+  const resource = { ...saved.resource, output: [{ id: 'x', type: 'reasoning', summary: [] }] };
+  await open.responses.save({ ...saved, resource });
+  const read = open.responses.get('org_a', saved.id)!;
+  t.same(read.resource, resource);
+  t.same(read.output[0]!.item, saved.output[0]!.item);
+});
+
+t.test('a later save replaces what may change', async (t) => {
+  const { responses } = open;
+  const queued = record({ background: true, status: 'queued', output: [] });
+  await responses.save(queued);
+  const done = record({ id: queued.id, background: true, input: [] }, 'done');
+  await responses.save(done);
+  const read = responses.get('org_a', queued.id)!;
+  t.equal(read.status, 'completed');
+  t.same(read.resource, done.resource);
+  t.same(read.input.map(({ id }) => id), queued.input.map(({ id }) => id), 'its input stays');
+  t.ok(responses.item('org_a', done.output[0]!.id));
+  await responses.delete('org_a', queued.id);
+  await responses.save(done);
+  t.equal(responses.get('org_a', queued.id), null, 'deleted stays deleted');
+  t.equal(open.rows()['response-items'], 0);
+});
+
+t.test('the item of the youngest response counts', async (t) => {
+  const shared = (text: string) => ({ id: 'msg_1', item: { id: 'msg_1', text } });
+  const [older, newer] = [record({ input: [shared('old')] }), record({ createdAt: START + 1, input: [shared('new')] })];
+  await open.responses.save(newer);
+  await open.responses.save(older);
+  t.equal(open.responses.item('org_a', 'msg_1')?.item['text'], 'new');
+  await open.responses.delete('org_a', newer.id);
+  t.equal(open.responses.item('org_a', 'msg_1')?.item['text'], 'old');
+});
+
+t.test('chains, and ancestors that go', async (t) => {
+  const { responses } = open;
+  const root = record();
+  const middle = record({ previousId: root.id });
+  const leaf = record({ previousId: middle.id });
+  const twin = record({ previousId: middle.id });
+  for (const one of [root, middle, leaf, twin]) await responses.save(one);
+  t.same(ids(responses.chain('org_a', leaf.id)), [root.id, middle.id, leaf.id]);
+  t.equal(await responses.delete('org_a', root.id), true);
+  t.equal(await responses.delete('org_a', root.id), false);
+  await responses.delete('org_a', middle.id);
+  for (const gone of [root, middle]) {
+    t.equal(responses.get('org_a', gone.id), null);
+    t.equal(responses.chain('org_a', gone.id), null);
+    t.equal(responses.item('org_a', gone.output[0]!.id), null, 'not by reference either');
+  }
+  const chain = responses.chain('org_a', leaf.id)!;
+  t.same(ids(chain), [root.id, middle.id, leaf.id]);
+  t.same(chain[0]!.output.map(({ item }) => item), root.output.map(({ item }) => item));
+  await responses.delete('org_a', leaf.id);
+  t.same(ids(responses.chain('org_a', twin.id)), [root.id, middle.id, twin.id], 'one descendant is enough');
+  await responses.delete('org_a', twin.id);
+  t.same(open.rows(), EMPTY, 'all go with the last');
+});
+
+t.test('a held response waits for its continuation', async (t) => {
+  const { responses } = open;
+  const root = record();
+  await responses.save(root);
+  const release = responses.hold(root.id);
+  const context = responses.chain('org_a', root.id)!;
+  await responses.delete('org_a', root.id);
+  t.equal(responses.get('org_a', root.id), null);
+  t.ok(context[0]!.input.length > 0, 'readable although deleted');
+  const child = record({ previousId: root.id });
+  await responses.save(child);
+  release();
+  release();
+  t.same(ids(responses.chain('org_a', child.id)), [root.id, child.id]);
+
+  const other = record();
+  await responses.save(other);
+  const releases = [responses.hold(other.id), responses.hold(other.id)];
+  await responses.delete('org_a', other.id);
+  await responses.sweep();
+  releases[0]!();
+  t.ok(open.store.table('responses').get(other.id), 'still there for the second');
+  releases[1]!();
+  await responses.sweep();
+  t.equal(open.store.table('responses').get(other.id), undefined);
+
+  const orphan = record({ previousId: other.id });
+  await responses.save(orphan);
+  t.ok(responses.get('org_a', orphan.id));
+  t.equal(responses.chain('org_a', orphan.id), null, 'never half a context');
+});
+
+t.test('expiry is to the second, and by the time of creation', async (t) => {
+  const { responses, clock } = open;
+  const root = record();
+  const leaf = record({ previousId: root.id, createdAt: START + 100 });
+  await responses.save(root);
+  clock.now = START + 100;
+  await responses.save(leaf);
+  clock.now = START + 30 * DAY - 1;
+  t.ok(responses.get('org_a', root.id));
+  clock.now = START + 30 * DAY;
+  t.equal(responses.get('org_a', root.id), null);
+  t.equal(responses.chain('org_a', root.id), null);
+  t.equal(responses.item('org_a', root.output[0]!.id), null);
+  t.equal(await responses.delete('org_a', root.id), false);
+  t.same(ids(responses.chain('org_a', leaf.id)), [root.id, leaf.id]);
+  t.equal(await responses.sweep(), 1);
+  t.same(ids(responses.chain('org_a', leaf.id)), [root.id, leaf.id], 'kept for its descendant');
+  t.equal(await responses.sweep(), 0);
+  clock.now = START + 100 + 30 * DAY;
+  t.equal(responses.get('org_a', leaf.id), null);
+  t.equal(await responses.sweep(), 1);
+  t.same(open.rows(), EMPTY);
+});
+
+t.test('images', async (t) => {
+  const { responses } = open;
+  const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(3 * 1024 * 1024).fill(7)];
+  const content = [
+    { type: 'input_image', image_url: 'data:image/png;base64,AQL/', detail: 'low' }, { type: 'input_text', text: 'data:,kept' },
+    { type: 'input_image', image_url: 'https://images.example.com/a.png' },
+  ];
+  const small = record({ input: [message('user', content, [bytes[0]!, new Uint8Array([9])])] });
+  const large = record({ input: [message('user', content, bytes)], previousId: small.id });
+  for (const saved of [small, large]) {
+    await responses.save(saved);
+    const read = responses.get('org_a', saved.id)!.input[0]!;
+    t.ok(read.images?.every((image, index) => Buffer.compare(image, saved.input[0]!.images![index]!) === 0));
+    t.equal(read.images?.length, 2);
+    t.same(read.item['content'], [{ ...content[0], image_url: 'data:image/png;base64,' }, content[1], content[2]], 'bytes are stored once');
+  }
+  t.same([...responses.chain('org_a', large.id)![0]!.input[0]!.images![0]!], [1, 2, 255]);
+  await responses.delete('org_a', small.id);
+  t.equal(open.rows()['response-images'], 4);
+  await responses.delete('org_a', large.id);
+  t.equal(open.rows()['response-images'], 0);
+});
+
+t.test('a response of very many items', async (t) => {
+  const items = Array.from({ length: 3_000 }, (_, index) => ({ id: `item_${index}`, item: { text: `text ${index}` } }));
+  const saved = record({ input: items });
+  await open.responses.save(saved);
+  t.equal(open.rows()['response-times'], 1, 'nothing is left of writing ahead');
+  t.same(open.responses.item('org_a', 'item_2999')?.item, { text: 'text 2999' });
+  t.same(open.responses.get('org_a', saved.id)!.input.map(({ id }) => id), items.map(({ id }) => id));
+});
+
+t.test('event logs', async (t) => {
+  const { responses, clock } = open;
+  const running = record({ background: true, status: 'queued', output: [] });
+  const event = (sequence: number) => ({ sequence, type: 'response.output_text.delta', data: `{"n":${sequence}}` });
+  t.equal(responses.events(running.id, -1), null);
+  await responses.appendEvents(running.id, [event(0)]);
+  await responses.save(running);
+  t.same(responses.events(running.id, -1), [], 'nothing is logged of what does not exist');
+  await responses.appendEvents(running.id, [0, 1, 2].map(event));
+  await responses.appendEvents(running.id, []);
+  await responses.appendEvents(running.id, [3, 4].map(event));
+  const sequences = (after: number, atLeast?: number) => responses.events(running.id, after, atLeast)?.map(({ sequence }) => sequence) ?? null;
+  t.same(responses.events(running.id, -1)![1], event(1));
+  t.same(sequences(-1), [0, 1, 2, 3, 4]);
+  t.same(sequences(1), [2, 3, 4]);
+  t.same(sequences(2), [3, 4]);
+  t.same(sequences(4), []);
+  t.same(sequences(-1, 1), [0, 1, 2]);
+  t.equal(responses.events(record().id, -1), null);
+  await responses.save(record({ id: running.id, background: true, input: [] }));
+  clock.now = START + 3_599;
+  t.same(sequences(3), [4]);
+  clock.now = START + 3_600;
+  t.equal(sequences(3), null, 'an hour after the end');
+  t.ok(responses.get('org_a', running.id), 'the response itself stays');
+  await responses.sweep();
+  t.equal(open.rows()['response-events'], 0);
+
+  clock.now = START;
+  const deleted = record({ background: true, status: 'queued', output: [] });
+  await responses.save(deleted);
+  await responses.appendEvents(deleted.id, [event(0)]);
+  await responses.delete('org_a', deleted.id);
+  await responses.appendEvents(deleted.id, [event(1)]);
+  t.equal(open.rows()['response-events'], 0);
+  t.equal(open.rows()['response-times'], 1, 'only that of the other response');
+});
+
+t.test('what was running when the process ended has failed', async (t) => {
+  const queued = record({ background: true, status: 'queued', output: [] });
+  const done = record({ background: true, status: 'queued', output: [] });
+  const deleted = record({ background: true, status: 'queued', output: [] });
+  for (const one of [queued, done, deleted]) await open.responses.save(one);
+  await open.responses.save(record({ id: done.id, background: true }));
+  await open.responses.save({ ...deleted, status: 'in_progress' });
+  await open.responses.delete('org_a', deleted.id);
+  await open.reopen();
+  const { responses } = open;
+  t.equal(await responses.failUnfinished(), 1);
+  t.equal(await responses.failUnfinished(), 0);
+  const read = responses.get('org_a', queued.id)!;
+  t.equal(read.status, 'failed');
+  t.match(read.resource, { status: 'failed', error: { code: 'server_error', message: /restarted/ }, output: [] });
+  t.equal(responses.get('org_a', done.id)!.status, 'completed');
+  t.same(responses.events(queued.id, -1), [], 'its log has an hour');
+});
+
+t.test('a long chain', async (t) => {
+  const { responses } = open;
+  let previousId: string | null = null;
+  const all: string[] = [];
+  for (let depth = 0; depth < 2_000; depth++) {
+    const one = record({ previousId });
+    void responses.save(one);
+    all.push(previousId = one.id);
+  }
+  await responses.sweep();
+  const begun = performance.now();
+  const chain = responses.chain('org_a', previousId!)!;
+  t.same(ids(chain), all);
+  t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
+  const ms = performance.now() - begun;
+  t.ok(ms < 500, `read in ${ms.toFixed(0)} ms`);
+  for (const id of all.slice(0, -1)) void responses.delete('org_a', id);
+  t.equal(await responses.delete('org_a', previousId!), true);
+  t.same(open.rows(), EMPTY, 'erased from its end to its root');
+});

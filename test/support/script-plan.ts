@@ -1,0 +1,242 @@
+// From scripts to a plan of votes: which token follows which, and what has to be remembered where the
+// last token alone does not tell. Knows nothing of weights or files; script-model.ts explains the whole.
+
+/** A part that is said again and again; what stands behind it is reached only when the engine ends the reasoning by force. */
+export interface Repeat { readonly repeat: readonly (string | Uint8Array)[] }
+
+/** A text, raw bytes (for characters split over tokens), or the spelling of one of `SPECIALS`: each is one token. */
+export type Piece = string | Uint8Array | Repeat;
+export type Script = readonly Piece[];
+
+export const CONTROLS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const;
+/** Markers; user-defined tokens, as in the models that have them. */
+export const MARKERS = ['<think>', '</think>', '<tool_call>', '</tool_call>'] as const;
+const SPECIALS: ReadonlySet<string> = new Set([...CONTROLS, ...MARKERS]);
+
+/** Ends the prompt and chooses the script; `plain`: without its reasoning. */
+export const selector = (letter: string, plain: boolean): string => `<|script:${letter}${plain ? ':plain' : ''}|>`;
+
+/**
+ * "If `token` stands there, `next` gains `weight`." 0: it is the last token; 1, 2, 4: it stands so many tokens
+ * before the last one; 'anchor': it is the latest of the anchors.
+ */
+export interface Vote { where: 0 | 1 | 2 | 4 | 'anchor'; token: number; next: number; weight: number }
+
+export interface Plan {
+  readonly spellings: readonly string[];
+  /** 1 normal, 3 control, 4 user-defined: the numbers of the GGUF specification. */
+  readonly types: readonly number[];
+  readonly votes: readonly Vote[];
+  /** Tokens that tell which script, and which of its calls, is being said. */
+  readonly anchors: ReadonlySet<number>;
+  /** Letters of scripts that begin with reasoning. */
+  readonly thinking: readonly string[];
+}
+
+// Weights are logits. What should be said next leads by at least 20, so that sampling at temperature 1 never
+// leaves the script. `SIGN`: a line feed or colon says what kind of thing comes next, `OWN` whose; both are
+// needed to beat the others of that kind, and what stands in for something that is not allowed beats `OWN` alone.
+const NEXT = 140, AFTER_SHARED = 115, SIGN_DEFAULT = 70, SIGN = 45, OWN = 45, INSTEAD = 70;
+/** Single bytes are said where a script has them or a mask allows nothing else. */
+export const BYTE_HANDICAP = 400;
+const NAME_LEAD = 25;
+
+// What is said where no script says how to go on: after text of a prompt that is continued, after reasoning
+// closed by force, after a call's forced beginning, and where a call is not allowed.
+const CONTINUATION = [' and so', ' on.'];
+const AFTER_CLOSE = ['Forty', '-two.'];
+const ARGUMENTS = [' {"loca', 'tion": "Pa', 'ris"}}\n', '</tool_call>'];
+const NO_CALL = ['I may call', ' no tool.'];
+
+interface Node { token: number; next: Node | null }
+
+export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
+  const spellings = [...byteCharacters, ...CONTROLS, ...MARKERS];
+  const types: number[] = spellings.map((_, id) => (id < 256 ? 1 : id < 256 + CONTROLS.length ? 3 : 4));
+  const ids = new Map(spellings.map((spelling, id) => [spelling, id]));
+  const uses = new Map<number, number>();      // how many nodes a token has; two or more: the token alone does not tell the next
+
+  const idOf = (spelling: string, type: number): number => {
+    let id = ids.get(spelling);
+    if (id === undefined) {
+      ids.set(spelling, (id = spellings.length));
+      spellings.push(spelling);
+      types.push(type);
+    }
+    return id;
+  };
+  const special = (spelling: string): number => ids.get(spelling)!;
+  const isShared = (token: number): boolean => token < 256 + SPECIALS.size || (uses.get(token) ?? 0) > 1;
+
+  // A text that is some token already grows by the piece behind it, or else joins the one before, so that most
+  // pieces are tokens of their own.
+  const merged = (pieces: readonly (string | Uint8Array)[]): string[] => {
+    const texts: string[] = [];
+    for (let at = 0; at < pieces.length; at++) {
+      let text = spelled(pieces[at]!);
+      while (!SPECIALS.has(text) && ids.has(text) && at + 1 < pieces.length && !SPECIALS.has(spelled(pieces[at + 1]!))) {
+        text += spelled(pieces[++at]!);
+      }
+      const before = texts.at(-1);
+      if (!SPECIALS.has(text) && ids.has(text) && before !== undefined && !SPECIALS.has(before)) text = texts.pop()! + text;
+      if (!SPECIALS.has(text)) idOf(text, 1);
+      texts.push(text);
+    }
+    return texts;
+  };
+  const chain = (pieces: readonly (string | Uint8Array)[]): Node[] => {
+    const nodes = merged(pieces).map((spelling): Node => ({ token: idOf(spelling, 1), next: null }));
+    nodes.forEach((node, at) => { node.next = nodes[at + 1] ?? null; });
+    for (const { token } of nodes) uses.set(token, (uses.get(token) ?? 0) + 1);
+    return nodes;
+  };
+  const build = (script: Script): Node[] => {
+    const ends = typeof script.at(-1) !== 'object' || script.at(-1) instanceof Uint8Array;
+    const parts: (Repeat | (string | Uint8Array)[])[] = [[]];
+    for (const piece of ends ? [...script, '<|im_end|>'] : script) {
+      const last = parts.at(-1);
+      if (typeof piece === 'object' && 'repeat' in piece) parts.push(piece, []);
+      else if (Array.isArray(last)) last.push(piece);
+    }
+    const nodes: Node[] = [];
+    for (const part of parts) {
+      const more = chain('repeat' in part ? part.repeat : part);
+      const before = nodes.at(-1);
+      if (before !== undefined && before.next === null) before.next = more[0] ?? null;
+      if ('repeat' in part) more.at(-1)!.next = more[0]!;
+      nodes.push(...more);
+    }
+    return nodes;
+  };
+
+  const ready = [CONTINUATION, AFTER_CLOSE, ARGUMENTS, NO_CALL].map(build);
+  const [continuation, afterClose, callArguments, noCall] = ready.map((nodes) => nodes[0]!.token) as [number, number, number, number];
+  const built = Object.entries(scripts).map(([letter, script]) => ({ letter, nodes: build(script) }));
+  for (const { letter } of built) {
+    if (!/^[A-Z]$/.test(letter)) throw new Error(`a script's name is one letter A to Z, not ${JSON.stringify(letter)}`);
+  }
+
+  const votes = new Map<string, Vote>();
+  const vote = (where: Vote['where'], token: number, next: number, weight: number): void => {
+    votes.set(`${where} ${token} ${next}`, { where, token, next, weight: next < 256 ? weight + BYTE_HANDICAP : weight });
+  };
+  const follow = (token: number, next: Node | null): void => {
+    if (next === null) return;
+    vote(0, token, next.token, NEXT);
+    if (next.token === special('<tool_call>')) vote(0, token, noCall, INSTEAD);
+    if (next.token === special('<|im_end|>')) vote(0, token, continuation, INSTEAD);
+    if (isShared(next.token) && next.next !== null) vote(1, token, next.next.token, AFTER_SHARED);
+  };
+  const followAll = (where: string, nodes: readonly Node[]): void => {
+    for (const { token, next } of nodes) {
+      if (!isShared(token)) follow(token, next);
+      else if (next !== null && isShared(next.token) && next.next !== null && next.token !== special('<|im_end|>')) {
+        throw new Error(`script ${where}: ${JSON.stringify(spellings[token])} and ${JSON.stringify(spellings[next.token])} both occur elsewhere; put a text of its own between them`);
+      }
+    }
+  };
+  const lineFeed = ids.get(spelled('\n'))!, colon = ids.get(spelled(':'))!;
+  for (let byte = 0; byte < 256; byte++) if (byte !== lineFeed && byte !== colon) vote(0, byte, continuation, INSTEAD);
+  vote(0, lineFeed, afterClose, SIGN_DEFAULT);
+  vote(0, colon, callArguments, SIGN_DEFAULT);
+
+  // The engine writes a call's head byte by byte, under a mask of the tools there are; then the script goes on.
+  const argumentsOf = (nodes: readonly Node[], at: number): { tool: string; first: Node } | null => {
+    const head = spelled('", "arguments":');
+    let text = '';
+    for (let end = at + 1; end < nodes.length && nodes[end]!.token >= 256 + SPECIALS.size; end++) {
+      text += spellings[nodes[end]!.token]!;
+      const found = text.indexOf(head);
+      if (found === -1) continue;
+      const tool = /"([^"]*)$/.exec(text.slice(0, found))?.[1] ?? '';
+      let rest = text.slice(found + head.length);
+      let next = nodes[end]!.next;
+      // Where the head ends within a piece, the rest of that piece becomes a token.
+      while (next !== null && (rest === '' || ids.has(rest)) && next.token >= 256 + SPECIALS.size) {
+        rest += spellings[next.token]!;
+        ({ next } = next);
+      }
+      const first: Node = { token: idOf(rest, 1), next };
+      follow(first.token, next);
+      return { tool, first };
+    }
+    return null;
+  };
+
+  const anchors = new Set<number>();
+  const calls: { anchor: number; tool: string }[] = [];
+  const thinking: string[] = [];
+  for (const { letter, nodes } of built) {
+    followAll(letter, nodes);
+    const chooser = idOf(selector(letter, false), 3);
+    const plain = idOf(selector(letter, true), 3);
+    const start = nodes[0]!;
+    anchors.add(chooser).add(plain);
+    let isFirst = true;
+    for (const [at, { token }] of nodes.entries()) {
+      const call = token === special('<tool_call>') ? argumentsOf(nodes, at) : null;
+      if (call === null) continue;
+      vote(0, colon, call.first.token, SIGN);
+      const mine = [...(at > 0 ? [nodes[at - 1]!.token] : []), ...(isFirst ? [chooser, plain] : [])];
+      isFirst = false;
+      for (const anchor of mine) {
+        anchors.add(anchor);
+        vote('anchor', anchor, call.first.token, OWN);
+        calls.push({ anchor, tool: call.tool });
+      }
+    }
+    follow(chooser, start);
+    if (start.token !== special('<think>')) {
+      follow(plain, start);
+      continue;
+    }
+    thinking.push(letter);
+    const close = nodes.findIndex(({ token }) => token === special('</think>'));
+    const answer = nodes.find(({ token }, at) => at > close && !/^[ĠĊ]+$/.test(spellings[token]!));
+    if (close === -1 || answer === undefined) throw new Error(`script ${letter}: reasoning needs an end and an answer`);
+    follow(plain, answer);
+    // The prompt may have opened the reasoning: chooser, <think>, line feed.
+    vote(0, lineFeed, start.next!.token, SIGN);
+    vote(2, chooser, start.next!.token, OWN);
+    // The engine closes it with four tokens: line feed, </think>, line feed, line feed.
+    vote(0, lineFeed, answer.token, SIGN);
+    for (const { token } of nodes.slice(1, close)) if (!isShared(token)) vote(4, token, answer.token, OWN);
+  }
+  ready.forEach((nodes) => followAll('(built in)', nodes));
+  for (const { anchor, tool } of calls) {
+    for (const [byte, weight] of nameWeights(tool, calls.map((call) => call.tool))) vote('anchor', anchor, ids.get(byte)!, weight - BYTE_HANDICAP);
+  }
+  return { spellings, types, votes: [...votes.values()], anchors, thinking };
+}
+
+/** How much an anchor wants each byte of its tool's name, so that it wins wherever another known name parts from it. */
+function nameWeights(tool: string, all: readonly string[]): Map<string, number> {
+  const weights = new Map([...tool].map((byte) => [byte, NAME_LEAD]));
+  for (let changed = true, rounds = 0; changed; rounds++) {
+    if (rounds > 100) throw new Error(`tools ${all.join(', ')}: ${tool} cannot be told from the others by its letters`);
+    changed = false;
+    for (const other of all) {
+      let at = 0;
+      while (at < tool.length && tool[at] === other[at]) at++;
+      const wanted = (weights.get(other[at] ?? '') ?? 0) + NAME_LEAD;
+      if (at >= tool.length || at >= other.length || weights.get(tool[at]!)! >= wanted) continue;
+      weights.set(tool[at]!, wanted);
+      changed = true;
+    }
+  }
+  return weights;
+}
+
+/** The printable stand-in of each byte that byte-level BPE uses. */
+const byteCharacters: readonly string[] = (() => {
+  let next = 256;
+  return Array.from({ length: 256 }, (_, byte) => {
+    const printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    return String.fromCodePoint(printable ? byte : next++);
+  });
+})();
+
+function spelled(piece: string | Uint8Array): string {
+  if (typeof piece === 'string' && SPECIALS.has(piece)) return piece;
+  return [...Buffer.from(piece as string)].map((byte) => byteCharacters[byte]).join('');
+}
