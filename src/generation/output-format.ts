@@ -32,12 +32,18 @@ export function checkOutputFormat(format: OutputFormat): void {
   if (format.type === 'json_schema') checkSchema(format.schema, format.path, format.strict);
 }
 
+/** Schemas of all tools of a request together: reading them holds up everybody. */
+const MAX_TOOL_CHARACTERS = 2 * 1024 * 1024;
+
 /** The same for tools' parameters, which are objects; `paths[i]` is where the schema of tool i stands. */
 export function checkToolSchemas(tools: readonly ToolDefinition[], paths: readonly string[]): void {
+  let characters = 0;
   tools.forEach(({ parameters, strict }, index) => {
     if (parameters === null) return;
     const path = paths[index] ?? `tools[${index}]`;
-    const { root } = checkSchema(parameters, path, strict);
+    const { root, characters: ofThis } = checkSchema(parameters, path, strict);
+    characters += ofThis;
+    if (characters > MAX_TOOL_CHARACTERS) throw apiError('invalid_json_schema', `${path}: the schemas of all tools together are longer than ${MAX_TOOL_CHARACTERS / 1024} KiB.`, path);
     if (root.types !== null && !root.types.includes('object')) throw apiError('invalid_json_schema', `${path}.type: a tool's arguments are an object.`, `${path}.type`);
   });
 }

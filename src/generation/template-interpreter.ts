@@ -49,6 +49,8 @@ interface Prepared extends Node {
   body?: readonly Node[];
   alternate?: readonly Node[];
   iterable?: Node;
+  operand?: Node;
+  filter?: Node & { value?: string };
   loopvar?: Node & { value: string };
   defaultBlock?: readonly Node[];
 }
@@ -118,9 +120,10 @@ export class TemplateInterpreter extends Interpreter {
       }
       case 'For':
         return node.plain === true ? this.#loop(node, environment) : super.evaluate(node, environment);
-      case 'CallExpression':
       case 'FilterExpression':
-        this.#lookAtClock();   // what they do may be as long as the text
+        return this.#filter(node, environment);
+      case 'CallExpression':
+        this.#lookAtClock();   // what it does may be as long as the text
         return super.evaluate(node, environment);
       default:
         return super.evaluate(node, environment);
@@ -178,6 +181,17 @@ export class TemplateInterpreter extends Interpreter {
     }
   }
 
+  #filter(node: Prepared, environment: Scope): Value {
+    this.#lookAtClock();
+    const operand = this.evaluate(node.operand, environment);
+    const json = node.filter?.type === 'Identifier' && node.filter.value === 'tojson' && (operand.type === 'ObjectValue' || operand.type === 'ArrayValue');
+    const known = json ? jsonOf.get(operand) : undefined;
+    if (known !== undefined) return known;
+    const result = super.evaluate({ ...node, operand: { type: 'Value', constant: operand } } as Node, environment);
+    if (json) jsonOf.set(operand, result);
+    return result;
+  }
+
   #loop(node: Prepared, environment: Scope): Value {
     const scope = new Environment(environment);
     const iterable = this.evaluate(node.iterable, scope);
@@ -198,6 +212,9 @@ export class TemplateInterpreter extends Interpreter {
     return stringValue(text);
   }
 }
+
+/** Values never change, and those of tools come with every request of a conversation (chat-template.ts keeps them). */
+const jsonOf = new WeakMap<Value, Value>();
 
 const OBJECT_METHODS: ReadonlySet<string> = new Set(['get', 'items', 'keys', 'values', 'dictsort']);
 

@@ -4,6 +4,8 @@
 import { apiError } from '../errors.js';
 
 export const MAX_JSON_DEPTH = 512;
+/** Members of all objects together. What JSON.parse takes for more of them, with names that all differ, everybody waits for. */
+export const MAX_JSON_MEMBERS = 500_000;
 
 const decoder = new TextDecoder('utf-8', { fatal: true });   // skips one leading byte-order mark
 
@@ -11,6 +13,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true });   // skips one leadin
 export function parseJsonBody(bytes: Uint8Array, what = 'request body'): object {
   const empty = (): Error => apiError('invalid_body', `The ${what} is empty; a JSON object is required.`);
   if (bytes.length === 0) throw empty();
+  if (hasTooManyMembers(bytes)) throw apiError('invalid_json', `The request body has more than ${MAX_JSON_MEMBERS} members in its objects.`);
   let text: string;
   try {
     text = decoder.decode(bytes);
@@ -29,6 +32,31 @@ export function parseJsonBody(bytes: Uint8Array, what = 'request body'): object 
   }
   checkTree(value, what);
   return value;
+}
+
+const QUOTE = 0x22, COLON = 0x3a, BACKSLASH = 0x5c;
+
+/** Colons outside of strings, before anything is parsed. Strings are skipped in one go: an image costs nothing here. */
+function hasTooManyMembers(bytes: Uint8Array): boolean {
+  if (bytes.length < 4 * MAX_JSON_MEMBERS) return false;   // `"":0` is the shortest member
+  let members = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === COLON && ++members > MAX_JSON_MEMBERS) return true;
+    if (byte !== QUOTE) continue;
+    do {
+      at = bytes.indexOf(QUOTE, at + 1);
+      if (at < 0) return false;   // no end: JSON.parse says so
+    } while (isEscaped(bytes, at));
+  }
+  return false;
+}
+
+/** Whether an odd number of backslashes stands before `at`. */
+function isEscaped(bytes: Uint8Array, at: number): boolean {
+  let before = at;
+  while (bytes[before - 1] === BACKSLASH) before--;
+  return (at - before) % 2 === 1;
 }
 
 // The engine's own message quotes the text around the fault, which may be prompt text: only the place is kept.

@@ -55,7 +55,7 @@ t.test('reasoning goes back only after the last user message, arguments become o
   const result = folded(messages);
   t.notOk('reasoning_content' in result[1]!);
   t.equal(result[3]!.reasoning_content, 'new');
-  t.same(result[3]!.tool_calls?.map((item) => item.function.arguments), [{ a: 1, b: ['<x>'] }, { arguments: 'not json' }]);
+  t.same(result[3]!.tool_calls?.map((item) => item.function.arguments), [{ a: '1', b: ['<x>'] }, { arguments: 'not json' }]);
   const inline = toTemplateMessages(messages, bare, { ...shapeOf({ reasoningField: false }), inlineReasoning: { open: '<think>', close: '</think>' } }).messages;
   t.equal(inline[3]!.content, '<think>\nnew\n</think>\n\n');
   t.equal(inline[1]!.content, 'two');
@@ -65,6 +65,10 @@ t.test('arguments come out as the model wrote them', async (t) => {
   const exact = '{"id":1234567890123456789,"x":1.0,"10":1,"9":2}';
   const messages: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: exact }, { ...call, id: 'b', arguments: 'bad "' }, { ...call, id: 'c', arguments: '' }] }];
   t.same(folded(messages, { callArguments: 'text' })[0]!.tool_calls!.map((item) => item.function.arguments), [exact, 'bad "', '{}']);
+
+  const digits = '{"a": 12345678901234567890, "b:\\"": 1.0 ,"c":{"d":5},"e":[6],"f":"7,8", "g":-1e400}';
+  t.same(folded([{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: digits }] }])[0]!.tool_calls![0]!.function.arguments,
+    { a: '12345678901234567890', 'b:"': '1.0', c: { d: 5 }, e: [6], f: '7,8', g: '-1e400' }, 'their digits where the template wants an object');
 
   const source = '{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}:{{ c.function.arguments | tojson }};{% endfor %}{% endfor %}';
   const template = new ChatTemplate(source, { bos: null, eos: null });

@@ -92,6 +92,9 @@ t.test('tools: objects, at their own paths', (t) => {
   checkToolSchemas([tool({ type: 'object', properties: { a: { type: 'string', nullable: true, required: true } } })], paths);
   t.throws(() => checkToolSchemas([tool({}), tool({ type: 'object', properties: { a: { not: {} } } }, true)], paths),
     { code: 'unsupported_json_schema', param: 'tools[1].function.parameters.properties.a.not' });
+  const large = (): JsonSchema => ({ description: 'x'.repeat(250 * 1024) });
+  checkToolSchemas(Array.from({ length: 8 }, () => tool(large())), []);
+  t.throws(() => checkToolSchemas(Array.from({ length: 9 }, () => tool(large())), []), { code: 'invalid_json_schema', param: 'tools[8]', message: /together/ });
   t.throws(() => checkToolSchemas([tool({ type: 'array' })], paths), { code: 'invalid_json_schema', param: 'tools[0].function.parameters.type' });
   t.end();
 });

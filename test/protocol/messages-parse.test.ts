@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { ApiError } from '../../src/errors.js';
 import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
-import { list } from '../../src/protocol/messages/list.js';
+import { list } from '../../src/protocol/list.js';
 import { parseMessages, type MessagesGeneration } from '../../src/protocol/messages/parse.js';
 import type { ThinkingPolicy } from '../../src/protocol/messages/thinking.js';
 
@@ -305,6 +305,6 @@ t.test('a large body of wrong or many things is refused quickly', async (t) => {
     const [found] = refusal(change);
     const ms = process.cpuUsage(before).user / 1_000;
     t.equal(found, code, name);
-    t.ok(ms < 400, `${name}: ${ms.toFixed()} ms`);
+    t.ok(ms < 500, `${name}: ${ms.toFixed()} ms`);
   }
 });

@@ -33,6 +33,8 @@ export interface CompiledSchema {
   root: SchemaNode;
   /** The first keyword that is not understood and was left out. */
   unsupported: { path: string; keyword: string; why: string } | null;
+  /** As compact JSON, about. */
+  characters: number;
 }
 
 const MAX_PROPERTIES = 5_000;
@@ -45,8 +47,9 @@ const MAX_APPLIED_DEPTH = 200;
 
 /** `path`: where the schema stands in the request. Throws ApiError 422 invalid_json_schema. */
 export function compileSchema(schema: JsonSchema, path: string): CompiledSchema {
-  if (sizeUpTo(schema, MAX_SCHEMA_CHARACTERS) > MAX_SCHEMA_CHARACTERS) invalid({ base: null, key: path }, `the schema is longer than ${MAX_SCHEMA_CHARACTERS / 1024} KiB`);
-  return new Compiler(schema, path).compile();
+  const characters = sizeUpTo(schema, MAX_SCHEMA_CHARACTERS);
+  if (characters > MAX_SCHEMA_CHARACTERS) invalid({ base: null, key: path }, `the schema is longer than ${MAX_SCHEMA_CHARACTERS / 1024} KiB`);
+  return { ...new Compiler(schema, path).compile(), characters };
 }
 
 /** Where something stands; spelled out only when it has to be told. */
@@ -90,7 +93,7 @@ class Compiler {
     this.#never.never = true;
   }
 
-  compile(): CompiledSchema {
+  compile(): Omit<CompiledSchema, 'characters'> {
     const root = this.#node(this.schema, this.#path, 1);
     // References are followed after the walk, so that recursion ends; what they lead to may hold further ones.
     for (let reference = this.#references.pop(); reference !== undefined; reference = this.#references.pop()) {

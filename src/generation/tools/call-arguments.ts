@@ -2,6 +2,7 @@
 // go back as the model wrote them wherever the template lets them: numbers keep all their digits.
 import type { Shield } from '../shield.js';
 import type { TemplateCapabilities } from '../template-probe.js';
+import { At, JsonScanner } from './json-scanner.js';
 
 /** Arguments nested deeper are passed on as text; it also bounds the recursions below. */
 const MAX_DEPTH = 256;
@@ -19,7 +20,7 @@ export class CallArguments {
     const given = text.trim() === '' ? '{}' : text;
     if (this.kind === 'text') return this.shield.protect(given);
     const parsed = parseObject(given);
-    if (this.kind === 'object') return protectDeep(parsed ?? { arguments: given }, this.shield);
+    if (this.kind === 'object') return protectDeep(parsed === null ? { arguments: given } : withDigits(parsed, given), this.shield);
     if (parsed === null) return this.shield.protect(given);
     // The template would make a JSON string of it: a stand-in that no client text contains, replaced by restore().
     return `${this.#mark}${this.#texts.push(this.shield.protect(given)) - 1}${this.#mark}`;
@@ -47,6 +48,28 @@ export function parseObject(text: string): Record<string, unknown> | null {
   } catch {
     return null;
   }
+}
+
+/** Numbers as the text they were: templates that walk through arguments write each value out, and text keeps its digits. */
+function withDigits(parsed: Record<string, unknown>, text: string): Record<string, unknown> {
+  if (!Object.values(parsed).some((value) => typeof value === 'number')) return parsed;
+  const result = { ...parsed };
+  const scanner = new JsonScanner();
+  let key = 0;                     // where the last key of the object itself began
+  let value = -1;                  // and its value
+  for (let index = 0; index < text.length; index++) {
+    const { at, depth } = scanner;
+    if (!scanner.accept(text.charCodeAt(index))) return result;   // nested too deep, or the end
+    if (depth !== 1) continue;
+    const now: At = scanner.at;
+    if ((at === At.FirstKey || at === At.Key) && now === At.String) key = index;
+    if (at === At.Colon && now === At.Value) value = index + 1;
+    if (value === -1 || (now !== At.Key && now !== At.Done)) continue;
+    const name = JSON.parse(text.slice(key, value - 1)) as string;
+    if (typeof result[name] === 'number') result[name] = text.slice(value, index).trim();
+    value = -1;
+  }
+  return result;
 }
 
 export function isShallow(value: unknown, depth: number): boolean {

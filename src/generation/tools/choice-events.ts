@@ -29,6 +29,7 @@ export class ChoiceEvents {
   #afterCall = false;              // nothing but white space since
   #over = false;                   // no more of this choice is wanted
   #malformed = false;
+  #isSingle = false;               // the one call there may be is complete
   #ended = false;                  // by the engine
   #cut = false;                    // and not by the model's own will
 
@@ -74,7 +75,7 @@ export class ChoiceEvents {
 
   #reason(reason: EndReason): EndReason {
     if (this.#malformed) return 'malformed_call';
-    return this.#complete > 0 && !this.#cut ? 'tool_calls' : reason;
+    return this.#complete > 0 && (this.#isSingle || !this.#cut) ? 'tool_calls' : reason;
   }
 
   #beginsBareCall(text: string): boolean {
@@ -101,6 +102,7 @@ export class ChoiceEvents {
     if (complete) this.#complete++;
     else this.#malformed = !this.#cut;
     if (complete && this.rules.parallel) return;
+    this.#isSingle = complete;
     this.#over = true;
     if (!this.#ended) this.end();
   }

@@ -2,11 +2,11 @@
 //
 //   parse ─► model ─► content ─► admit (generation-run.ts) ─► events ─► format guard ─► encoder ─► answer
 //   400      404/403  422        422, 429, 503                          500
-import { createHash } from 'node:crypto';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { newChatCompletionId, newToolCallId } from '../../ids.js';
 import { FormatGuard } from '../format-guard.js';
-import { admit, findModel, GenerationRun, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { annotateEndUser, callerOf } from '../caller.js';
+import { admit, findModel, GenerationRun, type AdmittedGeneration, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope } from './encode.js';
 import { parseChat, type ChatGeneration } from './parse.js';
@@ -18,29 +18,15 @@ export function chatCompletionsRoute(deps: GenerationDeps): Route {
     method: 'POST', path: PATH, scope: 'inference', checksScope: true,
     async serve(exchange) {
       const parsed = parseChat(exchange.body);
-      const caller = callerOf(exchange);
+      const caller = callerOf(exchange, PATH, 'chat');
       const model = findModel(deps, caller, parsed.model);
       const chat = parsed.content(deps.limits);
       nameIgnored(chat.ignored, (name, value) => exchange.setHeader(name, value));
-      if (chat.endUser !== null) exchange.annotate({ end_user: pseudonym(chat.endUser, exchange.identity.organizationId) });
+      annotateEndUser(exchange, chat.endUser);
       const admitted = await admit(deps, caller, model, chat.request);
       if (admitted !== null) answer(exchange, chat, admitted);
     },
   };
-}
-
-function callerOf(exchange: Exchange): Caller {
-  return {
-    identity: exchange.identity, endpoint: PATH, shape: 'chat', receivedAt: exchange.receivedAt,
-    get aborted() { return exchange.aborted; },
-    setHeader: (name, value) => exchange.setHeader(name, value),
-    annotate: (fields) => exchange.annotate(fields),
-  };
-}
-
-/** Tells one organization's users apart in the log without naming them. */
-function pseudonym(endUser: string, organizationId: string): string {
-  return createHash('sha256').update(`${organizationId}\n${endUser}`).digest('base64url').slice(0, 16);
 }
 
 function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGeneration): void {

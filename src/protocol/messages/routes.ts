@@ -3,13 +3,13 @@
 //
 //   parse, thinking ─► model ─► content ─► admit (generation-run.ts) ─► events ─► answer
 //   400                404/403  422        422, 429, 503                200 …
-import { createHash } from 'node:crypto';
 import { apiError } from '../../errors.js';
 import { formatProblem } from '../../generation/output-format.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newMessageId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
-import { admit, findModel, GenerationRun, loadRequest, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { annotateEndUser, callerOf } from '../caller.js';
+import { admit, findModel, GenerationRun, loadRequest, type AdmittedGeneration, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
@@ -28,7 +28,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       method: 'POST', path: PATH, scope: 'inference', checksScope: true,
       async serve(exchange) {
         const parsed = parse(deps, exchange, 'generate');
-        const caller = callerOf(exchange, PATH);
+        const caller = callerOf(exchange, PATH, 'messages');
         const model = findModel(deps, caller, parsed.model);
         const asked = contentOf(parsed, exchange);
         exchange.annotate({ stream: asked.stream });
@@ -40,7 +40,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       method: 'POST', path: COUNT_PATH, scope: 'tokens.count', checksScope: true,
       async serve(exchange) {
         const parsed = parse(deps, exchange, 'count');
-        const model = findModel(deps, callerOf(exchange, COUNT_PATH), parsed.model, 'tokens.count');
+        const model = findModel(deps, callerOf(exchange, COUNT_PATH, 'messages'), parsed.model, 'tokens.count');
         const { prompter, request } = await loadRequest(deps, model, contentOf(parsed, exchange).request);
         exchange.json(200, { input_tokens: await prompter.count(request) });
       },
@@ -55,17 +55,8 @@ function parse({ sealer, foreignThinking }: MessagesDeps, exchange: Exchange, pu
 function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGeneration {
   const content = parsed.content();
   nameIgnored(content.ignored, (name, value) => exchange.setHeader(name, value));
-  if (content.userId !== null) exchange.annotate({ user: createHash('sha256').update(content.userId).digest('hex').slice(0, 16) });
+  annotateEndUser(exchange, content.userId);
   return content;
-}
-
-function callerOf(exchange: Exchange, endpoint: string): Caller {
-  return {
-    identity: exchange.identity, endpoint, shape: 'messages', receivedAt: exchange.receivedAt,
-    get aborted() { return exchange.aborted; },
-    setHeader: (name, value) => exchange.setHeader(name, value),
-    annotate: (fields) => exchange.annotate(fields),
-  };
 }
 
 function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, admitted: AdmittedGeneration): void {

@@ -4,7 +4,7 @@
 import { z } from 'zod';
 import { bounded, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
-import { list } from './list.js';
+import { list } from '../list.js';
 
 const text = z.string();
 

@@ -7,7 +7,7 @@ import type { ResponseRecord, StoredItem } from '../../storage/response-store.js
 import { findModel } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from './compact-summary.js';
-import { responsesCaller } from './create.js';
+import { callerOf } from '../caller.js';
 import { findChain } from './input-chain.js';
 import { parseCreate } from './parse.js';
 import { wireUsage } from './resource.js';
@@ -26,7 +26,7 @@ async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
   const body = exchange.body as Readonly<Record<string, unknown>>;
   const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
   if (parsed.model === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
-  const caller = responsesCaller(exchange, PATH);
+  const caller = callerOf(exchange, PATH, 'chat');
   const chain = findChain(deps.responses, organizationId, parsed.previousId);
   const model = findModel(deps, caller, parsed.model);
   const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });

@@ -2,10 +2,10 @@
 //
 //   shape, seals ─► chain ─► model ─► content ─► turn (turn.ts) ─► answer
 //   400             404      404/403  422        422, 429, 503     200 …
-import { createHash } from 'node:crypto';
 import type { ApiError } from '../../errors.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
-import { findModel, type Caller } from '../generation-run.js';
+import { annotateEndUser, callerOf } from '../caller.js';
+import { findModel } from '../generation-run.js';
 import { headerList, nameIgnored } from '../ignored.js';
 import { answerBackground } from './background.js';
 import { eventDialect } from './encode-dialect.js';
@@ -24,13 +24,13 @@ export function createRoute(deps: ResponsesDeps): Route {
       const { organizationId } = exchange.identity;
       const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
       const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
-      const caller = responsesCaller(exchange, PATH);
+      const caller = callerOf(exchange, PATH, 'chat');
       const chain = findChain(deps.responses, organizationId, parsed.previousId);
       const model = findModel(deps, caller, modelOf(parsed.model, chain));
       const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });
       nameLeftOut(created, (name, value) => exchange.setHeader(name, value));
       exchange.annotate({ stream: created.stream, background: created.background });
-      if (created.endUser !== null) exchange.annotate({ end_user: pseudonym(created.endUser, organizationId) });
+      annotateEndUser(exchange, created.endUser);
       if (created.background) {
         const run = await deps.background.start(deps, caller, model, created, dialect);
         if (run !== null) answerBackground(exchange, run, created.stream, dialect);
@@ -48,21 +48,6 @@ type Start = (options: Omit<TurnOptions, 'dialect' | 'errorEvents'>) => ReturnTy
 export function nameLeftOut(created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>, setHeader: (name: string, value: string) => void): void {
   nameIgnored(created.ignored, setHeader);
   if (created.ignoredTools.length > 0) setHeader('x-ignored-tools', headerList(created.ignoredTools).replaceAll(', ', ','));
-}
-
-/** Tells one organization's users apart in the log without naming them. */
-export function pseudonym(endUser: string, organizationId: string): string {
-  return createHash('sha256').update(`${organizationId}\n${endUser}`).digest('base64url').slice(0, 16);
-}
-
-/** The caller of a generation that an HTTP request asks for. */
-export function responsesCaller(exchange: Exchange, endpoint: string): Caller {
-  return {
-    identity: exchange.identity, endpoint, shape: 'chat', receivedAt: exchange.receivedAt,
-    get aborted() { return exchange.aborted; },
-    setHeader: (name, value) => exchange.setHeader(name, value),
-    annotate: (fields) => exchange.annotate(fields),
-  };
 }
 
 async function whole(exchange: Exchange, start: Start): Promise<void> {

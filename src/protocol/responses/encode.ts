@@ -30,6 +30,7 @@ type Phase = 'new' | 'created' | 'running' | 'ended';
 export class ResponseMachine {
   readonly #out: EventWriter;
   #phase: Phase = 'new';
+  #begun = false;
   #open: OpenItem | null = null;
 
   /** `resource` is the machine's from now on. */
@@ -39,13 +40,14 @@ export class ResponseMachine {
 
   /** Whether response.created was sent. */
   get begun(): boolean {
-    return this.#phase !== 'new';
+    return this.#begun;
   }
 
   /** response.created, and response.queued for a background response. Idempotent. */
   begin(): void {
     if (this.#phase !== 'new') return;
     this.#phase = 'created';
+    this.#begun = true;
     this.#lifecycle('response.created');
     if (this.resource.status === 'queued') this.#lifecycle('response.queued');
   }

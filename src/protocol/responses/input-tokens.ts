@@ -2,7 +2,8 @@
 import type { Exchange, Route } from '../../http/exchange.js';
 import { findModel, loadRequest } from '../generation-run.js';
 import { pick } from './compact.js';
-import { nameLeftOut, responsesCaller } from './create.js';
+import { callerOf } from '../caller.js';
+import { nameLeftOut } from './create.js';
 import { findChain, modelOf } from './input-chain.js';
 import { parseCreate } from './parse.js';
 import type { ResponsesDeps } from './routes.js';
@@ -21,7 +22,7 @@ async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
   const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
-  const caller = responsesCaller(exchange, PATH);
+  const caller = callerOf(exchange, PATH, 'chat');
   const chain = findChain(deps.responses, organizationId, parsed.previousId);
   const model = findModel(deps, caller, modelOf(parsed.model, chain), 'tokens.count');
   const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });

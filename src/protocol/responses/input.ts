@@ -13,6 +13,14 @@ import { modelName, type ToolList } from './tools.js';
 /** Where the items of a chain stand for errors: the request has no place for them. */
 const CHAIN = 'previous_response_id';
 
+/**
+ * What may be read of a chain, in characters: far more than any context holds, and little enough to be read in
+ * one go. Chains that are cut to fit (`truncation: auto`) would otherwise grow until reading one stops the server.
+ */
+const MAX_CHAIN_SIZE = 64 * 1024 * 1024;
+/** What an item counts beside its text. */
+const ITEM_SIZE = 128;
+
 export interface InputContext {
   organizationId: string;
   sealer: Sealer;
@@ -46,7 +54,7 @@ export function openSeals(input: readonly WireItem[], sealer: Sealer, organizati
   return opened;
 }
 
-/** Throws ApiError: item_not_found (404); unsupported_content, tool_call_not_found, missing_tool_output, invalid_value (422). */
+/** Throws ApiError: item_not_found (404); unsupported_content, tool_call_not_found, missing_tool_output, invalid_value, response_not_usable (422). */
 export function readInput(input: string | readonly WireItem[], seals: OpenedSeals, context: InputContext): ReadInput {
   const read = new Reader(context);
   if (typeof input === 'string') read.add(textItem(input), 'input', undefined);
@@ -62,9 +70,13 @@ class Reader {
   readonly #placed: Placed[] = [];
 
   constructor(private readonly context: InputContext) {
-    for (const { input, output } of context.chain) {
-      for (const item of input) this.#place(item, CHAIN, undefined);
-      for (const item of output) this.#place(item, CHAIN, undefined);
+    let size = 0;
+    for (const { input, output } of context.chain) {   // decoded as it is looked at: what is too much is not
+      for (const item of [...input, ...output]) {
+        size += sizeOf(keptItem(item));
+        this.#place(item, CHAIN, undefined);
+      }
+      if (size > MAX_CHAIN_SIZE) throw apiError('response_not_usable', 'The chain of this response has become too long to be read. Start a new one with what is needed of it.', CHAIN);
     }
   }
 
@@ -181,4 +193,19 @@ function toContent(parts: readonly KeptPart[], images: readonly Uint8Array[] | u
       source: bytes === undefined ? { kind: 'url', url: part.image_url } : { kind: 'bytes', bytes },
     };
   });
+}
+
+function sizeOf(kept: KeptItem): number {
+  const ofParts = (parts: readonly object[] = []): number => parts.reduce((sum, part) => sum + ITEM_SIZE + lengthOf(part), 0);
+  switch (kept.type) {
+    case 'message': return ITEM_SIZE + ofParts(kept.content);
+    case 'function_call_output': return ITEM_SIZE + (typeof kept.output === 'string' ? kept.output.length : ofParts(kept.output));
+    case 'reasoning': return lengthOf(kept) + ofParts(kept.summary) + ofParts(kept.content);
+    default: return ITEM_SIZE + lengthOf(kept);
+  }
+}
+
+/** Of the texts in one object, whatever they are called. */
+function lengthOf(value: object): number {
+  return Object.values(value).reduce((sum: number, text: unknown) => (typeof text === 'string' ? sum + text.length : sum), 0);
 }

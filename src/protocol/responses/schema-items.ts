@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
 import { clientId, jsonObject } from '../fields.js';
-import { list } from '../messages/list.js';
+import { list } from '../list.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();

@@ -75,6 +75,7 @@ t.test('one call only', async (t) => {
   const { told, ends } = run(HERMES, [['tool', call('{"days": 1}') + call('{"days": ?}')], ['content', 'more']], { parallel: false });
   t.same(told, ['start 0 get_weather', 'args 0 {"days": 1}', 'end 0 true', 'finished tool_calls 1']);
   t.equal(ends, 1);
+  t.equal(run(HERMES, [['tool', call('{}')]], { parallel: false, reason: 'max_tokens' }).told.at(-1), 'finished tool_calls 1', 'the cap came too late');
 });
 
 t.test('a bare call is found in whatever section it comes', async (t) => {
