@@ -36,6 +36,8 @@ ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const
   params.open = marker("open");
   params.close = marker("close");
   params.starts_inside = arguments.boolean(arguments.field(reasoning, "startsInside"));
+  const Named continued = arguments.field(reasoning, "continued");
+  if (!arguments.is_absent(continued)) params.continued = arguments.boolean(continued);
   params.budget = static_cast<int>(arguments.integer(arguments.field(reasoning, "budget"), -1, kMaxInt));
   const std::string close_text = arguments.string(arguments.field(reasoning, "closeText"), kMaxStopBytes);
   if (arguments.ok() && !close_text.empty()) tokenizer.encode(close_text, kAsWritten, params.close_sequence);
@@ -53,7 +55,7 @@ Marker call_marker(std::string text, const Tokenizer& tokenizer) {
   return marker;
 }
 
-// Into `request`: forbidden calls are a banned token and nothing else.
+// Into `request`: forbidden calls are banned markers and nothing else.
 void read_calls(Arguments& arguments, const Named& options, const Tokenizer& tokenizer, GenerationRequest& request) {
   const Named calls = arguments.field(options, "calls");
   if (arguments.is_absent(calls)) return;
@@ -78,7 +80,9 @@ void read_calls(Arguments& arguments, const Named& options, const Tokenizer& tok
   if (!arguments.ok()) return;
 
   if (forbidden) {
-    if (params.open.token != kNoToken) request.sampling.banned.push_back(params.open.token);
+    // The close marker too: a model kept from opening a call may write the rest of it all the same.
+    for (const Marker& marker : {params.open, params.close})
+      if (marker.token != kNoToken) request.sampling.banned.push_back(marker.token);
     return;
   }
   // A marker that is a token ends the text before it for the tokenizer, a spelled one does not.

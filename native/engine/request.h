@@ -43,10 +43,12 @@ struct Marker {
   TokenId token = kNoToken;
 };
 
-// Line breaks right behind either marker are left out of the text, before stop strings are looked for.
+// Line breaks right behind either marker, and right before the close marker, are left out of the text; stop
+// strings are looked for in what remains.
 struct ReasoningParams {
   Marker open, close;                // both empty: everything is content
   bool starts_inside = false;        // the prompt's tail has opened the section already
+  bool continued = false;            // and holds some of its text: no line breaks are left out at the beginning
   int budget = -1;                   // tokens; when used up the engine writes `close_sequence`. -1 = unlimited
   std::vector<TokenId> close_sequence;
 };

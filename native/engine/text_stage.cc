@@ -11,6 +11,14 @@ namespace {
 constexpr size_t kMaxLeadingSpace = 32;
 constexpr std::string_view kSpaces = " \t\r\n";
 
+bool is_line_break(char byte) { return byte == '\n' || byte == '\r'; }
+
+// Of the first `length` bytes, without the line breaks at their end.
+size_t before_line_breaks(std::string_view text, size_t length) {
+  while (length > 0 && is_line_break(text[length - 1])) --length;
+  return length;
+}
+
 }  // namespace
 
 TextStage::TextStage(const ReasoningParams& reasoning, const CallParams& calls, const std::vector<std::string>& stop,
@@ -22,6 +30,7 @@ TextStage::TextStage(const ReasoningParams& reasoning, const CallParams& calls, 
   };
   phase_ = exists(reasoning.open) ? Phase::kUndecided : Phase::kContent;
   if (reasoning.starts_inside) enter(Phase::kReasoning);
+  if (reasoning.continued) skips_line_breaks_ = false;
   open_token_ = reasoning.open.token;
   close_token_ = reasoning.close.token;
   if (open_token_ == kNoToken) {
@@ -138,7 +147,14 @@ bool TextStage::take_marker(TokenId token, PieceSink& sink) {
 void TextStage::close_reasoning(PieceSink& sink) {
   if (phase_ != Phase::kReasoning) return;
   utf8_.finish(text_);
-  emit(text_.size(), Section::kReasoning, sink);
+  end_reasoning(text_.size(), sink);
+}
+
+// The rest of the reasoning is the first `length` bytes.
+void TextStage::end_reasoning(size_t length, PieceSink& sink) {
+  const size_t kept = before_line_breaks(text_, length);
+  emit(kept, Section::kReasoning, sink);
+  if (length > kept) skipped_tokens_ += discard(length - kept);
   enter(Phase::kContent);
 }
 
@@ -199,13 +215,11 @@ bool TextStage::scan_undecided() {
 bool TextStage::scan_reasoning(PieceSink& sink) {
   while (scanned_ < text_.size()) {
     if (!close_text_.advance(text_[scanned_++])) continue;
-    const size_t start = scanned_ - close_text_.size();
-    emit(start, Section::kReasoning, sink);
+    end_reasoning(scanned_ - close_text_.size(), sink);
     discard(close_text_.size());
-    enter(Phase::kContent);
     return true;
   }
-  emit(text_.size() - close_text_.matched(), Section::kReasoning, sink);
+  emit(before_line_breaks(text_, text_.size() - close_text_.matched()), Section::kReasoning, sink);
   return false;
 }
 
@@ -275,7 +289,7 @@ bool TextStage::scan_call(PieceSink& sink) {
 // In the reasoning the close marker is looked for first, in content this comes before all else.
 size_t TextStage::skip_line_breaks(size_t limit) {
   size_t length = 0;
-  while (length < limit && (text_[length] == '\n' || text_[length] == '\r')) ++length;
+  while (length < limit && is_line_break(text_[length])) ++length;
   if (length < limit) skips_line_breaks_ = false;
   if (length > 0) skipped_tokens_ += discard(length);
   return length;

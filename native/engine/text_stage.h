@@ -10,15 +10,16 @@
 // What is released depends on the joined bytes alone, never on how tokens cut them:
 //  1. The open marker counts only as the first thing after white space, which it swallows. Once in
 //     content never back: a marker's spelling there is text, and so is its token if it is user-defined.
-//  2. Line breaks at the very beginning of the reasoning, and of content that follows it, belong to neither
-//     text: they are left out before anything is looked for. Content without reasoning keeps its own.
+//  2. Line breaks at the very beginning and end of the reasoning, and at the beginning of content that follows
+//     it, belong to neither text: they are left out before anything is looked for. Content without reasoning
+//     keeps its own, so does reasoning that has begun in the prompt or is cut.
 //  3. Of a call's open marker and the stop strings the one that ends first wins; of those that end
 //     together the marker, then the longest. Content behind a call does not continue that before it.
 //  4. A call's text is all from its open to its close marker, both included, and the spellings of control
 //     tokens in it. With `at_start` the white space before the open marker is part of it too.
-//  5. Held back is the longest suffix that could begin a stop string or a call (content) or the close
-//     marker (reasoning), and no more; of a call nothing. Stop strings and markers begin and end with whole
-//     characters, so no character is split.
+//  5. Held back is the longest suffix that could begin a stop string or a call (content), or the line breaks
+//     and marker that close the reasoning, and no more; of a call nothing. Stop strings and markers begin and
+//     end with whole characters, so no character is split.
 #pragma once
 
 #include <cstdint>
@@ -93,6 +94,7 @@ class TextStage {
   void enter(Phase phase);
   Section section() const;
   size_t skip_line_breaks(size_t limit);
+  void end_reasoning(size_t length, PieceSink& sink);
   void emit(size_t length, Section section, PieceSink& sink);
   int discard(size_t length);
   void drop_front(size_t length);

@@ -66,6 +66,7 @@ export interface SubmitOptions {
   reasoning: {
     open: string; close: string;       // '' = none
     startsInside: boolean;
+    continued?: boolean;               // the prompt holds some of the section's text: line breaks that come first are part of it
     budget: number;                    // -1 = unlimited
     closeText: string;                 // what the engine writes when the budget is used up, e.g. '\n</think>\n\n'
   } | null;
@@ -91,7 +92,7 @@ export interface CallOptions {
   prefixes: string[];
   /** The content begins with a call: the engine writes the open marker and a prefix, after the reasoning if there is any. */
   required: boolean;
-  /** No call is possible: an open marker that is a token is never sampled, no section told apart. Excludes `required`. */
+  /** No call is possible: a marker that is a token is never sampled, no section told apart. Excludes `required`. */
   forbidden: boolean;
 }
 

@@ -2,6 +2,7 @@
 // and the packed events of each step handed to the request they belong to. Event-loop thread only.
 import type { ModelInfo, NativeChannel, NativeEngine, NativeStats, SubmitOptions, TokenizeOptions } from './addon-types.js';
 import { decodeEvents, type EngineEvent } from './events.js';
+import { QueuePace } from './queue-pace.js';
 
 /** A text this short is tokenized on the event loop: about 0.1 ms, less than a trip to another thread and back. */
 const kSyncTextLength = 4_096;
@@ -26,6 +27,7 @@ export class Engine {
   readonly #native: NativeEngine;
   readonly #channel: NativeChannel;
   readonly #listeners = new Map<number, Listener>();
+  readonly #pace = new QueuePace();
   #closed: Promise<void> | null = null;
 
   constructor(native: NativeEngine) {
@@ -71,6 +73,8 @@ export class Engine {
   /** The token spelled exactly so in the vocabulary, or -1. */
   findToken(spelling: string): number { return this.#native.findToken(spelling); }
   detokenize(tokens: Int32Array): string { return this.#native.detokenize(tokens); }
+  /** Milliseconds until who waits now has left the queue, estimated from its recent pace. */
+  queueDrainMs(): number { return this.#pace.drainMs(this.#native.stats().waiting); }
   stats(): NativeStats { return this.#native.stats(); }
   /** New limits from the next step on; 0 = unchanged. */
   configure(limits: { maxBatchTokens: number; maxSequences: number }): void { this.#native.configure(limits); }
@@ -106,6 +110,7 @@ export class Engine {
   #hand(id: number, event: EngineEvent): void {
     const listener = this.#listeners.get(id);
     if (listener === undefined) return;   // cancelled since
+    if (event.type === 'started') this.#pace.started();
     if (event.type === 'failed' || (event.type === 'finished' && --listener.choicesLeft === 0)) this.#listeners.delete(id);
     this.#call(listener, event);
   }

@@ -10,7 +10,7 @@ import { VERSION } from '../version.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import { textOf } from './conversation.js';
 import { PromptWriter } from './prompt-writer.js';
-import { findMarkers, reasoningBudget, startsInside, type ReasoningMarkers } from './reasoning.js';
+import { findMarkers, openReasoning, reasoningBudget, type OpenReasoning, type ReasoningMarkers } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
 import { startersOf } from './shield.js';
 import { TokenTexts } from './token-texts.js';
@@ -31,7 +31,7 @@ const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
 /** Characters from which a prompt's length is estimated before anything is done with it. */
 const HUGE_PROMPT = 1 << 20;
 
-interface Prompt { tokens: Int32Array; inside: boolean }
+interface Prompt { tokens: Int32Array; reasoning: OpenReasoning | null }
 
 export class Prompter {
   readonly template: ChatTemplate;
@@ -96,7 +96,7 @@ export class Prompter {
     const tools = callableTools(request);
     const rules: EventRules = {
       stop: request.stop, promptOnly: maxTokens === 0,
-      calls: tools.size === 0 ? null : { syntax: this.dialect.syntax, tools, parallel: request.parallelToolCalls },
+      calls: tools.size === 0 ? null : { syntax: this.dialect.syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
     };
     return {
       promptTokens, maxTokens, n: request.n,
@@ -199,8 +199,8 @@ export class Prompter {
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
     const { bos } = this.engine.info;
     const tokens = await this.engine.tokenize(text, { addSpecial: bos === null || !text.startsWith(bos), parseSpecial: true, guard });
-    const inside = this.markers !== null && startsInside(text, this.markers, request.continueFinal);
-    return { tokens, inside };
+    const reasoning = this.markers === null ? null : openReasoning(text, this.markers, request.continueFinal);
+    return { tokens, reasoning };
   }
 
   #submitOptions(request: GenerationRequest, effort: ReasoningEffort, prompt: Prompt, maxTokens: number, organization: number, closing: number): SubmitOptions {
@@ -230,7 +230,8 @@ export class Prompter {
       reasoning: this.markers === null ? null : {
         open: this.markers.open,
         close: this.markers.close,
-        startsInside: prompt.inside,
+        startsInside: prompt.reasoning !== null,
+        continued: prompt.reasoning?.begun === true,
         budget: request.reasoningBudget ?? reasoningBudget(effort, maxTokens, closing),
         closeText: closeText(this.markers),
       },
@@ -239,8 +240,9 @@ export class Prompter {
   }
 
   #start(options: SubmitOptions, rules: EventRules, onEvent: (event: GenerationEvent) => void, { promptParam }: GenerationRequest): RunningGeneration {
-    const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice));
-    const generation = submitted(() => this.engine.generate(options, (event) => events.take(event)), promptParam);
+    const queueDrainMs = (): number => this.engine.queueDrainMs();
+    const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice), queueDrainMs);
+    const generation = submitted(() => this.engine.generate(options, (event) => events.take(event)), promptParam, queueDrainMs);
     return generation;
   }
 }
@@ -261,18 +263,18 @@ function closeText({ close }: ReasoningMarkers): string {
 }
 
 /** The result of a submission; what it refuses is thrown as the client sees it. */
-function submitted<T>(submit: () => T, promptParam: string): T {
+function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => number): T {
   try {
     return submit();
   } catch (error) {
-    throw submitFailure(error, promptParam);
+    throw submitFailure(error, promptParam, queueDrainMs);
   }
 }
 
-function submitFailure(error: unknown, promptParam: string): unknown {
+function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   switch (code) {
-    case 'queue_full': return apiError('capacity_exhausted', 'The model\'s queue is full.', null);
+    case 'queue_full': return apiError('capacity_exhausted', 'The model\'s queue is full.', null, { retryAfterMs: queueDrainMs() });
     case 'too_long': return apiError('context_length_exceeded', messageOf(error), promptParam);
     case 'closed': return apiError('shutting_down', 'The server is shutting down.', null);
     // A value the parsers let through and the engine does not take is still the request's, not a failure.

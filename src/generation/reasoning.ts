@@ -18,15 +18,19 @@ export function findMarkers(template: string, hasToken: (spelling: string) => bo
     KNOWN_MARKERS.find(({ open, close }) => hasToken(open) && hasToken(close)) ?? null;
 }
 
+/** A reasoning section that a prompt leaves open. `begun`: some of its text is there already. */
+export interface OpenReasoning { begun: boolean }
+
 /**
  * Does generation start inside the reasoning section? Decided by the prompt's own tail: the template has
  * opened the section and nothing but white space follows, or a continued answer stopped inside it.
- * Client text cannot fake it: its spellings are broken by guards (shield.ts).
+ * Client text cannot fake it: its spellings are broken by guards (shield.ts). Null if not.
  */
-export function startsInside(rendered: string, markers: ReasoningMarkers, continued: boolean): boolean {
+export function openReasoning(rendered: string, markers: ReasoningMarkers, continued: boolean): OpenReasoning | null {
   const opened = rendered.lastIndexOf(markers.open);
-  if (opened === -1 || rendered.lastIndexOf(markers.close) > opened) return false;
-  return continued || rendered.slice(opened + markers.open.length).trim() === '';
+  if (opened === -1 || rendered.lastIndexOf(markers.close) > opened) return null;
+  const begun = rendered.slice(opened + markers.open.length).trim() !== '';
+  return begun && !continued ? null : { begun };
 }
 
 const BUDGETS: Record<ReasoningEffort, number> = {

@@ -21,6 +21,7 @@ export class RequestEvents {
   constructor(
     private readonly rules: EventRules, private readonly texts: TokenTexts,
     private readonly emit: (event: GenerationEvent) => void, private readonly end: (choice: number) => void,
+    private readonly queueDrainMs: () => number,
   ) {}
 
   take(event: EngineEvent): void {
@@ -35,7 +36,7 @@ export class RequestEvents {
         this.#finished(event);
         return;
       case 'failed':
-        this.emit({ type: 'failed', code: event.code, message: event.message });
+        this.emit({ type: 'failed', code: event.code, message: event.message, ...(event.code === 'queue_timeout' ? { retryAfterMs: this.queueDrainMs() } : {}) });
     }
   }
 

@@ -114,7 +114,7 @@ export type GenerationEvent =
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }   // joined: JSON text of an object, or a beginning of it
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
   | { type: 'finished'; choice: number; reason: EndReason; stopString: string | null; completionTokens: number; reasoningTokens: number; calls: number; timings: ChoiceTimings }
-  | { type: 'failed'; code: 'queue_timeout' | 'engine_error' | 'shutdown'; message: string };
+  | { type: 'failed'; code: 'queue_timeout' | 'engine_error' | 'shutdown'; message: string; retryAfterMs?: number | undefined };
 
 /** A request rendered, tokenized and checked against the context window; nothing reserved or queued yet. */
 export interface PreparedGeneration {

@@ -182,8 +182,13 @@ export class UwsExchange implements Exchange {
     const closeAfter = status === 413 || error?.code === 'request_timeout' || this.lengthsDiffer;
     this.res.cork(() => {
       this.writeHead(status, contentType);
-      if (this.method === 'HEAD') this.res.endWithoutBody(Buffer.byteLength(body), closeAfter);
-      else this.res.end(body, closeAfter);
+      if (this.method !== 'HEAD') this.res.end(body, closeAfter);
+      else if (closeAfter) this.res.endWithoutBody(Buffer.byteLength(body), true);
+      else {
+        // Told the length, the library would wait for that many bytes, and close the connection on its next request.
+        this.res.writeHeader('Content-Length', String(Buffer.byteLength(body)));
+        this.res.endWithoutBody();
+      }
     });
     this.finish(status, error);
   }

@@ -196,7 +196,7 @@ export class GenerationRun {
 
   #fail(event: Extract<GenerationEvent, { type: 'failed' }>): void {
     this.#ended = true;
-    const error = failureError(event.code);
+    const error = failureError(event);
     this.admitted.meter.failed(error.code);
     this.admitted.caller.annotate({ code: error.code });
     if (this.#generated === 0) this.admitted.reservation.refund();
@@ -219,9 +219,9 @@ function setHeaders(caller: Caller, headers: Iterable<readonly [name: string, va
   for (const [name, value] of headers) caller.setHeader(name, value);
 }
 
-function failureError(code: Extract<GenerationEvent, { type: 'failed' }>['code']): ApiError {
+function failureError({ code, retryAfterMs }: Extract<GenerationEvent, { type: 'failed' }>): ApiError {
   switch (code) {
-    case 'queue_timeout': return apiError('capacity_exhausted', 'The request waited too long in the queue.', null);
+    case 'queue_timeout': return apiError('capacity_exhausted', 'The request waited too long in the queue.', null, { retryAfterMs });
     case 'engine_error': return apiError('model_error', 'The model failed on this request.', null);
     case 'shutdown': return apiError('shutting_down', 'The server is shutting down.', null);
   }

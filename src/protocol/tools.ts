@@ -27,6 +27,11 @@ export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[
   });
 }
 
+/** A choice that names one function asks for one call of it, whatever is said of parallel calls. */
+export function namesOne(choice: string | { readonly type: string } | null | undefined): boolean {
+  return typeof choice === 'object' && choice?.type === 'function';
+}
+
 /**
  * `mode` null: the default, auto with tools and none without. `allowed`: names the client listed, or null.
  * Throws ApiError: tool_not_found, conflicting_parameters.

@@ -151,6 +151,7 @@ t.test('submit options', async (t) => {
     [{ queueWaitMs: 2 ** 32 }, 'options.queueWaitMs must be an integer from 0 to 4294967295, not 4294967296'],
     [{ generationMs: 0 }, 'options.generationMs must be an integer from 1 to 4294967295, not 0'],
     [{ reasoning: 'yes' }, 'options.reasoning must be an object, not a string'],
+    [{ reasoning: { ...reasoning, continued: 1 } }, 'options.reasoning.continued must be a boolean, not 1'],
     [{ reasoning: { ...reasoning, budget: -2 } }, 'options.reasoning.budget must be an integer from -1 to 2147483647, not -2'],
     [{ reasoning: { ...reasoning, open: 'x'.repeat(257) } }, 'options.reasoning.open has 257 bytes of UTF-8, more than 256'],
     [{ calls: 1 }, 'options.calls must be an object, not 1'],

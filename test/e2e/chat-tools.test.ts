@@ -112,6 +112,7 @@ t.test('tool_choice, parallel_tool_calls and n', async (t) => {
   const single = (await whole('P', { tools, parallel_tool_calls: false })).choices[0]!;
   t.same(calledIn(single.message), said('P').calls.slice(0, 1));
   t.equal(single.finish_reason, 'tool_calls');
+  t.equal((await whole('P', { tools, tool_choice: named('get_weather') })).choices[0]!.message.tool_calls?.length, 1, 'a named tool is called once');
   const several = await whole('P', { tools, n: 3, seed: 1 });
   t.same(several.choices.map(({ message }) => calledIn(message)), [said('P').calls, said('P').calls, said('P').calls]);
   t.equal(new Set(several.choices.flatMap(({ message }) => message.tool_calls!.map(({ id }) => id))).size, 6, 'each call has its own id');

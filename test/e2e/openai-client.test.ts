@@ -125,3 +125,17 @@ t.test('unknown fields are ignored and named', async (t) => {
     .create({ model: 'tycho-1.0', messages: question, max_tokens: 1, ...{ made_up: 1 } }).withResponse();
   t.equal(response.headers.get('x-ignored-parameters'), 'made_up');
 });
+
+t.test('a model at its wildest calls none but the allowed tools', async (t) => {
+  const tools = ['get_weather', 'get_time', 'send_mail', 'play_music'].map((name) => ({ type: 'function' as const, name, parameters: { type: 'object', properties: {} }, strict: false }));
+  const called = new Set<string>();
+  await Promise.all(Array.from({ length: 30 }, async (_, at) => {
+    const { output } = await client.responses.create({
+      model: 'tycho-1.0', input: ['Play some music.', 'What is the weather in Paris?', 'Send a mail to Bob.'][at % 3]!, tools, temperature: 2, max_output_tokens: 60, store: false, reasoning: { effort: 'none' },
+      tool_choice: { type: 'allowed_tools', mode: at % 2 === 0 ? 'required' : 'auto', tools: [{ type: 'function', name: 'get_time' }, { type: 'function', name: 'send_mail' }] },
+    });
+    for (const item of output) if (item.type === 'function_call') called.add(item.name);
+  }));
+  t.ok(called.size > 0);
+  t.same([...called].filter((name) => name !== 'get_time' && name !== 'send_mail'), []);
+});

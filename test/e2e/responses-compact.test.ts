@@ -104,7 +104,9 @@ t.test('compact and input_tokens', async (t) => {
   t.test('what is wrong', async (t) => {
     t.match(await post<Failure>('/responses/compact', { model: undefined, input: 'x' }), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'model' } } });
     t.match(await post<Failure>('/responses/compact', { model: null, previous_response_id: 'resp_none' }), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'model' } } });
-    t.match(await compact({}), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'input' } } });
+    for (const empty of [{}, { prompt_cache_options: { prewarm: true } }]) {
+      t.match(await compact(empty), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'input' } } });
+    }
     t.match(await compact({ model: 'nobody', input: 'x' }), { status: 404, body: { error: { code: 'model_not_found' } } });
     t.match(await compact({ input: 7 }), { status: 400, body: { error: { code: 'invalid_type', param: 'input' } } });
     t.match(await post<Failure>('/responses/input_tokens', {}), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'input' } } });

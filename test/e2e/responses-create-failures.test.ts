@@ -4,6 +4,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { checkStream, type Event } from '../protocol/responses-stream.js';
 import { startScripted } from '../support/script-model.js';
+import { eventually } from './monolith.js';
 
 // One answer at a time; who waits longer than that is turned away.
 const server = await startScripted({ env: { MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '600', MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_DRAIN_MS: '200' } });
@@ -42,6 +43,13 @@ t.test('waiting too long after a keep-alive: a response that failed, as events',
   t.ok(text.endsWith('data: [DONE]\n\n'));
   await t.rejects(client.responses.create({ ...body, previous_response_id: events[2]!.response!.id }), { status: 422, code: 'response_not_usable' }, 'it was stored, and says what became of it');
   await t.rejects(client.responses.stream(body).finalResponse(), { code: 'capacity_exhausted' });
+});
+
+t.test('waiting too long in the background: the response says that it was shed', async (t) => {
+  const { id, status } = await client.responses.create({ ...body, background: true });
+  t.equal(status, 'queued');
+  t.ok(await eventually(async () => (await client.responses.retrieve(id)).status === 'failed'));
+  t.match(await client.responses.retrieve(id), { error: { code: 'rate_limit_exceeded' }, output: [], usage: null, completed_at: null });
 });
 
 t.test('the server shuts down: what runs ends early, but ends', async (t) => {

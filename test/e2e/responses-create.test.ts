@@ -191,6 +191,7 @@ t.test('cut by the cap: the last item is incomplete and the response says why', 
   const cases: [letter: string, type: string, more: object][] = [
     ['L', 'message', { max_output_tokens: 12 }],
     ['Q', 'function_call', { max_output_tokens: 42, tools: [writeFile] }],
+    ['R', 'message', { max_output_tokens: 10, reasoning: { effort: 'max' } }],   // an effort leaves a quarter to the answer
   ];
   for (const [letter, type, more] of cases) {
     const { events } = await raw({ input: ask(letter), ...more, stream: true });
@@ -285,10 +286,18 @@ t.test('refusals arrive as the client expects them', async (t) => {
 
 t.test('too long for the context: automatic truncation keeps what matters', async (t) => {
   const filler = Array.from({ length: 60 }, (_, at): ResponseInputItem => ({ role: at % 2 === 0 ? 'user' : 'assistant', content: `${at} `.repeat(40) }));
-  const input: ResponseInputItem[] = [{ role: 'system', content: 'Be brief.' }, ...filler, { role: 'user', content: ask('A') }];
+  const input: ResponseInputItem[] = [{ role: 'system', content: 'Be brief.' }, ...filler, { role: 'user', content: ask('E') }];
+  const { input_tokens } = await client.responses.inputTokens.count({ model: 'clarke-1.0', input });
+  t.ok(input_tokens > 1.5 * 4_096, `${input_tokens} tokens`);
   await t.rejects(create('', { input }), { status: 422, code: 'context_length_exceeded' });
-  const response = await create('', { input, truncation: 'auto', max_output_tokens: 50 });
-  t.match(response, { status: 'completed', output_text: said('A').content, truncation: 'auto' });
+  const cut = (more: Record<string, unknown> = {}) => create('', { input, truncation: 'auto', max_output_tokens: 50, ...more });
+  const response = await cut();
+  t.match(response, { status: 'completed', output_text: said('E').content, truncation: 'auto' }, 'the last message is there');
+  t.ok(response.usage!.input_tokens > 3_500 && response.usage!.input_tokens < 4_096, 'and as much before it as fits');
+  // All that may go is gone here: what is left is the system message and the last one.
+  const long = `Be brief. ${'Be kind. '.repeat(438)}`;
+  const [least, alone] = await Promise.all([[...filler, input.at(-1)!], [input.at(-1)!]].map((rest) => cut({ input: [{ role: 'system', content: long }, ...rest] })));
+  t.equal(least!.usage!.input_tokens, alone!.usage!.input_tokens, 'the system message too');
 });
 
 t.test('a client that goes away stops its generation; nothing of it is stored', async (t) => {

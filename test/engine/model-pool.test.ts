@@ -1,6 +1,7 @@
 import t from 'tap';
 import { readCatalog } from '../../src/engine/catalog.js';
 import { ModelPool } from '../../src/engine/model-pool.js';
+import { ServedModels } from '../../src/generation/served-models.js';
 import { loadOptions, must } from '../addon/starter.js';
 
 t.test('names of one file share one engine; it ends with the last of them', async (t) => {
@@ -43,4 +44,18 @@ t.test('closing while it loads waits for the load', async (t) => {
   pool.add(model);
   await pool.close();
   t.same(pool.list(), []);
+});
+
+t.test('a model that loads, or failed to, is refused with a wait', async (t) => {
+  const pool = new ModelPool(loadOptions);
+  t.teardown(() => pool.close());
+  const model = must(readCatalog()[0]);
+  pool.add(model);
+  pool.add({ ...model, id: 'broken', file: '/nowhere/broken.gguf' });
+  const served = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 1_000 });
+  t.throws(() => served.find(model.id).ready(), { status: 503, code: 'model_loading', param: null, retryAfterMs: Number });
+  t.throws(() => served.find('nobody'), { status: 404, code: 'model_not_found' });
+  await pool.settled();
+  t.ok(served.find(model.id).ready());
+  t.throws(() => served.find('broken').ready(), { status: 503, code: 'model_unavailable', retryAfterMs: 10_000 });
 });

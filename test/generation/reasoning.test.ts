@@ -1,5 +1,5 @@
 import t from 'tap';
-import { findMarkers, reasoningBudget, startsInside } from '../../src/generation/reasoning.js';
+import { findMarkers, openReasoning, reasoningBudget } from '../../src/generation/reasoning.js';
 
 const think = { open: '<think>', close: '</think>' };
 
@@ -10,11 +10,13 @@ t.test('markers come from the template, else from the vocabulary', async (t) => 
 });
 
 t.test('the prompt tail decides where generation starts', async (t) => {
-  t.equal(startsInside('<|im_start|>assistant\n<think>\n', think, false), true);
-  t.equal(startsInside('<|im_start|>assistant\n<think>\n\n</think>\n\n', think, false), false, 'an empty section was closed');
-  t.equal(startsInside('<|im_start|>assistant\n', think, false), false);
-  t.equal(startsInside('Use <think> tags.\nassistant: ', think, false), false, 'a mention is no opening');
-  t.equal(startsInside('assistant\n<think>\nhalf a thought', think, true), true, 'a continued answer');
+  t.same(openReasoning('<|im_start|>assistant\n<think>\n', think, false), { begun: false });
+  t.equal(openReasoning('<|im_start|>assistant\n<think>\n\n</think>\n\n', think, false), null, 'an empty section was closed');
+  t.equal(openReasoning('<|im_start|>assistant\n', think, false), null);
+  t.equal(openReasoning('Use <think> tags.\nassistant: ', think, false), null, 'a mention is no opening');
+  t.same(openReasoning('assistant\n<think>\nhalf a thought', think, true), { begun: true }, 'a continued answer');
+  t.same(openReasoning('assistant\n<think>\n', think, true), { begun: false }, 'one that says nothing yet');
+  t.equal(openReasoning('assistant\n<think>\nhm\n</think>\n\nSo', think, true), null);
 });
 
 t.test('budgets leave room for the answer', async (t) => {

@@ -177,6 +177,7 @@ t.test('thinking comes back in the running tool loop, and only there', async (t)
   t.equal(reasoning(loop([thought('hm'), use('a')], [result('a'), { type: 'text', text: 'Now this' }])), undefined, 'the user spoke');
   t.equal(reasoning(loop([thought('hm'), { type: 'text', text: 'x' }], [{ type: 'text', text: 'y' }])), undefined, 'an older turn');
   t.equal(reasoning(loop([thought('hm', 'other'), use('a')], [result('a')])), undefined, 'of another model of ours');
+  t.equal(reasoning(messagesOf([user, { role: 'assistant', content: [thought('hm'), use('a')] }, { role: 'user', content: [result('a')] }, { role: 'system', content: 's' }])), 'hm', 'a system message ends no loop');
   t.equal(reasoning(messagesOf([user, { role: 'assistant', content: [thought('one'), use('a')] }, { role: 'user', content: [result('a')] }, { role: 'assistant', content: [thought('two'), use('b')] }, { role: 'user', content: [result('b')] }])), 'one');
 });
 

@@ -199,6 +199,24 @@ t.test('the unsaved end of a chain is told from what is in storage', async (t) =
   t.match(content(2), { base: null, tail: [{ id: 'resp_1' }, { id: 'resp_2' }] });
 });
 
+t.test('a chain that is too long to be read in one go', async (t) => {
+  const long = 'x'.repeat(1024 * 1024);
+  const read: number[] = [];
+  const chain = Array.from({ length: 80 }, (_, at): ResponseRecord => ({
+    ...record(`resp_${at}`, [], [answered('ok')]),
+    get input() {
+      read.push(at);
+      return [stored({ ...said(long), id: `msg_${at}` })];
+    },
+  }));
+  t.equal(outcome('x', { chain: chain.slice(0, 60) }), 'ok');
+  read.length = 0;
+  t.equal(outcome('x', { chain }), '422 response_not_usable previous_response_id');
+  t.equal(read.length, 64, 'the rest is not even looked at');
+  const many = record('resp_1', Array.from({ length: 300_000 }, (_, at) => ({ ...said(''), id: `msg_${at}` })), []);
+  t.equal(outcome('x', { chain: [many, many] }), '422 response_not_usable previous_response_id', 'items without text count as well');
+});
+
 t.test('which chain, and whose model', async (t) => {
   const chain = (status: ResponseStatus | null) => findChain({ chain: () => (status === null ? null : [record('resp_1', [], [], status)]) }, 'org_a', 'resp_1');
   t.same(findChain({ chain: () => null }, 'org_a', null), []);

@@ -90,6 +90,7 @@ t.test('one line per rule', async (t) => {
     [{ tools: [fn('f', { strict: true, parameters: { type: 'object', properties: { a: { type: 'strnig' } } } })] }, '422 invalid_json_schema tools[0].parameters.properties.a.type'],
     [{ tools: [{ type: 'namespace', name: 'n', tools: [fn('f'), { type: 'custom' }] }, fn('f')] }, 'ok'],
     [{ tools: [{ type: 'namespace', name: 'n'.repeat(64), tools: [fn('f'.repeat(64))] }] }, '422 invalid_tool_name tools[0].tools[0].name'],
+    [{ tools: [{ type: 'namespace', name: '', tools: [fn('f')] }] }, '422 invalid_value tools[0].name'],
     [{ tools: [{ type: 'namespace', name: 'n', tools: [fn(undefined)] }] }, '400 missing_required_parameter tools[0].tools[0].name'],
     [{ ...tools, tool_choice: 'none' }, 'ok'],
     [{ ...tools, tool_choice: 'always' }, '422 invalid_value tool_choice'],
@@ -163,7 +164,7 @@ t.test('what reaches the model', async (t) => {
   });
   t.match(created.request, {
     model: 'm', n: 1, maxTokens: null, stop: ['x'], topLogprobs: 0, effort: 'high', truncation: 'disabled', promptParam: 'input', format: { type: 'text' },
-    sampling: { seed: 5n }, parallelToolCalls: true,
+    sampling: { seed: 5n }, parallelToolCalls: false,
     tools: [{ name: 'crm__g' }], toolChoice: { mode: 'required', allowed: ['crm__g'] },
     messages: [{ role: 'system', content: 'be kind' }, { role: 'user', content: 'hi' }],
   });
@@ -180,7 +181,7 @@ t.test('nothing to generate: the input may be empty', async (t) => {
     const created = parse({ model: 'm', input: [], ...change }, options);
     t.same([created.prewarm, created.request.maxTokens], [true, 0]);
   }
-  t.equal(outcome({ model: 'm', instructions: 'x' }, { inputOptional: true }), 'ok');
+  t.equal(outcome({ model: 'm', prompt_cache_options: { prewarm: true } }, { prewarm: false }), '400 missing_required_parameter input', 'where something must be');
 });
 
 t.test('32 MiB of nonsense is refused at once', async (t) => {

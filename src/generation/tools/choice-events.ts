@@ -1,5 +1,5 @@
 // One choice of a request with tools: what the engine says of it, told apart into text and tool calls. White
-// space before, between and behind calls is nobody's. Event-loop thread only.
+// space around calls is nobody's, but that texts with calls between them stay apart. Event-loop thread only.
 import type { FinishedEvent, TextEvent } from '../../engine/events.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
 import { CallStream } from './call-stream.js';
@@ -11,6 +11,8 @@ export interface CallRules {
   readonly syntax: ToolSyntax;
   readonly tools: CallableTools;
   readonly parallel: boolean;
+  /** A call was demanded: what fails to become one is no answer. */
+  readonly required: boolean;
 }
 
 type Told = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' }>;
@@ -22,14 +24,17 @@ export class ChoiceEvents {
   #started = 0;
   #complete = 0;
   #tokens = 0;                     // generated and not told of yet
+  #answerTokens = 0;               // generated as long as they were wanted, reasoning not among them
   #logprobs: TokenLogprob[] = [];  // the same of content
   #white = '';                     // white space that belongs to the content if text follows
   #inCalls = false;                // a bare call's syntax: the whole answer is being read as one
   #hasText = false;
   #afterCall = false;              // nothing but white space since
+  #parts = false;                  // and that is all there is between two texts
   #over = false;                   // no more of this choice is wanted
   #malformed = false;
   #isSingle = false;               // the one call there may be is complete
+  #endedEarly = false;             // by us: how far the engine had come by then is chance
   #ended = false;                  // by the engine
   #cut = false;                    // and not by the model's own will
 
@@ -42,13 +47,14 @@ export class ChoiceEvents {
       started: (name) => this.#callStarted(name),
       arguments: (text) => this.#tell({ type: 'call_arguments', index: this.#started - 1, text }),
       finished: (complete) => this.#callFinished(complete),
-      text: (text) => this.#content(text),
+      text: (text) => { if (!rules.required || this.#started > 0) this.#content(text); },
     });
   }
 
   text(event: TextEvent, logprobs: TokenLogprob[] | null): void {
     this.#tokens += event.tokens;
     if (this.#over) return;
+    if (event.section !== 'reasoning') this.#answerTokens += event.tokens;
     if (event.section === 'reasoning') {
       this.#tell({ type: 'text', section: 'reasoning', text: event.text, logprobs: null });
       return;
@@ -68,13 +74,14 @@ export class ChoiceEvents {
     const reason = this.#reason(event.reason);
     this.emit({
       type: 'finished', choice: this.choice, reason, stopString: reason === 'stop_string' ? stopString : null,
-      completionTokens: event.completionTokens, reasoningTokens: event.reasoningTokens, calls: this.#started,
+      completionTokens: this.#endedEarly ? event.reasoningTokens + this.#answerTokens : event.completionTokens,
+      reasoningTokens: event.reasoningTokens, calls: this.#started,
       timings: { prefillMs: event.prefillMs, decodeMs: event.decodeMs },
     });
   }
 
   #reason(reason: EndReason): EndReason {
-    if (this.#malformed) return 'malformed_call';
+    if (this.#malformed || (this.rules.required && this.#complete === 0 && !this.#cut)) return 'malformed_call';
     return this.#complete > 0 && (this.#isSingle || !this.#cut) ? 'tool_calls' : reason;
   }
 
@@ -91,7 +98,7 @@ export class ChoiceEvents {
   #callStarted(name: string): void {
     if (this.#over) return;
     this.#logprobs = [];
-    this.#white = '';
+    if (!this.#hasText) this.#white = '';
     this.#tell({ type: 'call_started', index: this.#started++, name });
   }
 
@@ -99,20 +106,24 @@ export class ChoiceEvents {
     if (this.#over) return;
     this.#tell({ type: 'call_finished', index: this.#started - 1, complete });
     this.#afterCall = true;
+    this.#parts = this.#hasText && this.#white === '';
     if (complete) this.#complete++;
     else this.#malformed = !this.#cut;
     if (complete && this.rules.parallel) return;
     this.#isSingle = complete;
     this.#over = true;
-    if (!this.#ended) this.end();
+    if (this.#ended) return;
+    this.#endedEarly = true;
+    this.end();
   }
 
-  /** Trailing white space waits for text behind it. */
+  /** Trailing white space waits for text behind it; of that around calls between two texts, one side is kept. */
   #content(piece: string): void {
     if (this.#over) return;
     const text = this.#afterCall ? piece.trimStart() : piece;
+    if (this.#parts) this.#white += piece.slice(0, piece.length - text.length);
     if (text === '') return;
-    this.#afterCall = false;
+    this.#afterCall = this.#parts = false;
     const solid = text.trimEnd().length;
     if (solid > 0) this.#tellText(this.#white + text.slice(0, solid));
     this.#white = solid > 0 ? text.slice(solid) : this.#white + text;
@@ -131,5 +142,4 @@ export class ChoiceEvents {
     this.#tokens = 0;
     this.emit({ ...event, choice: this.choice, tokens } as GenerationEvent);
   }
-
 }

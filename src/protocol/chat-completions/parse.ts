@@ -4,7 +4,7 @@ import { apiError, type ErrorCode } from '../../errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
-import { toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
+import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
 import { toMessages } from './messages.js';
@@ -85,7 +85,7 @@ function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessa
       reasoningBudget: null,
       tools,
       toolChoice: toChoice(tools, chat.tool_choice),
-      parallelToolCalls: chat.parallel_tool_calls !== false,
+      parallelToolCalls: chat.parallel_tool_calls !== false && !namesOne(chat.tool_choice),
       format: toFormat(chat.response_format),
       truncation: 'disabled',
       promptParam: 'messages',

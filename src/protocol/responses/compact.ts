@@ -24,7 +24,7 @@ export function compactRoute(deps: ResponsesDeps): Route {
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
-  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
+  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer }, { prewarm: false });
   if (parsed.model === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
   const caller = callerOf(exchange, PATH, 'chat');
   const chain = findChain(deps.responses, organizationId, parsed.previousId);

@@ -7,6 +7,7 @@ import type { GenerationRequest, Message, OutputFormat } from '../../generation/
 import type { Sealer } from '../../sealing/sealer.js';
 import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
+import { namesOne } from '../tools.js';
 import { validate, validateList } from '../validation.js';
 import { overlong, withType } from './bounds.js';
 import { openSeals, readInput, type OpenedSeals } from './input.js';
@@ -23,9 +24,7 @@ export interface ParseContext {
 }
 
 export interface ParseOptions {
-  /** The input may be absent or empty, as where nothing is generated. */
-  inputOptional?: boolean;
-  /** Acts as `generate: false` in the body does. */
+  /** Whether anything is to be generated, whatever the body says of it. */
   prewarm?: boolean;
 }
 
@@ -97,9 +96,9 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   if (items !== null && !items.ok && items.isShape) throw items.error;
   const seals: OpenedSeals = items?.ok ? openSeals(items.value, context.sealer, context.organizationId) : new Map();
 
-  const prewarm = options.prewarm === true || envelope.ok && (envelope.value.generate === false || envelope.value.prompt_cache_options?.prewarm === true);
+  const prewarm = options.prewarm ?? (envelope.ok && (envelope.value.generate === false || envelope.value.prompt_cache_options?.prewarm === true));
   const isEmpty = input === null || (Array.isArray(input) && input.length === 0);
-  if (isEmpty && previousId === null && !prewarm && options.inputOptional !== true) {
+  if (isEmpty && previousId === null && !prewarm) {
     throw apiError('missing_required_parameter', `input ${input === null ? 'is required unless previous_response_id is given' : 'must not be empty'}.`, 'input');
   }
   if (model === null && previousId === null) throw apiError('missing_required_parameter', 'model is required unless previous_response_id is given.', 'model');
@@ -161,7 +160,7 @@ function toGeneration(
       reasoningBudget: null,
       tools: tools.definitions,
       toolChoice: toolChoice.internal,
-      parallelToolCalls,
+      parallelToolCalls: parallelToolCalls && !namesOne(create.tool_choice),
       format,
       truncation,
       promptParam: 'input',

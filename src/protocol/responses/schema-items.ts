@@ -70,7 +70,7 @@ const otherTool = z.object({ type: text.refine((type) => !SERVED_TOOLS.includes(
 export const toolSchema = z.union([
   z.discriminatedUnion('type', [
     functionTool,
-    z.object({ type: z.literal('namespace'), name: text, description: text.nullish(), tools: z.array(z.union([functionTool, otherTool])).max(MAX_TOOLS) }),
+    z.object({ type: z.literal('namespace'), name: text.min(1), description: text.nullish(), tools: z.array(z.union([functionTool, otherTool])).max(MAX_TOOLS) }),
   ]),
   otherTool,
 ]);

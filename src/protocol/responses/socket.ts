@@ -171,7 +171,7 @@ class Session implements SocketListener {
     const { deps, socket } = this;
     const { organizationId } = socket.identity;
     const { body, generate } = toCreate(fields);
-    const parsed = parseCreate(body, { organizationId, sealer: deps.sealer }, { prewarm: !generate });
+    const parsed = parseCreate(body, { organizationId, sealer: deps.sealer }, generate ? {} : { prewarm: true });
     const continued = this.#memory.find(organizationId, parsed.previousId);
     const caller = this.#caller(current);
     const model = findModel(deps, caller, modelOf(parsed.model, continued.chain));

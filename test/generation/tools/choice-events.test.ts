@@ -8,13 +8,13 @@ import { tools } from './call-fixtures.js';
 type Section = 'content' | 'reasoning' | 'tool';
 
 /** Pieces as the engine gives them, two tokens each, then the end. */
-function run(syntax: ToolSyntax, pieces: [Section, string][], options: { reason?: EngineEnd; parallel?: boolean } = {}) {
+function run(syntax: ToolSyntax, pieces: [Section, string][], options: { reason?: EngineEnd; parallel?: boolean; required?: boolean; reasoningTokens?: number } = {}) {
   const events: GenerationEvent[] = [];
   let ends = 0;
-  const choice = new ChoiceEvents(3, { syntax, tools, parallel: options.parallel ?? true }, (event) => events.push(event), () => ends++);
+  const choice = new ChoiceEvents(3, { syntax, tools, parallel: options.parallel ?? true, required: options.required ?? false }, (event) => events.push(event), () => ends++);
   for (const [section, text] of pieces) choice.text({ type: 'text', choice: 3, section, text, tokens: 2, logprobs: null }, null);
   choice.finished({
-    type: 'finished', choice: 3, reason: options.reason ?? 'end_of_turn', completionTokens: pieces.length * 2 + 1, reasoningTokens: 0,
+    type: 'finished', choice: 3, reason: options.reason ?? 'end_of_turn', completionTokens: pieces.length * 2 + 1, reasoningTokens: options.reasoningTokens ?? 0,
     stopIndex: options.reason === 'stop_string' ? 0 : -1, prefillMs: 1, decodeMs: 2,
   }, 'STOP');
   const told = events.flatMap((event) => {
@@ -27,8 +27,9 @@ function run(syntax: ToolSyntax, pieces: [Section, string][], options: { reason?
       default: return [];
     }
   });
+  const completionTokens = events.flatMap((event) => (event.type === 'finished' ? [event.completionTokens] : []))[0];
   const tokens = events.reduce((sum, event) => sum + ('tokens' in event ? event.tokens : 0), 0);
-  return { told, ends, tokens, choices: new Set(events.map((event) => ('choice' in event ? event.choice : -1))) };
+  return { told, ends, tokens, completionTokens, choices: new Set(events.map((event) => ('choice' in event ? event.choice : -1))) };
 }
 
 const call = (args: string): string => `<tool_call>\n{"name": "get_weather", "arguments": ${args}}\n</tool_call>`;
@@ -55,6 +56,20 @@ t.test('no text, no call: white space is an answer too', async (t) => {
   t.same(run(HERMES, [['tool', call('{}')], ['content', '\n'], ['content', '\n So ']]).told.slice(3), ['content So', 'finished tool_calls 1']);
 });
 
+t.test('texts with calls between them stay apart', async (t) => {
+  const between = (...pieces: string[]): string => {
+    const { told } = run(HERMES, pieces.map((text) => [text.startsWith('<') ? 'tool' : 'content', text]));
+    return told.filter((one) => one.startsWith('content ')).map((one) => one.slice('content '.length)).join('');
+  };
+  const one = call('{}');
+  t.equal(between('a. ', one, ' b'), 'a. b', 'one side');
+  t.equal(between('a.', '\n', one, one, '\n\n', 'b'), 'a.\nb');
+  for (const behind of [['\n\n b'], ['\n', '\n ', 'b'], ['\n', '\n b']]) t.equal(between('a.', one, ...behind), 'a.\n\n b', 'however it comes in pieces');
+  t.equal(between('a.', one, '\n', one, '\n\n', 'b'), 'a.\nb');
+  t.equal(between('a', one, 'b'), 'ab');
+  t.equal(between('a \n', one, '\n'), 'a', 'nothing behind it');
+});
+
 t.test('how it ended', async (t) => {
   const reasons: [EngineEnd, string][] = [['end_of_turn', 'tool_calls'], ['stop_string', 'tool_calls'], ['max_tokens', 'max_tokens'], ['context_full', 'context_full'], ['time_limit', 'time_limit']];
   for (const [reason, expected] of reasons) t.equal(run(HERMES, [['tool', call('{}')]], { reason }).told.at(-1), `finished ${expected} 1`);
@@ -71,10 +86,23 @@ t.test('a broken call ends the choice', async (t) => {
   t.equal(ends, 1);
 });
 
+t.test('a call that was demanded and does not come about is no answer', async (t) => {
+  const noObject = '<tool_call>\n{"name": "get_weather", "arguments": []}\n</tool_call>';
+  for (const pieces of [[['tool', noObject]], [['content', 'I would rather talk.']], []] as [Section, string][][]) {
+    const { told } = run(HERMES, pieces, { required: true });
+    t.match(told.at(-1), /^finished malformed_call/, JSON.stringify(told));
+    t.notMatch(told.join('\n'), /tool_call>/, 'no markup as text');
+  }
+  t.equal(run(HERMES, [['tool', call('{}')]], { required: true }).told.at(-1), 'finished tool_calls 1');
+});
+
 t.test('one call only', async (t) => {
   const { told, ends } = run(HERMES, [['tool', call('{"days": 1}') + call('{"days": ?}')], ['content', 'more']], { parallel: false });
   t.same(told, ['start 0 get_weather', 'args 0 {"days": 1}', 'end 0 true', 'finished tool_calls 1']);
   t.equal(ends, 1);
+  const usage = (...more: [Section, string][]) => run(HERMES, [['reasoning', 'Hm.'], ['content', 'x'], ['tool', call('{}')], ...more], { parallel: false, reasoningTokens: 4 }).completionTokens;
+  t.equal(usage(), 8, 'reasoning with its markers, and two tokens of each other piece');
+  t.equal(usage(['content', '\n'], ['tool', call('{}')]), 8, 'what the engine wrote before it heard counts for nobody');
   t.equal(run(HERMES, [['tool', call('{}')]], { parallel: false, reason: 'max_tokens' }).told.at(-1), 'finished tool_calls 1', 'the cap came too late');
 });
 
@@ -94,7 +122,7 @@ t.test('what is no call keeps its text', async (t) => {
 
 t.test('logprobs of held text come with it', async (t) => {
   const events: GenerationEvent[] = [];
-  const choice = new ChoiceEvents(0, { syntax: LLAMA, tools, parallel: true }, (event) => events.push(event), () => {});
+  const choice = new ChoiceEvents(0, { syntax: LLAMA, tools, parallel: true, required: false }, (event) => events.push(event), () => {});
   const logprob = (token: string) => ({ token, bytes: [], logprob: -1, top: [] });
   for (const text of ['{', '"a', '": 1}']) choice.text({ type: 'text', choice: 0, section: 'content', text, tokens: 1, logprobs: null }, [logprob(text)]);
   const texts = events.filter((event) => event.type === 'text');

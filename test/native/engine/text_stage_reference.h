@@ -79,6 +79,12 @@ class Reference {
     line_breaks_.emplace_back(begin, at);
     return at;
   }
+  size_t before_line_breaks(size_t begin, size_t end) {
+    size_t at = end;
+    while (at > begin && (text_[at - 1] == '\n' || text_[at - 1] == '\r')) --at;
+    line_breaks_.emplace_back(at, end);
+    return at;
+  }
   size_t behind_spaces(size_t begin) const { return std::min(text_.find_first_not_of(" \t\r\n", begin), text_.size()); }
 
   void run() {
@@ -92,7 +98,10 @@ class Reference {
     }
     if (inside) {
       const size_t close = reasoning.close.text.empty() ? std::string::npos : text_.find(reasoning.close.text, at);
-      add(Section::kReasoning, behind_line_breaks(at, std::min(close, text_.size())), std::min(close, text_.size()));
+      const size_t end = std::min(close, text_.size());
+      const bool continued = reasoning.starts_inside && reasoning.continued;
+      const size_t begin = continued ? at : behind_line_breaks(at, end);
+      add(Section::kReasoning, begin, close == std::string::npos ? end : before_line_breaks(begin, end));
       at = close == std::string::npos ? text_.size() : close + reasoning.close.text.size();
       at = behind_line_breaks(at, text_.size());
     }

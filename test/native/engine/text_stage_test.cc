@@ -35,11 +35,20 @@ TEST(text_stage_line_breaks_at_markers_at_every_cut) {
   reasoning.open.text = "<t>";
   reasoning.close.text = "</t>";
   for (const std::string text : {"<t>\na\n</t>\n\r\nb\nc", "<t>\n</t>\n\nb\n", "<t></t>\n", "<t>\n\n", "\n\nb\nc",
-                                 "<t>\n</</t>\n \nb", "<t>\nä</t>\nä"}) {
+                                 "<t>\n</</t>\n \nb", "<t>\nä</t>\nä", "<t>\na\n", "<t>a\n\n<\n</t>", "<t>a\r\n</t>b"}) {
     check_every_cut(text, {.reasoning = reasoning});
     check_every_cut(text, {.reasoning = reasoning, .stops = {"\n", "\nb"}});
     check_every_cut(text, {.stops = {"\n\n"}});
   }
+}
+
+// Reasoning whose beginning is in the prompt goes on where that ends.
+TEST(text_stage_continued_reasoning_keeps_its_line_breaks_at_every_cut) {
+  ReasoningParams reasoning;
+  reasoning.close.text = "</t>";
+  reasoning.starts_inside = reasoning.continued = true;
+  for (const std::string text : {"\n\na\n</t>\nb", "\n</t>\nb", "\n\n", "\n</\na", "</t>\n"})
+    check_every_cut(text, {.reasoning = reasoning, .stops = {"\n"}});
 }
 
 TEST(text_stage_random_texts_and_cuts) {
@@ -50,6 +59,7 @@ TEST(text_stage_random_texts_and_cuts) {
     if (random() % 2) reasoning.open.text = "<t>";
     if (random() % 2) reasoning.close.text = "</t>";
     reasoning.starts_inside = random() % 3 == 0;
+    reasoning.continued = reasoning.starts_inside && random() % 2;
     std::vector<std::string> stops;
     for (uint64_t n = random() % 4; n > 0; --n) {
       std::string stop;
@@ -120,8 +130,8 @@ TEST(text_stage_leaves_out_line_breaks_behind_marker_tokens) {
   CHECK_EQ(push(1, "\n"), -1);
   CHECK_EQ(push(2, "\r\nwhy"), -1);
   CHECK_EQ(push(3, "\n"), -1);
-  CHECK_EQ(got.reasoning, "why\n");
-  CHECK_EQ(got.n_tokens, 3);
+  CHECK_EQ(got.reasoning, "why");
+  CHECK_EQ(got.n_tokens, 2);
   CHECK_EQ(push(101, "</think>"), -1);
   CHECK_EQ(push(4, "\n"), -1);   // not the stop string: it is no part of the content
   CHECK_EQ(push(5, "\n47"), -1);

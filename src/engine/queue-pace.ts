@@ -1,0 +1,29 @@
+// How fast a queue has been moving, to tell a refused client when to come back. Event-loop thread only.
+
+const REMEMBERED = 64;
+/** Starts longer ago say nothing about now. */
+const WINDOW_MS = 120_000;
+/** Where nothing is known yet. */
+const UNKNOWN_MS = 1_000;
+
+export class QueuePace {
+  readonly #starts: number[] = [];    // ring of the latest times at which a request left the queue
+  #next = 0;
+
+  constructor(private readonly now: () => number = performance.now.bind(performance)) {}
+
+  /** A request has left the queue. */
+  started(): void {
+    this.#starts[this.#next] = this.now();
+    this.#next = (this.#next + 1) % REMEMBERED;
+  }
+
+  /** Milliseconds until `waiting` requests have left at the pace of the last two minutes; at least one second. */
+  drainMs(waiting: number): number {
+    const now = this.now();
+    const recent = this.#starts.filter((time) => now - time <= WINDOW_MS);
+    if (recent.length === 0) return UNKNOWN_MS;
+    const span = Math.max(1, now - Math.min(...recent));
+    return Math.max(UNKNOWN_MS, (waiting * span) / recent.length);
+  }
+}

@@ -1,0 +1,132 @@
+// What limits look like from outside, in the three formats alike: rate-limit headers on answers and refusals, the
+// wait of every 429 and 503, and which fault of several is told (contract sections 5, 6 and 8 of errors and limits).
+import t, { type Test } from 'tap';
+import { startScripted } from '../support/script-model.js';
+import { ask, post, type Answer } from '../support/wire.js';
+import { eventually } from './monolith.js';
+import { dataFolder, keyOf } from './stored-server.js';
+
+const data = dataFolder();
+const server = await startScripted({
+  context: 4_096,
+  env: {
+    MONOLITH_DATA_DIR: data.path, MONOLITH_HTTP_MAX_BODY_BYTES: '65536', MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '200',
+    MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { concurrency: 1 }, 'clarke-1.0': { rpm: 3 }, 'tycho-1.0': { tpm: 600 } } }),
+  },
+});
+t.teardown(async () => { await server.stop(); data.remove(); });
+
+interface Format { path: string; prefix: 'x' | 'anthropic'; body(model: string, text: string, more?: object): object }
+
+const formats: readonly Format[] = [
+  { path: '/v1/chat/completions', prefix: 'x', body: (model, text, more) => ({ model, messages: [{ role: 'user', content: text }], max_completion_tokens: 20, ...more }) },
+  { path: '/v1/responses', prefix: 'x', body: (model, text, more) => ({ model, input: text, max_output_tokens: 20, store: false, ...more }) },
+  { path: '/v1/messages', prefix: 'anthropic', body: (model, text, more) => ({ model, messages: [{ role: 'user', content: text }], max_tokens: 20, ...more }) },
+];
+
+/** All eight headers, in the names and units of the format. */
+function limitsOf(t: Test, { prefix }: Format, headers: Headers): Record<string, number> {
+  const of = (what: string, field: string): string | null => headers.get(prefix === 'x' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`);
+  const limits: Record<string, number> = {};
+  for (const what of ['requests', 'tokens', 'concurrency']) {
+    t.match(of(what, 'limit'), /^\d+$/, `limit of ${what}`);
+    t.match(of(what, 'remaining'), /^\d+$/, `remaining ${what}`);
+    limits[what] = Number(of(what, 'remaining'));
+    if (what === 'concurrency') continue;
+    const reset = of(what, 'reset') ?? '';
+    if (prefix === 'x') t.match(reset, /^(\d+ms|\d+s|\d+m\d+s)$/);
+    else t.ok(/Z$/.test(reset) && Date.parse(reset) > Date.now() - 5_000, reset);
+  }
+  const other = prefix === 'x' ? 'anthropic-ratelimit-' : 'x-ratelimit-';
+  t.notOk([...headers.keys()].some((name) => name.startsWith(other)), 'those of the other format are not there');
+  return limits;
+}
+
+function refused(t: Test, { headers, status, body }: Answer, code: string): void {
+  t.match(body, { error: { code } });
+  const seconds = Number(headers.get('retry-after'));
+  const ms = Number(headers.get('retry-after-ms'));
+  t.ok(status === 429 || status === 503);
+  t.ok(Number.isInteger(seconds) && seconds >= 1 && seconds <= 60, `${seconds} s`);
+  t.equal(Math.ceil(ms / 1000), seconds);
+  t.equal(headers.get('x-should-retry'), code === 'request_exceeds_tpm_limit' ? 'false' : null);
+}
+
+t.test('on answers, whole and streamed', async (t) => {
+  for (const format of formats) {
+    for (const stream of [false, true]) {
+      const response = await post(server, format.path, format.body('hal-1.0', 'A: x', { stream }));
+      t.equal(response.status, 200);
+      const limits = limitsOf(t, format, response.headers);
+      t.equal(limits['concurrency'], 0, 'this one has the only place');
+      await response.text();
+    }
+  }
+});
+
+t.test('too many requests, too many tokens', async (t) => {
+  for (const format of formats) t.equal((await ask(server, format.path, format.body('clarke-1.0', 'A: x'))).status, 200);
+  for (const format of formats) {
+    const answer = await ask(server, format.path, format.body('clarke-1.0', 'A: x'));
+    refused(t, answer, 'rpm_limit_exceeded');
+    t.match(limitsOf(t, format, answer.headers), { requests: 0, concurrency: 99 });
+  }
+  t.equal((await ask(server, '/v1/responses', formats[1]!.body('tycho-1.0', `A: ${'x'.repeat(500)}`))).status, 200);
+  for (const format of formats) {
+    const answer = await ask(server, format.path, format.body('tycho-1.0', `A: ${'x'.repeat(500)}`));
+    refused(t, answer, 'tpm_limit_exceeded');
+    t.ok(Number(answer.headers.get('retry-after')) > 10, 'until the bucket holds it');
+    limitsOf(t, format, answer.headers);
+    const hopeless = await ask(server, format.path, format.body('tycho-1.0', 'x'.repeat(700)));
+    refused(t, hopeless, 'request_exceeds_tpm_limit');
+    limitsOf(t, format, hopeless.headers);
+  }
+});
+
+t.test('the place is taken; the engine is busy', async (t) => {
+  const leaving = new AbortController();
+  const endless = await fetch(`${server.url}/v1/responses`, {
+    method: 'POST', body: JSON.stringify(formats[1]!.body('hal-1.0', 'L: x', { max_output_tokens: 4_000, stream: true })), signal: leaving.signal,
+    headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+  });
+  await endless.body!.getReader().read();
+  const other = await keyOf(data.path, 'second');
+  for (const format of formats) {
+    const full = await ask(server, format.path, format.body('hal-1.0', 'A: x'));
+    refused(t, full, 'concurrency_limit_exceeded');
+    t.equal(limitsOf(t, format, full.headers)['concurrency'], 0);
+    // Another organization has a place, but not the engine.
+    const busy = await ask(server, format.path, format.body('hal-1.0', 'A: x'), { authorization: `Bearer ${other}` });
+    refused(t, busy, 'capacity_exhausted');
+    t.match(limitsOf(t, format, busy.headers), { concurrency: 1, requests: 9_999, tokens: 999_999 }, 'it did not count');
+  }
+  leaving.abort();
+  t.ok(await eventually(async () => (await ask(server, '/v1/responses', formats[1]!.body('hal-1.0', 'A: x'))).status === 200, 1_000), 'free again when its client has left');
+});
+
+t.test('of several faults the first in order is told', async (t) => {
+  const small = await keyOf(data.path, 'first', { models: ['hal-1.0'] });
+  const reader = await keyOf(data.path, 'first', { scopes: ['models.read'] });
+  const big = 'x'.repeat(70_000);
+  while ((await ask(server, '/v1/responses', formats[1]!.body('clarke-1.0', 'A: x'))).status === 200);
+  for (const { path, body } of formats) {
+    // The model named is at its limit of requests: whatever is refused before is refused for something else.
+    const order: [what: string, sent: object | string, headers: Record<string, string>, expected: string][] = [
+      ['a path nobody has', body('clarke-1.0', big), { authorization: 'x', path: `${path}/nowhere/at/all` }, '404 unknown_endpoint'],
+      ['no key', body('clarke-1.0', big), { authorization: '' }, '401 missing_api_key'],
+      ['too large', `${JSON.stringify(body('none', big))}}`, { authorization: `Bearer ${reader}` }, '413 request_too_large'],
+      ['no JSON', '{"model": none', { authorization: `Bearer ${reader}` }, '400 invalid_json'],
+      ['shape', body('none', 'x', { temperature: 'hot', top_p: 9 }), { authorization: `Bearer ${reader}` }, '400 invalid_type'],
+      ['model', body('none', 'x', { temperature: 9 }), { authorization: `Bearer ${reader}` }, '404 model_not_found'],
+      ['scope', body('clarke-1.0', 'x', { temperature: 9 }), { authorization: `Bearer ${reader}` }, '403 endpoint_not_allowed'],
+      ["the key's models", body('clarke-1.0', 'x', { temperature: 9 }), { authorization: `Bearer ${small}` }, '403 model_not_allowed'],
+      ['content', body('clarke-1.0', 'x'.repeat(5_000), { temperature: 9 }), {}, '422 value_out_of_range'],
+      ['context', body('clarke-1.0', 'x'.repeat(5_000)), {}, '422 context_length_exceeded'],
+      ['limits', body('clarke-1.0', 'x'), {}, '429 rpm_limit_exceeded'],
+    ];
+    for (const [what, sent, { path: elsewhere, ...headers }, expected] of order) {
+      const { status, body: answer } = await ask(server, elsewhere ?? path, sent, headers);
+      t.equal(`${status} ${(answer as { error: { code: string } }).error.code}`, expected, `${path}: ${what}`);
+    }
+  }
+});
