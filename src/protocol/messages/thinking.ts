@@ -31,8 +31,9 @@ export function openThinkingBlocks(messages: readonly WireMessage[], { sealer, o
       const found = open(block, sealer, organizationId);
       if (found !== null) opened.set(block, found);
       else if (foreignThinking === 'reject') {
+        // Coding clients look for "signature in thinking block", leave their blocks out and ask again.
         const field = block.type === 'thinking' ? 'signature' : 'data';
-        throw apiError('invalid_thinking_signature', `${path}: the ${field} is not one this service made for this block. Send thinking blocks back unchanged, or leave them out.`, path);
+        throw apiError('invalid_thinking_signature', `${path}: invalid ${field} in thinking block: not what this service made for it. Send thinking blocks back unchanged, or leave them out.`, path);
       }
     }
   }
