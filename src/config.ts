@@ -29,6 +29,8 @@ function setting<T>(kindOf: Kind<T>, fallback: T, help: string, more: Omit<Setti
 
 const defaultDataDir = join(process.env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'monolith');
 
+const OPENAI_USER_AGENTS = ['OpenAI/', 'AsyncOpenAI/', 'codex', 'Agents/', 'ai-sdk', 'ai/', 'langchainjs-openai/', 'opencode/'];
+
 export const settings = {
   host: setting(kind.text(1, 255), '127.0.0.1', 'Address to listen on. 0.0.0.0 or :: for every interface.', { main: true }),
   port: setting(kind.integer(0, 65_535), 8080, 'Port to listen on; 0 takes any free one, named in the ready line.', { main: true }),
@@ -88,7 +90,7 @@ export const settings = {
   responses: {
     retention_days: setting(kind.integer(1, 36_500), 30, 'Days a stored response can be retrieved and continued.'),
     reasoning_events: setting(kind.choice('auto', 'openai', 'openresponses'), 'auto', 'Names of the raw-reasoning stream events; auto goes by the client\'s User-Agent.'),
-    openai_user_agents: setting(kind.list, ['OpenAI/', 'AsyncOpenAI/', 'codex'], 'Beginnings of a User-Agent that auto takes for an OpenAI client.', { shown: 'OpenAI/, AsyncOpenAI/, codex' }),
+    openai_user_agents: setting(kind.list, OPENAI_USER_AGENTS, 'Beginnings of a User-Agent that auto takes for an OpenAI client, besides every one with x-stainless headers.', { shown: OPENAI_USER_AGENTS.join(', ') }),
     compact_max_tokens: setting(kind.integer(1, 65_535), 2_048, 'Longest summary of a compacted conversation, in tokens.'),
   },
 

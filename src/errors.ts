@@ -31,6 +31,8 @@ export const ERROR_CODES = {
   invalid_encrypted_content: 400,
   request_timeout: 400,
   headers_too_large: 400,
+  // Coding agents take a prompt that is too long for what it is only with this status: with 422 they ask again and again.
+  context_length_exceeded: 400,
   malformed_http: 400,
   websocket_connection_limit_reached: 400,
 
@@ -70,7 +72,6 @@ export const ERROR_CODES = {
   missing_tool_output: 422,
   invalid_json_schema: 422,
   unsupported_json_schema: 422,
-  context_length_exceeded: 422,
   invalid_image: 422,
   unsupported_image_format: 422,
   image_too_large: 422,
@@ -111,6 +112,8 @@ export interface ErrorExtra {
   headers?: ((shape: WireShape) => HeaderList) | undefined;
   /** The code that the messages client acts on, where its vendor has another for the same thing. */
   messagesCode?: string | undefined;
+  /** Instead of the table's, where a format's clients act on another for the same thing. */
+  status?: ErrorStatus | undefined;
   cause?: unknown;
 }
 
@@ -141,7 +144,7 @@ export class ApiError extends Error {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
     this.name = 'ApiError';
     this.code = code;
-    this.status = ERROR_CODES[code];
+    this.status = extra.status ?? ERROR_CODES[code];
     this.type = ERROR_TYPES[this.status];
     this.param = param;
     this.retryAfterMs = this.status === 429 || this.status === 503

@@ -12,7 +12,7 @@ let section = '';
 const page = readFileSync(join(root, 'docs', 'clients.md'), 'utf8');
 for (const [, title, language, code] of page.matchAll(/^## (.+)$|^```(\w+)\n([\s\S]*?)^```$/gm)) {
   if (title !== undefined) section = title;
-  else if (language !== undefined && code !== undefined && section !== '') examples.push({ section, language, code });
+  else if ((language === 'sh' || language === 'js') && code !== undefined && section !== '') examples.push({ section, language, code });
 }
 
 // The one that the package brings, for clients that need a newer Node than the tests run on.

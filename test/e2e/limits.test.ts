@@ -121,7 +121,7 @@ t.test('of several faults the first in order is told', async (t) => {
       ['scope', body('clarke-1.0', 'x', { temperature: 9 }), { authorization: `Bearer ${reader}` }, '403 endpoint_not_allowed'],
       ["the key's models", body('clarke-1.0', 'x', { temperature: 9 }), { authorization: `Bearer ${small}` }, '403 model_not_allowed'],
       ['content', body('clarke-1.0', 'x'.repeat(5_000), { temperature: 9 }), {}, '422 value_out_of_range'],
-      ['context', body('clarke-1.0', 'x'.repeat(5_000)), {}, '422 context_length_exceeded'],
+      ['context', body('clarke-1.0', 'x'.repeat(5_000)), {}, '400 context_length_exceeded'],
       ['limits', body('clarke-1.0', 'x'), {}, '429 rpm_limit_exceeded'],
     ];
     for (const [what, sent, { path: elsewhere, ...headers }, expected] of order) {

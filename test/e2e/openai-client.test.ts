@@ -107,7 +107,7 @@ t.test('errors arrive as the client expects them', async (t) => {
     [{ model: 'nope' }, 404, 'model_not_found', 'model'],
     [{ temperature: 3 }, 422, 'value_out_of_range', 'temperature'],
     [{ temperature: 'hot' }, 400, 'invalid_type', 'temperature'],
-    [{ messages: [{ role: 'user', content: 'many words '.repeat(5_000) }] }, 422, 'context_length_exceeded', 'messages'],
+    [{ messages: [{ role: 'user', content: 'many words '.repeat(5_000) }] }, 400, 'context_length_exceeded', 'messages'],
     [{ logit_bias: { 99_999: 1 } }, 422, 'invalid_value', 'logit_bias'],
   ];
   for (const [change, status, code, param] of cases) {

@@ -89,7 +89,7 @@ t.test('compact and input_tokens', async (t) => {
 
   t.test('a window longer than the context is summarised in pieces', async (t) => {
     const long = Array.from({ length: 40 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `${i} é${'word '.repeat(200)}` }));
-    t.match(await post<Failure>('/responses', { input: long }), { status: 422, body: { error: { code: 'context_length_exceeded' } } });
+    t.match(await post<Failure>('/responses', { input: long }), { status: 400, body: { error: { code: 'context_length_exceeded' } } });
     const characters = JSON.stringify(long).length;
     const { status, body } = await compact({ input: long });
     t.equal(status, 200);
@@ -98,7 +98,7 @@ t.test('compact and input_tokens', async (t) => {
     t.ok(body.usage.output_tokens >= 3 * 5, 'several summaries');
     const huge = await compact({ input: `${'🙂'.repeat(20_000)}` });
     t.equal(huge.status, 200, 'one message without a place to cut');
-    t.match(await compact({ input: 'x', instructions: 'long '.repeat(5_000) }), { status: 422, body: { error: { code: 'context_length_exceeded', param: 'input' } } });
+    t.match(await compact({ input: 'x', instructions: 'long '.repeat(5_000) }), { status: 400, body: { error: { code: 'context_length_exceeded', param: 'input' } } });
   });
 
   t.test('what is wrong', async (t) => {

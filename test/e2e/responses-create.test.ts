@@ -273,7 +273,7 @@ t.test('refusals arrive as the client expects them', async (t) => {
     [{ model: undefined }, 400, 'missing_required_parameter', 'model'],
     [{ temperature: 3 }, 422, 'value_out_of_range', 'temperature'],
     [{ input: [{ type: 'wish' }] }, 400, 'unknown_variant', 'input[0].type'],
-    [{ input: 'many words '.repeat(5_000) }, 422, 'context_length_exceeded', 'input'],
+    [{ input: 'many words '.repeat(5_000) }, 400, 'context_length_exceeded', 'input'],
     [{ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] }] }, 422, 'unsupported_content', 'input[0].content[0]'],
     [{ logit_bias: { 99_999: 1 } }, 422, 'invalid_value', 'logit_bias'],
     [{ conversation: 'conv_1' }, 422, 'unsupported_parameter', 'conversation'],
@@ -289,7 +289,7 @@ t.test('too long for the context: automatic truncation keeps what matters', asyn
   const input: ResponseInputItem[] = [{ role: 'system', content: 'Be brief.' }, ...filler, { role: 'user', content: ask('E') }];
   const { input_tokens } = await client.responses.inputTokens.count({ model: 'clarke-1.0', input });
   t.ok(input_tokens > 1.5 * 4_096, `${input_tokens} tokens`);
-  await t.rejects(create('', { input }), { status: 422, code: 'context_length_exceeded' });
+  await t.rejects(create('', { input }), { status: 400, code: 'context_length_exceeded' });
   const cut = (more: Record<string, unknown> = {}) => create('', { input, truncation: 'auto', max_output_tokens: 50, ...more });
   const response = await cut();
   t.match(response, { status: 'completed', output_text: said('E').content, truncation: 'auto' }, 'the last message is there');

@@ -69,7 +69,7 @@ t.test('WebSocket mode', async (t) => {
       [{ input: 'x', temperature: 3 }, 422, 'value_out_of_range', 'temperature'],
       [{ input: 'x', model: 'nobody' }, 404, 'model_not_found', 'model'],
       [{ input: 'x', previous_response_id: 'resp_none' }, 404, 'previous_response_not_found', 'previous_response_id'],
-      [{ input: `A: ${'long '.repeat(10_000)}` }, 422, 'context_length_exceeded', 'input'],
+      [{ input: `A: ${'long '.repeat(10_000)}` }, 400, 'context_length_exceeded', 'input'],
     ];
     for (const [message, status, code, param] of cases) {
       const error = await connection.refused(message);

@@ -57,6 +57,8 @@ t.test('HTTP rules', async (t) => {
     t.match(head, /^HTTP\/1.1 200 OK\r\n/);
     t.match(head, new RegExp(`\r\nContent-Length: ${length}\r\n`, 'i'));
     t.ok(head.endsWith('\r\n\r\n'));
+    const two = await server.raw(`HEAD /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`.repeat(2), 500);
+    t.equal(two.match(/HTTP\/1\.1 200 OK/g)?.length ?? 0, 2, 'the connection lives on');
     const post = await server.raw('HEAD /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n', 200);
     t.match(post, /^HTTP\/1.1 404 /);
     t.ok(post.endsWith('\r\n\r\n'));

@@ -3,7 +3,7 @@
 //
 //   parse, thinking ─► model ─► content ─► admit (generation-run.ts) ─► events ─► answer
 //   400                404/403  422        422, 429, 503                200 …
-import { apiError } from '../../errors.js';
+import { ApiError, apiError, type ErrorCode } from '../../errors.js';
 import { formatProblem } from '../../generation/output-format.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newMessageId } from '../../ids.js';
@@ -32,7 +32,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
         const model = findModel(deps, caller, parsed.model);
         const asked = contentOf(parsed, exchange);
         exchange.annotate({ stream: asked.stream });
-        const admitted = await admit(deps, caller, model, asked.request);
+        const admitted = await admit(deps, caller, model, asked.request).catch(refuseImage);
         if (admitted !== null) answer(deps.sealer, exchange, asked, admitted);
       },
     },
@@ -41,11 +41,25 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       async serve(exchange) {
         const parsed = parse(deps, exchange, 'count');
         const model = findModel(deps, callerOf(exchange, COUNT_PATH, 'messages'), parsed.model, 'tokens.count');
-        const { prompter, request } = await loadRequest(deps, model, contentOf(parsed, exchange).request);
+        const { prompter, request } = await loadRequest(deps, model, contentOf(parsed, exchange).request).catch(refuseImage);
         exchange.json(200, { input_tokens: await prompter.count(request) });
       },
     },
   ];
+}
+
+const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'unsupported_content', 'invalid_image', 'unsupported_image_format', 'image_too_large', 'too_many_images', 'image_fetch_failed',
+]);
+
+/**
+ * Agents of this format read images into the conversation by themselves. Told so with this status and in these
+ * words, they take the image out and go on; otherwise every later turn would fail on it too.
+ */
+function refuseImage(error: unknown): never {
+  if (!(error instanceof ApiError) || !IMAGE_CODES.has(error.code)) throw error;
+  const { code, param, headers, cause } = error;
+  throw apiError(code, `Could not process image. ${error.message}`, param, { status: 400, headers, cause });
 }
 
 function parse({ sealer, foreignThinking }: MessagesDeps, exchange: Exchange, purpose: 'generate' | 'count'): ParsedMessages {

@@ -12,6 +12,8 @@ export function eventDialect(settings: Pick<Config['responses'], 'reasoning_even
   if (asked === 'openai' || asked === 'openresponses') return asked;
   if (asked !== '') throw apiError('invalid_header', `${HEADER} must be openai or openresponses.`, HEADER);
   if (settings.reasoning_events !== 'auto') return settings.reasoning_events;
+  // The vendor's own clients, whatever program they are part of, and those generated like them.
+  if (header('x-stainless-lang') !== '') return 'openai';
   const agent = header('user-agent').toLowerCase();
   return settings.openai_user_agents.some((start) => agent.startsWith(start.toLowerCase())) ? 'openai' : 'openresponses';
 }
