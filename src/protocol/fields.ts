@@ -25,7 +25,7 @@ const SEED_MAX = 2 ** 63;   // a JSON number this large is already rounded; the 
 const LARGEST_SEED = 2 ** 63 - 1_024;
 /** Below it the engine would divide by next to nothing. */
 const MIN_REPETITION_PENALTY = 0.01;
-const MAX_LOGIT_BIAS = 1_024;
+export const MAX_LOGIT_BIAS = 1_024;
 
 /** Sampling fields as every format spells them. */
 export const samplingFields = {
@@ -74,11 +74,13 @@ export const MAX_STOP_STRINGS = 16;
 
 export const metadataField = z.record(z.string(), bounded(512)).nullish();
 
+export const MAX_METADATA = 16;
+
 /** At most 16 pairs, keys of at most 64 characters (422). */
 export function checkMetadata(metadata: Readonly<Record<string, string>> | null | undefined): Record<string, string> | null {
   if (metadata == null) return null;
   const entries = Object.entries(metadata);
-  if (entries.length > 16) throw apiError('too_many_entries', 'metadata may have at most 16 pairs.', 'metadata');
+  if (entries.length > MAX_METADATA) throw apiError('too_many_entries', `metadata may have at most ${MAX_METADATA} pairs.`, 'metadata');
   if (entries.some(([key]) => key.length > 64)) throw apiError('string_too_long', 'metadata keys may have at most 64 characters.', 'metadata');
   return { ...metadata };
 }

@@ -2,6 +2,8 @@
 // unbounded list of faults would cost memory and time out of all proportion to the request. Lists the
 // schema bounds itself are refused by it unseen; maps and lists of lists are left. Pure.
 import { apiError, type ApiError } from '../../errors.js';
+import { isRecord, overfullMap } from '../extent.js';
+import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_MESSAGES } from './schema.js';
 
 /** Content parts and tool calls of all messages together. */
@@ -10,11 +12,8 @@ const MAX_PARTS = 200_000;
 /** The first list or map that is longer than any valid request has; null if none is. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
-  const maps = [['logit_bias', 1_024], ['metadata', 16]] as const;
-  for (const [name, most] of maps) {
-    const value = body[name];
-    if (isRecord(value) && hasMoreThan(value, most)) return apiError('too_many_entries', `${name} may have at most ${most} entries.`, name);
-  }
+  const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS, metadata: MAX_METADATA });
+  if (overfull !== null) return overfull;
   if (!Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES) return null;   // the schema's own limit
   let parts = 0;
   for (const [index, message] of (body['messages'] as unknown[]).entries()) {
@@ -28,14 +27,4 @@ export function overlong(body: unknown): ApiError | null {
     }
   }
   return null;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function hasMoreThan(value: object, most: number): boolean {
-  let count = 0;
-  for (const _ in value) if (++count > most) return true;
-  return false;
 }

@@ -1,7 +1,8 @@
 // Lengths that are checked before the schema looks inside: what follows costs time per entry, so the number
 // of entries is bounded first. Pure.
 import { apiError, type ApiError } from '../../errors.js';
-import { MAX_STOP_STRINGS } from '../fields.js';
+import { isRecord, lengthOf, overfullMap } from '../extent.js';
+import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const MAX_MESSAGES = 100_000;
@@ -13,8 +14,8 @@ export const MAX_THINKING_BLOCKS = 10_000;
 /** The first list or map that is longer than any valid request has; null if none is. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
-  const { logit_bias: bias } = body;
-  if (isRecord(bias) && hasMoreThan(bias, 1_024)) return apiError('too_many_entries', 'logit_bias may have at most 1024 entries.', 'logit_bias');
+  const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS });
+  if (overfull !== null) return overfull;
   const lists = [['tools', MAX_TOOLS], ['stop_sequences', MAX_STOP_STRINGS], ['messages', MAX_MESSAGES], ['system', MAX_BLOCKS]] as const;
   for (const [name, most] of lists) {
     if (lengthOf(body[name]) > most) return apiError('array_too_long', `${name} may have at most ${most} entries.`, name);
@@ -38,18 +39,4 @@ function tooManyBlocks(messages: readonly unknown[], before: number): ApiError |
     if (blocks > MAX_BLOCKS) return apiError('array_too_long', `messages may have at most ${MAX_BLOCKS} content blocks in all.`, `messages[${index}].content`);
   }
   return null;
-}
-
-function lengthOf(value: unknown): number {
-  return Array.isArray(value) ? value.length : 0;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function hasMoreThan(value: object, most: number): boolean {
-  let count = 0;
-  for (const _ in value) if (++count > most) return true;
-  return false;
 }

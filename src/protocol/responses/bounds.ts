@@ -1,5 +1,7 @@
 // Lengths that are checked before the schema looks inside, and the types that items may leave out. Pure.
 import { apiError, type ApiError } from '../../errors.js';
+import { isRecord, overfullMap } from '../extent.js';
+import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_ITEMS } from './schema.js';
 
 /** Content parts of all items together. */
@@ -8,11 +10,8 @@ const MAX_PARTS = 100_000;
 /** The first list or map that is longer than any valid request has; null if none is. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
-  const maps = [['logit_bias', 1_024], ['metadata', 16]] as const;
-  for (const [name, most] of maps) {
-    const value = body[name];
-    if (isRecord(value) && hasMoreThan(value, most)) return apiError('too_many_entries', `${name} may have at most ${most} entries.`, name);
-  }
+  const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS, metadata: MAX_METADATA });
+  if (overfull !== null) return overfull;
   const { input } = body;
   if (!Array.isArray(input)) return null;
   if (input.length > MAX_ITEMS) return apiError('array_too_long', `input may have at most ${MAX_ITEMS} entries.`, 'input');
@@ -34,14 +33,4 @@ export function withType(item: unknown): unknown {
   if (!isRecord(item) || (item['type'] ?? null) !== null) return item;
   const type = item['role'] != null ? 'message' : item['id'] != null ? 'item_reference' : null;
   return type === null ? item : { ...item, type };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function hasMoreThan(value: object, most: number): boolean {
-  let count = 0;
-  for (const _ in value) if (++count > most) return true;
-  return false;
 }

@@ -1,0 +1,26 @@
+// Looking at a body's extent before a schema looks inside. Pure.
+import { apiError, type ApiError } from '../errors.js';
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function lengthOf(value: unknown): number {
+  return Array.isArray(value) ? value.length : 0;
+}
+
+/** The first of these maps, by name, that has more entries than it may; null if none has. */
+export function overfullMap(body: Readonly<Record<string, unknown>>, most: Readonly<Record<string, number>>): ApiError | null {
+  for (const [name, limit] of Object.entries(most)) {
+    const value = body[name];
+    if (isRecord(value) && hasMoreThan(value, limit)) return apiError('too_many_entries', `${name} may have at most ${limit} entries.`, name);
+  }
+  return null;
+}
+
+/** Without counting the rest. */
+function hasMoreThan(value: object, most: number): boolean {
+  let count = 0;
+  for (const _ in value) if (++count > most) return true;
+  return false;
+}
