@@ -104,7 +104,8 @@ function errorProblem(status: number, text: string, shape: Endpoint['shape']): s
   const { message, type, param, code } = body.error;
   if (typeof message !== 'string' || message === '' || message.length > 2_000) return 'message is empty or endless';
   if (typeof code !== 'string' || !Object.hasOwn(ERROR_CODES, code)) return `unknown code ${String(code)}`;
-  if (ERROR_CODES[code as keyof typeof ERROR_CODES] !== status) return `${code} with status ${status}`;
+  const isImage = shape === 'messages' && status === 400 && message.startsWith('Could not process image.');   // words and status that agents act on
+  if (!isImage && ERROR_CODES[code as keyof typeof ERROR_CODES] !== status) return `${code} with status ${status}`;
   if (type !== ERROR_TYPES[status as keyof typeof ERROR_TYPES]) return `type ${String(type)}`;
   if (param !== null && (typeof param !== 'string' || param === '' || param.length > 500)) return `param ${String(param).slice(0, 80)}`;
   if (shape === 'messages' && (body.type !== 'error' || typeof body.request_id !== 'string' || body.error.details?.error_code !== code)) return 'not the messages shape';

@@ -17,6 +17,6 @@ for (const name of ['openai-client', 'chat-tools', 'responses-create']) {
     child.stdout.setEncoding('utf8').on('data', (text: string) => { output += text; });
     const status = await new Promise((resolve) => child.on('close', resolve));
     t.equal(status, 0, output.split('\n').filter((line) => /not ok/.test(line)).join('\n'));
-    t.match(output, /pass: \d{2}/);
+    t.ok((output.match(/^ok \d+/gm)?.length ?? 0) >= 5, 'its tests ran');
   });
 }
