@@ -107,7 +107,10 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   undo.push(() => lock.release());
   const store = await openStore(config.data_dir);
   undo.push(() => store.close());
-  const responses = openResponseStore(store, config.responses, { onError: (err) => log.error({ err }, 'sweeping stored responses failed') });
+  const responses = openResponseStore(store, config.responses, {
+    onError: (err) => log.error({ err }, 'sweeping stored responses failed'),
+    onWriteFailure: (err) => log.error({ err }, 'responses cannot be stored'),
+  });
   undo.push(() => responses.close());
   await responses.failUnfinished();
   const accounts = new Accounts(store);

@@ -3,8 +3,9 @@
 //
 // output-format/keywords.ts is the table of what is understood; compile-schema.ts reads schemas by it.
 import { apiError } from '../errors.js';
-import { compileSchema, type CompiledSchema } from './output-format/compile-schema.js';
+import { compileSchema, MAX_ALL_PATTERN_CHARACTERS, type CompiledSchema } from './output-format/compile-schema.js';
 import { problemWith } from './output-format/evaluate.js';
+import { MAX_SCHEMA_CHARACTERS, sizeUpTo } from './output-format/schema-size.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
 /** Schemas of requests that still run; a request's schema is compiled once. */
@@ -38,14 +39,22 @@ const MAX_TOOL_CHARACTERS = 2 * 1024 * 1024;
 /** The same for tools' parameters, which are objects; `paths[i]` is where the schema of tool i stands. */
 export function checkToolSchemas(tools: readonly ToolDefinition[], paths: readonly string[]): void {
   let characters = 0;
+  let patternCharacters = 0;
   tools.forEach(({ parameters, strict }, index) => {
     if (parameters === null) return;
     const path = paths[index] ?? `tools[${index}]`;
-    const { root, characters: ofThis } = checkSchema(parameters, path, strict);
-    characters += ofThis;
+    const { root, ...ofThis } = checkSchema(parameters, path, strict);
+    characters += ofThis.characters;
+    patternCharacters += ofThis.patternCharacters;
     if (characters > MAX_TOOL_CHARACTERS) throw apiError('invalid_json_schema', `${path}: the schemas of all tools together are longer than ${MAX_TOOL_CHARACTERS / 1024} KiB.`, path);
+    if (patternCharacters > MAX_ALL_PATTERN_CHARACTERS) throw apiError('invalid_json_schema', `${path}: the patterns of all tools together are longer than ${MAX_ALL_PATTERN_CHARACTERS} characters.`, path);
     if (root.types !== null && !root.types.includes('object')) throw apiError('invalid_json_schema', `${path}.type: a tool's arguments are an object.`, `${path}.type`);
   });
+}
+
+/** About the characters of a schema as compact JSON. */
+export function schemaCharacters(schema: JsonSchema): number {
+  return compiled.get(schema)?.characters ?? sizeUpTo(schema, MAX_SCHEMA_CHARACTERS);
 }
 
 /** Null if `text` is as demanded, else what is wrong with it, in words that quote none of it. */

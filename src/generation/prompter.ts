@@ -8,8 +8,9 @@ import type { Engine } from '../engine/engine.js';
 import { apiError, type ApiError } from '../errors.js';
 import { VERSION } from '../version.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
-import { textOf } from './conversation.js';
+import { FairSlots } from './fair-slots.js';
 import { PromptWriter } from './prompt-writer.js';
+import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
 import { findMarkers, openReasoning, reasoningBudget, type OpenReasoning, type ReasoningMarkers } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
 import { startersOf } from './shield.js';
@@ -30,6 +31,15 @@ const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
 
 /** Characters from which a prompt's length is estimated before anything is done with it. */
 const HUGE_PROMPT = 1 << 20;
+
+/** Characters from which a prompt has to wait for its turn to be rendered and tokenized. */
+const LARGE_PROMPT = 1 << 16;
+/** Characters of one organization that wait for that. */
+const MAX_WAITING = 1 << 28;
+
+/** Of the whole process. What is only counted holds up no generation. */
+const preparing = new FairSlots(2, 'long prompts', MAX_WAITING);
+const counting = new FairSlots(2, 'long prompts to count', MAX_WAITING);
 
 interface Prompt { tokens: Int32Array; reasoning: OpenReasoning | null }
 
@@ -83,11 +93,14 @@ export class Prompter {
 
   /**
    * Renders and tokenizes a checked request; nothing is reserved yet. Throws ApiError: the template refuses
-   * the messages, the prompt does not fit.
+   * the messages, the prompt does not fit, too many long ones wait (503); the signal's reason if it aborts before.
    */
-  async prepare(request: GenerationRequest, organization: number): Promise<PreparedGeneration> {
+  async prepare(request: GenerationRequest, organization: number, signal?: AbortSignal): Promise<PreparedGeneration> {
     const effort = this.#effort(request);
-    const prompt = await this.#fitted(request, effort);
+    const extent = extentOf(request);
+    const atLeast = this.#atLeast(extent);
+    if (request.truncation === 'disabled' && atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`, request);
+    const prompt = await inTurn(preparing, extent, organization, signal, () => this.#fitted(request, effort, extent));
     const promptTokens = prompt.tokens.length;
     if (promptTokens >= this.contextWindow) throw this.#tooLong(String(promptTokens), request);
     const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens, this.contextWindow - promptTokens);
@@ -104,11 +117,29 @@ export class Prompter {
     };
   }
 
-  /** The prompt's tokens exactly as prepare() would have them; a prompt that does not fit is counted too. Throws ApiError 422. */
-  async count(request: GenerationRequest): Promise<number> {
+  /**
+   * The prompt's tokens as prepare() would have them; a prompt that does not fit is counted too. Throws ApiError
+   * 422, 503; the signal's reason if it aborts before.
+   */
+  async count(request: GenerationRequest, organization: number, signal?: AbortSignal): Promise<number> {
     const effort = this.#effort(request);
-    if (request.truncation === 'disabled') return (await this.#prompt(request, request.messages, effort)).tokens.length;
-    return (await this.#fitted(request, effort)).tokens.length;
+    const extent = extentOf(request);
+    return inTurn(counting, extent, organization, signal, async () => {
+      if (request.truncation === 'disabled') return this.#countWhole(request, effort, extent);
+      const least = shortest(request);
+      const leastExtent = extentOf(least);
+      if (this.#atLeast(leastExtent) >= this.contextWindow) return this.#countWhole(least, effort, leastExtent);
+      return (await this.#fitted(request, effort, extent)).tokens.length;
+    });
+  }
+
+  /** Definitions and arguments far longer than any context are counted as plain text: the template would take seconds over them. */
+  async #countWhole(request: GenerationRequest, effort: ReasoningEffort, { parts }: Extent): Promise<number> {
+    if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, effort)).tokens.length;
+    const { rest, text } = withoutLargeParts(request);
+    if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
+    const tokens = await this.engine.tokenize(text, { addSpecial: false, parseSpecial: false, guard: 0 });
+    return tokens.length + (await this.#prompt(rest, rest.messages, effort)).tokens.length;
   }
 
   /** Both wordings that clients' recovery code looks for. */
@@ -125,40 +156,35 @@ export class Prompter {
   }
 
   /**
-   * Tokens that a text of these many characters has at least: no token is longer than the vocabulary's
-   * longest. So a text that cannot fit costs no rendering.
+   * Tokens that a prompt of this extent has at least: no token is longer than the vocabulary's longest, and
+   * templates mark where a turn begins. So a text that cannot fit costs no rendering.
    */
-  #atLeast(characters: number): number {
-    if (characters < HUGE_PROMPT) return 0;
+  #atLeast({ characters, turns }: Pick<Extent, 'characters' | 'turns'>): number {
+    if (characters < HUGE_PROMPT) return turns;
     if (this.#longestToken === null) {
       this.#longestToken = 1;
       for (let token = 0; token < this.engine.info.vocabulary; token++) {
         this.#longestToken = Math.max(this.#longestToken, this.engine.tokenBytes(token).length);
       }
     }
-    return Math.ceil(characters / this.#longestToken);   // characters are at least one byte each
+    return Math.max(turns, Math.ceil(characters / this.#longestToken));   // characters are at least one byte each
   }
 
   /** The prompt, without its oldest turns if it does not fit and may be shortened. */
-  async #fitted(request: GenerationRequest, effort: ReasoningEffort): Promise<Prompt> {
-    const atLeast = Math.max(this.#atLeast(charactersOf(request.messages)), turnsOf(request.messages));
-    const hopeless = atLeast >= this.contextWindow;
-    if (request.truncation === 'disabled') {
-      if (hopeless) throw this.#tooLong(`at least ${atLeast}`, request);
-      return this.#prompt(request, request.messages, effort);
-    }
-    const whole = hopeless ? null : await this.#prompt(request, request.messages, effort);
-    return whole !== null && whole.tokens.length < this.contextWindow ? whole : this.#truncated(request, effort);
+  async #fitted(request: GenerationRequest, effort: ReasoningEffort, extent: Extent): Promise<Prompt> {
+    if (request.truncation === 'disabled') return this.#prompt(request, request.messages, effort);
+    const whole = this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, effort);
+    return whole !== null && whole.tokens.length < this.contextWindow ? whole : this.#truncated(request, effort, extent);
   }
 
   /** As few of the oldest turns left out as leave the answer some room. */
-  async #truncated(request: GenerationRequest, effort: ReasoningEffort): Promise<Prompt> {
+  async #truncated(request: GenerationRequest, effort: ReasoningEffort, extent: Extent): Promise<Prompt> {
     const { messages } = request;
     const groups = droppableGroups(messages);
     const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
     const room = this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
     // Between what cannot fit for its length alone and all that may go.
-    let low = this.#firstHopeful(messages, groups);
+    let low = this.#firstHopeful(request, groups, extent);
     let high = groups.length;
     let best = await this.#prompt(request, after(high), effort);
     while (low < high) {
@@ -174,18 +200,18 @@ export class Prompter {
     return best;
   }
 
-  /** How many groups have to go before the rest is worth rendering. */
-  #firstHopeful(messages: readonly Message[], groups: readonly [from: number, to: number][]): number {
-    let characters = charactersOf(messages);
-    let turns = turnsOf(messages);
-    let count = 0;
-    while (count < groups.length && Math.max(this.#atLeast(characters), turns) >= this.contextWindow) {
-      const [from, to] = groups[count++] as [number, number];
-      const gone = messages.slice(from, to);
-      characters -= charactersOf(gone);
-      turns -= turnsOf(gone);
+  /** How many groups have to go before the rest is worth rendering. Throws ApiError if none of it is. */
+  #firstHopeful(request: GenerationRequest, groups: readonly [from: number, to: number][], extent: Extent): number {
+    let { characters, turns } = extent;
+    for (let count = 0; ; count++) {
+      const atLeast = this.#atLeast({ characters, turns });
+      if (atLeast < this.contextWindow) return count;
+      const group = groups[count];
+      if (group === undefined) throw this.#tooLong(`at least ${atLeast}`, request);
+      const gone = extentOf({ messages: request.messages.slice(...group), tools: [] });
+      characters -= gone.characters;
+      turns -= gone.turns;
     }
-    return count;
   }
 
   async #countClosing(): Promise<number> {
@@ -247,14 +273,15 @@ export class Prompter {
   }
 }
 
-/** The client's text of messages, in characters. */
-function charactersOf(messages: readonly Message[]): number {
-  return messages.reduce((sum, { content }) => sum + textOf(content).length, 0);
+/** Long prompts wait for their turn; short ones cost too little for that. */
+function inTurn<T>(slots: FairSlots, { weight }: Extent, organization: number, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+  return weight < LARGE_PROMPT ? work() : slots.run({ organization, signal }, weight, work);
 }
 
-/** Messages that cost at least a token each: templates mark where a turn begins. System messages may be merged. */
-function turnsOf(messages: readonly Message[]): number {
-  return messages.reduce((sum, { role }) => (role === 'system' ? sum : sum + 1), 0);
+/** What is left of a request that may be shortened when all has gone that may go. */
+function shortest(request: GenerationRequest): GenerationRequest {
+  const { messages } = request;
+  return { ...request, messages: withoutUpTo(messages, droppableGroups(messages).at(-1)?.[1] ?? 0) };
 }
 
 /** What the engine writes when the reasoning budget is used up. */

@@ -12,8 +12,8 @@ function* candidates(): Generator<number> {
   for (let code = 0xe000; code <= 0xf8ff; code++) yield code;
 }
 
-/** All of them at once: one pass over a text tells which it uses. */
-const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/g;
+/** All of them at once: most texts have none. */
+const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/;
 
 /** Where special-token spellings could begin. */
 export interface Starters {
@@ -38,11 +38,14 @@ export class Shield {
 
   /** A shield whose guard occurs in none of `texts`; null if they use up every candidate. */
   static for(texts: Iterable<string>, starters: Starters | null): Shield | null {
-    const used = new Set<number>();
+    let used: Uint8Array | null = null;             // by UTF-16 unit
     for (const text of texts) {
-      for (const { 0: found } of text.matchAll(CANDIDATES)) used.add(found.charCodeAt(0));
+      const first = text.search(CANDIDATES);
+      if (first === -1) continue;
+      used ??= new Uint8Array(0x10000);
+      for (let index = first; index < text.length; index++) used[text.charCodeAt(index)] = 1;
     }
-    for (const code of candidates()) if (!used.has(code)) return new Shield(code, starters);
+    for (const code of candidates()) if (used === null || used[code] === 0) return new Shield(code, starters);
     return null;
   }
 

@@ -20,6 +20,8 @@ import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
 import type { Route, Scope } from './exchange.js';
 import { hostGuard } from './hosts.js';
+import { ParseTurns } from './parse-turns.js';
+import { ReadingBudget } from './reading-budget.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
 import { uws } from './uws.js';
@@ -49,6 +51,8 @@ export class HttpServer {
   private readonly exchangeHost: ExchangeHost;
   private readonly acceptsHost: (header: string) => boolean;
   private readonly sockets: UwsSockets;
+  private readonly reading: ReadingBudget;
+  private readonly turns = new ParseTurns();
   private readonly live = new Set<UwsExchange>();
   private readonly idleCallbacks: (() => void)[] = [];
   private listenSocket: us_listen_socket | null = null;
@@ -58,6 +62,7 @@ export class HttpServer {
     const { config, telemetry } = options;
     const socketRoutes = options.sockets ?? [];
     this.router = new Router(options.routes, socketRoutes.map(({ path }) => path));
+    this.reading = new ReadingBudget(config.http.max_reading_bytes, config.http.max_body_bytes);
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
     this.exchangeHost = {
       keepaliveMs: config.http.keepalive_ms,
@@ -226,10 +231,15 @@ export class HttpServer {
     const state = checkBodyHeaders({
       contentLength: header('content-length'), contentType: header('content-type'), contentEncoding: header('content-encoding'),
     }, limit);
-    const forget = readJsonBody(res, { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS }, state, () => exchange.aborted, (body) => {
+    const reading = this.reading.open(route.public === true ? '' : exchange.identity.organizationId);
+    const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS };
+    const forget = readJsonBody(res, limits, state, reading, this.turns, () => exchange.aborted, (body) => {
       exchange.body = body;
       this.serve(route, exchange);
-    }, (error) => exchange.fail(error));
+    }, (error, unread) => {
+      exchange.closes ||= unread;
+      exchange.fail(error);
+    });
     exchange.onAborted(forget);
   }
 
@@ -240,6 +250,8 @@ export class HttpServer {
       if (done !== undefined) done.catch((error: unknown) => exchange.fail(error));
     } catch (error) {
       exchange.fail(error);
+    } finally {
+      exchange.body = undefined;   // read by now; it may be large, and the answer may take an hour
     }
   }
 

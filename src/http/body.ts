@@ -1,18 +1,25 @@
 // Reads one request body from uWebSockets.js: bounded in time, and in size by Content-Length, then while
-// reading, then while decompressing. Holds at most `max_body_bytes` of a request, plus as much again decompressed.
+// reading, then while decompressing. Holds at most `max_body_bytes` of a request, plus as much again decompressed,
+// and of all requests together what the budget has.
 
 import { performance } from 'node:perf_hooks';
-import { gunzip } from 'node:zlib';
+import { createGunzip } from 'node:zlib';
 import type { HttpResponse } from 'uWebSockets.js';
 import { ApiError, apiError } from '../errors.js';
 import { parseJsonBody } from './json.js';
+import type { ParseTurns } from './parse-turns.js';
+import { tooMuchToRead } from './reading-budget.js';
+import type { Reading } from './reading-budget.js';
 
-// A client that is told 413 while it still sends may see a reset instead of the answer. What it sends is
+// A client that is told 413 or 503 while it still sends may see a reset instead of the answer. What it sends is
 // therefore swallowed for a while before the connection closes.
 const SWALLOW_MS = 2_000;
 // The library closes a connection 10 seconds after the last bytes of an unfinished body. Resuming a paused
 // socket starts its clock anew: done this often, the bound that holds is ours.
 const RENEW_MS = 4_000;
+const INFLATED_PIECE_BYTES = 65_536;
+/** Room made beyond a piece for those after it; at most as much as there is already. */
+const MOST_AHEAD_BYTES = 65_536;
 
 export interface BodyLimits {
   maxBytes: number;
@@ -45,17 +52,17 @@ export function tooLarge(maxBytes: number): ApiError {
 }
 
 /**
- * Reads and parses the body, then calls exactly one of the two, unless the client goes away first. Must be
- * called within the route callback of the server library; `onAborted` must be registered already, and call
- * what this returns: it lets go of everything.
+ * Reads and parses the body, then calls exactly one of the two, unless the client goes away first; `unread`
+ * tells that the client may still be sending. Must be called within the route callback of the server library;
+ * `onAborted` must be registered already, and call what this returns: it lets go of everything.
  */
 export function readJsonBody(
-  res: HttpResponse, { maxBytes, timeoutMs }: BodyLimits, state: { gzip: boolean; oversized: boolean },
-  gone: () => boolean, done: (body: object) => void, failed: (error: unknown) => void,
+  res: HttpResponse, { maxBytes, timeoutMs }: BodyLimits, state: { gzip: boolean; oversized: boolean }, reading: Reading, turns: ParseTurns,
+  gone: () => boolean, done: (body: object) => void, failed: (error: unknown, unread: boolean) => void,
 ): () => void {
-  let pieces: Buffer[] = [];
+  const gathered = new Gathered();
   let size = 0;
-  let over = state.oversized;
+  let refusal: ApiError | null = null;   // what is left of the body is swallowed
   let settled = false;
   let timer: NodeJS.Timeout | undefined;
   const began = performance.now();
@@ -64,7 +71,8 @@ export function readJsonBody(
       res.pause();
       res.resume();   // without the pause it would stop reading
     } else if (settle()) {
-      failed(apiError('request_timeout', `The request body was not complete after ${timeoutMs / 1000} seconds.`));
+      reading.release();
+      failed(apiError('request_timeout', `The request body was not complete after ${timeoutMs / 1000} seconds.`), true);
     }
   }, Math.min(RENEW_MS, timeoutMs));
   renewal.unref();
@@ -73,61 +81,124 @@ export function readJsonBody(
   function settle(): boolean {
     if (settled) return false;
     settled = true;
-    pieces = [];
+    gathered.clear();
     clearTimeout(timer);
     clearInterval(renewal);
     return true;
   }
 
   const refuse = (): void => {
-    if (settle() && !gone()) failed(tooLarge(maxBytes));
+    if (settle() && !gone()) failed(refusal, true);
   };
-  const startSwallowing = (): void => {
-    over = true;
-    pieces = [];
+  const startSwallowing = (error: ApiError): void => {
+    refusal = error;
+    gathered.clear();
+    reading.release();
     timer = setTimeout(refuse, SWALLOW_MS);
     timer.unref();
   };
-  if (over) startSwallowing();
+  if (state.oversized) startSwallowing(tooLarge(maxBytes));
 
   res.onData((piece, isLast) => {
     if (settled) return;
     size += piece.byteLength;
-    if (!over && size > maxBytes) startSwallowing();
-    if (over) {
+    if (refusal === null) {
+      if (size > maxBytes) startSwallowing(tooLarge(maxBytes));
+      else if (!reading.add(piece.byteLength)) startSwallowing(tooMuchToRead());
+    }
+    if (refusal !== null) {
       if (isLast || size > 4 * maxBytes) refuse();
       return;
     }
     if (!isLast) {
-      pieces.push(Buffer.from(new Uint8Array(piece)));   // the server library reuses the memory
+      gathered.add(new Uint8Array(piece));
       return;
     }
-    const last = Buffer.from(piece);
-    const whole = pieces.length === 0 ? last : Buffer.concat([...pieces, last], size);
+    const whole = gathered.with(new Uint8Array(piece));
     settle();
-    if (state.gzip) inflate(Buffer.from(whole));
+    if (state.gzip) inflate(whole);
     else parse(whole);
   });
 
-  return () => void settle();
+  return () => {
+    settle();
+    reading.release();
+  };
 
   function inflate(compressed: Buffer): void {
-    gunzip(compressed, { maxOutputLength: maxBytes }, (error, bytes) => {
-      if (gone()) return;
-      if (error === null) parse(bytes);
-      else if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') failed(tooLarge(maxBytes));
-      else failed(apiError('invalid_json', 'The request body is not valid gzip.'));
+    let bytes: Buffer[] = [];
+    let length = 0;
+    const stream = createGunzip({ chunkSize: INFLATED_PIECE_BYTES });
+    const end = (error: unknown): void => {
+      bytes = [];
+      stream.destroy();
+      reading.release();
+      if (!gone()) failed(error, false);
+    };
+    stream.on('data', (piece: Buffer) => {
+      length += piece.length;
+      if (gone()) stream.destroy();
+      else if (length > maxBytes) end(tooLarge(maxBytes));
+      else if (!reading.add(piece.length)) end(tooMuchToRead());
+      else bytes.push(piece);
     });
+    stream.on('error', () => end(apiError('invalid_json', 'The request body is not valid gzip.')));
+    stream.on('end', () => {
+      if (!gone()) parse(Buffer.concat(bytes.splice(0), length));
+    });
+    stream.end(compressed);
   }
 
   function parse(bytes: Uint8Array): void {
+    turns.take(bytes.length, () => {
+      if (!gone()) parseNow(bytes);
+    });
+  }
+
+  function parseNow(bytes: Uint8Array): void {
     let body: object;
     try {
       body = parseJsonBody(bytes);
     } catch (error) {
-      failed(error);
+      failed(error, false);
       return;
+    } finally {
+      reading.release();
     }
     done(body);
+  }
+}
+
+/** Pieces of a body as they come, copied: their memory is the server library's. A piece of one byte costs little more than one. */
+class Gathered {
+  private blocks: Buffer[] = [];
+  private size = 0;
+  private room = 0;              // left in the last block
+
+  add(piece: Uint8Array): void {
+    const fits = Math.min(piece.length, this.room);
+    const open = this.blocks.at(-1);
+    open?.set(piece.subarray(0, fits), open.length - this.room);
+    this.room -= fits;
+    this.size += piece.length;
+    if (fits === piece.length) return;
+    const rest = piece.subarray(fits);
+    const block = Buffer.allocUnsafeSlow(Math.max(rest.length, Math.min(this.size, MOST_AHEAD_BYTES)));
+    block.set(rest);
+    this.room = block.length - rest.length;
+    this.blocks.push(block);
+  }
+
+  /** All of it and one last piece. */
+  with(last: Uint8Array): Buffer {
+    const blocks = [...this.blocks];
+    const end = blocks.pop();
+    if (end !== undefined) blocks.push(end.subarray(0, end.length - this.room));
+    return Buffer.concat([...blocks, last], this.size + last.length);
+  }
+
+  clear(): void {
+    this.blocks = [];
+    this.size = this.room = 0;
   }
 }

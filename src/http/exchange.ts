@@ -17,7 +17,8 @@ export interface Exchange {
   readonly requestId: string;                    // req_…, already set as x-request-id and request-id
   readonly identity: Identity;
   readonly receivedAt: number;                   // performance.now()
-  readonly body: unknown;                        // parsed JSON; undefined for GET
+  /** Parsed JSON; undefined for GET, and once serve() has returned or awaited: what generates must not hold it. */
+  readonly body: unknown;
   readonly query: URLSearchParams;
   readonly params: Readonly<Record<string, string>>;   // of the path pattern
   header(name: string): string;                  // lower-case name; '' if absent

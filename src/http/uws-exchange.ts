@@ -38,6 +38,8 @@ export class UwsExchange implements Exchange {
   params: Readonly<Record<string, string>> = {};
   body: unknown = undefined;
   aborted = false;
+  /** The connection ends with the answer: what follows on it cannot be told from the body. */
+  closes = false;
   /** Two Content-Length headers that differ: nobody knows where the request ends (RFC 9112, section 6.3). */
   readonly lengthsDiffer: boolean;
   /** The route's pattern once known: a bounded label for metrics. */
@@ -178,8 +180,7 @@ export class UwsExchange implements Exchange {
   private whole(status: number, contentType: string, body: string, error: ApiError | null): void {
     this.open = false;
     this.stream?.close();
-    // What follows on this connection cannot be told from the body.
-    const closeAfter = status === 413 || error?.code === 'request_timeout' || this.lengthsDiffer;
+    const closeAfter = status === 413 || this.closes || this.lengthsDiffer;
     this.res.cork(() => {
       this.writeHead(status, contentType);
       if (this.method !== 'HEAD') this.res.end(body, closeAfter);

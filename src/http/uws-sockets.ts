@@ -54,8 +54,9 @@ export class UwsSockets {
     for (const path of [route.path, `${route.path}/`]) {
       app.ws<SocketData>(path, {
         // Past its bound the library breaks the connection off without a close frame. A message that is only
-        // somewhat too long is therefore let in and answered with 1009.
-        maxPayloadLength: Math.min(2 * limit, 2 ** 31 - 1),
+        // somewhat too long is therefore let in and answered with 1009. Not much: the library keeps what it has of
+        // an unfinished message, and tells nobody how much that is.
+        maxPayloadLength: Math.min(Math.ceil(limit * 1.125), 2 ** 31 - 1),
         maxBackpressure: 0,                      // ours is in UwsSocket.send
         idleTimeout: 0,                          // pings are ours: the library knows no close code for silence
         sendPingsAutomatically: false,

@@ -9,6 +9,7 @@ export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape)
   return {
     identity: exchange.identity, endpoint, shape, receivedAt: exchange.receivedAt,
     get aborted() { return exchange.aborted; },
+    onAborted: (callback) => exchange.onAborted(callback),
     setHeader: (name, value) => exchange.setHeader(name, value),
     annotate: (fields) => exchange.annotate(fields),
   };

@@ -85,7 +85,10 @@ export function checkMetadata(metadata: Readonly<Record<string, string>> | null 
   return { ...metadata };
 }
 
-/** Names of the body's own top-level fields that the format does not know. */
+/** What is kept of a request while it is answered must not grow with what it has too much. */
+const MAX_NAMED = 20;
+
+/** Names of the body's own top-level fields that the format does not know: the first of them, enough for the header that tells of them. */
 export function unknownFields(body: object, known: ReadonlySet<string>): string[] {
-  return Object.keys(body).filter((name) => !known.has(name));
+  return Object.keys(body).filter((name) => !known.has(name)).slice(0, MAX_NAMED);
 }

@@ -28,7 +28,14 @@ export class FormatGuard {
     if (reason !== 'end_of_turn' && reason !== 'tool_calls') return;
     const content = this.#contents[choice] ?? '';
     if (reason === 'tool_calls' && content.trim() === '') return;   // the calls are the answer
-    const problem = formatProblem(this.format, content);
-    if (problem !== null) throw apiError('model_error', `The model's answer does not have the form that was asked for: ${problem}`, null);
+    checkAnswer(this.format, content);
   }
+}
+
+/** Throws ApiError model_error, which quotes nothing of the answer. */
+export function checkAnswer(format: OutputFormat, content: string): void {
+  const problem = formatProblem(format, content);
+  if (problem === null) return;
+  const asked = format.type === 'json_schema' ? 'does not match the schema' : 'is not of the format that was asked for';
+  throw apiError('model_error', `The model's answer ${asked}: ${problem}.`, null);
 }

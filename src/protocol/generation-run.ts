@@ -29,6 +29,8 @@ export interface Caller {
   readonly shape: WireShape;                     // dialect of the rate-limit headers
   readonly receivedAt: number;                   // performance.now()
   readonly aborted: boolean;
+  /** Called once when the client goes away; at once if it already has. Who has none is asked `aborted` later. */
+  onAborted?(callback: () => void): void;
   setHeader(name: string, value: string): void;
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
@@ -57,12 +59,34 @@ export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, 
   return model;
 }
 
-/** A request with its images loaded, beside the prompter that takes it. Throws ApiError 422, 503. */
-export async function loadRequest(deps: Pick<GenerationDeps, 'images'>, model: ServedModel, request: GenerationRequest): Promise<{ prompter: Prompter; request: GenerationRequest }> {
+interface LoadedRequest { prompter: Prompter; request: GenerationRequest }
+
+/** A request with its images loaded, beside the prompter that takes it. Throws ApiError 422, 503; the signal's reason. */
+async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined): Promise<LoadedRequest> {
   const prompter = model.ready();
   prompter.check(request);
-  const messages = await deps.images.load(request.messages);
+  const messages = await deps.images.load(request.messages, { organization: caller.identity.tenant, signal });
   return { prompter, request: messages === request.messages ? request : { ...request, messages } };
+}
+
+/** What becomes aborted with the client. */
+function signalOf(caller: Caller): AbortSignal | undefined {
+  if (caller.onAborted === undefined) return undefined;
+  const controller = new AbortController();
+  caller.onAborted(() => controller.abort());
+  return controller.signal;
+}
+
+/** The tokens of a request's prompt; null if the client has gone meanwhile. Throws ApiError 422, 503. */
+export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<number | null> {
+  const signal = signalOf(caller);
+  try {
+    const { prompter, request } = await loadRequest(deps, caller, model, asked, signal);
+    return await prompter.count(request, caller.identity.tenant, signal);
+  } catch (error) {
+    if (caller.aborted) return null;
+    throw error;
+  }
 }
 
 /** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 422, 429, 503. */
@@ -71,10 +95,12 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   let prompter: Prompter;
   let request: GenerationRequest;
   let prepared: PreparedGeneration;
+  const signal = signalOf(caller);
   try {
-    ({ prompter, request } = await loadRequest(deps, model, asked));
-    prepared = await prompter.prepare(request, identity.tenant);
+    ({ prompter, request } = await loadRequest(deps, caller, model, asked, signal));
+    prepared = await prompter.prepare(request, identity.tenant, signal);
   } catch (error) {
+    if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.
     setHeaders(caller, deps.admission.headers(identity.organizationId, model.name, shape));
     throw error;

@@ -5,15 +5,17 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ABORT, open } from 'lmdb';
 import type { Database, RootDatabase } from 'lmdb';
+import { splitInputs } from './response-rows.js';
 import { StorageError, TABLES } from './store.js';
 import type { Key, KeyRange, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
 
 /** From a version to the next one. Each runs in one transaction with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   1: () => undefined,   // 2 brought the tables of stored responses; nothing was in their place
+  2: splitInputs,
 };
 
 // Address space, not memory or disk: LMDB's file grows as needed up to this.
@@ -92,6 +94,9 @@ class LmdbStore implements Store {
 
   /** Resolves when what was written is flushed. */
   async onDisk<T>(written: Promise<T>): Promise<T> {
+    // At the end of an event-loop turn the library opens one more promise for all that was written in it, and
+    // would let the failure of that one go unhandled.
+    setImmediate(() => { this.root.committed.then(() => undefined, () => undefined); });
     try {
       const result = await written;
       await this.root.flushed;
@@ -138,7 +143,11 @@ class LmdbTable<V> implements Table<V> {
 
   private written(write: () => Promise<boolean>): Promise<void> {
     if (!this.store.inTransaction) return this.store.onDisk((async () => { await write(); })());
-    void write();
+    try {
+      void write();
+    } catch (error) {
+      throw new StorageError(`The database could not be written: ${(error as Error).message}`, error);
+    }
     return WRITTEN;
   }
 }

@@ -2,12 +2,18 @@
 // many parts (images, hundreds of items), those are written before it, a little at a time, and the head that
 // makes them visible comes last. Owns the response tables; event-loop thread only.
 
+import { performance } from 'node:perf_hooks';
 import { apiError } from '../errors.js';
+import { ItemReader } from './item-reader.js';
 import { ResponseErasure } from './response-erasure.js';
+import { listing } from './response-listing.js';
+import type { Link, ListingOrder } from './response-listing.js';
+import { ResponseRows, erased, once, pages } from './response-rows.js';
+import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from './response-size.js';
 import { isUnfinished } from './response-store.js';
 import type { ResponseRecord, ResponseStore, StoredEvent, StoredItem } from './response-store.js';
-import { ResponseTables, isResponseId, itemKey, itemParts, itemRows, outputRow } from './response-tables.js';
-import type { Head, ItemParts, ItemRow, Place } from './response-tables.js';
+import { ResponseTables, isResponseId, itemParts, itemRows, outputRow } from './response-tables.js';
+import type { Head, ItemParts, ItemRow } from './response-tables.js';
 import { StorageError } from './store.js';
 import type { Store } from './store.js';
 
@@ -24,8 +30,8 @@ const INLINE_IMAGE_BYTES = 1024 ** 2;
 // So much of it at a time.
 const STAGE_ITEMS = 1_024;
 const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
-// Responses that carry one item id, looked through for a readable one.
-const SAME_ITEM_MAX = 256;
+/** A disk that is full fails every save: the log is told this often. */
+const FAILURE_LOG_MS = 60_000;
 
 const RESTARTED = 'The server was restarted before this response was finished.';
 
@@ -34,6 +40,8 @@ export interface ResponseStoreOptions {
   now?: () => number;
   /** A sweep that failed; the next one tries again. */
   onError?: (error: unknown) => void;
+  /** Why a write failed that a client was told of; once a minute at most. */
+  onWriteFailure?: (error: unknown) => void;
 }
 
 /** Sweeps at once and every hour. */
@@ -43,14 +51,19 @@ export function openResponseStore(store: Store, settings: { retention_days: numb
 
 class TableResponseStore implements ResponseStore {
   readonly #tables: ResponseTables;
+  readonly #rows: ResponseRows;
   readonly #erasure: ResponseErasure;
   readonly #now: () => number;
   readonly #timer: NodeJS.Timeout;
   #background: Promise<unknown>;                 // the sweep that runs by itself
   readonly #staging = new Map<string, Promise<void>>();
+  readonly #onWriteFailure: (error: unknown) => void;
+  #failureLoggedAt = -Infinity;
 
-  constructor(store: Store, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined }: ResponseStoreOptions) {
+  constructor(store: Store, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, onWriteFailure = () => undefined }: ResponseStoreOptions) {
     this.#tables = new ResponseTables(store);
+    this.#rows = new ResponseRows(this.#tables);
+    this.#onWriteFailure = onWriteFailure;
     this.#now = now;
     const erasure = new ResponseErasure(this.#tables, now, retentionS);
     this.#erasure = erasure;
@@ -63,7 +76,11 @@ class TableResponseStore implements ResponseStore {
     this.#timer.unref();
   }
 
-  async save(record: ResponseRecord): Promise<void> {
+  save(record: ResponseRecord): Promise<void> {
+    return this.#written(() => this.#save(record));
+  }
+
+  async #save(record: ResponseRecord): Promise<void> {
     const { id } = record;
     const before = this.#staging.get(id);
     if (before !== undefined) await before.catch(() => undefined);   // what is saved later is to stay
@@ -93,34 +110,31 @@ class TableResponseStore implements ResponseStore {
     if (last.depth > MAX_CHAIN) {
       throw apiError('response_not_usable', `The chain of this response has more than ${MAX_CHAIN} responses. Start a new one with what is needed of it.`, 'previous_response_id');
     }
-    const records: ResponseRecord[] = [];
-    for (let at: string | null = id, head: Head | undefined = last; at !== null;) {
-      if (head === undefined || head.organizationId !== organizationId) return null;
-      records.push(this.#record(at, head));
-      at = head.previousId;
-      if (at !== null) head = this.#tables.heads.get(at);
-    }
-    return records.reverse();
+    if ((last.chainSize ?? 0) > MAX_CHAIN_SIZE) throw chainTooLong();
+    const lineage = [...this.#lineage(id, last)];
+    if (lineage.at(-1)?.[1].previousId !== null) return null;
+    return lineage.reverse().map(([at, head]) => this.#record(at, head));
+  }
+
+  inputItems(organizationId: string, id: string, order: ListingOrder): Iterable<StoredItem> | null {
+    const head = this.#readable(organizationId, id);
+    return head === null ? null : listing(this.#tables, this.#rows, this.#lineage(id, head), order);
   }
 
   hold(id: string): () => void {
     return this.#erasure.hold(id);
   }
 
-  item(organizationId: string, itemId: string): StoredItem | null {
-    const entries = this.#tables.items.range({
-      from: [organizationId, itemKey(itemId), Number.MAX_SAFE_INTEGER], to: [organizationId, itemKey(itemId)], reverse: true, limit: SAME_ITEM_MAX,
-    });
-    for (const { key, value: [place, index] } of entries) {
-      const id = key[3] as string;
-      if (this.#readable(organizationId, id) === null) continue;
-      const row = this.#tables.rows(id, place)[index];
-      if (row?.id === itemId) return this.#item(id, place, index, row);
-    }
-    return null;
+  items(organizationId: string): (itemId: string) => StoredItem | null {
+    const reader = new ItemReader(this.#tables, this.#rows, organizationId, (id) => this.#readable(organizationId, id) !== null);
+    return (itemId) => reader.read(itemId);
   }
 
-  async delete(organizationId: string, id: string): Promise<boolean> {
+  delete(organizationId: string, id: string): Promise<boolean> {
+    return this.#written(() => this.#delete(organizationId, id));
+  }
+
+  async #delete(organizationId: string, id: string): Promise<boolean> {
     const { store } = this.#tables;
     const dead = await store.transaction(() => {
       const head = this.#readable(organizationId, id);
@@ -136,11 +150,11 @@ class TableResponseStore implements ResponseStore {
   async appendEvents(id: string, events: readonly StoredEvent[]): Promise<void> {
     const [first] = events;
     if (first === undefined) return;
-    await this.#tables.store.transaction(() => {
+    await this.#written(() => this.#tables.store.transaction(() => {
       const head = this.#tables.heads.get(id);
       if (head === undefined || head.dead) return;
       void this.#tables.events.put([id, first.sequence], events.map(({ sequence, type, data }) => [sequence, type, data]));
-    });
+    }));
   }
 
   events(id: string, after: number, atLeast = Infinity): readonly StoredEvent[] | null {
@@ -206,12 +220,16 @@ class TableResponseStore implements ResponseStore {
     const { id, organizationId, model, createdAt, status, background } = record;
     const known = heads.get(id);
     if (known !== undefined && (known.dead || known.organizationId !== organizationId)) return;
+    const previousId = known === undefined ? record.previousId : known.previousId;
+    let contextSize = known?.contextSize ?? 0;
     if (known === undefined) {
       if (background && status !== 'queued') return;   // it began as queued, so it was deleted meanwhile
-      void inputs.put(id, itemRows(record.input));
+      const rows = itemRows(record.input);
+      for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
+      contextSize = sizeOf(rows) + (previousId === null ? 0 : heads.get(previousId)?.chainSize ?? 0);
       void times.put(['created', createdAt, id], []);
     }
-    const previousId = known === undefined ? record.previousId : known.previousId;
+    const output = outputRow(record);
     const ended = background && !isUnfinished(status);
     if (background && !ended) void times.put(['open', 0, id], []);
     else if (background) void times.remove(['open', 0, id]);
@@ -219,10 +237,11 @@ class TableResponseStore implements ResponseStore {
     void heads.put(id, {
       organizationId, model, createdAt: known?.createdAt ?? createdAt, status, background, previousId,
       depth: known?.depth ?? this.#join(organizationId, previousId), children: known?.children ?? 0, dead: false,
+      contextSize, chainSize: contextSize + sizeOf(output.items),
       logUntil: ended ? this.#noteLogEnd(id) : null,
     });
     void resources.put(id, { ...record.resource, output: null });
-    void outputs.put(id, outputRow(record));
+    void outputs.put(id, output);
     for (const { key, value } of parts?.index ?? []) void items.put(key, value);
     for (const { key, value } of parts?.images ?? []) void images.put(key, value);
   }
@@ -270,8 +289,8 @@ class TableResponseStore implements ResponseStore {
   // Getters are the object's own, so that a copy of it has their values.
   #record(id: string, head: Head): ResponseRecord {
     const { organizationId, model, createdAt, status, background, previousId } = head;
-    const input = once(() => this.#items(id, 'input', this.#tables.inputs.get(id)));
-    const output = once(() => this.#items(id, 'output', this.#tables.outputs.get(id)?.items));
+    const input = once(() => this.#rows.all(id, 'input'));
+    const output = once(() => this.#rows.all(id, 'output'));
     const resource = once(() => {
       const row = this.#tables.resources.get(id);
       const out = this.#tables.outputs.get(id);
@@ -287,25 +306,29 @@ class TableResponseStore implements ResponseStore {
     };
   }
 
-  #items(id: string, place: Place, rows: readonly ItemRow[] | undefined): StoredItem[] {
-    if (rows === undefined) throw erased(id);
-    return rows.map((row, index) => this.#item(id, place, index, row));
+  /** The response and those before it, youngest first; it ends early where one is missing. */
+  *#lineage(id: string, { organizationId }: Head): Generator<Link> {
+    for (let at: string | null = id; at !== null;) {
+      const head = this.#tables.heads.get(at);
+      if (head === undefined || head.organizationId !== organizationId) return;
+      yield [at, head];
+      at = head.previousId;
+    }
   }
 
-  #item(responseId: string, place: Place, index: number, { id, item, images: count }: ItemRow): StoredItem {
-    if (count === 0) return { id, item };
-    const images = once(() => Array.from({ length: count }, (_, image) => {
-      const bytes = this.#tables.images.get([responseId, place, index, image]);
-      if (bytes === undefined) throw erased(responseId);
-      return bytes;
-    }));
-    return { id, item, get images() { return images(); } };
+  /** What a client is told if the disk takes no more. Its reason is the operator's. */
+  async #written<T>(write: () => Promise<T>): Promise<T> {
+    try {
+      return await write();
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error;
+      if (performance.now() - this.#failureLoggedAt >= FAILURE_LOG_MS) {
+        this.#failureLoggedAt = performance.now();
+        this.#onWriteFailure(error);
+      }
+      throw apiError('maintenance', 'The server cannot store responses at the moment.', null, { cause: error });
+    }
   }
 }
 
-const erased = (id: string): StorageError => new StorageError(`The stored response ${id} was erased while it was being read.`);
-
-function once<T>(make: () => T): () => T {
-  let made: { value: T } | null = null;
-  return () => (made ??= { value: make() }).value;
-}
+const sizeOf = (rows: readonly ItemRow[]): number => rows.reduce((size, { item }) => size + itemSize(item), 0);

@@ -179,7 +179,7 @@ export class ResponseErasure {
       }
     }
     if (imagesToo) for (const key of [...images.keys(ResponseTables.below(id))]) void images.remove(key);
-    void inputs.remove(id);
+    for (const key of [...inputs.keys(ResponseTables.below(id))]) void inputs.remove(key);
     void outputs.remove(id);
     void heads.remove(id);
     const parent = head.previousId === null ? undefined : heads.get(head.previousId);

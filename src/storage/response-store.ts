@@ -2,6 +2,8 @@
 // open-response-store.ts; every read is synchronous, every write resolves when it is on disk. Isolated per
 // organization: another organization's id is unknown here.
 
+import type { ListingOrder } from './response-listing.js';
+
 /** An item as stored: the wire form of the Responses API with its id, plus bytes of images that were loaded. */
 export interface StoredItem {
   readonly id: string;
@@ -34,7 +36,10 @@ export interface ResponseRecord {
 /** One event of a background response, as sent. */
 export interface StoredEvent { readonly sequence: number; readonly type: string; readonly data: string }
 
-/** What a record that was read has in `resource`, `input`, `output` and `images` is decoded on first use: in the same turn, or under hold(). */
+/**
+ * What a record that was read has in `resource`, `input`, `output` and `images` is decoded on first use: in the
+ * same turn, or under hold(). Where storage cannot be written, writes reject with ApiError 503 maintenance.
+ */
 export interface ResponseStore {
   /**
    * Writes or replaces a response and indexes its items. All of it or nothing is there after a crash. Of a
@@ -47,7 +52,8 @@ export interface ResponseStore {
   /**
    * The chain that ends with `id`, root first; null where get() is null, or if an ancestor was erased before
    * the response was saved, see hold(). Ancestors that were deleted or have expired are part of it as long as
-   * a younger response needs them. Throws ApiError 422 if it is longer than MAX_CHAIN.
+   * a younger response needs them. Throws ApiError 422 if it is longer than
+   * MAX_CHAIN or has more in it than MAX_CHAIN_SIZE; what a request adds to it may have more.
    */
   chain(organizationId: string, id: string): readonly ResponseRecord[] | null;
   /**
@@ -55,8 +61,16 @@ export interface ResponseStore {
    * were): for whoever reads a chain now and saves its continuation later.
    */
   hold(id: string): () => void;
-  /** One item of any readable response of the organization; of several with this id, the youngest response's. */
-  item(organizationId: string, itemId: string): StoredItem | null;
+  /**
+   * What a response was generated from, chain included (what is left of it): as far as it is asked for, in the
+   * same turn. Null without such a response, or if `after` names no item of it.
+   */
+  inputItems(organizationId: string, id: string, order: ListingOrder): Iterable<StoredItem> | null;
+  /**
+   * Looks up items of any readable response of the organization by id; of several with one id, the youngest
+   * response's. For one request: it remembers what it has read.
+   */
+  items(organizationId: string): (itemId: string) => StoredItem | null;
   /** False if there is no such response. Items go with the last descendant that needs them. */
   delete(organizationId: string, id: string): Promise<boolean>;
   /** Adds to the event log of a background response; ignored if it was deleted. The log is kept until an hour after the end. */

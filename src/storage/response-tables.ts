@@ -4,7 +4,8 @@
 //
 //   responses            id                                  → head
 //   response-resources   id                                  → resource without its output
-//   response-inputs/-outputs  id                             → items
+//   response-inputs      [id, first item]                    → items, a page of them
+//   response-outputs     id                                  → items
 //   response-images      [id, place, item, image]            → bytes
 //   response-items       [organization, item id, created, id] → [place, item]
 //   response-events      [id, first sequence]                → events
@@ -22,6 +23,8 @@ export interface Head {
   background: boolean;
   previousId: string | null;
   depth: number;                                 // responses of the chain that ends here
+  contextSize?: number;                          // of what came before and its input, see itemSize(); absent before schema version 3
+  chainSize?: number;                            // the same with its output
   children: number;                              // stored continuations
   dead: boolean;                                 // deleted, or found expired: there for its descendants only
   logUntil: number | null;                       // end of the event log, in seconds; null: not ended
@@ -65,7 +68,13 @@ export class ResponseTables {
 
   /** The items of a response at one place; [] if they are not there. */
   rows(id: string, place: Place): readonly ItemRow[] {
-    return (place === 'input' ? this.inputs.get(id) : this.outputs.get(id)?.items) ?? [];
+    return (place === 'input' ? this.inputRows(id) : this.outputs.get(id)?.items) ?? [];
+  }
+
+  /** Undefined if they are not there. */
+  inputRows(id: string): readonly ItemRow[] | undefined {
+    const pages = [...this.inputs.range(ResponseTables.below(id))];
+    return pages.length === 0 ? undefined : pages.flatMap(({ value }) => value);
   }
 
   /** Everything below a key that is an array's beginning. */

@@ -255,7 +255,7 @@ t.test('the tool runner goes all the way', async (t) => {
 t.test('an answer that is not of the form asked for is a failure, whole and streamed', async (t) => {
   for (const letter of ['F', 'I']) {
     const request = { ...plain, messages: ask(`${letter}: x`), output_config: { format: zodOutputFormat(person) } };
-    t.match(await failure(client.messages.create(request)), { status: 500, errorCode: 'model_error' }, letter);
+    t.match(await failure(client.messages.create(request)), { status: 500, errorCode: 'model_error', message: /answer does not match the schema: / }, letter);
     const error = await failure(client.messages.stream(request).finalMessage());
     t.ok(error instanceof Anthropic.APIError);
     t.match(error, { errorCode: 'model_error' });

@@ -44,7 +44,7 @@ t.test('killed while clients stream', async (t) => {
     const heads = [...store.table<Head>('responses').range()];
     t.ok(heads.length >= seen.size);
     for (const table of ['response-resources', 'response-inputs', 'response-outputs'] satisfies TableName[]) {
-      t.same([...store.table(table).keys()], heads.map(({ key }) => key), `${table}: one row for every response, and no other`);
+      t.same([...store.table(table).keys()].map((key) => (typeof key === 'string' ? key : key[0])), heads.map(({ key }) => key), `${table}: one row for every response, and no other`);
     }
   });
 });

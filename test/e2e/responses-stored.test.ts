@@ -191,6 +191,7 @@ t.test('queries that cannot be served', async (t) => {
   const cases: [path: string, status: number, code: string, param: string][] = [
     [`/${id}?stream=maybe`, 400, 'invalid_query_parameter', 'stream'],
     [`/${id}?stream=true&starting_after=x`, 400, 'invalid_query_parameter', 'starting_after'],
+    [`/${id}?stream=true&starting_after=-1`, 400, 'invalid_query_parameter', 'starting_after'],
     [`/${unknown}?stream=maybe`, 400, 'invalid_query_parameter', 'stream'],
     [`/${id}?include[]=everything`, 422, 'invalid_value', 'include[0]'],
     [`/${unknown}?include[]=everything`, 404, 'response_not_found', 'response_id'],

@@ -27,11 +27,13 @@ const message = (...sources: ImageSource[]): Message => ({
 const url = (text: string): ImageSource => ({ kind: 'url', url: text });
 const base64 = (bytes: Buffer): ImageSource => ({ kind: 'base64', data: bytes.toString('base64') });
 
+const claimant = { organization: 1 };
+
 type Settings = Partial<ReturnType<typeof configWith>['images']>;
 
 async function load(sources: ImageSource[], settings: Settings = {}, world: Partial<FetchWorld> = {}): Promise<LoadedImage[]> {
   const loader = createImageLoader({ ...configWith({}).images, ...settings }, world);
-  const [loaded] = await loader.load([message(...sources)]);
+  const [loaded] = await loader.load([message(...sources)], claimant);
   if (typeof loaded?.content !== 'object' || loaded.content === null) throw new Error('no parts');
   return loaded.content.flatMap((part) => (part.type === 'image' && part.source.kind === 'loaded' ? [part.source.image] : []));
 }
@@ -63,9 +65,9 @@ t.test('the four formats, told by their bytes', async (t) => {
 t.test('without images, and with loaded ones, the messages are the very same', async (t) => {
   const loader = createImageLoader(configWith({}).images);
   const messages: Message[] = [{ role: 'system', content: 'x' }, { role: 'assistant', content: null }, { role: 'user', content: [{ type: 'text', text: 'y' }] }];
-  t.equal(await loader.load(messages), messages);
-  const loaded = await loader.load([...messages, message(base64(png))]);
-  t.equal(await loader.load(loaded), loaded);
+  t.equal(await loader.load(messages, claimant), messages);
+  const loaded = await loader.load([...messages, message(base64(png))], claimant);
+  t.equal(await loader.load(loaded, claimant), loaded);
   t.equal(loaded[2], messages[2]);
 });
 
@@ -95,7 +97,9 @@ t.test('limits', async (t) => {
   t.equal(await refusal([base64(png)], { max_bytes: png.length }), null);
   const many = Array.from({ length: 7 }, () => base64(png));
   t.match(await refusal(many, { max_per_request: 6 }), { code: 'too_many_images', param: 'messages[0].content[7].image_url' });
-  t.match(await refusal(many, { max_bytes: png.length }), { code: 'image_too_large', message: /together/ });
+  t.equal(await refusal(many, { max_bytes: png.length }), null, 'one picture many times is one');
+  const distinct = many.map((_, i) => base64(Buffer.concat([png, Buffer.from([i])])));
+  t.match(await refusal(distinct, { max_bytes: png.length + 1 }), { code: 'image_too_large', message: /together/ });
   t.match(await refusal([base64(png), url('data:,'), base64(Buffer.from('hello'))]), { code: 'invalid_image', param: 'messages[0].content[2].image_url' }, 'the first fault counts');
   // A few kilobytes that claim 2.5 billion pixels: refused by the header.
   const bomb = Buffer.from(png);
@@ -104,6 +108,40 @@ t.test('limits', async (t) => {
   const begin = performance.now();
   t.match(await refusal([base64(bomb)]), { code: /image_too_large|invalid_image/ });
   t.ok(performance.now() - begin < 2_000);
+});
+
+t.test('pixels together, each picture once', async (t) => {
+  const large = (hue: number): Promise<Buffer> => picture(300, 200).tint({ r: hue, g: 0, b: 0 }).png().toBuffer();
+  const eight = await Promise.all([10, 20, 30, 40, 50, 60, 70, 80].map(large));
+  const settings: Settings = { max_pixels: 60_000 };
+  t.equal((await load(eight.map(base64), settings)).length, 8);
+  t.match(await refusal([...eight, await large(90)].map(base64), settings), { code: 'image_too_large', message: /together/ });
+  const again = await load(Array.from({ length: 30 }, () => base64(eight[0]!)), settings);
+  t.equal(again.length, 30);
+  t.equal(new Set(again).size, 1, 'the same picture is decoded once');
+  t.equal((await load([...eight, eight[1]!].map(base64), settings))[8]!.width, 300);
+  const before = eight.map((bytes): ImageSource => ({ kind: 'bytes', bytes }));
+  t.match((await load([...before, base64(await large(91)), base64(await large(92))], settings))[7], { format: 'png', width: 300, height: 200 }, 'those of earlier requests are not counted again');
+});
+
+t.test('a client that has gone, and an organization with many', async (t) => {
+  const big = await sharp({ create: { width: 5_000, height: 5_000, channels: 3, background: 'red' } }).png().toBuffer();
+  // The bytes differ, so that none is known already.
+  const bodies = Array.from({ length: 24 }, (_, i) => base64(Buffer.concat([big, Buffer.from([i])])));
+  const loader = createImageLoader({ ...configWith({}).images, max_pixels: 1e9 });
+  await loader.load([message(base64(png))], claimant);                 // the library itself is loaded
+  const client = new AbortController();
+  let done = 0;
+  const loads = Array.from({ length: 6 }, (_, i) => loader.load([message(...bodies.slice(4 * i, 4 * i + 4))], { organization: 1, signal: client.signal }).finally(() => done++));
+  const outcomes = Promise.allSettled(loads);
+  await loader.load([message(base64(png))], { organization: 2 });
+  t.ok(done < 3, `another organization's picture does not wait behind all of them (${done} of 6 requests were done)`);
+  client.abort(new Error('gone'));
+  const begin = performance.now();
+  t.match((await outcomes).at(-1), { status: 'rejected', reason: { message: 'gone' } });
+  await loader.load([message(base64(png))], { organization: 1 });
+  t.ok(performance.now() - begin < 3_000, 'those that wait are given up');
+  await t.rejects(loader.load([message(base64(png))], { organization: 1, signal: client.signal }), { message: 'gone' });
 });
 
 t.test('public addresses', (t) => {

@@ -43,6 +43,9 @@ t.test('invalid schemas are refused by the path of the keyword', (t) => {
     [{ required: ['a', 1] }, '.required', /array of strings/],
     [{ enum: 'a' }, '.enum', /array/],
     [{ pattern: '(' }, '.pattern', /regular expression/],
+    [{ pattern: '\\p{Nonsense}{2}[' }, '.pattern', /regular expression/],
+    [{ pattern: '\\p{L}'.repeat(1_000) }, '.pattern', /longer than 4096/],
+    [{ properties: Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`p${i}`, { pattern: 'a'.repeat(4_000) }])) }, '.properties.p32.pattern', /together are longer/],
     [{ $ref: '#/$defs/none' }, '.$ref', /leads nowhere/],
     [{ $ref: 7 }, '.$ref', /must be a string/],
     [{ format: 1 }, '.format', /must be a string/],
@@ -52,7 +55,7 @@ t.test('invalid schemas are refused by the path of the keyword', (t) => {
   ];
   for (const [schema, at, words] of cases) {
     const error = refusal(schema);
-    t.match(error, { code: 'invalid_json_schema', param: PATH + at, message: words }, JSON.stringify(schema));
+    t.match(error, { code: 'invalid_json_schema', param: PATH + at, message: words }, JSON.stringify(schema).slice(0, 120));
     t.ok(error?.message.startsWith(PATH + at), 'the message names the path');
   }
   t.end();
@@ -71,6 +74,7 @@ t.test('keywords outside the table: refused where strict, left out otherwise', (
     [{ type: 'string', pattern: '(?=a)b' }, '.pattern', 'pattern'],
     [{ type: 'string', pattern: '(a)\\1' }, '.pattern', 'pattern'],
     [{ type: 'string', pattern: '\\bword\\b' }, '.pattern', 'pattern'],
+    [{ type: 'string', pattern: '^[\\p{Lu}\\P{Script=Latin}_]+\\\\p{none}$' }, '.pattern', 'pattern'],
     [{ type: 'string', pattern: '((a{1,99}){1,99}){1,99}' }, '.pattern', 'pattern'],
     [{ $ref: 'https://example.com/schema.json' }, '.$ref', '$ref'],
     [{ type: 'object', properties: { a: { type: 'array', items: { uniqueItems: true } } } }, '.properties.a.items.uniqueItems', 'uniqueItems'],
@@ -95,6 +99,10 @@ t.test('tools: objects, at their own paths', (t) => {
   const large = (): JsonSchema => ({ description: 'x'.repeat(250 * 1024) });
   checkToolSchemas(Array.from({ length: 8 }, () => tool(large())), []);
   t.throws(() => checkToolSchemas(Array.from({ length: 9 }, () => tool(large())), []), { code: 'invalid_json_schema', param: 'tools[8]', message: /together/ });
+  const patterned = (pattern: string): JsonSchema => ({ properties: Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`p${i}`, { pattern: pattern + i }])) });
+  const begin = performance.now();
+  t.throws(() => checkToolSchemas(Array.from({ length: 4 }, () => tool(patterned('\\p{L}'.repeat(800)))), []), { code: 'invalid_json_schema', param: 'tools[3]', message: /patterns of all tools/ });
+  t.ok(performance.now() - begin < 500, `${Math.round(performance.now() - begin)} ms`);
   t.throws(() => checkToolSchemas([tool({ type: 'array' })], paths), { code: 'invalid_json_schema', param: 'tools[0].function.parameters.type' });
   t.end();
 });

@@ -50,13 +50,13 @@ t.test('count() is what prepare() has', async (t) => {
   const counts = new Set<number>();
   for (const more of cases) {
     const asked = request(more);
-    const tokens = await prompter.count(asked);
+    const tokens = await prompter.count(asked, 1);
     t.equal(tokens, (await prompter.prepare(asked, 1)).promptTokens);
     counts.add(tokens);
   }
   t.equal(counts.size, cases.length, 'each adds its own');
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }] });
-  t.ok(await prompter.count(long) > prompter.contextWindow, 'more than fits is counted too');
+  t.ok(await prompter.count(long, 1) > prompter.contextWindow, 'more than fits is counted too');
   await t.rejects(prompter.prepare(long, 1), { code: 'context_length_exceeded', param: 'messages' });
   await t.rejects(prompter.prepare({ ...long, promptParam: 'input' }, 1), { code: 'context_length_exceeded', param: 'input' });
 });
@@ -131,12 +131,56 @@ t.test('truncation leaves out whole turns, oldest first', async (t) => {
   const prepared = await prompter.prepare(asked, 1);
   t.ok(prepared.promptTokens <= prompter.contextWindow - 60, `${prepared.promptTokens} leave room for the answer`);
   t.ok(prepared.promptTokens > prompter.contextWindow / 2, 'and no more is left out than needed');
-  t.equal(await prompter.count(asked), prepared.promptTokens);
-  t.equal((await prompter.prepare(request({ truncation: 'auto' }), 1)).promptTokens, await prompter.count(request()), 'what fits is left alone');
+  t.equal(await prompter.count(asked, 1), prepared.promptTokens);
+  t.equal((await prompter.prepare(request({ truncation: 'auto' }), 1)).promptTokens, await prompter.count(request(), 1), 'what fits is left alone');
   const hopeless = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }], truncation: 'auto' });
   await t.rejects(prompter.prepare(hopeless, 1), { code: 'context_length_exceeded' });
   const huge = request({ messages: [{ role: 'user', content: 'x'.repeat(1 << 22) }, { role: 'assistant', content: 'y' }, { role: 'user', content: 'z' }], truncation: 'auto' });
   t.ok((await prompter.prepare(huge, 1)).promptTokens < 100, 'a huge turn goes without being rendered');
+});
+
+t.test('what cannot fit for its length alone costs next to nothing', async (t) => {
+  const called = (text: string): Message[] => [
+    { role: 'user', content: 'x' }, { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: text }] },
+    { role: 'tool', toolCallId: 'c', content: 'y' }, { role: 'user', content: 'z' },
+  ];
+  const size = 20 << 20;
+  const cases: Partial<GenerationRequest>[] = [
+    { messages: [{ role: 'user', content: 'a'.repeat(size) }] },
+    { tools: [tool('f', 'a'.repeat(size))], toolChoice: { mode: 'none', allowed: null } },
+    { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`) },
+    { messages: called(`{"a":${'['.repeat(size / 2)}`) },
+    { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`).slice(0, 3), truncation: 'auto' },     // the last turn stays
+  ];
+  await prompter.prepare(request({ messages: called('{}') }), 1);
+  await t.rejects(prompter.prepare(request(cases[0]), 1), { code: 'context_length_exceeded' });    // the longest token is known from now on
+  const begin = performance.now();
+  for (const more of cases) await t.rejects(prompter.prepare(request(more), 1), { code: 'context_length_exceeded', message: /at least/ });
+  t.ok(performance.now() - begin < 500, `${Math.round(performance.now() - begin)} ms`);
+  const dropped = await prompter.prepare(request({ messages: called(`{"a":"${'x'.repeat(size)}"}`), truncation: 'auto' }), 1);
+  t.equal(dropped.promptTokens, await prompter.count(request({ messages: [{ role: 'user', content: 'z' }] }), 1));
+});
+
+t.test('counts of large parts, in turns', async (t) => {
+  const described = (length: number) => request({ tools: [tool('f', 'word '.repeat(length / 5))] });
+  const whole = await prompter.count(described(1_000_000), 1);
+  const apart = await prompter.count(described(1_100_000), 1);
+  t.ok(Math.abs(apart / whole - 1.1) < 0.001, 'what the template is spared is counted all the same');
+  const deep = request({ messages: [
+    { role: 'user', content: 'x' }, { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: `{"a":${'['.repeat(900_000)}` }] }, { role: 'tool', toolCallId: 'c', content: 'y' },
+  ] });
+  const begin = performance.now();
+  t.ok(await prompter.count(deep, 1) > prompter.contextWindow);
+  t.ok(performance.now() - begin < 2_000, 'arguments nested without end are text');
+
+  const long = request({ messages: [{ role: 'user', content: 'word '.repeat(200_000) }] });
+  const client = new AbortController();
+  let done = 0;
+  const many = Promise.allSettled(Array.from({ length: 20 }, () => prompter.count(long, 1, client.signal).finally(() => done++)));
+  await prompter.count(long, 2);
+  t.ok(done < 8, `another organization's does not wait behind twenty (${done} were done)`);
+  client.abort(new Error('gone'));
+  t.match((await many).at(-1), { status: 'rejected', reason: { message: 'gone' } });
 });
 
 t.test('images are refused by name, or noted', async (t) => {
@@ -146,6 +190,6 @@ t.test('images are refused by name, or noted', async (t) => {
   t.throws(() => prompter.check(asked), { code: 'unsupported_content', param: path });
   const noting = prompterOf({ image_input: 'note' });
   noting.check(asked);
-  t.ok(await noting.count(asked) > await noting.count(request({ messages: [{ role: 'user', content: 'See' }] })));
+  t.ok(await noting.count(asked, 1) > await noting.count(request({ messages: [{ role: 'user', content: 'See' }] }), 1));
   t.throws(() => prompter.check(request({ sampling: { logitBias: [{ token: 1_000_000, bias: 1 }] } })), { code: 'invalid_value', param: 'logit_bias' });
 });

@@ -166,6 +166,8 @@ t.test('HTTP rules', async (t) => {
     for (const [bytes, code] of [
       ['GET / HTTP/1.0\r\n\r\n', 'malformed_http'], ['\u0016\u0003\u0001\u0002\u0000\u0001\r\n\r\n', 'malformed_http'],
       ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n', 'malformed_http'],
+      ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -2\r\n\r\n{}', 'malformed_http'],
+      [`GET / HTTP/1.1\r\n${'X: a\r\n'.repeat(99)}\r\n`, 'headers_too_large'],
       [`GET / HTTP/1.1\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`, 'headers_too_large'],
     ] as const) {
       const text = await server.raw(bytes, 500);

@@ -215,6 +215,10 @@ t.test('a chain that is too long to be read in one go', async (t) => {
   t.equal(read.length, 64, 'the rest is not even looked at');
   const many = record('resp_1', Array.from({ length: 300_000 }, (_, at) => ({ ...said(''), id: `msg_${at}` })), []);
   t.equal(outcome('x', { chain: [many, many] }), '422 response_not_usable previous_response_id', 'items without text count as well');
+  const items = [stored({ ...said(long.repeat(30)), id: 'msg_x' })];
+  const references = (count: number) => Array.from({ length: count }, () => ({ type: 'item_reference', id: 'msg_x' }));
+  t.equal(outcome(references(2), { items }), 'ok');
+  t.equal(outcome(references(3), { items }), '422 response_not_usable input[2]', 'what is referred to counts too');
 });
 
 t.test('which chain, and whose model', async (t) => {

@@ -80,6 +80,8 @@ t.test('one line per rule', async (t) => {
     [format({ schema: null }), '400 missing_required_parameter text.format.schema'],
     [format({ strict: 'yes' }), '400 invalid_type text.format.strict'],
     [format({ strict: true, schema: { type: 'object', properties: { a: { not: {} } } } }), '422 unsupported_json_schema text.format.schema.properties.a.not'],
+    [{ input: Array.from({ length: 2_001 }, (_, at) => (at % 2 === 0 ? { type: 'item_reference', id: 'msg_1' } : { id: 'msg_1' })) }, '422 array_too_long input'],
+    [{ input: Array.from({ length: 2_000 }, () => ({ id: 'msg_1' })) }, '404 item_not_found input[0]'],
     [{ tools: null }, 'ok'],
     [{ tools: Array.from({ length: 129 }, () => fn('f')) }, '422 array_too_long tools'],
     [{ tools: [{ name: 'f' }] }, '400 missing_required_parameter tools[0].type'],

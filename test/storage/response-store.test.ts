@@ -1,7 +1,13 @@
 // Stored responses over a real database: what is written comes back, for its organization alone, in chains,
 // until it is deleted or past its time; and what goes leaves nothing behind.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
 import { newResponseId } from '../../src/ids.js';
+import type { StoredItem } from '../../src/storage/response-store.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 
 const open = await openResponses();
@@ -24,21 +30,21 @@ t.test('what is saved comes back', async (t) => {
   t.same({ ...read, input: read.input, output: read.output }, { ...saved, input: read.input, output: read.output });
   t.same(read.input.map(({ item }) => item), saved.input.map(({ item }) => item));
   t.same(read.resource, saved.resource, 'output is written once and shown in both places');
-  t.same(responses.item('org_a', saved.output[0]!.id)?.item, saved.output[0]!.item);
+  t.same(responses.items('org_a')(saved.output[0]!.id)?.item, saved.output[0]!.item);
   for (const other of ['org_b', '']) {
     t.equal(responses.get(other, saved.id), null);
     t.equal(responses.chain(other, saved.id), null);
-    t.equal(responses.item(other, saved.output[0]!.id), null);
+    t.equal(responses.items(other)(saved.output[0]!.id), null);
     t.equal(await responses.delete(other, saved.id), false);
   }
   for (const id of ['', 'resp_', newResponseId(), `${saved.id}0`, 'x'.repeat(10_000), '\0']) {
     t.equal(responses.get('org_a', id), null);
-    t.equal(responses.item('org_a', id), null);
+    t.equal(responses.items('org_a')(id), null);
     t.equal(await responses.delete('org_a', id), false);
   }
   const strange = record({ output: [{ id: '\0 ünusual '.repeat(20), item: { type: 'message' } }] });
   await responses.save(strange);
-  t.same(responses.item('org_a', strange.output[0]!.id)?.item, { type: 'message' });
+  t.same(responses.items('org_a')(strange.output[0]!.id)?.item, { type: 'message' });
 });
 
 t.test('shown output may differ from the stored items', async (t) => {
@@ -60,7 +66,7 @@ t.test('a later save replaces what may change', async (t) => {
   t.equal(read.status, 'completed');
   t.same(read.resource, done.resource);
   t.same(read.input.map(({ id }) => id), queued.input.map(({ id }) => id), 'its input stays');
-  t.ok(responses.item('org_a', done.output[0]!.id));
+  t.ok(responses.items('org_a')(done.output[0]!.id));
   await responses.delete('org_a', queued.id);
   await responses.save(done);
   t.equal(responses.get('org_a', queued.id), null, 'deleted stays deleted');
@@ -72,9 +78,9 @@ t.test('the item of the youngest response counts', async (t) => {
   const [older, newer] = [record({ input: [shared('old')] }), record({ createdAt: START + 1, input: [shared('new')] })];
   await open.responses.save(newer);
   await open.responses.save(older);
-  t.equal(open.responses.item('org_a', 'msg_1')?.item['text'], 'new');
+  t.equal(open.responses.items('org_a')('msg_1')?.item['text'], 'new');
   await open.responses.delete('org_a', newer.id);
-  t.equal(open.responses.item('org_a', 'msg_1')?.item['text'], 'old');
+  t.equal(open.responses.items('org_a')('msg_1')?.item['text'], 'old');
 });
 
 t.test('chains, and ancestors that go', async (t) => {
@@ -91,7 +97,7 @@ t.test('chains, and ancestors that go', async (t) => {
   for (const gone of [root, middle]) {
     t.equal(responses.get('org_a', gone.id), null);
     t.equal(responses.chain('org_a', gone.id), null);
-    t.equal(responses.item('org_a', gone.output[0]!.id), null, 'not by reference either');
+    t.equal(responses.items('org_a')(gone.output[0]!.id), null, 'not by reference either');
   }
   const chain = responses.chain('org_a', leaf.id)!;
   t.same(ids(chain), [root.id, middle.id, leaf.id]);
@@ -146,7 +152,7 @@ t.test('expiry is to the second, and by the time of creation', async (t) => {
   clock.now = START + 30 * DAY;
   t.equal(responses.get('org_a', root.id), null);
   t.equal(responses.chain('org_a', root.id), null);
-  t.equal(responses.item('org_a', root.output[0]!.id), null);
+  t.equal(responses.items('org_a')(root.output[0]!.id), null);
   t.equal(await responses.delete('org_a', root.id), false);
   t.same(ids(responses.chain('org_a', leaf.id)), [root.id, leaf.id]);
   t.equal(await responses.sweep(), 1);
@@ -186,8 +192,70 @@ t.test('a response of very many items', async (t) => {
   const saved = record({ input: items });
   await open.responses.save(saved);
   t.equal(open.rows()['response-times'], 1, 'nothing is left of writing ahead');
-  t.same(open.responses.item('org_a', 'item_2999')?.item, { text: 'text 2999' });
+  t.same(open.responses.items('org_a')('item_2999')?.item, { text: 'text 2999' });
   t.same(open.responses.get('org_a', saved.id)!.input.map(({ id }) => id), items.map(({ id }) => id));
+  const find = open.responses.items('org_a');
+  const begun = performance.now();
+  for (let n = 0; n < 10; n++) if (!items.every(({ id, item }) => find(id)?.item['text'] === item.text)) t.fail('each id finds its item');
+  const ms = performance.now() - begun;
+  t.ok(ms < 3_000, `30,000 look-ups in ${ms.toFixed(0)} ms`);
+  t.equal(find('item_3000'), null);
+});
+
+t.test('what a response was generated from, from any item on, in both orders', async (t) => {
+  const { responses } = open;
+  const texts = (name: string, count: number): StoredItem[] =>
+    Array.from({ length: count }, (_, index) => ({ id: `${name}${index}`, item: { text: `${name}${index}`, long: index % 7 === 0 ? ['x'.repeat(20_000)] : [] } }));
+  const root = record({ input: texts('a', 130), output: texts('b', 3) });
+  const middle = record({ input: [], output: texts('c', 1), previousId: root.id });
+  const leaf = record({ input: texts('d', 70), output: texts('e', 2), previousId: middle.id });
+  for (const one of [root, middle, leaf]) await responses.save(one);
+  const oldest = [...root.input, ...root.output, ...middle.output, ...leaf.input].map(({ id }) => id);
+  const listed = (newestFirst: boolean, after: string | null): string[] | null => {
+    const items = responses.inputItems('org_a', leaf.id, { newestFirst, after });
+    return items === null ? null : [...items].map(({ id }) => id);
+  };
+  for (const newestFirst of [false, true]) {
+    const all = newestFirst ? oldest.toReversed() : oldest;
+    t.same(listed(newestFirst, null), all);
+    for (const [index, id] of all.entries()) t.same(listed(newestFirst, id), all.slice(index + 1), `${newestFirst} ${id}`);
+    t.equal(listed(newestFirst, 'e0'), null, 'its own output is not what it was generated from');
+    t.equal(listed(newestFirst, ''), null);
+  }
+  t.equal(responses.inputItems('org_b', leaf.id, { newestFirst: true, after: null }), null);
+  t.same(responses.chain('org_a', leaf.id)!.map(({ input }) => input.length), [130, 0, 70]);
+});
+
+t.test('a chain with too much in it is refused before any of it is read', async (t) => {
+  const { responses } = open;
+  const megabytes = (count: number): StoredItem[] => [{ id: 'big', item: { type: 'message', content: [{ type: 'input_text', text: 'x'.repeat(count * 1024 * 1024) }] } }];
+  const root = record({ input: megabytes(30) });
+  const queued = record({ input: megabytes(30), output: [], background: true, status: 'queued', previousId: root.id });
+  const child = record({ id: queued.id, input: [], output: megabytes(3), background: true });
+  for (const one of [root, queued, child]) await responses.save(one);
+  t.equal(responses.chain('org_a', child.id)!.length, 2);
+  const leaf = record({ previousId: child.id, output: megabytes(1) });
+  await responses.save(leaf);
+  const begun = performance.now();
+  for (let n = 0; n < 100; n++) t.throws(() => responses.chain('org_a', leaf.id), { code: 'response_not_usable', message: /too long to be read/ });
+  t.match([...responses.inputItems('org_a', leaf.id, { newestFirst: true, after: null })!].length, 5, 'it can be listed all the same');
+  const ms = performance.now() - begun;
+  t.ok(ms < 500, `100 refusals in ${ms.toFixed(0)} ms`);
+});
+
+t.test('a disk that takes no more', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  const script = join(import.meta.dirname, 'full-disk.js');
+  const child = spawn('bash', ['-c', 'ulimit -f 2000 && exec "$0" "$@"', process.execPath, script, path], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
+  await once(child, 'close');
+  const met = JSON.parse(text) as { saved: number; readable: number; deleted: boolean; errors: unknown[]; logged: string[]; unhandled: number };
+  t.ok(met.saved > 0 && met.errors.length > 1, `${met.saved} saved, ${met.errors.length} not`);
+  for (const error of met.errors) t.same(error, [503, 'maintenance', 'The server cannot store responses at the moment.']);
+  t.same(met.logged, ['StorageError'], 'once a minute');
+  t.match(met, { readable: met.saved, deleted: true, unhandled: 0 });
 });
 
 t.test('event logs', async (t) => {

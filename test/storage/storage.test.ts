@@ -24,7 +24,7 @@ t.test('tables', async (t) => {
   t.same(again.table<{ n: number }>('keys').get('a'), { n: 1 });
   await again.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await again.close();
-  await t.rejects(openStore(join(path, 'deep', 'er')), { name: 'StorageError', message: /schema version 3/ });
+  await t.rejects(openStore(join(path, 'deep', 'er')), { name: 'StorageError', message: new RegExp(`schema version ${SCHEMA_VERSION + 1}`) });
 });
 
 t.test('keys alone, and backwards', async (t) => {
@@ -55,11 +55,17 @@ t.test('a database of the release before', async (t) => {
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const old = await openStore(path);
   await old.table<number>('meta').put('schema', 1);
+  const id = `resp_${'a'.repeat(48)}`;
+  const rows = Array.from({ length: 100 }, (_, index) => ({ id: `item_${index}`, item: { index }, images: 0 }));
+  await old.table('response-inputs').put(id, rows);
   await old.table<{ n: number }>('keys').put('k', { n: 1 });
   await old.close();
   const store = await openStore(path);
   t.equal(store.table<number>('meta').get('schema'), SCHEMA_VERSION);
   t.same(store.table<{ n: number }>('keys').get('k'), { n: 1 });
+  const pages = [...store.table<object[]>('response-inputs').range()];
+  t.same(pages.map(({ key }) => key), [[id, 0], [id, 32], [id, 64], [id, 96]], 'inputs lie in pages since version 3');
+  t.same(pages.flatMap(({ value }) => value), rows);
   await store.close();
 });
 

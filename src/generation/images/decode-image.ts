@@ -1,9 +1,10 @@
 // What a file's bytes are, and whether they really are a picture: the format by its first bytes, the size by
-// its header, its soundness by decoding it once. libvips does that on its own threads; two pictures at once.
+// its header, its soundness by decoding it once. libvips does that on its own threads; two pictures at once,
+// the organizations in turns.
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../errors.js';
+import { FairSlots, type Claimant } from '../fair-slots.js';
 import type { LoadedImage } from '../types.js';
-import { Slots } from './slots.js';
 
 export type ImageFormat = LoadedImage['format'];
 
@@ -18,8 +19,10 @@ export function formatOf(bytes: Uint8Array): ImageFormat | null {
   return null;
 }
 
+/** Files of one organization that wait, in bytes. */
+const MAX_WAITING = 256 * 1024 * 1024;
 /** A decoded picture of the largest size takes 200 MB. */
-const decoding = new Slots(2);
+const decoding = new FairSlots(2, 'images', MAX_WAITING);
 
 type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
 let loading: Promise<SharpModule> | null = null;
@@ -37,18 +40,29 @@ function loadSharp(): Promise<SharpModule> {
   return loading;
 }
 
-/** Throws ApiError: unsupported_image_format, invalid_image, image_too_large. */
-export async function decodeImage(bytes: Uint8Array, maxPixels: number, path: string): Promise<LoadedImage> {
+export interface DecodeOptions {
+  readonly path: string;
+  readonly claimant: Claimant;
+  /** It was decoded with an earlier request: its header is enough. */
+  readonly isSound: boolean;
+  /** Told the pixels before any is decoded; throws if they are too many. */
+  readonly spend: (width: number, height: number) => void;
+}
+
+/** Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; what `spend` throws; the reason of the claimant's signal. */
+export async function decodeImage(bytes: Uint8Array, { path, claimant, isSound, spend }: DecodeOptions): Promise<LoadedImage> {
   const format = formatOf(bytes);
   if (format === null) throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
   const sharp = await loadSharp();
-  return decoding.run(async () => {
+  return decoding.run(claimant, bytes.length, async () => {
     // Animations: the first frame alone.
     const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
     const { width, height } = await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: false }).metadata());
-    if (width * height > maxPixels) throw apiError('image_too_large', `${path}: the image has ${width} x ${height} pixels; ${maxPixels} are allowed.`, path);
+    if (isSound) return { bytes, format, width, height };
+    spend(width, height);
+    claimant.signal?.throwIfAborted();
     // Shrunk to nothing on the way, so that no second copy of the whole comes about.
-    await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: maxPixels }).resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false }).raw().toBuffer());
+    await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: width * height }).resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false }).raw().toBuffer());
     return { bytes, format, width, height };
   });
 }

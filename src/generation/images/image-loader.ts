@@ -1,11 +1,13 @@
 // Images of a request: decoded from base64 or fetched, checked against the limits. Event-loop thread; the
 // decoding itself runs on libvips' threads.
+import type { Claimant } from '../fair-slots.js';
 import type { Message } from '../types.js';
 
 export interface ImageLoader {
   /**
    * The messages with every image loaded; the very same array if there is none to load. Throws ApiError 422:
-   * too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed.
+   * too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed; 503:
+   * capacity_exhausted. If the claimant's signal aborts, it stops and throws the signal's reason.
    */
-  load(messages: Message[]): Promise<Message[]>;
+  load(messages: Message[], claimant: Claimant): Promise<Message[]>;
 }

@@ -2,7 +2,8 @@
 // the limits of the settings. Event-loop thread only.
 import type { Config } from '../../config.js';
 import { apiError } from '../../errors.js';
-import type { Content, ContentPart, ImagePart, LoadedImage, Message } from '../types.js';
+import { FairSlots, type Claimant } from '../fair-slots.js';
+import type { Content, ContentPart, ImagePart, ImageSource, LoadedImage, Message } from '../types.js';
 import { dataOfUrl, decodeBase64 } from './base64.js';
 import { decodeImage } from './decode-image.js';
 import { ImageFetcher, type FetchWorld } from './fetch-image.js';
@@ -11,15 +12,17 @@ import { Slots } from './slots.js';
 
 /** Of one request; and of all together, since every open fetch may fill its buffer. */
 const FETCHES_OF_REQUEST = 4, FETCHES = 32;
+/** URLs of one organization that wait for a fetch. */
+const MAX_WAITING_FETCHES = 1_000;
 /** All images of a request together, in times the largest single one. */
-const TOTAL_FACTOR = 5;
+const TOTAL_BYTES_FACTOR = 5, TOTAL_PIXELS_FACTOR = 8;
 
 /** `world` is for tests. */
 export function createImageLoader(settings: Config['images'], world: Partial<FetchWorld> = {}): ImageLoader {
   const fetcher = new ImageFetcher({ maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts }, world);
-  const fetches = new Slots(FETCHES);
+  const fetches = new FairSlots(FETCHES, 'images to fetch', MAX_WAITING_FETCHES);
   return {
-    async load(messages) {
+    async load(messages, claimant) {
       const parts = messages.flatMap((message) => imagesOf(message.content));
       if (parts.length > settings.max_per_request) {
         const { path } = parts[settings.max_per_request]!;
@@ -27,7 +30,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
       }
       const open = parts.filter((part) => part.source.kind !== 'loaded');
       if (open.length === 0) return messages;
-      const loaded = await new Loading(settings, fetcher, fetches).all(open);
+      const loaded = await new Loading(settings, fetcher, fetches, claimant).all(open);
       return messages.map((message) => withImages(message, loaded));
     },
   };
@@ -37,34 +40,71 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
 class Loading {
   readonly #own = new Slots(FETCHES_OF_REQUEST);
   readonly #abort = new AbortController();
+  readonly #claimant: Claimant;
   #bytes = 0;
+  #pixels = 0;
 
-  constructor(private readonly settings: Config['images'], private readonly fetcher: ImageFetcher, private readonly fetches: Slots) {}
+  constructor(private readonly settings: Config['images'], private readonly fetcher: ImageFetcher, private readonly fetches: FairSlots, private readonly from: Claimant) {
+    this.#claimant = { organization: from.organization, signal: this.#abort.signal };
+  }
 
   /** Throws what the first image in the request's order throws that fails; the others are then given up. */
   async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
+    const { signal } = this.from;
+    const left = (): void => this.#abort.abort(signal?.reason);
+    signal?.throwIfAborted();
+    signal?.addEventListener('abort', left, { once: true });
+    try {
+      return await this.#all(parts);
+    } finally {
+      signal?.removeEventListener('abort', left);
+    }
+  }
+
+  async #all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
     const stopped = new Error('another image of the request failed');
-    const results = await Promise.allSettled(parts.map((part) => this.#own.run(async () => {
-      if (this.#abort.signal.aborted) throw stopped;
-      try {
-        return await this.#one(part);
-      } catch (error) {
-        this.#abort.abort(stopped);
-        throw error;
-      }
-    })));
+    // Agents send the same picture again and again: it is looked at once.
+    const known = new Map<unknown, Promise<LoadedImage>>();
+    const results = await Promise.allSettled(parts.map((part) => {
+      const key = keyOf(part.source);
+      let loading = known.get(key);
+      if (loading === undefined) known.set(key, (loading = this.#own.run(() => this.#unlessStopped(part, stopped))));
+      return loading;
+    }));
+    this.from.signal?.throwIfAborted();
     const failure = results.find((result) => result.status === 'rejected' && result.reason !== stopped);
     if (failure?.status === 'rejected') throw failure.reason;
     return new Map(results.flatMap((result, index) => (result.status === 'fulfilled' ? [[parts[index]!, result.value]] : [])));
+  }
+
+  async #unlessStopped(part: ImagePart, stopped: Error): Promise<LoadedImage> {
+    this.#abort.signal.throwIfAborted();
+    try {
+      return await this.#one(part);
+    } catch (error) {
+      this.#abort.abort(stopped);
+      throw error;
+    }
   }
 
   async #one(part: ImagePart): Promise<LoadedImage> {
     const { path } = part;
     const bytes = await this.#bytesOf(part);
     this.#bytes += bytes.length;
-    const most = this.settings.max_bytes * TOTAL_FACTOR;
+    const most = this.settings.max_bytes * TOTAL_BYTES_FACTOR;
     if (this.#bytes > most) throw apiError('image_too_large', `${path}: the images of the request have more than ${most} bytes together.`, path);
-    return decodeImage(bytes, this.settings.max_pixels, path);
+    return decodeImage(bytes, {
+      path, claimant: this.#claimant, isSound: part.source.kind === 'bytes', spend: (width, height) => this.#spend(width, height, path),
+    });
+  }
+
+  #spend(width: number, height: number, path: string): void {
+    const { max_pixels: maxPixels } = this.settings;
+    const pixels = width * height;
+    if (pixels > maxPixels) throw apiError('image_too_large', `${path}: the image has ${width} x ${height} pixels; ${maxPixels} are allowed.`, path);
+    this.#pixels += pixels;
+    const most = maxPixels * TOTAL_PIXELS_FACTOR;
+    if (this.#pixels > most) throw apiError('image_too_large', `${path}: the images of the request have more than ${most} pixels together.`, path);
   }
 
   async #bytesOf({ source, path }: ImagePart): Promise<Buffer> {
@@ -72,7 +112,17 @@ class Loading {
     if (source.kind === 'bytes') return Buffer.from(source.bytes.buffer as ArrayBuffer, source.bytes.byteOffset, source.bytes.byteLength);
     if (source.kind === 'loaded') return Buffer.from(source.image.bytes);
     if (/^data:/i.test(source.url)) return decodeBase64(dataOfUrl(source.url, path), this.settings.max_bytes, path);
-    return this.fetches.run(() => this.fetcher.fetch(source.url, path, this.#abort.signal));
+    return this.fetches.run(this.#claimant, 1, () => this.fetcher.fetch(source.url, path, this.#abort.signal));
+  }
+}
+
+/** The same of images that are the same. */
+function keyOf(source: ImageSource): unknown {
+  switch (source.kind) {
+    case 'base64': return source.data;
+    case 'url': return source.url;
+    case 'bytes': return source.bytes;
+    case 'loaded': return source.image;
   }
 }
 

@@ -35,11 +35,17 @@ export interface CompiledSchema {
   unsupported: { path: string; keyword: string; why: string } | null;
   /** As compact JSON, about. */
   characters: number;
+  /** Of all patterns together. */
+  patternCharacters: number;
 }
 
 const MAX_PROPERTIES = 5_000;
 const MAX_NESTING = 64;
 const MAX_ENUM_VALUES = 1_000;
+/** Of one pattern. */
+const MAX_PATTERN_CHARACTERS = 4_096;
+/** Of all patterns of a request together. */
+export const MAX_ALL_PATTERN_CHARACTERS = 128 * 1024;
 /** Of all patterns together. */
 const MAX_PATTERN_STATES = 50_000;
 /** Schemas applied to the same value one through the other, by $ref, anyOf or allOf. */
@@ -84,6 +90,7 @@ class Compiler {
   #unsupported: CompiledSchema['unsupported'] = null;
   #properties = 0;
   #enumValues = 0;
+  #patternCharacters = 0;
   #patternStates = 0;
 
   readonly #path: Path;
@@ -101,7 +108,7 @@ class Compiler {
       node.all.push(this.#node(this.#resolve(pointer, path), pointer.split('/').slice(1).reduce(below, this.#path), 1));
     }
     this.#refuseEndless();
-    return { root, unsupported: this.#unsupported };
+    return { root, unsupported: this.#unsupported, patternCharacters: this.#patternCharacters };
   }
 
   #node(value: unknown, path: Path, depth: number): SchemaNode {
@@ -218,6 +225,9 @@ class Compiler {
 
   #pattern(node: SchemaNode, value: unknown, base: Path): void {
     if (typeof value !== 'string') return invalid(below(base, 'pattern'), 'pattern must be a string');
+    if (value.length > MAX_PATTERN_CHARACTERS) invalid(below(base, 'pattern'), `the pattern is longer than ${MAX_PATTERN_CHARACTERS} characters`);
+    this.#patternCharacters += value.length;
+    if (this.#patternCharacters > MAX_ALL_PATTERN_CHARACTERS) invalid(below(base, 'pattern'), `all patterns together are longer than ${MAX_ALL_PATTERN_CHARACTERS} characters`);
     const left = MAX_PATTERN_STATES - this.#patternStates;
     const pattern = RegularExpression.of(value, Math.min(MAX_STATES, left));
     this.#patternStates += pattern?.size ?? 0;

@@ -107,16 +107,37 @@ export class RegularExpression {
   }
 }
 
-/** Is this a regular expression at all, by JavaScript's rules? */
+/** Is this a regular expression at all, by JavaScript's rules? Linear, but for what the platform's own parser takes. */
 export function isPattern(source: string): boolean {
-  return ['u', ''].some((flags) => {
-    try {
-      new RegExp(source, flags);
-      return true;
-    } catch {
-      return false;
-    }
+  return compiles(withoutProperties(source), 'u') || compiles(source, '');
+}
+
+function compiles(source: string, flags: string): boolean {
+  try {
+    new RegExp(source, flags);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** \p{...} each builds a set of characters, which takes long: a class that costs nothing stands in for those that exist. */
+function withoutProperties(source: string): string {
+  let wrong = false;               // then it is no pattern, and the rest need not be looked at
+  return source.replace(/\\(?:[pP]\{([\w=]{1,64})\}|[^])/g, (whole, name: string | undefined) => {
+    if (name === undefined || wrong || (wrong = !isProperty(name))) return whole;
+    return '\\w';
   });
+}
+
+/** The names that exist, as they are met; there are some hundreds. */
+const properties = new Set<string>();
+
+function isProperty(name: string): boolean {
+  if (properties.has(name)) return true;
+  if (!compiles(`\\p{${name}}`, 'u')) return false;
+  properties.add(name);
+  return true;
 }
 
 class Outside extends Error {}
@@ -234,7 +255,7 @@ class Parser {
   #peek(): string | undefined { return this.#characters[this.#at]; }
 
   #take(text: string): boolean {
-    if (this.#characters.slice(this.#at, this.#at + text.length).join('') !== text) return false;
+    for (let i = 0; i < text.length; i++) if (this.#characters[this.#at + i] !== text[i]) return false;
     this.#at += text.length;
     return true;
   }

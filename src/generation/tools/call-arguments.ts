@@ -7,6 +7,8 @@ import { At, JsonScanner } from './json-scanner.js';
 /** Arguments nested deeper are passed on as text; it also bounds the recursions below. */
 const MAX_DEPTH = 256;
 
+const QUOTE = 0x22, BACKSLASH = 0x5c, OPEN_BRACE = 0x7b, CLOSE_BRACE = 0x7d, OPEN_BRACKET = 0x5b, CLOSE_BRACKET = 0x5d;
+
 export class CallArguments {
   readonly #texts: string[] = [];
   readonly #mark: string;
@@ -41,6 +43,7 @@ export class CallArguments {
 
 /** Null if the text is no JSON object, or one nested without end. */
 export function parseObject(text: string): Record<string, unknown> | null {
+  if (opensTooDeep(text)) return null;
   try {
     const value: unknown = JSON.parse(text);
     const usable = typeof value === 'object' && value !== null && !Array.isArray(value) && isShallow(value, MAX_DEPTH);
@@ -48,6 +51,24 @@ export function parseObject(text: string): Record<string, unknown> | null {
   } catch {
     return null;
   }
+}
+
+/** Whether a JSON text is nested too deep, seen before a parser spends its time on it. */
+function opensTooDeep(text: string): boolean {
+  if (text.length <= MAX_DEPTH) return false;
+  let depth = 0;
+  let quoted = false;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (quoted) {
+      if (code === BACKSLASH) index++;
+      else if (code === QUOTE) quoted = false;
+    } else if (code === QUOTE) quoted = true;
+    else if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+      if (++depth > MAX_DEPTH) return true;
+    } else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) depth--;
+  }
+  return false;
 }
 
 /** Numbers as the text they were: templates that walk through arguments write each value out, and text keeps its digits. */

@@ -2,11 +2,12 @@
 //
 //   parse ─► model ─► content ─► admit (generation-run.ts) ─► events ─► format guard ─► encoder ─► answer
 //   400      404/403  422        422, 429, 503                          500
+import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { newChatCompletionId, newToolCallId } from '../../ids.js';
 import { FormatGuard } from '../format-guard.js';
 import { annotateEndUser, callerOf } from '../caller.js';
-import { admit, findModel, GenerationRun, type AdmittedGeneration, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, findModel, GenerationRun, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope } from './encode.js';
 import { parseChat, type ChatGeneration } from './parse.js';
@@ -17,16 +18,22 @@ export function chatCompletionsRoute(deps: GenerationDeps): Route {
   return {
     method: 'POST', path: PATH, scope: 'inference', checksScope: true,
     async serve(exchange) {
-      const parsed = parseChat(exchange.body);
-      const caller = callerOf(exchange, PATH, 'chat');
-      const model = findModel(deps, caller, parsed.model);
-      const chat = parsed.content(deps.limits);
-      nameIgnored(chat.ignored, (name, value) => exchange.setHeader(name, value));
-      annotateEndUser(exchange, chat.endUser);
+      const { caller, model, chat } = read(deps, exchange);
       const admitted = await admit(deps, caller, model, chat.request);
       if (admitted !== null) answer(exchange, chat, admitted);
     },
   };
+}
+
+/** Its own function, so that nothing of the body lives on while the answer is generated. */
+function read(deps: GenerationDeps, exchange: Exchange): { caller: Caller; model: ServedModel; chat: ChatGeneration } {
+  const parsed = parseChat(exchange.body);
+  const caller = callerOf(exchange, PATH, 'chat');
+  const model = findModel(deps, caller, parsed.model);
+  const chat = parsed.content(deps.limits);
+  nameIgnored(chat.ignored, (name, value) => exchange.setHeader(name, value));
+  annotateEndUser(exchange, chat.endUser);
+  return { caller, model, chat };
 }
 
 function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGeneration): void {

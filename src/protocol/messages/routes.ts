@@ -4,12 +4,13 @@
 //   parse, thinking ─► model ─► content ─► admit (generation-run.ts) ─► events ─► answer
 //   400                404/403  422        422, 429, 503                200 …
 import { ApiError, apiError, type ErrorCode } from '../../errors.js';
-import { formatProblem } from '../../generation/output-format.js';
+import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newMessageId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import { annotateEndUser, callerOf } from '../caller.js';
-import { admit, findModel, GenerationRun, loadRequest, type AdmittedGeneration, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { checkAnswer } from '../format-guard.js';
+import { admit, countPrompt, findModel, GenerationRun, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
@@ -27,10 +28,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
     {
       method: 'POST', path: PATH, scope: 'inference', checksScope: true,
       async serve(exchange) {
-        const parsed = parse(deps, exchange, 'generate');
-        const caller = callerOf(exchange, PATH, 'messages');
-        const model = findModel(deps, caller, parsed.model);
-        const asked = contentOf(parsed, exchange);
+        const { caller, model, asked } = read(deps, exchange, PATH);
         exchange.annotate({ stream: asked.stream });
         const admitted = await admit(deps, caller, model, asked.request).catch(refuseImage);
         if (admitted !== null) answer(deps.sealer, exchange, asked, admitted);
@@ -39,13 +37,21 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
     {
       method: 'POST', path: COUNT_PATH, scope: 'tokens.count', checksScope: true,
       async serve(exchange) {
-        const parsed = parse(deps, exchange, 'count');
-        const model = findModel(deps, callerOf(exchange, COUNT_PATH, 'messages'), parsed.model, 'tokens.count');
-        const { prompter, request } = await loadRequest(deps, model, contentOf(parsed, exchange).request).catch(refuseImage);
-        exchange.json(200, { input_tokens: await prompter.count(request) });
+        const { caller, model, asked } = read(deps, exchange, COUNT_PATH);
+        const tokens = await countPrompt(deps, caller, model, asked.request).catch(refuseImage);
+        if (tokens !== null) exchange.json(200, { input_tokens: tokens });
       },
     },
   ];
+}
+
+/** Its own function, so that nothing of the body lives on while the answer is generated. */
+function read(deps: MessagesDeps, exchange: Exchange, path: typeof PATH | typeof COUNT_PATH): { caller: Caller; model: ServedModel; asked: MessagesGeneration } {
+  const counts = path === COUNT_PATH;
+  const parsed = parse(deps, exchange, counts ? 'count' : 'generate');
+  const caller = callerOf(exchange, path, 'messages');
+  const model = findModel(deps, caller, parsed.model, counts ? 'tokens.count' : 'inference');
+  return { caller, model, asked: contentOf(parsed, exchange) };
 }
 
 const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -104,8 +110,7 @@ class FormatCheck {
     if (this.format.type === 'text') return;
     if (event.type === 'text' && event.section === 'content') this.#text += event.text;
     if (event.type !== 'finished' || event.reason !== 'end_of_turn') return;
-    const problem = formatProblem(this.format, this.#text);
-    if (problem !== null) throw apiError('model_error', `The model's answer is not of the form asked for: ${problem}.`, null);
+    checkAnswer(this.format, this.#text);
   }
 }
 

@@ -7,6 +7,7 @@
 //
 // The log outlives a broken connection, and a restart but for its last 200 ms; what a response came to is
 // saved durably before its last event, log or no log.
+import { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Identity } from '../../http/exchange.js';
 import { isUnfinished, type ResponseRecord, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
@@ -46,7 +47,7 @@ export class BackgroundResponses {
 
   /**
    * Admits the request, stores the response as queued and lets it run: see `queued`. Null if the client has gone before it was
-   * admitted. Throws ApiError 422, 429, 503, or StorageError; nothing runs then.
+   * admitted. Throws ApiError 422, 429, 503; nothing runs then.
    */
   async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller);
@@ -203,7 +204,9 @@ export class BackgroundRun implements EventSource {
     for (const wake of [...this.#watchers]) wake();
   }
 
+  /** Storage logs its own failures. */
   #unexpected(error: unknown): void {
+    if (error instanceof ApiError) return;
     this.telemetry.log.error({ err: error, response_id: this.#queued?.id ?? null }, 'unexpected failure of a background response');
   }
 }
@@ -229,6 +232,10 @@ class DetachedCaller implements Caller {
 
   get aborted(): boolean {
     return this.#caller?.aborted ?? false;
+  }
+
+  onAborted(callback: () => void): void {
+    this.#caller?.onAborted?.(callback);
   }
 
   setHeader(name: string, value: string): void {

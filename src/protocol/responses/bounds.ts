@@ -6,6 +6,8 @@ import { MAX_ITEMS } from './schema.js';
 
 /** Content parts of all items together. */
 const MAX_PARTS = 100_000;
+/** Each is looked up in storage. */
+const MAX_REFERENCES = 2_000;
 
 /** The first list or map that is longer than any valid request has; null if none is. */
 export function overlong(body: unknown): ApiError | null {
@@ -16,8 +18,12 @@ export function overlong(body: unknown): ApiError | null {
   if (!Array.isArray(input)) return null;
   if (input.length > MAX_ITEMS) return apiError('array_too_long', `input may have at most ${MAX_ITEMS} entries.`, 'input');
   let parts = 0;
+  let references = 0;
   for (const [index, item] of (input as unknown[]).entries()) {
     if (!isRecord(item)) continue;
+    if (typeOf(item) === 'item_reference' && ++references > MAX_REFERENCES) {
+      return apiError('array_too_long', `input may have at most ${MAX_REFERENCES} item references.`, 'input');
+    }
     for (const name of ['content', 'output', 'summary', 'tools']) {
       const list = item[name];
       if (!Array.isArray(list)) continue;
@@ -31,6 +37,10 @@ export function overlong(body: unknown): ApiError | null {
 /** The item with a type: one without is a message if it has a role, else a reference if it has an id. */
 export function withType(item: unknown): unknown {
   if (!isRecord(item) || (item['type'] ?? null) !== null) return item;
-  const type = item['role'] != null ? 'message' : item['id'] != null ? 'item_reference' : null;
+  const type = typeOf(item);
   return type === null ? item : { ...item, type };
+}
+
+function typeOf({ type, role, id }: Record<string, unknown>): unknown {
+  return type ?? (role != null ? 'message' : id != null ? 'item_reference' : null);
 }

@@ -1,10 +1,11 @@
 // POST /v1/responses/compact: a conversation becomes its user messages and one sealed summary. The result is
 // not stored. Event-loop thread only.
 import { apiError } from '../../errors.js';
+import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { newItemId, newResponseId } from '../../ids.js';
 import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
-import { findModel } from '../generation-run.js';
+import { findModel, type Caller } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from './compact-summary.js';
 import { callerOf } from '../caller.js';
@@ -22,20 +23,11 @@ export function compactRoute(deps: ResponsesDeps): Route {
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
+  const { caller, model, instructions, text, kept } = read(deps, exchange);
   const { organizationId } = exchange.identity;
-  const body = exchange.body as Readonly<Record<string, unknown>>;
-  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer }, { prewarm: false });
-  if (parsed.model === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
-  const caller = callerOf(exchange, PATH, 'chat');
-  const chain = findChain(deps.responses, organizationId, parsed.previousId);
-  const model = findModel(deps, caller, parsed.model);
-  const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });
-  nameIgnored(Object.keys(body).filter((name) => !FIELDS.includes(name)), (name, value) => exchange.setHeader(name, value));
-  const kept = userMessages(chain, created.input);
-
-  const summarizer = new Summarizer(deps, caller, model, { instructions: created.echo.instructions, maxTokens: deps.settings.compact_max_tokens });
+  const summarizer = new Summarizer(deps, caller, model, { instructions, maxTokens: deps.settings.compact_max_tokens });
   exchange.onAborted(() => summarizer.cancel());
-  const summary = await summarizer.run(transcript(created.conversation));
+  const summary = await summarizer.run(text);
   if (summary === null) return;
   const compaction = {
     id: newItemId('cmp'), type: 'compaction',
@@ -45,6 +37,25 @@ async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
     id: newResponseId(), object: 'response.compaction', created_at: Math.floor(Date.now() / 1000),
     output: [...kept, compaction], usage: wireUsage(summary.usage),
   });
+}
+
+interface Conversation { caller: Caller; model: ServedModel; instructions: string | null; text: string; kept: object[] }
+
+/** Its own function, so that nothing of the body lives on while the summary is generated. */
+function read(deps: ResponsesDeps, exchange: Exchange): Conversation {
+  const { organizationId } = exchange.identity;
+  const body = exchange.body as Readonly<Record<string, unknown>>;
+  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer }, { prewarm: false });
+  if (parsed.model === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
+  const caller = callerOf(exchange, PATH, 'chat');
+  const chain = findChain(deps.responses, organizationId, parsed.previousId);
+  const model = findModel(deps, caller, parsed.model);
+  const created = parsed.content({ model, chain, item: deps.responses.items(organizationId) });
+  nameIgnored(Object.keys(body).filter((name) => !FIELDS.includes(name)), (name, value) => exchange.setHeader(name, value));
+  return {
+    caller, model, instructions: created.echo.instructions,
+    text: transcript(created.conversation), kept: userMessages(chain, created.input),
+  };
 }
 
 /** The known fields alone: whatever else a body has is none of this endpoint's. */

@@ -3,12 +3,14 @@
 //   shape, seals ─► chain ─► model ─► content ─► turn (turn.ts) ─► answer
 //   400             404      404/403  422        422, 429, 503     200 …
 import type { ApiError } from '../../errors.js';
+import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
 import { annotateEndUser, callerOf } from '../caller.js';
-import { findModel } from '../generation-run.js';
+import { findModel, type Caller } from '../generation-run.js';
 import { headerList, nameIgnored } from '../ignored.js';
 import { answerBackground } from './background.js';
 import { eventDialect } from './encode-dialect.js';
+import type { EventDialect } from './encode-items.js';
 import { findChain, modelOf } from './input-chain.js';
 import { parseCreate, type CreateGeneration } from './parse.js';
 import type { ResponsesDeps } from './routes.js';
@@ -21,14 +23,7 @@ export function createRoute(deps: ResponsesDeps): Route {
   return {
     method: 'POST', path: PATH, scope: 'inference', checksScope: true,
     async serve(exchange) {
-      const { organizationId } = exchange.identity;
-      const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
-      const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
-      const caller = callerOf(exchange, PATH, 'chat');
-      const chain = findChain(deps.responses, organizationId, parsed.previousId);
-      const model = findModel(deps, caller, modelOf(parsed.model, chain));
-      const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });
-      nameLeftOut(created, (name, value) => exchange.setHeader(name, value));
+      const { dialect, caller, model, created } = read(deps, exchange);
       exchange.annotate({ stream: created.stream, background: created.background });
       annotateEndUser(exchange, created.endUser);
       if (created.background) {
@@ -40,6 +35,19 @@ export function createRoute(deps: ResponsesDeps): Route {
       await (created.stream ? streamed(exchange, start) : whole(exchange, start));
     },
   };
+}
+
+/** Its own function, so that nothing of the body lives on while the answer is generated. */
+function read(deps: ResponsesDeps, exchange: Exchange): { dialect: EventDialect; caller: Caller; model: ServedModel; created: CreateGeneration } {
+  const { organizationId } = exchange.identity;
+  const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
+  const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
+  const caller = callerOf(exchange, PATH, 'chat');
+  const chain = findChain(deps.responses, organizationId, parsed.previousId);
+  const model = findModel(deps, caller, modelOf(parsed.model, chain));
+  const created = parsed.content({ model, chain, item: deps.responses.items(organizationId) });
+  nameLeftOut(created, (name, value) => exchange.setHeader(name, value));
+  return { dialect, caller, model, created };
 }
 
 type Start = (options: Omit<TurnOptions, 'dialect' | 'errorEvents'>) => ReturnType<typeof startTurn>;

@@ -1,7 +1,7 @@
 // GET /v1/responses/{id}/input_items: what a response was generated from, chain included, a page at a time.
 // Items are kept in the form they are listed in; only images are shown as asked for. Event-loop thread only.
 import { apiError } from '../../errors.js';
-import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
+import type { StoredItem } from '../../storage/response-store.js';
 
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
@@ -27,42 +27,19 @@ export function readItemQuery(query: URLSearchParams, include: readonly string[]
   return { limit: count, order, after: query.get('after'), imageUrls: include.includes('message.input_image.image_url') };
 }
 
-/** `chain`: root first, ending with the response itself. Throws ApiError 404 item_not_found. */
-export function listItems(chain: readonly ResponseRecord[], query: ItemQuery): ItemPage {
-  const items = query.order === 'asc' ? oldestFirst(chain) : newestFirst(chain);
+/** The first of `items`: what lies beyond the page is not read. */
+export function itemPage(items: Iterable<StoredItem>, { limit, imageUrls }: Pick<ItemQuery, 'limit' | 'imageUrls'>): ItemPage {
   const page: StoredItem[] = [];
-  let begun = query.after === null;
   let more = false;
   for (const item of items) {
-    if (!begun) {
-      begun = item.id === query.after;
-    } else if (page.length < query.limit) {
-      page.push(item);
-    } else {
-      more = true;
-      break;
-    }
+    more = page.length === limit;
+    if (more) break;
+    page.push(item);
   }
-  if (!begun) throw apiError('item_not_found', 'after names no item of this response.', 'after');
   return {
-    object: 'list', data: page.map((item) => shown(item, query.imageUrls)),
+    object: 'list', data: page.map((item) => shown(item, imageUrls)),
     first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null, has_more: more,
   };
-}
-
-// Both stop where the page ends: what lies beyond is not read.
-function* oldestFirst(chain: readonly ResponseRecord[]): Generator<StoredItem> {
-  for (const [index, { input, output }] of chain.entries()) {
-    yield* input;
-    if (index < chain.length - 1) yield* output;
-  }
-}
-
-function* newestFirst(chain: readonly ResponseRecord[]): Generator<StoredItem> {
-  for (const [index, { input, output }] of [...chain.entries()].reverse()) {
-    if (index < chain.length - 1) yield* output.toReversed();
-    yield* input.toReversed();
-  }
 }
 
 /** The lists of an item that may hold images. */

@@ -1,6 +1,8 @@
 // POST /v1/responses/input_tokens: what a request's prompt would count, nothing generated. Event-loop thread only.
+import type { ServedModel } from '../../generation/served-models.js';
+import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { findModel, loadRequest } from '../generation-run.js';
+import { countPrompt, findModel, type Caller } from '../generation-run.js';
 import { pick } from './compact.js';
 import { callerOf } from '../caller.js';
 import { nameLeftOut } from './create.js';
@@ -19,15 +21,21 @@ export function inputTokensRoute(deps: ResponsesDeps): Route {
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
+  const { caller, model, request } = read(deps, exchange);
+  const tokens = await countPrompt(deps, caller, model, request);
+  if (tokens !== null) exchange.json(200, { object: 'response.input_tokens', input_tokens: tokens });
+}
+
+/** Its own function, so that nothing of the body lives on while the prompt waits to be counted. */
+function read(deps: ResponsesDeps, exchange: Exchange): { caller: Caller; model: ServedModel; request: GenerationRequest } {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
   const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
   const caller = callerOf(exchange, PATH, 'chat');
   const chain = findChain(deps.responses, organizationId, parsed.previousId);
   const model = findModel(deps, caller, modelOf(parsed.model, chain), 'tokens.count');
-  const created = parsed.content({ model, chain, item: (id) => deps.responses.item(organizationId, id) });
+  const created = parsed.content({ model, chain, item: deps.responses.items(organizationId) });
   const ignored = Object.keys(body).filter((name) => !FIELDS.includes(name));
   nameLeftOut({ ignored, ignoredTools: created.ignoredTools }, (name, value) => exchange.setHeader(name, value));
-  const { prompter, request } = await loadRequest(deps, model, created.request);
-  exchange.json(200, { object: 'response.input_tokens', input_tokens: await prompter.count(request) });
+  return { caller, model, request: created.request };
 }

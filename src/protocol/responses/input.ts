@@ -3,6 +3,7 @@
 import { apiError } from '../../errors.js';
 import type { Content, ContentPart, Message } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../sealing/sealer.js';
+import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
 import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
 import { Conversation } from './input-conversation.js';
 import type { InputItem } from './input-images.js';
@@ -12,14 +13,6 @@ import { modelName, type ToolList } from './tools.js';
 
 /** Where the items of a chain stand for errors: the request has no place for them. */
 const CHAIN = 'previous_response_id';
-
-/**
- * What may be read of a chain, in characters: far more than any context holds, and little enough to be read in
- * one go. Chains that are cut to fit (`truncation: auto`) would otherwise grow until reading one stops the server.
- */
-const MAX_CHAIN_SIZE = 64 * 1024 * 1024;
-/** What an item counts beside its text. */
-const ITEM_SIZE = 128;
 
 export interface InputContext {
   organizationId: string;
@@ -69,14 +62,16 @@ class Reader {
   readonly #tools: ToolList[] = [];
   readonly #placed: Placed[] = [];
 
+  /** What was read from storage or a connection's memory, see itemSize(). */
+  #size = 0;
+
   constructor(private readonly context: InputContext) {
-    let size = 0;
     for (const { input, output } of context.chain) {   // decoded as it is looked at: what is too much is not
       for (const item of [...input, ...output]) {
-        size += sizeOf(keptItem(item));
+        this.#size += itemSize(item.item);
         this.#place(item, CHAIN, undefined);
       }
-      if (size > MAX_CHAIN_SIZE) throw apiError('response_not_usable', 'The chain of this response has become too long to be read. Start a new one with what is needed of it.', CHAIN);
+      if (this.#size > MAX_CHAIN_SIZE) throw chainTooLong();
     }
   }
 
@@ -95,6 +90,7 @@ class Reader {
       case 'item_reference': {
         const found = this.context.item(item.id);
         if (found === null) throw apiError('item_not_found', `${path}: there is no stored item with this id.`, path);
+        this.#count(found, path);
         this.add(found, path, undefined);
         return;
       }
@@ -113,6 +109,11 @@ class Reader {
   add(item: InputItem, path: string, opened: Unsealed | undefined): void {
     this.#own.push(item);
     this.#place(item, path, opened);
+  }
+
+  #count({ item }: StoredItem, path: string): void {
+    this.#size += itemSize(item);
+    if (this.#size > MAX_CHAIN_SIZE) throw apiError('response_not_usable', `${path}: the stored items that the request refers to are too long to be read together.`, path);
   }
 
   #place(item: StoredItem, path: string, opened: Unsealed | undefined): void {
@@ -143,7 +144,7 @@ class Reader {
         conversation.result(kept.call_id, typeof kept.output === 'string' ? kept.output : toContent(kept.output, images, `${path}.output`), path);
         return;
       case 'reasoning': {
-        const text = this.#reasoning(kept, opened);
+        const text = this.#reasoning(kept, opened, path);
         if (text !== '') conversation.reason(text);
         return;
       }
@@ -156,7 +157,7 @@ class Reader {
   }
 
   /** Reasoning of another of our models is of no use to this one. */
-  #reasoning(kept: Extract<KeptItem, { type: 'reasoning' }>, opened: Unsealed | undefined): string {
+  #reasoning(kept: Extract<KeptItem, { type: 'reasoning' }>, opened: Unsealed | undefined, path: string): string {
     if (opened !== undefined) return opened.model === this.context.model ? opened.text : '';
     const text = reasoningText(kept.content);
     if (text !== '') return text;
@@ -165,6 +166,7 @@ class Reader {
       return unsealed?.model === this.context.model ? unsealed.text : '';
     }
     const stored = this.context.item(kept.id);
+    if (stored !== null) this.#count(stored, path);
     const known = stored === null ? null : keptItem(stored);
     const found = known?.type === 'reasoning' ? reasoningText(known.content) || reasoningText(known.summary) : '';
     return found || reasoningText(kept.summary);
@@ -193,19 +195,4 @@ function toContent(parts: readonly KeptPart[], images: readonly Uint8Array[] | u
       source: bytes === undefined ? { kind: 'url', url: part.image_url } : { kind: 'bytes', bytes },
     };
   });
-}
-
-function sizeOf(kept: KeptItem): number {
-  const ofParts = (parts: readonly object[] = []): number => parts.reduce((sum, part) => sum + ITEM_SIZE + lengthOf(part), 0);
-  switch (kept.type) {
-    case 'message': return ITEM_SIZE + ofParts(kept.content);
-    case 'function_call_output': return ITEM_SIZE + (typeof kept.output === 'string' ? kept.output.length : ofParts(kept.output));
-    case 'reasoning': return lengthOf(kept) + ofParts(kept.summary) + ofParts(kept.content);
-    default: return ITEM_SIZE + lengthOf(kept);
-  }
-}
-
-/** Of the texts in one object, whatever they are called. */
-function lengthOf(value: object): number {
-  return Object.values(value).reduce((sum: number, text: unknown) => (typeof text === 'string' ? sum + text.length : sum), 0);
 }

@@ -29,8 +29,8 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   const stream = query.get('stream') ?? 'false';
   if (stream !== 'true' && stream !== 'false') throw apiError('invalid_query_parameter', 'stream must be true or false.', 'stream');
   const after = query.get('starting_after');
-  if (after !== null && !/^-?\d{1,15}$/.test(after)) throw apiError('invalid_query_parameter', 'starting_after must be an integer.', 'starting_after');
-  return { stream: stream === 'true', startingAfter: after === null ? -1 : Math.max(-1, Number(after)) };
+  if (after !== null && !/^\d{1,15}$/.test(after)) throw apiError('invalid_query_parameter', 'starting_after must be the number of an event, 0 or more.', 'starting_after');
+  return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
 }
 
 export function retrieve(deps: StoredDeps, exchange: Exchange, record: ResponseRecord, include: readonly string[], { stream, startingAfter }: StreamQuery): void {

@@ -9,12 +9,13 @@
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../../config.js';
 import { ApiError, apiError, toApiError } from '../../errors.js';
+import type { ServedModel } from '../../generation/served-models.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
 import { findModel, type Caller } from '../generation-run.js';
 import { eventDialect } from './encode-dialect.js';
 import { modelOf } from './input-chain.js';
-import { parseCreate } from './parse.js';
+import { parseCreate, type CreateGeneration } from './parse.js';
 import type { ResponsesDeps } from './routes.js';
 import { SocketMemory, type Continued } from './socket-memory.js';
 import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId, type Fields } from './socket-message.js';
@@ -48,7 +49,11 @@ interface Current {
   streamId: string | null;
   previousId: string | null;
   running: Turn | null;                          // once its response has been admitted
+  onClosed?: () => void;                         // told if the client leaves before that
 }
+
+/** What a message asks for. */
+interface Requested { caller: Caller; model: ServedModel; created: CreateGeneration; continued: Continued }
 
 /** A reason to take no more turns: what later ones are told, and how the connection is closed. */
 interface Closing {
@@ -94,6 +99,7 @@ class Session implements SocketListener {
     this.#waiting.length = 0;
     this.#memory.clear();
     const current = this.#current;
+    current?.onClosed?.();
     void current?.running?.cancel();
     current?.turn.end(0, null);
   }
@@ -140,7 +146,7 @@ class Session implements SocketListener {
     this.#current = current;
     let work: Promise<void>;
     try {
-      work = this.#serve(current, this.#read(waiting, current));
+      work = this.#serve(current, this.#request(current, this.#read(waiting, current)));
     } catch (error) {
       this.#failed(current, error);
       this.#next();
@@ -167,7 +173,8 @@ class Session implements SocketListener {
     return fields;
   }
 
-  async #serve(current: Current, fields: Fields): Promise<void> {
+  /** What the message asks for. Its own function, so that nothing of the message lives on while the answer is generated. Throws ApiError. */
+  #request(current: Current, fields: Fields): Requested {
     const { deps, socket } = this;
     const { organizationId } = socket.identity;
     const { body, generate } = toCreate(fields);
@@ -175,10 +182,16 @@ class Session implements SocketListener {
     const continued = this.#memory.find(organizationId, parsed.previousId);
     const caller = this.#caller(current);
     const model = findModel(deps, caller, modelOf(parsed.model, continued.chain));
+    const stored = deps.responses.items(organizationId);
     const created = parsed.content({
       model, chain: continued.chain, unsaved: continued.tail.length,
-      item: (id) => this.#memory.item(continued.tail, id) ?? deps.responses.item(organizationId, id),
+      item: (id) => this.#memory.item(continued.tail, id) ?? stored(id),
     });
+    return { caller, model, created, continued };
+  }
+
+  async #serve(current: Current, { caller, model, created, continued }: Requested): Promise<void> {
+    const { deps, socket } = this;
     current.turn.annotate({ stream: true, background: false });
     const turn = await startTurn(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
@@ -195,6 +208,7 @@ class Session implements SocketListener {
     return {
       identity: socket.identity, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt,
       get aborted() { return !socket.open; },
+      onAborted: (callback) => { current.onClosed = callback; },
       setHeader: () => undefined,   // a frame has none; what matters of them is in the error message
       annotate: (fields) => current.turn.annotate(fields),
     };

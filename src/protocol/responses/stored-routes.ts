@@ -7,7 +7,7 @@ import type { Sealer } from '../../sealing/sealer.js';
 import type { ResponseRecord, ResponseStore } from '../../storage/response-store.js';
 import type { BackgroundResponses } from './background.js';
 import { cancelResponse, notCancellable } from './cancel.js';
-import { listItems, readItemQuery } from './input-items.js';
+import { itemPage, readItemQuery } from './input-items.js';
 import { removeResponse } from './remove.js';
 import { readInclude, readStreamQuery, retrieve } from './retrieve.js';
 import type { RunningResponses } from './stored-running.js';
@@ -39,9 +39,11 @@ export function storedRoutes(deps: StoredDeps): Route[] {
       serve(exchange) {
         const query = shapeFirst(() => readItemQuery(exchange.query, readInclude(exchange.query)));
         const record = find(responses, exchange);
-        // What lies before it may have been erased while it was generated: then its own input is all there is.
-        const chain = responses.chain(record.organizationId, record.id) ?? [record];
-        exchange.json(200, listItems(chain, query()));
+        const { order, after, ...rest } = query();
+        // What lies before it may have been erased while it was generated: then what is left of it is listed.
+        const items = responses.inputItems(record.organizationId, record.id, { newestFirst: order === 'desc', after });
+        if (items === null) throw apiError('item_not_found', 'after names no item of this response.', 'after');
+        exchange.json(200, itemPage(items, rest));
       },
     },
     {

@@ -181,7 +181,7 @@ export class Turn implements RunSink {
   /** Every way to fail ends here; what fails within must not leave `done` hanging. */
   async #fail(thrown: unknown): Promise<void> {
     let error = toApiError(thrown);
-    if (!(thrown instanceof ApiError)) this.#unexpected(thrown);
+    this.#unexpected(thrown);
     const announced = this.options.take !== null && (this.#machine.begun || this.options.sent?.() === true);
     try {
       if (announced) this.#machine.begin();
@@ -221,7 +221,9 @@ export class Turn implements RunSink {
     };
   }
 
+  /** What a client was told in so many words was foreseen: storage logs its failures itself. */
   #unexpected(error: unknown): void {
+    if (error instanceof ApiError) return;
     this.deps.telemetry.log.error({ err: error, response_id: this.id }, 'unexpected failure of a response');
   }
 }

@@ -1,0 +1,63 @@
+// How many bytes of request bodies may be held at once while they are read and decompressed: in the whole
+// process, and of one organization half of that. One body's limit says nothing about a hundred of them.
+// Event-loop thread only.
+
+import { apiError } from '../errors.js';
+import type { ApiError } from '../errors.js';
+
+export class ReadingBudget {
+  readonly #most: number;
+  readonly #share: number;
+  #taken = 0;
+  readonly #perOrganization = new Map<string, number>();
+
+  /** A body of `maxBodyBytes` and what it decompresses to fit in whatever `maxBytes` says. */
+  constructor(maxBytes: number, maxBodyBytes: number) {
+    this.#share = Math.max(Math.floor(maxBytes / 2), 2 * maxBodyBytes);
+    this.#most = Math.max(maxBytes, this.#share);
+  }
+
+  /** Bytes held now. */
+  get taken(): number {
+    return this.#taken;
+  }
+
+  /** One body about to be read. */
+  open(organizationId: string): Reading {
+    return new Reading((bytes) => this.#take(organizationId, bytes));
+  }
+
+  /** False if there is no room; nothing is taken then. Negative gives back. */
+  #take(organizationId: string, bytes: number): boolean {
+    const own = (this.#perOrganization.get(organizationId) ?? 0) + bytes;
+    if (bytes > 0 && (own > this.#share || this.#taken + bytes > this.#most)) return false;
+    this.#taken += bytes;
+    if (own === 0) this.#perOrganization.delete(organizationId);
+    else this.#perOrganization.set(organizationId, own);
+    return true;
+  }
+}
+
+/** What one body holds of the budget. */
+export class Reading {
+  #bytes = 0;
+
+  constructor(private readonly take: (bytes: number) => boolean) {}
+
+  /** Before `bytes` more are kept. False: they must not be. */
+  add(bytes: number): boolean {
+    if (!this.take(bytes)) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  /** Nothing is kept any more. */
+  release(): void {
+    this.take(-this.#bytes);
+    this.#bytes = 0;
+  }
+}
+
+export function tooMuchToRead(): ApiError {
+  return apiError('capacity_exhausted', 'Too many request bodies are being read at the moment. Send the request again shortly.', null, { retryAfterMs: 1000 });
+}

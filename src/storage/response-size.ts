@@ -1,0 +1,33 @@
+// What stored items count towards the length of a chain: their text, in characters, and something for each
+// part, since many small ones cost time too. Pure.
+
+import { apiError } from '../errors.js';
+import type { ApiError } from '../errors.js';
+
+/** What may be read of a chain: far more than any context holds, and little enough to be read in one go. */
+export const MAX_CHAIN_SIZE = 64 * 1024 * 1024;
+
+/** 422: for a chain that has more text than may be read of one. */
+export const chainTooLong = (): ApiError =>
+  apiError('response_not_usable', 'The chain of this response has become too long to be read. Start a new one with what is needed of it.', 'previous_response_id');
+
+const PART_SIZE = 128;               // an item, and each of its parts
+const VALUE_SIZE = 8;                // any object or list within a part, such as one token's logprobs
+
+/** `item`: in wire form, without the data of images. */
+export function itemSize(item: Readonly<Record<string, unknown>>): number {
+  let size = PART_SIZE;
+  for (const value of Object.values(item)) {
+    if (!Array.isArray(value)) size += valueSize(value);
+    else for (const part of value as unknown[]) size += PART_SIZE + valueSize(part);
+  }
+  return size;
+}
+
+function valueSize(value: unknown): number {
+  if (typeof value === 'string') return value.length;
+  if (typeof value !== 'object' || value === null) return 0;
+  let size = VALUE_SIZE;
+  for (const inner of Object.values(value)) size += valueSize(inner);
+  return size;
+}

@@ -1,0 +1,67 @@
+// Slots handed out in turns of the organizations.
+import t from 'tap';
+import { FairSlots } from '../../src/generation/fair-slots.js';
+
+/** Work that is told when it may end. */
+class Bench {
+  readonly begun: string[] = [];
+  readonly #ends: (() => void)[] = [];
+
+  constructor(readonly slots: FairSlots) {}
+
+  add(organization: string, weight = 1, signal?: AbortSignal): Promise<void> {
+    return this.slots.run({ organization, signal }, weight, () => {
+      this.begun.push(organization);
+      return new Promise((resolve) => this.#ends.push(resolve));
+    });
+  }
+
+  /** Ends what began first, and lets what follows begin. */
+  async next(): Promise<void> {
+    this.#ends.shift()?.();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+t.test('in turns', async (t) => {
+  const bench = new Bench(new FairSlots(2, 'tests', 100));
+  const all = Promise.all(['a', 'a', 'a', 'a', 'a', 'b', 'b', 'c'].map((organization) => bench.add(organization)));
+  t.same(bench.begun, ['a', 'a'], 'no more than there are slots');
+  for (let i = 0; i < 8; i++) await bench.next();
+  t.equal(bench.begun.join(''), 'aaabcaba');
+  await all;
+  await Promise.all([bench.add('d'), bench.next(), bench.next()]);
+  t.equal(bench.begun.at(-1), 'd', 'and all are free again');
+});
+
+t.test('what waits leaves with its client', async (t) => {
+  const bench = new Bench(new FairSlots(1, 'tests', 100));
+  const first = bench.add('a');
+  const client = new AbortController();
+  const gone = bench.add('a', 1, client.signal);
+  const stays = bench.add('a');
+  client.abort(new Error('gone'));
+  await t.rejects(gone, { message: 'gone' });
+  await t.rejects(bench.add('a', 1, client.signal), { message: 'gone' }, 'and does not come any more');
+  await bench.next();
+  await first;
+  await bench.next();
+  await stays;
+  t.equal(bench.begun.length, 2);
+});
+
+t.test('what fails gives its slot back', async (t) => {
+  const slots = new FairSlots(1, 'tests', 100);
+  const fail = () => slots.run({ organization: 1 }, 1, () => Promise.reject(new Error('no')));
+  for (const one of [fail(), fail(), fail()]) await t.rejects(one, { message: 'no' });
+});
+
+t.test('what waits is bounded', async (t) => {
+  const bench = new Bench(new FairSlots(1, 'tests', 10));
+  const kept = [bench.add('a', 50), bench.add('a', 50)];
+  await t.rejects(bench.add('a', 1), { code: 'capacity_exhausted' }, 'one may wait whatever it weighs, no more then');
+  kept.push(bench.add('b', 6));
+  await t.rejects(bench.add('b', 5), { code: 'capacity_exhausted' });
+  for (let i = 0; i < 3; i++) await bench.next();
+  await Promise.all(kept);
+});

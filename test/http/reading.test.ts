@@ -1,0 +1,113 @@
+// How bodies are read: what is held of those that are not complete, and what is let go of those that are.
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import type { Exchange, Route } from '../../src/http/exchange.js';
+import { ParseTurns } from '../../src/http/parse-turns.js';
+import { ReadingBudget } from '../../src/http/reading-budget.js';
+import { echoRoutes, errorOf, startRoutes } from './running-server.js';
+
+t.test('the budget: a half for one organization, all of it for all', async (t) => {
+  const budget = new ReadingBudget(1_000, 100);
+  const first = budget.open('org_a'), second = budget.open('org_a'), other = budget.open('org_b'), third = budget.open('org_c');
+  t.ok(first.add(400));
+  t.ok(second.add(100));
+  t.notOk(second.add(1), 'more than its half');
+  t.ok(other.add(450));
+  t.notOk(third.add(51), 'more than there is');
+  t.ok(third.add(50));
+  t.equal(budget.taken, 1_000);
+  first.release();
+  first.release();
+  t.equal(budget.taken, 600);
+  t.ok(second.add(400), 'what was given back is there again');
+  for (const reading of [second, other, third]) reading.release();
+  t.equal(budget.taken, 0);
+  t.ok(new ReadingBudget(1, 100).open('org_a').add(200), 'one body and what it decompresses to always fit');
+});
+
+t.test('large bodies: one per turn of the event loop, in order, whatever one of them does', async (t) => {
+  const turns = new ParseTurns();
+  const done: string[] = [];
+  const failures: unknown[] = [];
+  process.once('uncaughtException', (error) => failures.push(error));
+  for (const name of ['first', 'second']) turns.take(1e6, () => done.push(name));
+  turns.take(1e6, () => { throw new Error('inside'); });
+  turns.take(1e6, () => done.push('last'));
+  turns.take(10, () => done.push('small'));
+  t.same(done, ['small'], 'a small one does not wait');
+  setImmediate(() => done.push('somebody else'));
+  for (let i = 0; i < 100 && done.length < 5; i++) await sleep(5);
+  t.same(done, ['small', 'first', 'somebody else', 'second', 'last']);
+  t.equal(failures.length, 1);
+});
+
+t.test('bodies on a server', async (t) => {
+  let held: Exchange | undefined;
+  let seen: unknown;
+  let answer: () => void = () => undefined;
+  const slow: Route = {
+    method: 'POST', path: '/v1/slow', scope: 'inference',
+    async serve(exchange) {
+      held = exchange;
+      seen = exchange.body;
+      await new Promise<void>((resolve) => { answer = resolve; });
+      exchange.json(200, {});
+    },
+  };
+  const LIMIT = 65_536;
+  const server = await startRoutes([...echoRoutes, slow], { http: { max_body_bytes: LIMIT, max_reading_bytes: 4 * LIMIT } });
+  t.teardown(() => server.close());
+  const head = (length: string): string => `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n${length}\r\n\r\n`;
+  /** A body that is never complete. */
+  const unfinished = async (bytes: number): Promise<Socket> => {
+    const socket = connect(server.port, '127.0.0.1').on('error', () => undefined);
+    socket.write(head(`Content-Length: ${LIMIT}`));
+    socket.write('x'.repeat(bytes));
+    await sleep(50);
+    return socket;
+  };
+
+  t.test('that are not complete: above the budget 503, and the connection ends', async (t) => {
+    const waiting = [await unfinished(60_000), await unfinished(60_000)];
+    const body = { a: 'x'.repeat(20_000) };
+    const refused = await server.post('/v1/chat/completions', body);
+    t.equal(refused.status, 503);
+    t.equal((await errorOf(refused)).code, 'capacity_exhausted');
+    t.equal(refused.headers.get('retry-after'), '1');
+    t.equal(refused.headers.get('connection'), 'close');
+    const gzip = { method: 'POST', body: gzipSync(JSON.stringify(body)), headers: { 'content-encoding': 'gzip' } };
+    t.equal((await server.fetch('/v1/chat/completions', gzip)).status, 503, 'what is decompressed counts');
+    t.equal((await server.post('/v1/chat/completions', { a: 1 })).status, 200, 'a small one has room');
+    for (const socket of waiting) socket.destroy();
+    await sleep(50);
+    t.equal((await server.post('/v1/chat/completions', body)).status, 200, 'those that were given up hold nothing');
+    for (let i = 0; i < 20; i++) t.equal((await server.fetch('/v1/chat/completions', gzip)).status, 200);
+    t.equal((await server.fetch('/v1/chat/completions', { ...gzip, body: gzip.body.subarray(0, -9) })).status, 400, 'cut gzip');
+    const most = { ...gzip, body: gzipSync(JSON.stringify({ a: 'y'.repeat(LIMIT - 8) })) };
+    for (let i = 0; i < 10; i++) t.equal((await server.fetch('/v1/chat/completions', most)).status, 200);
+  });
+
+  t.test('in pieces of any length', async (t) => {
+    const text = JSON.stringify({ a: Array.from({ length: 3_000 }, (_, index) => `é${index}`).join('') });
+    const bytes = Buffer.from(text);
+    let chunked = '';
+    for (let at = 0, length = 1; at < bytes.length; at += length, length = length % 97 === 0 ? 1 : length + (at % 3 === 0 ? 1 : 0)) {
+      const piece = bytes.subarray(at, at + length);
+      chunked += `${piece.length.toString(16)}\r\n${piece.toString('latin1')}\r\n`;
+    }
+    const reply = await server.raw(Buffer.from(`${head('Transfer-Encoding: chunked\r\nConnection: close')}${chunked}0\r\n\r\n`, 'latin1'), 500);
+    t.equal(Buffer.from(reply.slice(reply.indexOf('\r\n\r\n') + 4), 'latin1').toString(), `{"echo":${text}}`);
+  });
+
+  t.test('are let go of once the route has read them', async (t) => {
+    const reply = server.post('/v1/slow', { a: 1 });
+    for (let i = 0; i < 100 && held === undefined; i++) await sleep(5);
+    t.same(seen, { a: 1 });
+    t.equal(held?.body, undefined);
+    answer();
+    t.equal((await reply).status, 200);
+  });
+});

@@ -1,0 +1,29 @@
+// A process that saves responses until the disk takes no more, and beyond: run where files may not grow for
+// ever. Prints what it met as JSON. Argument: data folder.
+import { openStore } from '../../src/storage/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/open-response-store.js';
+import { ApiError } from '../../src/errors.js';
+import { record } from './records.js';
+
+if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
+  const errors: unknown[] = [];
+  const logged: string[] = [];
+  let unhandled = 0;
+  process.on('SIGXFSZ', () => undefined);
+  process.on('unhandledRejection', () => { unhandled++; });
+  const store = await openStore(process.argv[2]);
+  const responses = openResponseStore(store, { retention_days: 30 }, { now: () => record().createdAt, onWriteFailure: (error) => logged.push((error as Error).name) });
+  const saved: string[] = [];
+  for (let n = 0; n < 20; n++) {
+    const one = record({}, 'x'.repeat(200_000));
+    await responses.save(one).then(() => saved.push(one.id), (error: unknown) => {
+      errors.push(error instanceof ApiError ? [error.status, error.code, error.message] : String(error));
+    });
+  }
+  const readable = saved.filter((id) => responses.get('org_a', id)?.output.length === 1).length;
+  const deleted = await responses.delete('org_a', saved[0]!);
+  await responses.save(record()).catch((error: unknown) => errors.push(error));
+  await responses.close();
+  await store.close();
+  process.stdout.write(`${JSON.stringify({ saved: saved.length, readable, deleted, errors, logged, unhandled })}\n`);
+}
