@@ -7,7 +7,7 @@ import type { JsonExcess, JsonLimits } from './json-extent.js';
 
 export const MAX_JSON_DEPTH = 512;
 /** Members of all objects together. What JSON.parse takes for more of them, with names that all differ, everybody waits for. */
-export const MAX_JSON_MEMBERS = 250_000;
+export const MAX_JSON_MEMBERS = 500_000;
 /** Objects and arrays, and what is separated by commas in them. Each takes fifty bytes where `{},` took three. */
 export const MAX_JSON_VALUES = 1_000_000;
 
