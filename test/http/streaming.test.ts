@@ -67,8 +67,8 @@ t.test('event streams', async (t) => {
       await sleep(350);
       stream.end();
     });
-    t.match(unchunk(await server.raw(request(server), 600)).join(''), /^(: keep-alive\n\n){2,3}$/);
-    t.match(unchunk(await server.raw(request(server, '/v1/messages'), 600)).join(''), /^(event: ping\ndata: {"type":"ping"}\n\n){2,3}$/);
+    t.match(unchunk(await server.raw(request(server), 1500)).join(''), /^(: keep-alive\n\n){1,3}$/);
+    t.match(unchunk(await server.raw(request(server, '/v1/messages'), 1500)).join(''), /^(event: ping\ndata: {"type":"ping"}\n\n){1,3}$/);
   });
 
   t.test('a failure before the first event is a plain status, with its headers', async (t) => {

@@ -330,7 +330,7 @@ t.test('a long chain', async (t) => {
   t.same(ids(chain), all);
   t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
   const ms = performance.now() - begun;
-  t.ok(ms < 500, `read in ${ms.toFixed(0)} ms`);
+  t.ok(ms < 3_000, `read in ${ms.toFixed(0)} ms`);
   for (const id of all.slice(0, -1)) void responses.delete('org_a', id);
   t.equal(await responses.delete('org_a', previousId!), true);
   t.same(open.rows(), EMPTY, 'erased from its end to its root');

@@ -24,8 +24,9 @@ struct Bench {
   Bench(int64_t n_pages, int max_rows, int max_sequences)
       : cache(n_pages, 1), scheduler(cache, {max_rows, max_sequences, true}) {}
 
-  Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50) {
+  Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1) {
     GenerationRequest params;
+    params.n = n;
     params.prompt = std::move(prompt);
     params.organization = organization;
     params.max_tokens = max_tokens;
@@ -34,6 +35,16 @@ struct Bench {
                                                  std::move(params), kVocabulary, limit));
     scheduler.add(*requests.back());
     return *requests.back();
+  }
+
+  // What the engine does at the end of a prompt.
+  void fork_choices(Sequence& lead) {
+    Request& request = lead.request;
+    while (static_cast<int>(request.choices.size()) < request.params.n) {
+      request.choices.push_back(std::make_unique<Sequence>(request, static_cast<int>(request.choices.size())));
+      scheduler.fork(lead, *request.choices.back());
+      request.choices.back()->tokens.push_back(7);
+    }
   }
 
   // One step; sequences that reach their last token get the next one, and end at max_length.
@@ -54,6 +65,7 @@ struct Bench {
     scheduler.advance();
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) continue;
+      if (item.sequence->choice == 0) fork_choices(*item.sequence);
       item.sequence->tokens.push_back(7);
       if (item.sequence->length() >= item.sequence->request.max_length) scheduler.remove(*item.sequence);
     }
@@ -131,6 +143,72 @@ TEST(scheduler_takes_organizations_in_turn) {
   for (size_t i = 1; i < of_a.size(); ++i) CHECK(of_a[i - 1]->id < of_a[i]->id);
 }
 
+// Running sequences of one organization.
+int places_of(const Bench& bench, uint64_t organization) {
+  int n = 0;
+  for (const Sequence* sequence : bench.scheduler.running())
+    n += sequence->request.params.organization == organization;
+  return n;
+}
+
+TEST(scheduler_gives_places_to_choices_in_turn) {
+  Bench bench(400, 64, 8);
+  for (int i = 0; i < 5; ++i) bench.add(prompt_of(20, i), 1, 10 + i, 8);   // forty sequences of one organization
+  bench.step();
+  bench.step();
+  CHECK_EQ(places_of(bench, 1), 8);
+  CHECK_EQ(bench.scheduler.waiting(), size_t{4});   // the others' prompts are not begun before there are places
+  Request& brief = bench.add(prompt_of(20, 700), 2, 3);
+  Request& several = bench.add(prompt_of(20, 800), 3, 12, 4);
+  for (int i = 0; i < 12; ++i) bench.step();
+  CHECK_EQ(only(brief).generated(), 3);             // with the first places that became free
+  CHECK_EQ(several.choices.size(), size_t{4});
+  CHECK_EQ(places_of(bench, 3), 4);
+  CHECK(places_of(bench, 1) <= 4);
+  for (int i = 0; i < 400; ++i) bench.step(i % 16 == 0);
+  for (const auto& request : bench.requests)
+    for (const auto& choice : request->choices) CHECK_EQ(choice->generated(), request->params.max_tokens);
+  CHECK_EQ(bench.cache.available(), 400);
+}
+
+// More choices than places: what is beyond waits in line like everybody.
+TEST(scheduler_lets_forks_without_a_place_wait_their_turn) {
+  Bench bench(400, 64, 4);
+  Request& wide = bench.add(prompt_of(20), 1, 30, 20);
+  bench.step();
+  CHECK_EQ(places_of(bench, 1), 4);
+  CHECK_EQ(bench.scheduler.waiting(), size_t{0});   // a fork is no waiting request
+  Request& brief = bench.add(prompt_of(20, 700), 2, 3);
+  for (int i = 0; i < 40; ++i) bench.step();
+  CHECK_EQ(only(brief).generated(), 3);
+  CHECK(wide.choices[19]->state == SequenceState::kForked);
+  bench.scheduler.remove(*wide.choices[19]);
+  for (int i = 0; i < 200; ++i) bench.step(i % 16 == 0);
+  for (int i = 0; i < 19; ++i) CHECK_EQ(wide.choices[static_cast<size_t>(i)]->generated(), 30);
+  CHECK_EQ(wide.choices[19]->generated(), 1);
+  CHECK_EQ(bench.cache.available(), 400);
+}
+
+// A prompt that does not fit is passed by small ones of others for a while only.
+TEST(scheduler_large_prompts_are_not_starved_of_pages) {
+  Bench bench(40, 64, 8);
+  bench.add(prompt_of(160), 2, 200);   // holds what the large one needs
+  bench.step();
+  Request& large = bench.add(prompt_of(600, 300), 1, 4);
+  Request& behind = bench.add(prompt_of(5, 50), 1, 1);
+  int begun = 0;
+  for (int i = 0; i < 4000 && only(large).generated() == 0; ++i) {
+    if (bench.scheduler.waiting() < 4) bench.add(prompt_of(5, i % 900), 3, 6);   // a steady stream
+    bench.step(i % 16 == 0);
+    CHECK(only(large).state != SequenceState::kWaiting || only(behind).state == SequenceState::kWaiting);
+  }
+  for (const auto& request : bench.requests)
+    begun += request->params.organization == 3 && only(*request).generated() > 0 && request->arrival > large.arrival;
+  CHECK_EQ(only(large).generated(), 1);
+  CHECK(begun >= 1);
+  CHECK(begun <= WaitingQueue::kMostPasses + 8);   // and those that begin beside it
+}
+
 TEST(scheduler_shares_prefixes_within_an_organization) {
   Bench bench(64, 64, 8);
   Request& first = bench.add(prompt_of(48), 1);
@@ -194,7 +272,7 @@ TEST(scheduler_forks_share_pages_and_copy_on_write) {
     bench.scheduler.fork(lead, *request.choices.back());
   }
   for (const auto& choice : request.choices) choice->tokens.push_back(5);
-  CHECK(request.choices[3]->state == SequenceState::kPreempted);   // three places only
+  CHECK(request.choices[3]->state == SequenceState::kForked);   // three places only
   CHECK_EQ(bench.cache.pool().references(lead.pages[0]), 3);
   const StepPlan& plan = bench.step();
   CHECK_EQ(plan.copies.size(), size_t{2});   // the last one to write keeps the original
@@ -245,7 +323,7 @@ TEST(scheduler_random_load) {
       if (added < 40 && random() % 4 == 0) {
         ++added;
         bench.add(prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3), random() % 3,
-                  1 + static_cast<int>(random() % 60));
+                  1 + static_cast<int>(random() % 60), random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
       }
       std::vector<std::pair<Sequence*, int>> decodes;
       for (Sequence* sequence : bench.scheduler.running())
@@ -253,13 +331,17 @@ TEST(scheduler_random_load) {
       const StepPlan& plan = bench.step(i % 16 == 0);
       for (const auto& [sequence, generated] : decodes)
         CHECK(sequence->generated() == generated + 1 || sequence->state == SequenceState::kPreempted);
-      const bool left = bench.scheduler.waiting() + bench.scheduler.running().size() + bench.scheduler.preempted().size() > 0;
+      const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||
+                        !bench.scheduler.preempted().empty();
       if (left) REQUIRE(!plan.items.empty());   // there is always something that can go on
-      if (random() % 50 == 0 && !bench.requests.empty())
-        bench.scheduler.remove(*bench.requests[random() % bench.requests.size()]->choices[0]);
+      if (random() % 50 == 0 && !bench.requests.empty()) {
+        const Request& removed = *bench.requests[random() % bench.requests.size()];
+        bench.scheduler.remove(*removed.choices[random() % removed.choices.size()]);
+      }
       if (!left && added == 40) break;
     }
-    for (const auto& request : bench.requests) CHECK(only(*request).state == SequenceState::kEnded);
+    for (const auto& request : bench.requests)
+      for (const auto& choice : request->choices) CHECK(choice->state == SequenceState::kEnded);
     CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
   }
 }
