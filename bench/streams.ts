@@ -29,8 +29,8 @@ const QUESTION = 'Tell me a long story about a lighthouse.';
 
 const FORMATS = {
   chat: { path: '/v1/chat/completions', body: { stream: true, max_tokens: 1_000, ignore_eos: true, messages: [{ role: 'user', content: QUESTION }] } },
-  messages: { path: '/v1/messages', body: { stream: true, max_tokens: 1_000, messages: [{ role: 'user', content: QUESTION }] } },
-  responses: { path: '/v1/responses', body: { stream: true, store: false, max_output_tokens: 1_000, input: QUESTION } },
+  messages: { path: '/v1/messages', body: { stream: true, max_tokens: 1_000, ignore_eos: true, messages: [{ role: 'user', content: QUESTION }] } },
+  responses: { path: '/v1/responses', body: { stream: true, store: false, max_output_tokens: 1_000, ignore_eos: true, input: QUESTION } },
 } as const;
 
 type Format = keyof typeof FORMATS;

@@ -35,7 +35,7 @@ void Scheduler::configure(int max_batch_tokens, int max_sequences) {
 
 void Scheduler::add(Request& request) {
   request.arrival = next_arrival_++;
-  waiting_.push(request);
+  waiting_.push(*request.choices[0]);
 }
 
 const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
@@ -46,6 +46,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   suspend_full_channels();
   const int n_decodes = plan_decodes();
   plan_.n_decodes = n_decodes;
+  count_kept_places();
   const int share = std::max(max_batch_tokens_ - n_decodes, std::max(1, max_batch_tokens_ / 4));
   const int bound = n_decodes > 0 ? prompt_tokens_beside_decodes : StepPace::kNoBound;
   plan_prompts(std::min({share, limits_.max_rows - n_decodes, bound}));
@@ -56,6 +57,12 @@ void Scheduler::suspend_full_channels() {
   for (size_t i = running_.size(); i-- > 0;)
     if (running_[i]->request.channel->full()) preempt(*running_[i]);
   preempted_now_ = false;   // these will not come back before their channel is drained
+}
+
+void Scheduler::count_kept_places() {
+  kept_places_ = 0;
+  for (const Sequence* sequence : running_)
+    if (sequence->choice == 0) kept_places_ += sequence->request.kept_places;
 }
 
 int Scheduler::plan_decodes() {
@@ -201,8 +208,12 @@ Sequence* Scheduler::admit_one() {
     std::erase(preempted_, sequence);
     return sequence;
   }
-  return waiting_.admit([](const Request& request) { return !request.channel->full(); },
-                        [this](Sequence& sequence) { return try_admit(sequence); });
+  if (free_places() <= 0) return nullptr;
+  return waiting_.admit([](const Sequence& sequence) { return !sequence.request.channel->full(); },
+                        [this](Sequence& sequence) { return try_admit(sequence); },
+                        [](const Sequence& sequence) {
+                          return 1 + (sequence.choice == 0 ? sequence.request.kept_places : 0);
+                        });
 }
 
 Admission Scheduler::try_admit(Sequence& sequence) {
@@ -219,6 +230,11 @@ Admission Scheduler::try_admit(Sequence& sequence) {
     return wait ? Admission::kNotNow : Admission::kNoRoom;
   }
   cached_tokens_ += static_cast<uint64_t>(sequence.n_computed);
+  if (sequence.choice == 0) {
+    Request& request = sequence.request;
+    if (sequence.state == SequenceState::kWaiting) request.kept_places = std::min(request.params.n, free_places()) - 1;
+    kept_places_ += request.kept_places;
+  }
   for (int64_t i = 0; i < needed; ++i) sequence.pages.push_back(cache_.allocate());
   sequence.state = SequenceState::kRunning;
   sequence.n_planned = 0;
@@ -243,9 +259,16 @@ void Scheduler::advance() {
 
 void Scheduler::fork(Sequence& lead, Sequence& fork) {
   assert(lead.state == SequenceState::kRunning && lead.n_computed == lead.n_prompt);
-  if (static_cast<int>(running_.size()) >= max_sequences_) {
-    fork.state = SequenceState::kPreempted;
-    insert_by_age(preempted_, fork);
+  bool has_place = waiting_.empty() && free_places() > 0;
+  if (lead.request.kept_places > 0) {
+    --lead.request.kept_places;
+    --kept_places_;
+    // Resumed sequences and lowered limits may have taken it.
+    has_place = static_cast<int>(running_.size()) < max_sequences_;
+  }
+  if (!has_place) {
+    fork.state = SequenceState::kForked;
+    waiting_.push(fork);
     return;
   }
   fork.pages = lead.pages;
@@ -258,7 +281,8 @@ void Scheduler::fork(Sequence& lead, Sequence& fork) {
 
 void Scheduler::remove(Sequence& sequence) {
   switch (sequence.state) {
-    case SequenceState::kWaiting: waiting_.remove(sequence.request); break;
+    case SequenceState::kWaiting:
+    case SequenceState::kForked: waiting_.remove(sequence); break;
     case SequenceState::kRunning: std::erase(running_, &sequence); break;
     case SequenceState::kPreempted: std::erase(preempted_, &sequence); break;
     case SequenceState::kEnded: return;

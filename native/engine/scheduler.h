@@ -8,9 +8,10 @@
 //     running sequences as would leave less are not admitted. The oldest prompt gets at least half of
 //     that, so it is never starved; the rest goes to the shortest remaining prompts first. While decodes
 //     run, the caller's bound (StepPace) holds too.
-//  3. What is then left admits: preempted sequences first, then waiting requests in their fair order,
-//     while pages for the whole prompt are available plus one for each running sequence. Admission is at
-//     the step that computes the first piece. Nobody passes a request that only lacks room.
+//  3. What is then left admits: preempted sequences first, whose organization has paid for their place, then
+//     those waiting in the fair order of WaitingQueue, while pages for the whole prompt are available plus one
+//     for each running sequence. Admission is at the step that computes the first piece. A request of n
+//     choices is given up to n places at once; choices beyond wait their organization's turn one by one.
 // A prompt whose next page another sequence computes in this very step waits for it and takes the page
 // from the prefix cache in the next step.
 //
@@ -66,13 +67,13 @@ class Scheduler {
   const StepPlan& plan(int prompt_tokens_beside_decodes = StepPace::kNoBound);
   // After the step: its tokens are computed, its full pages become shareable.
   void advance();
-  // `fork` shares all pages of `lead`, which has computed the whole prompt. Without room for another
-  // running sequence it starts as preempted.
+  // `fork` shares all pages of `lead`, which has computed the whole prompt. Without a place, its own or one
+  // that nobody waits for, it gets in line.
   void fork(Sequence& lead, Sequence& fork);
   // Takes a sequence out of whatever it is in; its pages are back on return.
   void remove(Sequence& sequence);
 
-  size_t waiting() const { return waiting_.size(); }
+  size_t waiting() const { return waiting_.requests(); }
   const WaitingQueue& waiting_queue() const { return waiting_; }
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& preempted() const { return preempted_; }
@@ -85,6 +86,8 @@ class Scheduler {
   void suspend_full_channels();
   int plan_decodes();
   void plan_prompts(int budget);
+  void count_kept_places();
+  int free_places() const { return max_sequences_ - static_cast<int>(running_.size()) - kept_places_; }
   bool make_writable(Sequence& sequence);
   void preempt(Sequence& sequence);
   Sequence* admit_one();
@@ -102,6 +105,7 @@ class Scheduler {
   std::vector<Sequence*> preempted_;   // oldest first
   std::vector<Sequence*> prompts_;     // scratch of plan_prompts
   StepPlan plan_;
+  int kept_places_ = 0;                // sum over running requests
   bool preempted_now_ = false;         // this step: then nothing is admitted, it would thrash
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0, cached_tokens_ = 0;

@@ -2,15 +2,16 @@
 // thread, owned by the engine thread from the next intake on.
 //
 //   kWaiting ──admit──► kRunning ──finish──► kEnded
-//                        │    ▲                ▲
+//   kForked ───admit──►  │    ▲                ▲
 //                 preempt▼    │admit           │
-//                        kPreempted ───────────┘ (time limit, cancellation)
+//                        kPreempted ───────────┘ (time limit, cancellation; kForked too)
 //
 //  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1.
 //  2. tokens = prompt + generated. n_computed <= tokens.size(); what lies between is the work left. The
 //     last token's forward pass gives the logits of the next, so a decode is work of one token.
 //  3. The first n_indexed pages are full and stand in the prefix cache as they stand in `pages`.
-//  4. A kPreempted sequence keeps tokens, text and counts, and forgets only what can be recomputed.
+//  4. A kPreempted sequence keeps tokens, text and counts, and forgets only what can be recomputed. A kForked
+//     one is the same, but has had no place yet.
 //  5. Choices 1 .. n-1 come into being when choice 0 has computed the prompt; all take their first token
 //     from that one row of logits.
 #pragma once
@@ -34,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Request;
 
-enum class SequenceState : uint8_t { kWaiting, kRunning, kPreempted, kEnded };
+enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kEnded };
 
 struct Sequence {
   Sequence(Request& owner, int choice_index);
@@ -72,6 +73,7 @@ struct Request {
   const int max_length;         // prompt plus output: min(prompt + max_tokens, max_context)
   const int n_vocab;
   uint64_t arrival = 0;         // set by the scheduler
+  int kept_places = 0;          // the scheduler's: places given at admission to choices not yet forked
   Clock::time_point submitted_at;
   Clock::time_point started_at{};   // first step; zero before
   int live_choices;             // not yet ended, unforked ones included

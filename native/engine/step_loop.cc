@@ -96,17 +96,25 @@ bool StepLoop::step() {
 void StepLoop::expire(Clock::time_point now) {
   found_.clear();
   scheduler_.waiting_queue().collect(
-      [&](const Request& request) {
-        return request.params.queue_wait_ms > 0 && passed(request.submitted_at, request.params.queue_wait_ms, now);
+      [&](const Sequence& sequence) {
+        const Request& request = sequence.request;
+        return sequence.state == SequenceState::kWaiting && request.params.queue_wait_ms > 0 &&
+               passed(request.submitted_at, request.params.queue_wait_ms, now);
       },
       found_);
   for (Request* request : found_) fail(*request, FailureCode::kQueueTimeout, "waited too long for a free place");
   found_.clear();
+  const auto out_of_time = [&](const Sequence& sequence) {
+    const uint32_t limit_ms = sequence.request.params.generation_ms;
+    return limit_ms > 0 && passed(sequence.request.started_at, limit_ms, now);
+  };
+  scheduler_.waiting_queue().collect(
+      [&](const Sequence& sequence) { return sequence.state == SequenceState::kForked && out_of_time(sequence); },
+      found_);
   for (const auto* sequences : {&scheduler_.running(), &scheduler_.preempted()}) {
     for (const Sequence* sequence : *sequences) {
+      if (!out_of_time(*sequence)) continue;
       Request& request = sequence->request;
-      const uint32_t limit_ms = request.params.generation_ms;
-      if (limit_ms == 0 || !passed(request.started_at, limit_ms, now)) continue;
       if (std::find(found_.begin(), found_.end(), &request) == found_.end()) found_.push_back(&request);
     }
   }

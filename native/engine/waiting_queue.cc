@@ -1,36 +1,93 @@
 #include "engine/waiting_queue.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace monolith {
 
-void WaitingQueue::push(Request& request) {
-  const uint64_t id = request.params.organization;
+void WaitingQueue::push(Sequence& sequence) {
+  const uint64_t id = sequence.request.params.organization;
   auto at = std::find_if(ring_.begin(), ring_.end(), [&](const Organization& o) { return o.id == id; });
   if (at == ring_.end()) {
     // A newcomer's turn is after everybody already waiting.
+    Organization newcomer{};
+    newcomer.id = id;
     const auto place = ring_.begin() + static_cast<ptrdiff_t>(std::min(next_, ring_.size()));
-    at = ring_.insert(place, Organization{id, {}});
+    at = ring_.insert(place, std::move(newcomer));
     ++next_;
   }
-  at->requests.push_back(&request);
-  ++size_;
+  at->line.emplace(sequence.order(), &sequence);
+  ++n_sequences_;
+  if (sequence.state == SequenceState::kWaiting) ++n_requests_;
 }
 
-void WaitingQueue::remove(const Request& request) {
+void WaitingQueue::remove(const Sequence& sequence) {
+  const uint64_t id = sequence.request.params.organization;
+  const auto at = std::find_if(ring_.begin(), ring_.end(), [&](const Organization& o) { return o.id == id; });
+  if (at == ring_.end() || !at->line.contains(sequence.order())) return;
+  n_requests_ -= sequence.state == SequenceState::kWaiting;
+  erase(*at, sequence);
+  drop_finished();
+}
+
+void WaitingQueue::erase(Organization& organization, const Sequence& sequence) {
+  organization.line.erase(sequence.order());
+  --n_sequences_;
+  if (organization.lacking == sequence.order()) organization.passes = 0;
+}
+
+// Who is offered the next place, first to last: those that were passed, the most often passed first; then by
+// the round in which their turn takes something.
+void WaitingQueue::rank() {
+  turns_.clear();
   for (size_t at = 0; at < ring_.size(); ++at) {
-    std::deque<Request*>& requests = ring_[at].requests;
-    const auto found = std::find(requests.begin(), requests.end(), &request);
-    if (found == requests.end()) continue;
-    requests.erase(found);
-    --size_;
-    if (requests.empty()) {
-      ring_.erase(ring_.begin() + static_cast<ptrdiff_t>(at));
-      if (next_ > at) --next_;
-    }
-    break;
+    Organization& organization = ring_[at];
+    organization.lacks_now = false;
+    if (!organization.line.empty()) turns_.push_back({at, distance(at), organization.debt, organization.passes});
   }
-  if (next_ >= ring_.size()) next_ = 0;
+  std::sort(turns_.begin(), turns_.end(), [](const Turn& a, const Turn& b) {
+    return std::tuple(-a.passes, a.debt, a.distance) < std::tuple(-b.passes, b.debt, b.distance);
+  });
+}
+
+bool WaitingQueue::may_be_passed(Organization& organization, uint64_t order) {
+  if (organization.lacking != order) organization.passes = 0;
+  organization.lacking = order;
+  organization.lacks_now = true;
+  return organization.passes < kMostPasses;
+}
+
+void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places) {
+  // Whoever was passed had its turn already: the others' turns stay as they are.
+  const bool in_turn = turn.passes == 0;
+  for (size_t at = 0; at < ring_.size(); ++at) {
+    Organization& other = ring_[at];
+    if (at == turn.at) continue;
+    if (other.passes > 0 || other.lacks_now) ++other.passes;
+    if (in_turn) other.debt = std::max(0, other.debt - turn.debt - (distance(at) < turn.distance ? 1 : 0));
+  }
+  Organization& taker = ring_[turn.at];
+  taker.debt = (in_turn ? 0 : taker.debt) + places - 1;
+  taker.passes = 0;
+  if (in_turn) next_ = turn.at + 1;
+  n_requests_ -= admitted.choice == 0;   // forks are never choice 0
+  erase(taker, admitted);
+  drop_finished();
+}
+
+void WaitingQueue::drop_finished() {
+  size_t kept = 0, next = next_;
+  for (size_t at = 0; at < ring_.size(); ++at) {
+    const bool finished = n_sequences_ == 0 || (ring_[at].line.empty() && ring_[at].debt == 0);
+    if (finished) {
+      if (at < next_) --next;
+      continue;
+    }
+    if (kept != at) ring_[kept] = std::move(ring_[at]);
+    ++kept;
+  }
+  ring_.erase(ring_.begin() + static_cast<ptrdiff_t>(kept), ring_.end());
+  next_ = next >= ring_.size() ? 0 : next;
 }
 
 }  // namespace monolith

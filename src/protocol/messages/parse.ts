@@ -96,7 +96,7 @@ function toGeneration(wire: MessagesRequest, messages: GenerationRequest['messag
       format,
       truncation: 'disabled',
       promptParam: 'messages',
-      ignoreEos: false,
+      ignoreEos: wire.ignore_eos === true,
     },
     stream,
     visibleThinking: visible,

@@ -88,6 +88,7 @@ export const messagesRequestSchema = z.object({
   stream: z.boolean().nullish(),
 
   ...samplingFields,
+  ignore_eos: z.boolean().nullish(),
   top_k: integer().min(0).nullish(),
 
   tools: z.array(z.union([customTool, vendorTool])).max(MAX_TOOLS).nullish(),

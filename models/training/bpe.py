@@ -1,0 +1,108 @@
+"""Byte-level BPE with the pre-tokenizer of Qwen2 (digits one by one): trained on text, and the token tables a GGUF carries."""
+import collections
+import heapq
+import json
+import re
+
+SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<|image|>"]
+CONTROL = {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|image|>"}   # the rest is shown to clients
+
+# \p{L} written as [^\W\d_] and \p{N} as \d: the same for the text this trains on (no marks, no letter-like numbers)
+_WORD = re.compile(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\w]?[^\W\d_]+|_[^\W\d_]+|\d| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def _byte_letters():
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {byte: chr(byte) for byte in plain}
+    for byte in range(256):
+        if byte not in letters:
+            letters[byte] = chr(256 + len(letters) - len(plain))
+    return letters
+
+
+_LETTER = _byte_letters()
+
+
+def train(texts, size):
+    """Merges the most frequent pair until there are `size` entries. Ties are broken by spelling: same text, same result."""
+    words = collections.Counter()
+    for text in texts:
+        words.update(_WORD.findall(text))
+    spelled = [[_LETTER[b] for b in word.encode()] for word in words]
+    counts = list(words.values())
+    pairs, where = collections.Counter(), collections.defaultdict(set)
+    for i, word in enumerate(spelled):
+        for pair in zip(word, word[1:]):
+            pairs[pair] += counts[i]
+            where[pair].add(i)
+    heap = [(-n, pair) for pair, n in pairs.items()]
+    heapq.heapify(heap)
+    merges, tokens = [], [_LETTER[b] for b in range(256)]
+    while len(tokens) + len(SPECIALS) < size and heap:
+        count, pair = heapq.heappop(heap)
+        if pairs[pair] != -count:   # counted before other merges: put back with what is left
+            if pairs[pair] > 0:
+                heapq.heappush(heap, (-pairs[pair], pair))
+            continue
+        merged = pair[0] + pair[1]
+        merges.append(pair)
+        tokens.append(merged)
+        touched = set()
+        for i in where.pop(pair, ()):
+            word = spelled[i]
+            for old in zip(word, word[1:]):
+                pairs[old] -= counts[i]
+            spelled[i] = word = _merge(word, pair, merged)
+            for new in zip(word, word[1:]):
+                pairs[new] += counts[i]
+                where[new].add(i)
+                touched.add(new)
+        for new in touched:
+            heapq.heappush(heap, (-pairs[new], new))
+    return Tokenizer(tokens + SPECIALS, [" ".join(pair) for pair in merges])
+
+
+def _merge(word, pair, merged):
+    out, at = [], 0
+    while at < len(word):
+        if tuple(word[at:at + 2]) == pair:
+            out.append(merged)
+            at += 2
+        else:
+            out.append(word[at])
+            at += 1
+    return out
+
+
+class Tokenizer:
+    def __init__(self, tokens, merges):
+        self.tokens, self.merges = tokens, merges
+        self.id = {token: i for i, token in enumerate(tokens)}
+        self._rank = {tuple(merge.split(" ")): i for i, merge in enumerate(merges)}
+        self._known = {}
+
+    def _word(self, word):
+        found = self._known.get(word)
+        if found is None:
+            letters = [_LETTER[b] for b in word.encode()]
+            while len(letters) > 1:
+                rank, at = min((self._rank.get(pair, 1 << 30), i) for i, pair in enumerate(zip(letters, letters[1:])))
+                if rank == 1 << 30:
+                    break
+                letters[at:at + 2] = [letters[at] + letters[at + 1]]
+            found = self._known[word] = [self.id[letter] for letter in letters]
+        return found
+
+    def encode(self, text):
+        """Ids of plain text: spellings of special tokens are not taken for them."""
+        return [token for word in _WORD.findall(text) for token in self._word(word)]
+
+    def save(self, path):
+        with open(path, "w") as file:
+            json.dump({"tokens": self.tokens, "merges": self.merges}, file)
+
+    @staticmethod
+    def load(path):
+        with open(path) as file:
+            stored = json.load(file)
+        return Tokenizer(stored["tokens"], stored["merges"])
