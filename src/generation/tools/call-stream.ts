@@ -52,6 +52,19 @@ export class CallStream {
     this.#readerAt = 0;
   }
 
+  /**
+   * The engine has left the section: a close marker ended it, whatever the parser took that for (within a string
+   * of the arguments it is text). A call that is still being read is broken by it.
+   */
+  leave(): void {
+    if (this.#state !== 'call') return;
+    this.end(true);
+    this.#state = this.#reader?.started === true ? 'over' : 'between';
+    this.#text = this.#taken = this.#raw = '';
+    this.#at = 0;
+    this.#reader = null;
+  }
+
   /** The turn is over, by the model's own will or not. */
   end(natural: boolean): void {
     const { bare } = this.syntax;

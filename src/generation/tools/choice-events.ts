@@ -60,8 +60,12 @@ export class ChoiceEvents {
       return;
     }
     if (logprobs !== null) this.#logprobs.push(...logprobs);
-    if (event.section === 'tool' || this.#inCalls || this.#beginsBareCall(event.text)) this.#read(event.text);
-    else this.#content(event.text);
+    if (event.section === 'tool' || this.#inCalls || this.#beginsBareCall(event.text)) {
+      this.#read(event.text);
+      return;
+    }
+    this.#calls.leave();
+    this.#content(event.text);
   }
 
   /** Tells what is still to be told of the choice, its end included. */

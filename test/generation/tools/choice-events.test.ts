@@ -86,6 +86,14 @@ t.test('a broken call ends the choice', async (t) => {
   t.equal(ends, 1);
 });
 
+t.test('a close marker within a string ends the call all the same', async (t) => {
+  const { told, ends } = run(HERMES, [['tool', '<tool_call>\n{"name": "get_weather", "arguments": {"days": "</tool_call>'], ['content', ' and more']]);
+  t.same(told, ['start 0 get_weather', 'args 0 {"days": "</tool_call>', 'end 0 false', 'finished malformed_call 1']);
+  t.equal(ends, 1);
+  const early = run(HERMES, [['tool', '<tool_call>\n{"na</tool_call>'], ['content', ' and more'], ['tool', call('{}')]]);
+  t.equal(early.told.at(-1), 'finished tool_calls 1', JSON.stringify(early.told));
+});
+
 t.test('a call that was demanded and does not come about is no answer', async (t) => {
   const noObject = '<tool_call>\n{"name": "get_weather", "arguments": []}\n</tool_call>';
   for (const pieces of [[['tool', noObject]], [['content', 'I would rather talk.']], []] as [Section, string][][]) {
