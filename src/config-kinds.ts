@@ -148,6 +148,7 @@ export interface ModelOverride {
   readonly max_output_tokens?: number | undefined;
   readonly default_effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
   readonly display_name?: string | undefined;
+  readonly image_input?: 'refuse' | 'note' | undefined;
   readonly sampling?: Readonly<Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>> | undefined;
 }
 

@@ -3,7 +3,7 @@
 // Event-loop thread only.
 //
 //   find ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► start ─► events ─► settle
-//   404/403 503      422       422                                429        503
+//   404/403 503      422       422, too long 400                   429        503
 import type { Admission, Reservation } from '../admission/admission.js';
 import { permit } from '../accounts/permissions.js';
 import { ApiError, apiError, type WireShape } from '../errors.js';
@@ -89,7 +89,7 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
   }
 }
 
-/** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 422, 429, 503. */
+/** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 429, 503. */
 export async function admit(deps: GenerationDeps, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<AdmittedGeneration | null> {
   const { identity, shape } = caller;
   let prompter: Prompter;

@@ -49,7 +49,7 @@ export interface TurnEnd {
 
 /**
  * Admits the request and starts generating. The first event comes with the engine's first, or, for a background
- * response, before this resolves. Null if the client has gone meanwhile. Throws ApiError 422, 429, 503; nothing
+ * response, before this resolves. Null if the client has gone meanwhile. Throws ApiError 400, 422, 429, 503; nothing
  * was handed out then.
  */
 export async function startTurn(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, options: TurnOptions): Promise<Turn | null> {
