@@ -45,6 +45,8 @@ export const settings = {
     max_reading_bytes: setting(kind.bytes(1024, 1024 ** 4), 536_870_912, 'Bytes of bodies being read and decompressed that are held at once, half of it for one organization; above it 503. Two whole bodies always fit.'),
     keepalive_ms: setting(kind.integer(100, 3_600_000), 15_000, 'Silence after which a stream gets a keep-alive; also how long headers wait for the first event.'),
     cors_origins: setting(kind.list, ['*'], 'Origins browsers may call from, or *.', { shown: '*' }),
+    threads: setting(kind.integer(1, 64), 1, 'Threads that answer requests. Above 1 each is a worker beside the one that accepts connections; engine, limits and database are shared.', { main: true }),
+    trust_proxy: setting(kind.flag, false, 'A proxy in front sets X-Forwarded-For and X-Forwarded-Proto: take the client\'s address and scheme from them.'),
     allowed_hosts: setting(kind.list, [], 'Host names accepted besides loopback names, addresses and `host`; * accepts all. Guards against DNS rebinding.', { shown: 'none' }),
     stream_buffer_bytes: setting(kind.bytes(16_384, 1024 ** 3), 1_048_576, 'Bytes kept for a slow reader of a stream; past it the connection is dropped and the generation cancelled.'),
   },
@@ -52,6 +54,7 @@ export const settings = {
   limits: {
     rpm: setting(kind.nullable(kind.integer(1, 1e9)), 9_999, 'Requests per minute of an organization on one model; off for none.'),
     tpm: setting(kind.nullable(kind.integer(1, 1e9)), 999_999, 'Tokens per minute of an organization on one model; off for none.'),
+    read_rpm: setting(kind.nullable(kind.integer(1, 1e9)), null, 'Requests per minute of one key on what generates nothing: models, counts, stored responses; off for none.', { shown: 'off' }),
     concurrency: setting(kind.nullable(kind.integer(1, 1e6)), 99, 'Requests an organization may have unfinished on one model; off for none.'),
     tpm_default_reservation: setting(kind.integer(1, 1e9), 4_096, 'Output tokens reserved for a request that states no cap.'),
     max_n: setting(kind.integer(1, 128), 8, 'Most choices (`n`) of one request.'),
@@ -69,6 +72,7 @@ export const settings = {
     max_sequences: setting(kind.integer(1, 4_096), 32, 'Sequences running at once.', { main: true }),
     step_ms: setting(kind.integer(0, 60_000), 250, 'Aimed-at longest pause, in ms, that other requests\' prompts put between two tokens of a running answer; 0 for no bound.', { main: true }),
     queue_max: setting(kind.integer(1, 1_000_000), 512, 'Requests waiting per model; above it 503.'),
+    queue_max_tokens: setting(kind.integer(1, 1e9), 4_000_000, 'Prompt tokens waiting per model; above it 503.'),
     queue_wait_ms: setting(kind.integer(1, 3_600_000), 30_000, 'Longest wait in the queue; then 503.'),
     max_generation_ms: setting(kind.integer(1, 86_400_000), 3_600_000, 'Longest generation; then it ends as `length`.'),
     drain_ms: setting(kind.integer(0, 3_600_000), 30_000, 'Time running requests get at shutdown; then they end as `length`.'),
@@ -105,6 +109,31 @@ export const settings = {
   },
 
   models: setting(kind.modelOverrides, {}, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "default_effort", "sampling", "display_name", "image_input"}}.', { shown: 'models/catalog.json' }),
+
+  accounts: {
+    signup: setting(kind.choice('auto', 'open', 'invited'), 'auto', 'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.'),
+  },
+
+  dashboard: {
+    enabled: setting(kind.flag, true, 'Serve the dashboard and its API.'),
+    url: setting(kind.nullable(kind.text(8, 512)), null, 'Where people reach the dashboard, e.g. https://models.example.com: for links in mail, the allowed Origin, and Secure cookies.', { shown: 'as it is reached' }),
+  },
+
+  mail: {
+    smtp_url: setting(kind.nullable(kind.text(8, 512)), null, 'Server for outgoing mail, e.g. smtps://user:password@mail.example.com. Without it, links for invitations and passwords are shown to whoever asks for them with the right, and never sent.', { secret: true, shown: 'none' }),
+    from: setting(kind.text(3, 256), 'Monolith <monolith@localhost>', 'Sender of mail.'),
+  },
+
+  admin: {
+    token: setting(kind.nullable(kind.text(16, 512)), null, 'Bearer token of the operator API; without it there is none.', { secret: true, shown: 'none' }),
+    host: setting(kind.text(1, 255), '127.0.0.1', 'Address the operator API listens on.'),
+    port: setting(kind.integer(0, 65_535), 8081, 'Port of the operator API.'),
+  },
+
+  usage: {
+    row_days: setting(kind.integer(1, 36_500), 90, 'Days a row of usage per request is kept.'),
+    aggregate_days: setting(kind.integer(1, 36_500), 730, 'Days hourly sums of usage are kept.'),
+  },
 
   metrics: {
     public: setting(kind.flag, false, 'Serve /metrics without an API key.'),

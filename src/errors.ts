@@ -34,16 +34,23 @@ export const ERROR_CODES = {
   // Coding agents take a prompt that is too long for what it is only with this status: with 422 they ask again and again.
   context_length_exceeded: 400,
   malformed_http: 400,
+  invalid_token: 400,
   websocket_connection_limit_reached: 400,
 
   missing_api_key: 401,
   invalid_api_key: 401,
   api_key_expired: 401,
   api_key_revoked: 401,
+  not_signed_in: 401,
+  invalid_credentials: 401,
 
   model_not_allowed: 403,
   endpoint_not_allowed: 403,
   organization_suspended: 403,
+  role_not_allowed: 403,
+  invalid_csrf_token: 403,
+  signup_closed: 403,
+  user_locked: 403,
 
   unknown_endpoint: 404,
   method_not_allowed: 404,
@@ -51,6 +58,7 @@ export const ERROR_CODES = {
   response_not_found: 404,
   previous_response_not_found: 404,
   item_not_found: 404,
+  resource_not_found: 404,
 
   request_too_large: 413,
 
@@ -80,12 +88,14 @@ export const ERROR_CODES = {
   response_not_usable: 422,
   response_not_cancellable: 422,
   steering_not_supported: 422,
+  email_taken: 422,
 
   rpm_limit_exceeded: 429,
   tpm_limit_exceeded: 429,
   concurrency_limit_exceeded: 429,
   request_exceeds_tpm_limit: 429,
   insufficient_quota: 429,
+  too_many_attempts: 429,
 
   internal_error: 500,
   model_error: 500,

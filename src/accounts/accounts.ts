@@ -160,6 +160,7 @@ export class Accounts {
     const identity: Identity = Object.freeze({
       organizationId: organization.id, tenant: organization.tenant, keyId: key.id,
       models: Object.freeze([...key.models]), scopes: Object.freeze([...key.scopes]),
+      limits: {}, keyLimits: null, monthlyTokenCap: null,
     });
     return { key, organization, identity, readAt };
   }

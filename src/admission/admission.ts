@@ -34,6 +34,8 @@ export interface Reservation {
 
 // 32 bytes each. An organization that makes requests on a model has one for the life of the process.
 const RECORDS = 65_536;
+/** Of the memory that all threads count in. */
+export const COUNTER_BYTES = RECORDS * 32;
 
 export interface AdmissionOptions {
   /** Monotonic nanoseconds; tests turn the clock. */

@@ -4,7 +4,7 @@ import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { loadConfig } from '../config.js';
 import type { Config } from '../config.js';
-import { loadOptions } from '../server.js';
+import { loadOptions } from '../service.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 
 const HELP = `

@@ -6,7 +6,7 @@ import { loadConfig } from '../config.js';
 import { showBytes } from '../config-kinds.js';
 import type { Inspection } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
-import { loadOptions } from '../server.js';
+import { loadOptions } from '../service.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `

@@ -3,7 +3,7 @@
 import { statSync } from 'node:fs';
 import { loadConfig } from '../config.js';
 import { showBytes } from '../config-kinds.js';
-import { configuredModels } from '../server.js';
+import { configuredModels } from '../service.js';
 import { askedForHelp, noWords, ownFlags, table } from './output.js';
 
 const HELP = `

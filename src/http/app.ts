@@ -68,6 +68,7 @@ export class HttpServer {
       keepaliveMs: config.http.keepalive_ms,
       streamBufferBytes: config.http.stream_buffer_bytes,
       commonHeaders: commonHeaders(config.http.cors_origins),
+      trustProxy: config.http.trust_proxy,
       finished: (record) => telemetry.request(record),
       unexpected: (error, requestId) => telemetry.log.error({ err: error, request_id: requestId }, 'unexpected failure'),
     };
@@ -212,6 +213,7 @@ export class HttpServer {
     if (match.kind === 'none') throw this.unknownPath(path);
     if (match.kind === 'method') {
       exchange.label = match.path;
+      exchange.sameOrigin = this.router.isSameOrigin(path);
       exchange.setHeader('Allow', match.allow);
       const hint = match.socket && method === 'GET' ? ' without an upgrade to WebSocket' : '';
       throw apiError('method_not_allowed', `${match.path} does not support ${method}${hint}; it supports ${match.allow}.`);
@@ -219,15 +221,16 @@ export class HttpServer {
     const { route } = match;
     exchange.label = route.path;
     exchange.params = match.params;
+    exchange.sameOrigin = route.sameOrigin === true;
     if (route.public !== true) {
       exchange.identity = identify(header, this.options.authenticate);
       if (this.draining) throw shuttingDown();
     }
-    if (route.method !== 'POST' || (route.bodyOptional === true && hasNoBody(header))) {
+    if (route.method === 'GET' || route.method === 'DELETE' || (route.bodyOptional === true && hasNoBody(header))) {
       this.serve(route, exchange);
       return;
     }
-    const limit = this.options.config.http.max_body_bytes;
+    const limit = Math.min(route.maxBodyBytes ?? Infinity, this.options.config.http.max_body_bytes);
     const state = checkBodyHeaders({
       contentLength: header('content-length'), contentType: header('content-type'), contentEncoding: header('content-encoding'),
     }, limit);
@@ -257,6 +260,12 @@ export class HttpServer {
 
   private preflight(exchange: UwsExchange): void {
     const allow = this.router.allow(exchange.path);
+    if (this.router.isSameOrigin(exchange.path)) {
+      exchange.sameOrigin = true;
+      exchange.setHeader('Allow', allow);
+      exchange.noContent();
+      return;
+    }
     const requested = exchange.header('access-control-request-headers');
     exchange.setHeader('Allow', allow);
     exchange.setHeader('Access-Control-Allow-Methods', allow);
@@ -293,13 +302,15 @@ function listenExclusive(app: TemplatedApp, host: string, port: number, callback
   listen.call(app, host, port, 1, callback);
 }
 
-function commonHeaders(origins: readonly string[]): (origin: string) => readonly (readonly [string, string])[] {
-  const always: readonly (readonly [string, string])[] = [['x-service-version', VERSION], ['Access-Control-Expose-Headers', '*']];
+function commonHeaders(origins: readonly string[]): ExchangeHost['commonHeaders'] {
+  const version = ['x-service-version', VERSION] as const;
+  const closed = [version];
+  const always: readonly (readonly [string, string])[] = [version, ['Access-Control-Expose-Headers', '*']];
   if (origins.includes('*')) {
     const open = [...always, ['Access-Control-Allow-Origin', '*'] as const];
-    return () => open;
+    return (_origin, sameOrigin) => (sameOrigin ? closed : open);
   }
   const vary = [...always, ['Vary', 'Origin'] as const];
   const allowed = new Map(origins.map((origin) => [origin, [...vary, ['Access-Control-Allow-Origin', origin] as const]]));
-  return (origin) => allowed.get(origin) ?? vary;
+  return (origin, sameOrigin) => (sameOrigin ? closed : allowed.get(origin) ?? vary);
 }

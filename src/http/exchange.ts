@@ -1,6 +1,7 @@
 // What a route sees of one HTTP request and its answer. Implemented over uWebSockets.js in this folder;
 // protocols depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
+import type { LimitOverride } from '../config-kinds.js';
 import type { ApiError } from '../errors.js';
 
 export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
@@ -11,11 +12,22 @@ export interface Identity {
   readonly keyId: string;                        // key_…
   readonly models: readonly string[];            // ['*'] or model names the key may use
   readonly scopes: readonly string[];
+  /** What an operator set for the organization, by model or `*`; what is absent is as the settings have it. */
+  readonly limits: Readonly<Record<string, LimitOverride>>;
+  /** Of this key alone, besides the organization's; null: none. */
+  readonly keyLimits: Readonly<Record<string, LimitOverride>> | null;
+  /** Tokens the organization may use in a calendar month (UTC); null: no cap. */
+  readonly monthlyTokenCap: number | null;
 }
 
 export interface Exchange {
   readonly requestId: string;                    // req_…, already set as x-request-id and request-id
   readonly identity: Identity;
+  /** From here on the request counts as this caller's: for routes that know their callers by something else than an API key. */
+  actAs(identity: Identity): void;
+  /** Of the client: the connection's, or with http.trust_proxy what the proxy says. '' once the client has gone. */
+  readonly remoteAddress: string;
+  readonly method: string;                       // capitals
   readonly receivedAt: number;                   // performance.now()
   /** Parsed JSON; undefined for GET, and once serve() has returned or awaited: what generates must not hold it. */
   readonly body: unknown;
@@ -30,7 +42,7 @@ export interface Exchange {
   /** The whole answer. Allowed after sse() as long as nothing of the stream has left. */
   json(status: number, body: unknown): void;
   /** The whole answer, not JSON. */
-  text(status: number, contentType: string, body: string): void;
+  text(status: number, contentType: string, body: string | Uint8Array): void;
   /**
    * Starts an event stream: status 200 and SSE headers are sent with the first write (or by the keep-alive clock).
    * `onFailure` makes the events that tell of an error once the stream has started; without it they are the path's.
@@ -59,15 +71,19 @@ export interface EventStream {
 }
 
 export interface Route {
-  method: 'GET' | 'POST' | 'DELETE';
+  method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   path: string;                                  // pattern: '/v1/models/:id'
   scope: Scope | null;
   /** The route calls permit() itself, after it knows that the model exists (404 comes before 403). */
   checksScope?: true;
   /** POST: the body may be left out; it is undefined then. */
   bodyOptional?: true;
-  /** Served without a key, also while draining: health. `identity` must not be read. */
+  /** Served without an API key, also while draining: health, the dashboard. `identity` must not be read before actAs(). */
   public?: true;
+  /** For pages of this server only: no CORS headers, so that no other page can read the answer. */
+  sameOrigin?: true;
+  /** Largest body, where less than http.max_body_bytes will do. */
+  maxBodyBytes?: number;
   /** Errors thrown (ApiError) or rejected are answered in the path's error shape; others become internal_error. */
   serve(exchange: Exchange): void | Promise<void>;
 }

@@ -8,6 +8,7 @@ interface Pattern {
   segments: string[];
   routes: Map<string, Route>;   // by method
   socket: boolean;              // a WebSocket may be opened here
+  sameOrigin: boolean;
 }
 
 export type Match =
@@ -28,13 +29,14 @@ export class Router {
     const { routes } = this.pattern(route.path);
     if (routes.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`);
     routes.set(route.method, route);
+    if (route.sameOrigin === true) this.pattern(route.path).sameOrigin = true;
   }
 
   /** The entry of a path, made if there is none. */
   private pattern(path: string): Pattern {
     const known = this.exact.get(path) ?? this.patterns.find((one) => one.path === path);
     if (known !== undefined) return known;
-    const pattern: Pattern = { path, segments: path.split('/'), routes: new Map(), socket: false };
+    const pattern: Pattern = { path, segments: path.split('/'), routes: new Map(), socket: false, sameOrigin: false };
     if (path.includes(':')) this.patterns.push(pattern);
     else this.exact.set(path, pattern);
     return pattern;
@@ -53,6 +55,11 @@ export class Router {
   allow(path: string): string {
     const found = this.find(trimSlash(path));
     return found === null ? 'OPTIONS' : allowed(found.pattern);
+  }
+
+  /** Whether only pages of this server may read answers of the path. */
+  isSameOrigin(path: string): boolean {
+    return this.find(trimSlash(path))?.pattern.sameOrigin ?? false;
   }
 
   has(path: string): boolean {

@@ -15,8 +15,10 @@ import { wireShape } from './shape.js';
 export interface ExchangeHost {
   keepaliveMs: number;
   streamBufferBytes: number;
-  /** Headers every answer carries: version, CORS. */
-  commonHeaders(origin: string): readonly (readonly [string, string])[];
+  /** Headers every answer carries: version, and CORS unless only this server's pages may read it. */
+  commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
+  /** X-Forwarded-For tells the client's address. */
+  trustProxy: boolean;
   finished(record: RequestRecord): void;
   /** An error that is not the client's. */
   unexpected(error: unknown, requestId: string): void;
@@ -42,6 +44,7 @@ export class UwsExchange implements Exchange {
   closes = false;
   /** Two Content-Length headers that differ: nobody knows where the request ends (RFC 9112, section 6.3). */
   readonly lengthsDiffer: boolean;
+  sameOrigin = false;
   /** The route's pattern once known: a bounded label for metrics. */
   label = 'unmatched';
 
@@ -78,6 +81,16 @@ export class UwsExchange implements Exchange {
     this.known = identity;
   }
 
+  actAs(identity: Identity): void {
+    this.known = identity;
+  }
+
+  get remoteAddress(): string {
+    const forwarded = this.host.trustProxy ? this.header('x-forwarded-for').split(',').at(-1)?.trim() ?? '' : '';
+    if (forwarded !== '') return forwarded;
+    return this.open ? Buffer.from(this.res.getRemoteAddressAsText()).toString('latin1') : '';
+  }
+
   header(name: string): string {
     return this.requestHeaders.get(name) ?? '';
   }
@@ -99,7 +112,7 @@ export class UwsExchange implements Exchange {
     this.whole(status, 'application/json; charset=utf-8', JSON.stringify(body), null);
   }
 
-  text(status: number, contentType: string, body: string): void {
+  text(status: number, contentType: string, body: string | Uint8Array): void {
     if (this.open) this.whole(status, contentType, body, null);
   }
 
@@ -177,17 +190,18 @@ export class UwsExchange implements Exchange {
     this.fields = { ...this.fields, ...fields };
   }
 
-  private whole(status: number, contentType: string, body: string, error: ApiError | null): void {
+  private whole(status: number, contentType: string, body: string | Uint8Array, error: ApiError | null): void {
     this.open = false;
     this.stream?.close();
+    const length = (): number => (typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength);
     const closeAfter = status === 413 || this.closes || this.lengthsDiffer;
     this.res.cork(() => {
       this.writeHead(status, contentType);
       if (this.method !== 'HEAD') this.res.end(body, closeAfter);
-      else if (closeAfter) this.res.endWithoutBody(Buffer.byteLength(body), true);
+      else if (closeAfter) this.res.endWithoutBody(length(), true);
       else {
         // Told the length, the library would wait for that many bytes, and close the connection on its next request.
-        this.res.writeHeader('Content-Length', String(Buffer.byteLength(body)));
+        this.res.writeHeader('Content-Length', String(length()));
         this.res.endWithoutBody();
       }
     });
@@ -200,7 +214,7 @@ export class UwsExchange implements Exchange {
     this.res.writeHeader('x-request-id', this.requestId);
     this.res.writeHeader('request-id', this.requestId);
     if (this.shape === 'messages' && this.known !== null) this.res.writeHeader('anthropic-organization-id', this.known.organizationId);
-    for (const [name, value] of this.host.commonHeaders(this.header('origin'))) this.res.writeHeader(name, value);
+    for (const [name, value] of this.host.commonHeaders(this.header('origin'), this.sameOrigin)) this.res.writeHeader(name, value);
     for (const [name, value] of this.answerHeaders.values()) this.res.writeHeader(name, value.replace(/[^\t\x20-\x7e]/g, ' '));
   }
 

@@ -10,12 +10,13 @@ import { StorageError, TABLES } from './store.js';
 import type { Key, KeyRange, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 /** From a version to the next one. Each runs in one transaction with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   1: () => undefined,   // 2 brought the tables of stored responses; nothing was in their place
   2: splitInputs,
+  3: () => undefined,   // 4 brought users, sessions, usage; nothing was in their place
 };
 
 // Address space, not memory or disk: LMDB's file grows as needed up to this.

@@ -32,6 +32,8 @@ export interface Store {
 /** Every table there is, in one place: LMDB needs to know how many. */
 export const TABLES = [
   'meta', 'secrets', 'organizations', 'keys', 'keys-by-hash',
+  'users', 'users-by-email', 'memberships', 'members-by-user', 'invites', 'sessions', 'tokens', 'audit',
+  'organization-settings', 'model-settings', 'engine-settings', 'usage-rows', 'usage-hours', 'usage-months',
   'responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times',
 ] as const;
 export type TableName = (typeof TABLES)[number];

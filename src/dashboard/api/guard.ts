@@ -1,0 +1,39 @@
+// The three kinds of dashboard routes and what each may assume: a session, a membership with a role, an
+// operator. The guard makes plain Routes of them: cookie, Origin, CSRF token, role, body and the error shape
+// are checked before `serve` runs, in this order; the answer carries the security headers.
+
+import type { z } from 'zod';
+import type { Organization } from '../../accounts/keys.js';
+import type { User } from '../../accounts/users.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import type { Role } from '../wire.js';
+
+export interface UserCall<B> {
+  readonly exchange: Exchange;
+  readonly user: User;
+  readonly sessionId: string;
+  /** As the schema gives it; undefined without one. */
+  readonly body: B;
+}
+
+export interface MemberCall<B> extends UserCall<B> {
+  /** The organization of the path's `:org`; another's id is 404 resource_not_found. */
+  readonly organization: Organization;
+  readonly role: Role;
+}
+
+/** Path under /dashboard/api: '/organizations/:org/usage'. */
+export interface DashboardRoute<C> {
+  method: Route['method'];
+  path: string;
+  serve(call: C): void | Promise<void>;
+}
+
+export interface Guard {
+  /** A session. */
+  user<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;
+  /** A session of a member of `:org` with at least this role. */
+  member<B = undefined>(least: Role, route: DashboardRoute<MemberCall<B>> & { body?: z.ZodType<B> }): Route;
+  /** A session of an operator. */
+  operator<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;
+}
