@@ -125,11 +125,8 @@ void EngineHandle::configure(const Napi::CallbackInfo& info) {
   const EngineRef engine = this->engine(info.Env());
   if (!engine) return;
   Arguments arguments(info);
-  const Named limits = arguments.argument(0, "limits");
-  arguments.object(limits);
-  const int64_t tokens = arguments.integer(arguments.field(limits, "maxBatchTokens"), 0, kMaxBatchTokens);
-  const int64_t sequences = arguments.integer(arguments.field(limits, "maxSequences"), 0, kMaxSequences);
-  if (arguments.ok()) engine->engine->configure(static_cast<int>(tokens), static_cast<int>(sequences));
+  const EngineTunables tunables = read_tunables(arguments, arguments.argument(0, "tunables"));
+  if (arguments.ok()) engine->engine->configure(tunables);
 }
 
 void EngineHandle::drain(const Napi::CallbackInfo& info) {

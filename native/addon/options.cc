@@ -162,6 +162,7 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
          engine.max_sequences == other.engine.max_sequences &&
          engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
+         engine.queue_max_tokens == other.engine.queue_max_tokens &&
          engine.prefix_cache == other.engine.prefix_cache;
 }
 
@@ -179,10 +180,26 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
   load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 1, kMaxBatchTokens));
   load.engine.max_sequences = static_cast<int>(integer("maxSequences", 1, kMaxSequences));
-  load.engine.step_ms = static_cast<int>(integer("stepMs", 0, 60'000));
-  load.engine.queue_max = static_cast<int>(integer("queueMax", 0, 1'000'000));
+  load.engine.step_ms = static_cast<int>(integer("stepMs", 0, kMaxStepMs));
+  load.engine.queue_max = static_cast<int>(integer("queueMax", 0, kQueueRequestsMost));
+  load.engine.queue_max_tokens = static_cast<int>(integer("queueMaxTokens", 1, kQueueTokensMost));
   load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
   return load;
+}
+
+EngineTunables read_tunables(Arguments& arguments, const Named& object) {
+  EngineTunables tunables;
+  arguments.object(object);
+  const auto read = [&](const char* key, int64_t low, int64_t high, std::optional<int>& value) {
+    const Named field = arguments.field(object, key);
+    if (!arguments.is_absent(field)) value = static_cast<int>(arguments.integer(field, low, high));
+  };
+  read("maxBatchTokens", 1, kMaxBatchTokens, tunables.max_batch_tokens);
+  read("maxSequences", 1, kMaxSequences, tunables.max_sequences);
+  read("stepMs", 0, kMaxStepMs, tunables.step_ms);
+  read("queueMax", 1, kQueueRequestsMost, tunables.queue_max);
+  read("queueMaxTokens", 1, kQueueTokensMost, tunables.queue_max_tokens);
+  return tunables;
 }
 
 GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Tokenizer& tokenizer) {

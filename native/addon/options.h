@@ -7,12 +7,14 @@
 #include "addon/arguments.h"
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
+#include "engine/queue_room.h"
 #include "engine/request.h"
 
 namespace monolith::addon {
 
 inline constexpr int kMaxBatchTokens = 65536;
 inline constexpr int kMaxSequences = 4096;
+inline constexpr int kMaxStepMs = 60'000;
 
 struct LoadOptions {
   int threads = 0;
@@ -29,6 +31,9 @@ struct LoadOptions {
 };
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options);
+
+// All fields optional.
+EngineTunables read_tunables(Arguments& arguments, const Named& object);
 
 GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Tokenizer& tokenizer);
 

@@ -30,7 +30,7 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
 
-// What callers handed in since the last step. Swapped out as a whole; bounded by queue_max submissions,
+// What callers handed in since the last step. Swapped out as a whole; bounded by the queue's room for submissions,
 // one cancellation per live request, one finish per choice of it and one close per channel.
 struct Intake {
   struct Cancellation {
@@ -45,22 +45,23 @@ struct Intake {
   std::vector<Cancellation> cancelled;
   std::vector<Finish> finished;
   std::vector<std::shared_ptr<Channel>> closed;
-  int max_batch_tokens = 0, max_sequences = 0;   // 0 = unchanged
+  EngineTunables tunables;
+  bool tuned = false;
   bool drain = false;
   bool close = false;
   bool nudge = false;   // a full channel was drained
 
   bool empty() const {
-    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && max_batch_tokens == 0 &&
-           max_sequences == 0 && !drain && !close && !nudge;
+    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain &&
+           !close && !nudge;
   }
   void clear() {
     submitted.clear();
     cancelled.clear();
     finished.clear();
     closed.clear();
-    max_batch_tokens = max_sequences = 0;
-    drain = close = nudge = false;
+    tunables = {};
+    tuned = drain = close = nudge = false;
   }
 };
 
@@ -77,7 +78,6 @@ class ThreadedEngine final : public Engine {
       : backend_(std::move(backend)),
         model_(std::move(model)),
         tokenizer_(std::move(tokenizer)),
-        queue_max_(std::max(1, options.queue_max)),
         channel_bytes_max_(options.channel_bytes_max),
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
@@ -131,14 +131,16 @@ class ThreadedEngine final : public Engine {
   Result<RequestId> submit(ChannelId channel_id, GenerationRequest params) override {
     if (Status status = check_request(params, n_vocab_, max_context_); !status) return status.error();
     if (Error refusal; refuses(refusal)) return refusal;
-    if (counters_.queued.fetch_add(1, std::memory_order_relaxed) >= queue_max_) {
-      counters_.queued.fetch_sub(1, std::memory_order_relaxed);
-      return Error{ErrorCode::kQueueFull, std::to_string(queue_max_) + " requests are waiting already"};
-    }
     const std::shared_ptr<Channel> channel = find_channel(channel_id);
-    if (!channel) {
-      counters_.queued.fetch_sub(1, std::memory_order_relaxed);
-      return Error{ErrorCode::kInvalidArgument, "channel is not open"};
+    if (!channel) return Error{ErrorCode::kInvalidArgument, "channel is not open"};
+    const size_t n_tokens = params.prompt.size();
+    switch (counters_.queue.take(n_tokens)) {
+      case QueueRoom::Taken::kTaken: break;
+      case QueueRoom::Taken::kTooManyRequests:
+        return Error{ErrorCode::kQueueFull, std::to_string(counters_.queue.max_requests()) + " requests are waiting already"};
+      case QueueRoom::Taken::kTooManyTokens:
+        return Error{ErrorCode::kQueueFull,
+                     "of " + std::to_string(counters_.queue.max_tokens()) + " prompt tokens that may wait, too many do already"};
     }
     // Built outside the lock: it copies the prompt and prepares the stop strings.
     auto request = std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_);
@@ -146,7 +148,7 @@ class ThreadedEngine final : public Engine {
     {
       std::lock_guard lock(mutex_);
       if (closed_ || draining_) {
-        counters_.queued.fetch_sub(1, std::memory_order_relaxed);
+        counters_.queue.give_back(1, n_tokens);
         return Error{ErrorCode::kClosed, "the engine is closing"};
       }
       do {
@@ -189,10 +191,14 @@ class ThreadedEngine final : public Engine {
 
   EngineStats stats() const override { return counters_.snapshot(now_ns()); }
 
-  void configure(int max_batch_tokens, int max_sequences) override {
+  void configure(const EngineTunables& tunables) override {
     post([&](Intake& intake) {
-      if (max_batch_tokens > 0) intake.max_batch_tokens = max_batch_tokens;
-      if (max_sequences > 0) intake.max_sequences = max_sequences;
+      counters_.queue.configure(tunables.queue_max.value_or(counters_.queue.max_requests()),
+                                tunables.queue_max_tokens.value_or(counters_.queue.max_tokens()));
+      if (tunables.max_batch_tokens) intake.tunables.max_batch_tokens = tunables.max_batch_tokens;
+      if (tunables.max_sequences) intake.tunables.max_sequences = tunables.max_sequences;
+      if (tunables.step_ms) intake.tunables.step_ms = tunables.step_ms;
+      intake.tuned = true;
     });
   }
 
@@ -277,8 +283,7 @@ class ThreadedEngine final : public Engine {
   }
 
   void apply_intake() {
-    if (taken_.max_batch_tokens > 0 || taken_.max_sequences > 0)
-      loop_.configure(taken_.max_batch_tokens, taken_.max_sequences);
+    if (taken_.tuned) loop_.configure(taken_.tunables);
     for (auto& request : taken_.submitted) loop_.add(std::move(request));
     for (const Intake::Cancellation& cancellation : taken_.cancelled) {
       loop_.cancel(cancellation.request);
@@ -320,7 +325,6 @@ class ThreadedEngine final : public Engine {
   const std::unique_ptr<Backend> backend_;   // outlives the model
   const std::unique_ptr<Model> model_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
-  const int queue_max_;
   const size_t channel_bytes_max_;
   const int max_context_;
   const int n_vocab_;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,21 +31,31 @@ struct EngineOptions {
   int max_batch_tokens = 256;    // tokens per step, decodes first; may be lowered or raised while running
   int max_sequences = 32;        // sequences running at once; the same
   int step_ms = 0;               // aimed-at time of a step that decodes; bounds the prompt tokens in it. 0 = no bound
-  int queue_max = 512;           // waiting requests
+  int queue_max = 512;           // waiting requests; may be changed while running, like the next
+  int queue_max_tokens = 4'000'000;   // tokens of their prompts
   bool prefix_cache = true;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
+};
+
+// New values of what may be changed while running; what is absent stays.
+struct EngineTunables {
+  std::optional<int> max_batch_tokens, max_sequences, step_ms;
+  std::optional<int> queue_max, queue_max_tokens;
 };
 
 struct EngineStats {
   // gauges
   int waiting = 0, running = 0;                 // requests queued; sequences holding pages
+  int64_t waiting_tokens = 0;                   // of the prompts queued
   int64_t pages_total = 0, pages_free = 0, pages_cached = 0;   // cached: unreferenced but reusable
   // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
   double last_step_age_ms = 0;
-  int max_batch_tokens = 0, max_sequences = 0;
+  int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;   // in effect
+  int most_batch_tokens = 0, most_sequences = 0;   // allocated: what the first two may be raised to
   bool failed = false;                          // the engine thread has stopped on an internal error
   // counters since start
-  uint64_t steps = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
+  uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
+  uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
   double step_seconds = 0;                      // sum of step durations
@@ -79,8 +90,8 @@ class Engine {
   virtual void finish(RequestId id, int choice) = 0;
 
   virtual EngineStats stats() const = 0;
-  // New limits from the next step on, clamped to what was allocated at load. 0 = unchanged.
-  virtual void configure(int max_batch_tokens, int max_sequences) = 0;
+  // From the next step or submission on, clamped to what was allocated at load. stats() tells what came of it.
+  virtual void configure(const EngineTunables& tunables) = 0;
   // Ends running generations as kTimeLimit and refuses new ones.
   virtual void drain() = 0;
   // Prompt plus output a sequence may have: the smaller of context and page pool.

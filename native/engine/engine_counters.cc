@@ -7,7 +7,10 @@ namespace monolith {
 EngineStats EngineCounters::snapshot(int64_t now_ns) const {
   const auto get = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
   EngineStats stats;
-  stats.waiting = get(queued);
+  stats.waiting = queue.requests();
+  stats.waiting_tokens = queue.tokens();
+  stats.queue_max = queue.max_requests();
+  stats.queue_max_tokens = queue.max_tokens();
   stats.running = get(running);
   stats.pages_total = get(pages_total);
   stats.pages_free = get(pages_free);
@@ -16,11 +19,17 @@ EngineStats EngineCounters::snapshot(int64_t now_ns) const {
     stats.last_step_age_ms = static_cast<double>(std::max<int64_t>(0, now_ns - progress)) * 1e-6;
   stats.max_batch_tokens = get(max_batch_tokens);
   stats.max_sequences = get(max_sequences);
+  stats.step_ms = get(step_ms);
+  stats.most_batch_tokens = get(most_batch_tokens);
+  stats.most_sequences = get(most_sequences);
   stats.failed = get(failed);
   stats.steps = get(steps);
+  stats.step_rows = get(step_rows);
   stats.prefill_tokens = get(prefill_tokens);
   stats.decode_tokens = get(decode_tokens);
   stats.cached_tokens = get(cached_tokens);
+  stats.prompt_tokens = get(prompt_tokens);
+  stats.prompt_tokens_cached = get(prompt_tokens_cached);
   stats.requests = get(requests);
   stats.finished = get(finished);
   stats.failed_requests = get(failed_requests);

@@ -6,18 +6,19 @@
 #include <cstdint>
 
 #include "engine/engine.h"
+#include "engine/queue_room.h"
 
 namespace monolith {
 
 class EngineCounters {
  public:
-  std::atomic<int> queued{0};   // submitted and neither started nor ended: what queue_max bounds
+  QueueRoom queue;              // submitted and neither started nor ended
   std::atomic<int> running{0};
   std::atomic<int64_t> pages_total{0}, pages_free{0}, pages_cached{0};
   std::atomic<int64_t> progress_at_ns{0};   // steady clock of the last step, or of the work's arrival; 0 = idle
-  std::atomic<int> max_batch_tokens{0}, max_sequences{0};
+  std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, most_batch_tokens{0}, most_sequences{0};
   std::atomic<bool> failed{false};
-  std::atomic<uint64_t> steps{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0};
+  std::atomic<uint64_t> steps{0}, step_rows{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0}, prompt_tokens{0}, prompt_tokens_cached{0};
   std::atomic<uint64_t> requests{0}, finished{0}, failed_requests{0}, preemptions{0};
   std::atomic<uint64_t> cancelled_queued{0}, cancelled_prefill{0}, cancelled_decode{0};
   std::atomic<uint64_t> step_ns{0};

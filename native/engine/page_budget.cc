@@ -13,7 +13,27 @@ namespace {
 constexpr int64_t kContextsWanted = 4;
 constexpr int64_t kMostPages = INT32_MAX;  // page numbers are 32 bits
 
+constexpr int kMostRows = 65'536;
+constexpr int kMostLogitRows = 4'096;
+
 int64_t pages_for(int64_t context) { return (context + kPageTokens - 1) / kPageTokens; }
+
+// Twice or four times the rows, if the buffers for them do not cost too much.
+Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits) {
+  auto plan = Model::plan(file, backend, limits);
+  if (!plan) return plan.error();
+  ModelLimits roomy = limits;
+  for (int factor = 2; factor <= kHeadroom; factor *= 2) {
+    ModelLimits larger = limits;
+    larger.max_batch_tokens = std::max(limits.max_batch_tokens, std::min(limits.max_batch_tokens * factor, kMostRows));
+    larger.max_logit_rows = std::max(limits.max_logit_rows, std::min(limits.max_logit_rows * factor, kMostLogitRows));
+    auto costs = Model::plan(file, backend, larger);
+    if (!costs) return costs.error();
+    if (costs->activation_bytes - plan->activation_bytes > kHeadroomBytes) break;
+    roomy = larger;
+  }
+  return roomy;
+}
 
 }  // namespace
 
@@ -75,7 +95,7 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
   if (!choice) return choice.error();
   limits.max_context = choice->context;
   limits.n_pages = choice->pages;
-  return limits;
+  return with_headroom(file, backend, limits);
 }
 
 }  // namespace monolith

@@ -35,8 +35,13 @@ struct PageChoice {
 // Errors: kInvalidArgument if not even one page fits, or kv_bytes exceeds memory.
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget);
 
-// The same for a file: `limits` with max_context and n_pages filled in. Errors: also those of
-// Model::plan.
+// An operator may raise the batch and the sequences while the model runs: up to so many times what was
+// configured, as far as the buffers for them take no more than this.
+inline constexpr int kHeadroom = 4;
+inline constexpr size_t kHeadroomBytes = size_t{128} << 20;
+
+// The same for a file: `limits` with max_context and n_pages filled in, and with headroom for rows. Errors:
+// also those of Model::plan.
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
                                   int max_context, uint64_t kv_bytes);
 

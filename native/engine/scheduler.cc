@@ -11,6 +11,8 @@ int pages_for(int n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens;
 // Most running sequences of which all may decode and still leave a quarter of the budget to prompts.
 int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 
+int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.kept_places : 0); }
+
 void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
   const auto older = [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); };
   list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
@@ -22,6 +24,9 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits) : cache_
   const auto n = static_cast<size_t>(limits.max_sequences);
   running_.reserve(n);
   prompts_.reserve(n);
+  groups_.reserve(n);
+  holders_.reserve(2 * n);   // also those who have just given their places up
+  victims_.reserve(kMostDisplaced);
   plan_.items.reserve(n);
   plan_.copies.reserve(n);
   configure(limits.max_rows, limits.max_sequences);
@@ -29,9 +34,11 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits) : cache_
 
 void Scheduler::configure(int max_batch_tokens, int max_sequences) {
   max_batch_tokens_ = std::clamp(max_batch_tokens, 1, limits_.max_rows);
-  const int most = std::min({limits_.max_sequences, sequences_for(max_batch_tokens_), sequences_for(limits_.max_rows)});
-  max_sequences_ = std::clamp(max_sequences, 1, most);
+  wanted_sequences_ = std::clamp(max_sequences, 1, most_sequences());
+  max_sequences_ = std::min(wanted_sequences_, sequences_for(max_batch_tokens_));
 }
+
+int Scheduler::most_sequences() const { return std::min(limits_.max_sequences, sequences_for(limits_.max_rows)); }
 
 void Scheduler::add(Request& request) {
   request.arrival = next_arrival_++;
@@ -40,10 +47,16 @@ void Scheduler::add(Request& request) {
 
 const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   plan_.items.clear();
+  prompts_.clear();
   plan_.copies.clear();
   plan_.n_rows = 0;
   preempted_now_ = false;
   suspend_full_channels();
+  count_kept_places();
+  serve_claims();
+  plan_.n_decodes = 0;
+  plan_.first_tokens = plan_first_tokens(std::min(max_batch_tokens_, prompt_tokens_beside_decodes));
+  if (plan_.first_tokens) return plan_;
   const int n_decodes = plan_decodes();
   plan_.n_decodes = n_decodes;
   count_kept_places();
@@ -63,6 +76,135 @@ void Scheduler::count_kept_places() {
   kept_places_ = 0;
   for (const Sequence* sequence : running_)
     if (sequence->choice == 0) kept_places_ += sequence->request.kept_places;
+}
+
+void Scheduler::count_places() {
+  holders_.clear();
+  for (const Sequence* sequence : running_) holders_.push_back({sequence->request.params.organization, 1});
+  std::sort(holders_.begin(), holders_.end(),
+            [](const Holder& a, const Holder& b) { return a.organization < b.organization; });
+  size_t kept = 0;
+  for (const Holder& holder : holders_) {
+    if (kept > 0 && holders_[kept - 1].organization == holder.organization) ++holders_[kept - 1].places;
+    else holders_[kept++] = holder;
+  }
+  holders_.resize(kept);
+}
+
+int Scheduler::places_of(uint64_t organization) const {
+  const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
+                                   [](const Holder& holder, uint64_t id) { return holder.organization < id; });
+  return at != holders_.end() && at->organization == organization ? at->places : 0;
+}
+
+void Scheduler::add_places(uint64_t organization, int places) {
+  const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
+                                   [](const Holder& holder, uint64_t id) { return holder.organization < id; });
+  if (at != holders_.end() && at->organization == organization) at->places += places;
+  else holders_.insert(at, {organization, places});
+}
+
+// Before the decodes are planned: who gives a place up must not be in the plan.
+void Scheduler::serve_claims() {
+  if (preempted_now_ || (waiting_.empty() && preempted_.empty())) return;
+  count_places();
+  for (int i = 0; i < kMostClaims && claim_one(); ++i) continue;
+}
+
+// A place for one organization that has none: first for who had one before.
+bool Scheduler::claim_one() {
+  const auto has_none = [this](uint64_t organization) { return places_of(organization) == 0; };
+  for (Sequence* sequence : preempted_) {
+    if (sequence->request.channel->full() || !has_none(sequence->request.params.organization)) continue;
+    if (try_claim(*sequence) != Admission::kAdmitted) return false;
+    std::erase(preempted_, sequence);
+    return true;
+  }
+  if (free_places() <= 0 && !most_dispensable()) return false;
+  return waiting_.admit([](const Sequence& sequence) { return !sequence.request.channel->full(); },
+                        [this](Sequence& sequence) { return try_claim(sequence); }, places_taken, has_none) != nullptr;
+}
+
+Admission Scheduler::try_claim(Sequence& sequence) {
+  const bool is_place_free = free_places() > 0;
+  Admission admission = is_place_free ? try_admit(sequence) : Admission::kNotNow;
+  if ((!is_place_free || admission == Admission::kNoRoom) && make_way(sequence)) admission = try_admit(sequence);
+  if (admission == Admission::kAdmitted) add_places(sequence.request.params.organization, 1);
+  return admission;
+}
+
+// Takes places of others until `sequence` can be admitted; nobody's if that does not help.
+bool Scheduler::make_way(const Sequence& sequence) {
+  int places = free_places();
+  if (places < 0) return false;   // the operator has lowered the limit: others make no way for nothing
+  const auto held = [this](const Sequence& one) {
+    return std::count_if(one.pages.begin(), one.pages.end(),
+                         [this](PageId page) { return cache_.pool().references(page) == 1; });
+  };
+  int64_t room = cache_.available() - pages_for(sequence.length()) - static_cast<int64_t>(running_.size());
+  victims_.clear();
+  while (places < 1 || room < 0) {
+    Sequence* victim = static_cast<int>(victims_.size()) < kMostDisplaced ? most_dispensable() : nullptr;
+    if (!victim) break;
+    victims_.push_back(victim);
+    add_places(victim->request.params.organization, -1);
+    ++places;
+    room += held(*victim) + 1;   // and the page kept for its next token
+  }
+  const bool helps = places >= 1 && room >= 0;
+  for (Sequence* victim : victims_) {
+    if (!helps) {
+      add_places(victim->request.params.organization, 1);
+      continue;
+    }
+    preempt(*victim);
+    victim->displaced_at = victim->generated();
+  }
+  victims_.clear();
+  if (helps) count_kept_places();
+  return helps;
+}
+
+// The youngest sequence of whoever has the most places; null if nobody has two, or all have just given way.
+Sequence* Scheduler::most_dispensable() const {
+  Sequence* found = nullptr;
+  int most = 1;
+  for (size_t i = running_.size(); i-- > 0;) {
+    Sequence* sequence = running_[i];
+    if (sequence->displaced_at >= 0 && sequence->generated() - sequence->displaced_at < kLeastRun) continue;
+    const int places = places_of(sequence->request.params.organization);
+    if (places <= most || std::find(victims_.begin(), victims_.end(), sequence) != victims_.end()) continue;
+    found = sequence;
+    most = places;
+  }
+  return found;
+}
+
+bool Scheduler::plan_first_tokens(int budget) {
+  if (steps_since_first_tokens_ < kStepsBetween) {
+    ++steps_since_first_tokens_;
+    return false;
+  }
+  bool decodes = false, prompts = false;
+  for (const Sequence* sequence : running_) {
+    decodes |= sequence->decoding();
+    prompts |= sequence->generated() == 0;
+  }
+  if (!decodes || !prompts) return false;
+  count_places();
+  for (Sequence* sequence : running_) {
+    if (sequence->generated() > 0 || places_of(sequence->request.params.organization) > 1) continue;
+    cached_tokens_ += static_cast<uint64_t>(take_cached_pages(*sequence));
+    const int n_tokens = sequence->remaining();
+    if (n_tokens > budget) continue;
+    budget -= n_tokens;
+    sequence->n_planned = n_tokens;
+    plan_.items.push_back({sequence, n_tokens, true});
+    plan_.n_rows += n_tokens;
+  }
+  if (plan_.items.empty()) return false;
+  steps_since_first_tokens_ = 0;
+  return true;
 }
 
 int Scheduler::plan_decodes() {
@@ -115,33 +257,79 @@ void Scheduler::preempt(Sequence& sequence) {
 }
 
 void Scheduler::plan_prompts(int budget) {
-  prompts_.clear();
   for (Sequence* sequence : running_) {
     if (sequence->decoding()) continue;
     cached_tokens_ += static_cast<uint64_t>(take_cached_pages(*sequence));
     prompts_.push_back(sequence);
   }
-  Sequence* oldest = prompts_.empty() ? nullptr : prompts_.front();
-  if (oldest) budget -= give(*oldest, (budget + 1) / 2);
-  if (prompts_.size() > 1) {
-    std::sort(prompts_.begin() + 1, prompts_.end(), [](const Sequence* a, const Sequence* b) {
-      return a->remaining() != b->remaining() ? a->remaining() < b->remaining() : a->order() < b->order();
-    });
-    for (size_t i = 1; i < prompts_.size() && budget > 0; ++i)
-      if (!next_page_is_being_computed(*prompts_[i])) budget -= give(*prompts_[i], budget);
-  }
+  group_prompts();
+  budget = share_out(budget, may_admit());
   while (budget > 0) {
     Sequence* admitted = admit_one();
     if (!admitted) break;
     prompts_.push_back(admitted);
     budget -= give(*admitted, budget);
   }
-  if (oldest && budget > 0) give(*oldest, budget);
+  for (const PromptGroup& group : groups_) budget -= give(*prompts_[group.begin], budget);
   for (Sequence* sequence : prompts_) {
     if (sequence->n_planned == 0) continue;
     plan_.items.push_back({sequence, sequence->n_planned, sequence->n_planned == sequence->remaining()});
     plan_.n_rows += sequence->n_planned;
   }
+}
+
+// Sorts `prompts_` by organization, and each one's: the oldest, then the shortest.
+void Scheduler::group_prompts() {
+  groups_.clear();
+  if (prompts_.empty()) return;
+  count_places();
+  std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) {
+    const uint64_t of_a = a->request.params.organization, of_b = b->request.params.organization;
+    return of_a != of_b ? of_a < of_b : a->order() < b->order();
+  });
+  for (size_t begin = 0; begin < prompts_.size();) {
+    const Sequence& oldest = *prompts_[begin];
+    const uint64_t organization = oldest.request.params.organization;
+    PromptGroup group{begin, begin, oldest.order(), 0, 1};
+    for (; group.end < prompts_.size() && prompts_[group.end]->request.params.organization == organization; ++group.end)
+      group.demand += prompts_[group.end]->remaining();
+    std::sort(prompts_.begin() + static_cast<ptrdiff_t>(begin) + 1, prompts_.begin() + static_cast<ptrdiff_t>(group.end),
+              [](const Sequence* a, const Sequence* b) {
+                return a->remaining() != b->remaining() ? a->remaining() < b->remaining() : a->order() < b->order();
+              });
+    if (places_of(organization) == 1 && oldest.generated() == 0) group.shares = kFirstTokenShares;
+    groups_.push_back(group);
+    begin = group.end;
+  }
+}
+
+// Gives the organizations their parts of `budget`, those that need least first. Returns what is left for who
+// `may_admit` lets in, and then for the oldest prompts.
+int Scheduler::share_out(int budget, bool may_admit) {
+  int shares = 0;
+  for (const PromptGroup& group : groups_) shares += group.shares;
+  if (groups_.size() > 1) {
+    const auto oldest = std::min_element(groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) {
+      return a.oldest < b.oldest;
+    });
+    budget -= give(*prompts_[oldest->begin], std::min(budget, std::max(1, budget / (2 * shares))));
+    std::sort(groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) {
+      const int64_t of_a = a.demand * b.shares, of_b = b.demand * a.shares;
+      return of_a != of_b ? of_a < of_b : a.oldest < b.oldest;
+    });
+  }
+  for (const PromptGroup& group : groups_) {
+    int part = (budget * group.shares + shares - 1) / shares;
+    shares -= group.shares;
+    budget -= part;
+    const bool single = group.end - group.begin == 1, first_token = group.shares > 1 && groups_.size() > 1;
+    const int of_oldest = single && !may_admit ? part : first_token ? part - part / 4 : (part + 1) / 2;
+    part -= give(*prompts_[group.begin], of_oldest);
+    for (size_t i = group.begin + 1; i < group.end && part > 0; ++i)
+      if (!next_page_is_being_computed(*prompts_[i])) part -= give(*prompts_[i], part);
+    budget += part;
+  }
+  return budget;
 }
 
 int Scheduler::give(Sequence& sequence, int n_tokens) {
@@ -198,8 +386,13 @@ bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
   return false;
 }
 
+bool Scheduler::may_admit() const {
+  if (preempted_now_ || static_cast<int>(running_.size()) >= max_sequences_) return false;
+  return !preempted_.empty() || (free_places() > 0 && !waiting_.empty());
+}
+
 Sequence* Scheduler::admit_one() {
-  if (preempted_now_ || static_cast<int>(running_.size()) >= max_sequences_) return nullptr;
+  if (!may_admit()) return nullptr;
   for (Sequence* sequence : preempted_) {
     if (sequence->request.channel->full()) continue;
     const Admission admission = try_admit(*sequence);
@@ -210,10 +403,7 @@ Sequence* Scheduler::admit_one() {
   }
   if (free_places() <= 0) return nullptr;
   return waiting_.admit([](const Sequence& sequence) { return !sequence.request.channel->full(); },
-                        [this](Sequence& sequence) { return try_admit(sequence); },
-                        [](const Sequence& sequence) {
-                          return 1 + (sequence.choice == 0 ? sequence.request.kept_places : 0);
-                        });
+                        [this](Sequence& sequence) { return try_admit(sequence); }, places_taken);
 }
 
 Admission Scheduler::try_admit(Sequence& sequence) {

@@ -2,20 +2,34 @@
 // or clock.
 //
 // plan() in order of precedence:
-//  1. Every running decode gets its token. No page left: the youngest running sequence is preempted
+//  1. An organization with work and nothing running gets a place at once. Is none free, or are pages lacking,
+//     the youngest sequence of the organization with the most places gives its own up: never an organization's
+//     last one, never one that gave it up before and has not generated kLeastRun tokens since, and for one
+//     claim at most kMostDisplaced. It is preempted, and resumes like any other.
+//  2. First tokens: prompts that are their organization's only sequence and fit a step as a whole are computed
+//     without the decodes of others, so that they take no longer than on an idle engine once it is their step.
+//     Between two such steps there are kStepsBetween others; the decodes lose no token, they come one step later.
+//  3. Every running decode gets its token. No page left: the youngest running sequence is preempted
 //     (possibly the asking one), so the oldest always goes on and a running one never fails.
-//  2. Prompt pieces fill what is left of max_batch_tokens, but never less than a quarter of it: as many
-//     running sequences as would leave less are not admitted. The oldest prompt gets at least half of
-//     that, so it is never starved; the rest goes to the shortest remaining prompts first. While decodes
-//     run, the caller's bound (StepPace) holds too.
-//  3. What is then left admits: preempted sequences first, whose organization has paid for their place, then
+//  4. Prompt pieces fill what is left of max_batch_tokens, but never less than a quarter of it: as many
+//     running sequences as would leave less are not admitted. Organizations share that evenly, what one does
+//     not need goes to the others; one whose only sequence is still in its prompt has kFirstTokenShares shares
+//     beside those that are being answered already. Within an organization the oldest prompt gets at least
+//     half, the rest goes to the shortest remaining prompts first. The oldest of all is never left out. While
+//     decodes run, the caller's bound (StepPace) holds too.
+//  5. What is then left admits: preempted sequences first, whose organization has paid for their place, then
 //     those waiting in the fair order of WaitingQueue, while pages for the whole prompt are available plus one
 //     for each running sequence. Admission is at the step that computes the first piece. A request of n
 //     choices is given up to n places at once; choices beyond wait their organization's turn one by one.
 // A prompt whose next page another sequence computes in this very step waits for it and takes the page
 // from the prefix cache in the next step.
 //
-// Worst case for a decode: one step of max(max_batch_tokens, decodes + max_batch_tokens / 4) rows.
+// However many requests of one organization there are, another's first token thus comes after as many steps as
+// on an idle engine if its prompt fits half a step, and after at most twice as many else; as long as somebody has
+// two places to lose one, no more than kMostClaims come at once, and the caller's bound is not what cuts the prompt.
+//
+// Worst case for a decode: one step of max(max_batch_tokens, decodes + max_batch_tokens / 4) rows, behind one of
+// first tokens.
 #pragma once
 
 #include <cstdint>
@@ -49,10 +63,17 @@ struct StepPlan {
   std::vector<PageCopy> copies;   // to be made in this order before the step
   int n_rows = 0;
   int n_decodes = 0;   // of these, rows of running decodes
+  bool first_tokens = false;   // decodes that run are left out
 };
 
 class Scheduler {
  public:
+  static constexpr int kLeastRun = 64;          // tokens between two times a sequence gives its place up
+  static constexpr int kMostDisplaced = 4;      // by one claim
+  static constexpr int kMostClaims = 8;         // in one step
+  static constexpr int kStepsBetween = 3;       // two steps for first tokens alone
+  static constexpr int kFirstTokenShares = 3;   // of the prompts' part of a step
+
   Scheduler(PrefixCache& cache, const SchedulerLimits& limits);
 
   // Operator's limits from the next plan on, clamped to what was allocated. Running sequences above a
@@ -60,6 +81,9 @@ class Scheduler {
   void configure(int max_batch_tokens, int max_sequences);
   int max_batch_tokens() const { return max_batch_tokens_; }
   int max_sequences() const { return max_sequences_; }
+  int wanted_sequences() const { return wanted_sequences_; }   // max_sequences() as far as a small batch allows
+  int most_batch_tokens() const { return limits_.max_rows; }   // what configure() clamps to
+  int most_sequences() const;
 
   void add(Request& request);
   // The plan stays valid until the next call. Empty items: nothing can be computed now. Beside decodes at
@@ -74,6 +98,7 @@ class Scheduler {
   void remove(Sequence& sequence);
 
   size_t waiting() const { return waiting_.requests(); }
+  size_t waiting_tokens() const { return waiting_.prompt_tokens(); }   // of the prompts of these
   const WaitingQueue& waiting_queue() const { return waiting_; }
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& preempted() const { return preempted_; }
@@ -83,13 +108,38 @@ class Scheduler {
   bool consistent() const;
 
  private:
+  // Places of one organization: its running sequences.
+  struct Holder {
+    uint64_t organization;
+    int places;
+  };
+  // One organization's prompts in `prompts_`, and their part of the step.
+  struct PromptGroup {
+    size_t begin, end;
+    uint64_t oldest;   // order()
+    int64_t demand;    // tokens
+    int shares;
+  };
+
   void suspend_full_channels();
+  void count_places();
+  int places_of(uint64_t organization) const;
+  void add_places(uint64_t organization, int places);
+  void serve_claims();
+  bool claim_one();
+  bool plan_first_tokens(int budget);
+  Admission try_claim(Sequence& sequence);
+  bool make_way(const Sequence& sequence);
+  Sequence* most_dispensable() const;
   int plan_decodes();
   void plan_prompts(int budget);
+  void group_prompts();
+  int share_out(int budget, bool may_admit);
   void count_kept_places();
   int free_places() const { return max_sequences_ - static_cast<int>(running_.size()) - kept_places_; }
   bool make_writable(Sequence& sequence);
   void preempt(Sequence& sequence);
+  bool may_admit() const;
   Sequence* admit_one();
   Admission try_admit(Sequence& sequence);
   int take_cached_pages(Sequence& sequence);
@@ -100,12 +150,17 @@ class Scheduler {
   PrefixCache& cache_;
   const SchedulerLimits limits_;
   int max_batch_tokens_, max_sequences_;
+  int wanted_sequences_;               // what max_sequences_ was asked to be
   WaitingQueue waiting_;
   std::vector<Sequence*> running_;     // oldest first
   std::vector<Sequence*> preempted_;   // oldest first
-  std::vector<Sequence*> prompts_;     // scratch of plan_prompts
+  std::vector<Sequence*> prompts_;     // scratch of plan_prompts, by organization: the oldest, then the shortest
+  std::vector<PromptGroup> groups_;    // scratch of plan_prompts
+  std::vector<Holder> holders_;        // by organization; valid while claims are served and prompts planned
+  std::vector<Sequence*> victims_;     // scratch of make_way
   StepPlan plan_;
   int kept_places_ = 0;                // sum over running requests
+  int steps_since_first_tokens_ = kStepsBetween;
   bool preempted_now_ = false;         // this step: then nothing is admitted, it would thrash
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0, cached_tokens_ = 0;

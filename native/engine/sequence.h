@@ -48,6 +48,7 @@ struct Sequence {
   int n_computed = 0;         // tokens whose keys and values lie in `pages`
   int n_indexed = 0;          // leading pages known to the prefix cache
   int n_planned = 0;          // tokens the step being planned computes
+  int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never
   std::vector<PageId> pages;  // page of position p is pages[p / kPageTokens]
   PenaltyCounts counts;
   TextStage text;

@@ -46,13 +46,20 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
   segments_.reserve(rows);
   allowed_.reserve(kMaxCallPrefixes);
-  configure(options.max_batch_tokens, options.max_sequences);
+  counters.queue.configure(options.queue_max, options.queue_max_tokens);
+  counters_.most_batch_tokens.store(scheduler_.most_batch_tokens(), std::memory_order_relaxed);
+  counters_.most_sequences.store(scheduler_.most_sequences(), std::memory_order_relaxed);
+  configure({options.max_batch_tokens, options.max_sequences, options.step_ms, {}, {}});
   update_gauges();
 }
 
-void StepLoop::configure(int max_batch_tokens, int max_sequences) {
-  scheduler_.configure(max_batch_tokens > 0 ? max_batch_tokens : scheduler_.max_batch_tokens(),
-                       max_sequences > 0 ? max_sequences : scheduler_.max_sequences());
+void StepLoop::configure(const EngineTunables& tunables) {
+  scheduler_.configure(tunables.max_batch_tokens.value_or(scheduler_.max_batch_tokens()),
+                       tunables.max_sequences.value_or(scheduler_.wanted_sequences()));
+  if (tunables.step_ms) {
+    pace_.aim_at(*tunables.step_ms);
+    counters_.step_ms.store(*tunables.step_ms, std::memory_order_relaxed);
+  }
   counters_.max_batch_tokens.store(scheduler_.max_batch_tokens(), std::memory_order_relaxed);
   counters_.max_sequences.store(scheduler_.max_sequences(), std::memory_order_relaxed);
 }
@@ -62,6 +69,7 @@ void StepLoop::add(std::unique_ptr<Request> request) {
   requests_.emplace(added.id, std::move(request));
   scheduler_.add(added);
   ++waiting_seen_;
+  waiting_tokens_seen_ += added.params.prompt.size();
 }
 
 bool StepLoop::step() {
@@ -80,6 +88,7 @@ bool StepLoop::step() {
       logits += model_.params().n_vocab;
     }
     EngineCounters::add(counters_.steps, 1);
+    EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
     const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
     pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, milliseconds(duration));
     EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
@@ -126,6 +135,8 @@ void StepLoop::start_requests(const StepPlan& plan, Clock::time_point now) {
     Request& request = item.sequence->request;
     if (request.started()) continue;
     request.started_at = now;
+    EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
+    EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
     EventWriter(records_of(request), request.id, 0)
         .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
                  milliseconds(now - request.submitted_at));
@@ -267,9 +278,10 @@ std::vector<std::byte>& StepLoop::records_of(Request& request) {
 }
 
 void StepLoop::update_gauges() {
-  const size_t waiting = scheduler_.waiting();
-  counters_.queued.fetch_sub(static_cast<int>(waiting_seen_ - waiting), std::memory_order_relaxed);
+  const size_t waiting = scheduler_.waiting(), tokens = scheduler_.waiting_tokens();
+  counters_.queue.give_back(waiting_seen_ - waiting, waiting_tokens_seen_ - tokens);
   waiting_seen_ = waiting;
+  waiting_tokens_seen_ = tokens;
   counters_.running.store(static_cast<int>(scheduler_.running().size()), std::memory_order_relaxed);
   counters_.pages_total.store(cache_.pool().size(), std::memory_order_relaxed);
   counters_.pages_free.store(cache_.pool().free(), std::memory_order_relaxed);

@@ -32,7 +32,7 @@ class StepLoop {
   // ignored.
   void finish_choice(RequestId id, int choice);
   void cancel_channel(const Channel& channel);
-  void configure(int max_batch_tokens, int max_sequences);   // 0 = unchanged
+  void configure(const EngineTunables& tunables);   // the queue's bounds are not its affair
   // Everything started ends as kTimeLimit, everything waiting fails as kShutdown.
   void drain();
   // Ends every request with this failure.
@@ -86,7 +86,7 @@ class StepLoop {
   std::vector<RequestId> ended_;
   std::vector<std::shared_ptr<Channel>> touched_;     // have records of this step
   std::vector<Request*> found_;                       // scratch
-  size_t waiting_seen_ = 0;                           // of counters_.queued
+  size_t waiting_seen_ = 0, waiting_tokens_seen_ = 0;   // of counters_.queue
 
   // The step's batch.
   std::vector<int32_t> tokens_, logit_rows_;

@@ -15,6 +15,8 @@ class StepPace {
   // target_ms <= 0: no bound.
   explicit StepPace(double target_ms) : target_ms_(target_ms) {}
 
+  void aim_at(double target_ms) { target_ms_ = target_ms; }
+
   // A step of `decodes` running sequences and `prompt_tokens` took `ms`.
   void note(int decodes, int prompt_tokens, double ms) {
     if (prompt_tokens == 0) {

@@ -18,14 +18,19 @@ void WaitingQueue::push(Sequence& sequence) {
   }
   at->line.emplace(sequence.order(), &sequence);
   ++n_sequences_;
-  if (sequence.state == SequenceState::kWaiting) ++n_requests_;
+  if (sequence.state != SequenceState::kWaiting) return;
+  ++n_requests_;
+  n_tokens_ += static_cast<size_t>(sequence.n_prompt);
 }
 
 void WaitingQueue::remove(const Sequence& sequence) {
   const uint64_t id = sequence.request.params.organization;
   const auto at = std::find_if(ring_.begin(), ring_.end(), [&](const Organization& o) { return o.id == id; });
   if (at == ring_.end() || !at->line.contains(sequence.order())) return;
-  n_requests_ -= sequence.state == SequenceState::kWaiting;
+  if (sequence.state == SequenceState::kWaiting) {
+    --n_requests_;
+    n_tokens_ -= static_cast<size_t>(sequence.n_prompt);
+  }
   erase(*at, sequence);
   drop_finished();
 }
@@ -57,9 +62,10 @@ bool WaitingQueue::may_be_passed(Organization& organization, uint64_t order) {
   return organization.passes < kMostPasses;
 }
 
-void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places) {
+void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places, bool in_turn) {
+  const bool claimed = !in_turn;
   // Whoever was passed had its turn already: the others' turns stay as they are.
-  const bool in_turn = turn.passes == 0;
+  in_turn = in_turn && turn.passes == 0;
   for (size_t at = 0; at < ring_.size(); ++at) {
     Organization& other = ring_[at];
     if (at == turn.at) continue;
@@ -67,10 +73,13 @@ void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places
     if (in_turn) other.debt = std::max(0, other.debt - turn.debt - (distance(at) < turn.distance ? 1 : 0));
   }
   Organization& taker = ring_[turn.at];
-  taker.debt = (in_turn ? 0 : taker.debt) + places - 1;
+  taker.debt = (in_turn ? 0 : taker.debt) + places - (claimed ? 0 : 1);
   taker.passes = 0;
   if (in_turn) next_ = turn.at + 1;
-  n_requests_ -= admitted.choice == 0;   // forks are never choice 0
+  if (admitted.choice == 0) {   // forks never are
+    --n_requests_;
+    n_tokens_ -= static_cast<size_t>(admitted.n_prompt);
+  }
   erase(taker, admitted);
   drop_finished();
 }

@@ -6,10 +6,14 @@
 // choices takes up to n) is its debt, and each later turn only pays one place of it. A debt outlives the
 // line that made it, but not the ring: when nobody is left waiting there is nothing to be fair about.
 //
+// An organization may be offered a place out of turn (`may_claim`); what it takes then is all debt, so that
+// its turns in the ring pay for it.
+//
 // A head that lacks pages holds up its own organization, and others may go first; from then on it is offered
 // every place before them, and once it has been passed kMostPasses times nobody passes it any more.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -31,23 +35,32 @@ class WaitingQueue {
 
   bool empty() const { return n_sequences_ == 0; }
   size_t requests() const { return n_requests_; }   // those that have not started
+  size_t prompt_tokens() const { return n_tokens_; }   // of these
   void push(Sequence& sequence);                    // kWaiting or kForked; its order() decides its place
   void remove(const Sequence& sequence);            // no-op if absent
 
   // Offers one sequence per organization, in the fair order, to `try_admit` until one is admitted (it leaves
   // the queue; `places` then says how many it took) or nobody may go. `ready` passes over sequences.
-  template <typename Ready, typename TryAdmit, typename Places>
-  Sequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places) {
+  // Organizations for which `may_claim` does not hold are passed over.
+  template <typename Ready, typename TryAdmit, typename Places, typename MayClaim>
+  Sequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places, MayClaim&& may_claim) {
+    const auto claims = [&](const Organization& o) { return !o.line.empty() && may_claim(o.id); };
+    if (std::none_of(ring_.begin(), ring_.end(), claims)) return nullptr;
     rank();
     int n_lacking = 0;
+    bool in_turn = true;
     for (const Turn& turn : turns_) {
       Organization& organization = ring_[turn.at];
+      if (!may_claim(organization.id)) {
+        in_turn = false;
+        continue;
+      }
       for (const auto& [order, sequence] : organization.line) {
         if (!ready(*sequence)) continue;
         const Admission admission = try_admit(*sequence);
         if (admission == Admission::kAdmitted) {
           Sequence* admitted = sequence;
-          settle(turn, *admitted, places(*admitted));
+          settle(turn, *admitted, places(*admitted), in_turn);
           return admitted;
         }
         if (admission == Admission::kNoRoom && (!may_be_passed(organization, order) || ++n_lacking == kMostLacking))
@@ -56,6 +69,11 @@ class WaitingQueue {
       }
     }
     return nullptr;
+  }
+
+  template <typename Ready, typename TryAdmit, typename Places>
+  Sequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places) {
+    return admit(ready, try_admit, places, [](uint64_t) { return true; });
   }
 
   // Appends the request of every sequence for which `expired` holds, each once.
@@ -83,7 +101,7 @@ class WaitingQueue {
 
   void rank();
   static bool may_be_passed(Organization& organization, uint64_t order);
-  void settle(const Turn& turn, const Sequence& admitted, int places);
+  void settle(const Turn& turn, const Sequence& admitted, int places, bool in_turn);
   void erase(Organization& organization, const Sequence& sequence);
   void drop_finished();
   size_t distance(size_t at) const { return (at + ring_.size() - next_ % ring_.size()) % ring_.size(); }
@@ -91,7 +109,7 @@ class WaitingQueue {
   std::vector<Organization> ring_;   // those that wait or owe
   std::vector<Turn> turns_;          // scratch of admit
   size_t next_ = 0;                  // whose turn it is
-  size_t n_sequences_ = 0, n_requests_ = 0;
+  size_t n_sequences_ = 0, n_requests_ = 0, n_tokens_ = 0;
 };
 
 }  // namespace monolith

@@ -240,6 +240,69 @@ TEST(engine_bounds_its_queue_in_number_and_time) {
   CHECK_EQ(consumer.outcomes()[patient].choices[0].completion_tokens, 5u);
 }
 
+TEST(engine_bounds_the_prompt_tokens_that_wait) {
+  EngineSetup setup;
+  setup.options.max_sequences = 1;
+  setup.options.queue_max_tokens = 50;
+  setup.limits.max_context = 4096;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const RequestId running = consumer.submit(simple_request(60, 4000));   // longer than the bound, and alone
+  consumer.pump_until([&] { return consumer.outcomes()[running].started > 0; });
+  consumer.submit(simple_request(30, 5));
+  consumer.submit(simple_request(20, 5));
+  const auto refused = engine->submit(consumer.channel(), simple_request(1, 5));
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::kQueueFull);
+  CHECK(refused.error().message.find("prompt tokens") != std::string::npos);
+  CHECK_EQ(engine->stats().waiting_tokens, int64_t{50});
+  EngineTunables tunables;
+  tunables.queue_max_tokens = 60;
+  engine->configure(tunables);   // from the next submission on
+  const RequestId last = consumer.submit(simple_request(10, 5));
+  CHECK_EQ(engine->stats().waiting, 3);
+  engine->cancel(running);
+  consumer.pump_until_ended(last);
+  CHECK_EQ(engine->stats().waiting_tokens, int64_t{0});
+  CHECK_EQ(engine->stats().prompt_tokens, uint64_t{120});
+}
+
+TEST(engine_takes_new_limits_while_it_runs) {
+  EngineSetup setup;
+  setup.options.max_batch_tokens = 64;
+  setup.options.max_sequences = 2;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  EngineStats stats = engine->stats();
+  CHECK_EQ(stats.most_batch_tokens, 256);   // as allocated
+  CHECK_EQ(stats.most_sequences, 16);
+  Consumer consumer(*engine);
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 6; ++i) ids.push_back(consumer.submit(simple_request(10, 400)));
+  consumer.pump_until([&] { return consumer.outcomes()[ids[1]].started > 0; });
+  CHECK_EQ(consumer.outcomes()[ids[2]].started, 0);
+  EngineTunables tunables;
+  tunables.max_sequences = 100;
+  tunables.step_ms = 7;
+  engine->configure(tunables);
+  consumer.pump_until([&] { return consumer.outcomes()[ids[5]].started > 0; });
+  CHECK(!consumer.outcomes()[ids[0]].ended());
+  stats = engine->stats();
+  CHECK_EQ(stats.max_sequences, 16);
+  CHECK_EQ(stats.max_batch_tokens, 64);
+  CHECK_EQ(stats.step_ms, 7);
+  tunables = {};
+  tunables.max_batch_tokens = 4;   // fewer sequences than are wanted
+  engine->configure(tunables);
+  for (const RequestId id : ids) consumer.pump_until_ended(id);
+  CHECK_EQ(engine->stats().max_sequences, 3);
+  tunables.max_batch_tokens = 64;
+  engine->configure(tunables);
+  consumer.pump_until_ended(consumer.submit(simple_request(10, 5)));
+  CHECK_EQ(engine->stats().max_sequences, 16);   // as it was asked to be
+}
+
 TEST(engine_ends_generations_at_their_time_limit_and_on_drain) {
   EngineSetup setup;
   setup.limits.max_context = 4096;
@@ -462,7 +525,11 @@ TEST(engine_random_load_from_several_threads) {
           }
           if (random() % 4 == 0 && !open.empty()) engine->finish(open[random() % open.size()], static_cast<int>(random() % 3));
           if (random() % 10 == 0)
-            engine->configure(1 + static_cast<int>(random() % 300), 1 + static_cast<int>(random() % 20));
+            engine->configure({.max_batch_tokens = 1 + static_cast<int>(random() % 300),
+                               .max_sequences = 1 + static_cast<int>(random() % 20),
+                               .step_ms = static_cast<int>(random() % 3),
+                               .queue_max = {},
+                               .queue_max_tokens = {}});
           consumer.pump(std::chrono::milliseconds(1 + random() % 3));
         }
         if (session < 2)   // the last session is closed with requests running

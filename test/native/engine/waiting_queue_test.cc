@@ -146,6 +146,23 @@ TEST(waiting_queue_looks_at_a_bounded_number_of_heads_that_lack_pages) {
   CHECK_EQ(line.order(1), std::string("h"));
 }
 
+TEST(waiting_queue_offers_places_out_of_turn_and_takes_them_off_later_turns) {
+  Line line;
+  for (int i = 0; i < 6; ++i) line.add('a');
+  for (int i = 0; i < 3; ++i) line.add('b');
+  const auto claim = [&](char who) {
+    const Sequence* taken = line.queue.admit([](const Sequence&) { return true; }, [](Sequence&) { return Admission::kAdmitted; },
+                                             [](const Sequence&) { return 1; },
+                                             [&](uint64_t id) { return id == static_cast<uint64_t>(who); });
+    return taken ? static_cast<char>(taken->request.params.organization) : '-';
+  };
+  CHECK_EQ(claim('c'), '-');
+  CHECK_EQ(claim('b'), 'b');
+  CHECK_EQ(line.queue.prompt_tokens(), size_t{8});
+  CHECK_EQ(line.order(5), std::string("aabab"));   // one turn of b's is paid already
+  CHECK_EQ(claim('a'), 'a');
+}
+
 TEST(waiting_queue_lets_others_go_while_a_page_is_being_computed) {
   Line line;
   Sequence& waits = line.add('a');
