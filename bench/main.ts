@@ -1,14 +1,18 @@
 // The benches by name: npm run bench -- <name> [options].
+import { admissionBenchCommand } from './admission.js';
 import { engineBenchCommand } from './engine.js';
 import { httpBenchCommand } from './http.js';
+import { liveBenchCommand } from './live.js';
 import { makeModelCommand } from './make-model.js';
 import { streamsBenchCommand } from './streams.js';
 import { submitBenchCommand } from './submit.js';
 import { victimBenchCommand } from './victim.js';
 
 const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
+  admission: { about: 'what authentication, limits and the record of usage cost a request', run: admissionBenchCommand },
   engine: { about: 'prefill and decode of a model file, in process: speed by batch and by depth', run: engineBenchCommand },
   http: { about: 'what HTTP adds to the time to first token', run: httpBenchCommand },
+  live: { about: 'what operators watching the live view cost the engine', run: liveBenchCommand },
   'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
   streams: { about: 'stream events a second the JavaScript carries, with many streams open', run: streamsBenchCommand },
   submit: { about: 'what a request costs before the engine has it', run: submitBenchCommand },

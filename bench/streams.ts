@@ -19,6 +19,7 @@ const USAGE = `npm run bench -- streams [options]
   --model FILE     a GGUF file (default: the embedded model)
   --streams N      streams open at once (default 256)
   --seconds S      measured time per format (default 5), after 1 that is not counted
+  --threads N      threads that answer (--http-threads, default 1); with several the main thread's time says nothing of them
   --formats LIST   of chat, messages, responses (default all)
   --json OUT       write every figure to OUT
 `;
@@ -39,13 +40,14 @@ interface Figure { format: Format; events: number; seconds: number; mainThreadSe
 
 export async function streamsBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { model: text, streams: text, seconds: text, formats: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({ args, strict: true, options: { model: text, streams: text, seconds: text, threads: text, formats: text, json: text, help: { type: 'boolean' } } });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
   }
   const streams = positive(values.streams ?? '256', '--streams');
   const seconds = positive(values.seconds ?? '5', '--seconds');
+  const threads = positive(values.threads ?? '1', '--threads');
   const formats = (values.formats ?? Object.keys(FORMATS).join(',')).split(',').map((name) => {
     if (!(name in FORMATS)) throw new Error(`--formats: ${name} is none of ${Object.keys(FORMATS).join(', ')}`);
     return name as Format;
@@ -54,7 +56,7 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const flags = [
     join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'silent', '--port', '0', '--data-dir', data, '--api-key', KEY,
-    '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', '--engine-max-sequences', String(streams),
+    '--http-threads', String(threads), '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', '--engine-max-sequences', String(streams),
     '--engine-max-batch-tokens', String(Math.max(streams, 256)), '--engine-step-ms', '0', '--kv-bytes', '4GiB',
     ...(values.model === undefined ? [] : ['--model', `${MODEL}=${values.model}`]),
   ];
@@ -70,7 +72,7 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
       figures.push(figure);
       process.stdout.write(`${format.padEnd(14)}${figure.eventsPerSecond.toFixed(0).padStart(12)}${`${(100 * figure.mainThreadShare).toFixed(0)} %`.padStart(14)}${figure.eventsPerCoreSecond.toFixed(0).padStart(20)}\n`);
     }
-    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'streams', at: new Date().toISOString(), streams, figures }, null, 2)}\n`);
+    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'streams', at: new Date().toISOString(), streams, threads, figures }, null, 2)}\n`);
   } finally {
     server.kill('SIGKILL');
     rmSync(data, { recursive: true, force: true });

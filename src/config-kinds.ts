@@ -29,6 +29,12 @@ export const path: Kind<string> = {
   metavar: 'PATH',
 };
 
+/** An address with one of these schemes, such as https. */
+export function url(...schemes: string[]): Kind<string> {
+  const isOne = (value: string): boolean => URL.canParse(value) && schemes.includes(new URL(value).protocol.slice(0, -1)) && new URL(value).hostname !== '';
+  return { schema: z.string().max(512).refine(isOne), expects: `an address that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`, metavar: 'URL' };
+}
+
 export function integer(min: number, max: number): Kind<number> {
   const digits = z.string().regex(/^[0-9][0-9_,]*$/).transform((value) => Number(value.replace(/[_,]/g, '')));
   return {
@@ -149,21 +155,42 @@ export interface ModelOverride {
   readonly default_effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
   readonly display_name?: string | undefined;
   readonly image_input?: 'refuse' | 'note' | undefined;
+  readonly lifecycle?: 'active' | 'deprecated' | 'retired' | undefined;
+  readonly deprecated_at?: string | null | undefined;
+  readonly retires_at?: string | null | undefined;
+  readonly successor?: string | null | undefined;
   readonly sampling?: Readonly<Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>> | undefined;
 }
 
-export const modelOverrides: Kind<Readonly<Record<string, ModelOverride>>> = {
-  schema: json(z.record(z.string(), z.strictObject({
-    context_window: z.number().int().min(1).optional(),
-    max_output_tokens: z.number().int().min(1).max(65_535).optional(),
-    default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
-    display_name: z.string().min(1).max(128).optional(),
-    image_input: z.enum(['refuse', 'note']).optional(),
-    sampling: z.strictObject({
-      temperature: z.number().min(0).max(2), top_p: z.number().gt(0).max(1), top_k: z.number().int().min(0),
-      min_p: z.number().min(0).max(1), repetition_penalty: z.number().gt(0).max(2),
-    }).partial().optional(),
-  }))) as z.ZodType<Readonly<Record<string, ModelOverride>>>,
-  expects: 'models → their settings',
+export interface ModelSettings {
+  /** Further name → served model. */
+  readonly aliases: Readonly<Record<string, string>>;
+  /** By model. */
+  readonly overrides: Readonly<Record<string, ModelOverride>>;
+}
+
+const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
+
+const modelOverride = z.strictObject({
+  context_window: z.number().int().min(1).optional(),
+  max_output_tokens: z.number().int().min(1).max(65_535).optional(),
+  default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
+  display_name: z.string().min(1).max(128).optional(),
+  image_input: z.enum(['refuse', 'note']).optional(),
+  lifecycle: z.enum(['active', 'deprecated', 'retired']).optional(),
+  deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
+  retires_at: z.iso.datetime({ offset: true }).nullable().optional(),
+  successor: modelName.nullable().optional(),
+  sampling: z.strictObject({
+    temperature: z.number().min(0).max(2), top_p: z.number().gt(0).max(1), top_k: z.number().int().min(0),
+    min_p: z.number().min(0).max(1), repetition_penalty: z.number().gt(0).max(2),
+  }).partial().optional(),
+}) as z.ZodType<ModelOverride>;
+
+/** One object: models by name, and beside them `aliases`. */
+export const modelSettings: Kind<ModelSettings> = {
+  schema: json(z.object({ aliases: z.record(modelName, modelName).optional() }).catchall(modelOverride).transform(({ aliases = {}, ...overrides }): ModelSettings =>
+    ({ aliases, overrides: overrides as Readonly<Record<string, ModelOverride>> }))),
+  expects: 'models → their settings, and aliases → names → models',
   metavar: 'JSON',
 };

@@ -108,7 +108,7 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelOverrides, {}, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "default_effort", "sampling", "display_name", "image_input"}}.', { shown: 'models/catalog.json' }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
 
   accounts: {
     signup: setting(kind.choice('auto', 'open', 'invited'), 'auto', 'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.'),
@@ -116,11 +116,11 @@ export const settings = {
 
   dashboard: {
     enabled: setting(kind.flag, true, 'Serve the dashboard and its API.'),
-    url: setting(kind.nullable(kind.text(8, 512)), null, 'Where people reach the dashboard, e.g. https://models.example.com: for links in mail, the allowed Origin, and Secure cookies.', { shown: 'as it is reached' }),
+    url: setting(kind.nullable(kind.url('https', 'http')), null, 'Where people reach the dashboard, e.g. https://models.example.com: for links in mail, the allowed Origin, and Secure cookies.', { shown: 'as it is reached' }),
   },
 
   mail: {
-    smtp_url: setting(kind.nullable(kind.text(8, 512)), null, 'Server for outgoing mail, e.g. smtps://user:password@mail.example.com. Without it, links for invitations and passwords are shown to whoever asks for them with the right, and never sent.', { secret: true, shown: 'none' }),
+    smtp_url: setting(kind.nullable(kind.url('smtps', 'smtp')), null, 'Server for outgoing mail, e.g. smtps://user:password@mail.example.com; needs dashboard.url. Without it, links for invitations and passwords are shown to whoever asks for them with the right, and never sent.', { secret: true, shown: 'none' }),
     from: setting(kind.text(3, 256), 'Monolith <monolith@localhost>', 'Sender of mail.'),
   },
 

@@ -4,18 +4,24 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from './accounts/accounts.js';
-import { COUNTER_BYTES } from './admission/admission.js';
+import type { Directory } from './accounts/directory.js';
+import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/admission.js';
 import type { Config } from './config.js';
+import { setupUrl } from './dashboard/api/objects.js';
 import { StartError } from './errors.js';
 import type { ModelPool } from './engine/model-pool.js';
 import type { HttpServer } from './http/app.js';
 import { isLoopback } from './http/hosts.js';
 import { openService } from './service.js';
-import type { FailedModel } from './service.js';
+import type { FailedModel, Service, SharedState } from './service.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
 import { createTelemetry } from './telemetry/telemetry.js';
 import type { Telemetry } from './telemetry/types.js';
+import { HeldResponses } from './storage/held-responses.js';
+import { AnsweringThreads } from './threads/answering-threads.js';
 import { LocalBus } from './threads/bus.js';
+import { HubBus } from './threads/hub-bus.js';
+import { ThreadStates } from './threads/thread-states.js';
 
 // What a drain waits for after everything should have ended.
 const STUCK_MS = 10_000;
@@ -26,16 +32,25 @@ export interface Server {
   readonly url: string;
   readonly host: string;
   readonly port: number;
+  /** Of the operator API; null if it has no token. */
+  readonly adminUrl: string | null;
   /** Names served, highest tier first. */
   readonly models: readonly string[];
   /** Models that could not be loaded, while others could: they answer 503, and the server is not ready. */
   readonly failed: readonly FailedModel[];
   /** The secret of the first key, on the start that created it. */
   readonly createdKey: string | null;
+  /** Where the dashboard is; null if it is off. */
+  readonly dashboardUrl: string | null;
+  /** Where the first user signs up, as long as there is none and not everybody may: its code lets in. */
+  readonly setupUrl: string | null;
   readonly accounts: Accounts;
+  readonly directory: Directory;
   readonly telemetry: Telemetry;
   readonly pool: ModelPool;
   readonly http: HttpServer;
+  /** Those that answer, if they are several; else the main thread answers. */
+  readonly threads: AnsweringThreads | null;
   /** Refuses new requests, gives running ones `drain_ms`, ends them early, then closes. Idempotent. */
   drain(): Promise<void>;
   /** Closes at once; running requests are aborted. Idempotent. */
@@ -65,19 +80,29 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const lock = await lockDataDir(config.data_dir);
   undo.push(() => lock.release());
 
-  const bus = new LocalBus();
-  const shared = { counters: new SharedArrayBuffer(COUNTER_BYTES) };
+  const hub = config.http.threads > 1 ? new HubBus({ threads: config.http.threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') }) : null;
+  const bus = hub ?? new LocalBus();
+  undo.push(() => bus.close());
+  const shared = sharedState(config);
   const service = await openService({ config, telemetry, bus, shared, primary: true });
   undo.push(() => service.close());
   const { accounts, background, http, pool } = service;
+  const loading = watchLoading(pool, telemetry);
+  const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUp(index, service, hub, shared, telemetry, () => threads?.size ?? 0) });
+  undo.push(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
   if (!isLoopback(config.host)) log.warn({ host: config.host }, 'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front');
 
-  await watchLoading(pool, telemetry);
+  const adminPort = service.admin === null ? null : await service.admin.listen(config.admin.host, config.admin.port);
+  const adminUrl = adminPort === null ? null : `http://${urlHost(config.admin.host)}:${adminPort}`;
+  if (adminUrl !== null) log.info({ url: `${adminUrl}/admin/api` }, 'operator API');
+
+  await loading;
   const failed = service.failedModels();
   const names = pool.list().map(({ model }) => model.id).filter((name) => !failed.some((one) => one.name === name));
   if (names.length === 0) throw new StartError([...new Set(failed.map(({ reason }) => reason))].join('; '));
+  await threads?.loaded();
   // One bad file does not take the others' models down; that the server is not whole shows in /readyz.
   for (const { name, reason } of failed) log.error({ model: name, reason }, 'model cannot be served; the others can');
 
@@ -85,12 +110,18 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   undo.push(() => removeServerRecord(config.data_dir));
   // Last: a key is shown once, so it must not be created by a start that fails.
   const { created } = await accounts.bootstrap(config.api_key);
+  const { directory, origin } = service;
+  const base = origin.fixed ?? url;
+  const dashboardUrl = config.dashboard.enabled ? `${base}/dashboard` : null;
+  const setup = config.dashboard.enabled && directory.users.none && !origin.isLocal ? setupUrl(base, await directory.setupCode.ensure()) : null;
 
   let closing: Promise<void> | null = null;
   const close = (): Promise<void> => {
     closing ??= (async () => {
       removeServerRecord(config.data_dir);
+      await threads?.close();
       await service.close();
+      bus.close();
       await lock.release();
       telemetry.close();
     })();
@@ -106,14 +137,38 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
         pool.drain();
       }, config.engine.drain_ms);
       // An engine that has stopped making steps cannot end anything: it does not get to keep the process.
-      await Promise.race([service.idle(), sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false })]);
+      await Promise.race([Promise.all([service.idle(), threads?.drain()]), sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false })]);
       clearTimeout(early);
       await sleep(FLUSH_MS);
       await close();
     })();
     return drainDone;
   };
-  return { url, host: config.host, port, models: names, failed, createdKey: created, accounts, telemetry, pool, http, drain, close };
+  return { url, host: config.host, port, adminUrl, models: names, failed, createdKey: created, dashboardUrl, setupUrl: setup, accounts, directory, telemetry, pool, http, threads, drain, close };
+}
+
+function sharedState({ http: { threads } }: Config): SharedState {
+  const answering = threads > 1 ? threads : 0;
+  return {
+    counters: new SharedArrayBuffer(COUNTER_BYTES),
+    ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
+    held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
+    threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),
+  };
+}
+
+// How long the threads have for saying that a response runs with them.
+const CLAIM_MS = 10_000;
+
+/** Gives up what a thread that has ended by itself held and ran. `others`: threads that run. */
+function giveUp(index: number, { responses, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, others: () => number): void {
+  admission.leaveAll(ledgerOf(shared.ledgers, index));
+  new HeldResponses(shared.held).clear(index);
+  responses.failUnfinished(async (organizationId, id) => {
+    const asked = others();
+    const claims = await bus.ask('response.running', { organizationId, id }, CLAIM_MS);
+    return claims.includes(true) || claims.length < asked;   // who does not answer may be the one
+  }).catch((err: unknown) => log.error({ err }, 'responses of an ended thread could not be marked failed'));
 }
 
 /** Logs what has been loaded; resolves when nothing loads any more. */

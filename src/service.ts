@@ -4,37 +4,68 @@
 
 import type { Config } from './config.js';
 import { Accounts } from './accounts/accounts.js';
-import { Admission } from './admission/admission.js';
+import { finishDeletions } from './accounts/delete-organization.js';
+import { Directory } from './accounts/directory.js';
+import { Admission, ledgerOf } from './admission/admission.js';
+import { dashboardRoutes } from './dashboard/api/routes.js';
+import type { DashboardDeps } from './dashboard/api/routes.js';
+import { SessionGuard } from './dashboard/api/session-guard.js';
+import { Letters } from './dashboard/api/letters.js';
+import { DashboardOrigin } from './dashboard/origin.js';
+import { pageRoutes } from './dashboard/pages/routes.js';
 import type { LoadOptions } from './engine/addon-types.js';
-import { modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
+import { checkedAliases, modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
 import type { CatalogModel } from './engine/catalog.js';
+import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
 import { ServedModels } from './generation/served-models.js';
 import { HttpServer } from './http/app.js';
+import type { Route } from './http/exchange.js';
 import { healthRoutes } from './http/health-routes.js';
 import type { Health } from './http/health-routes.js';
 import { modelsRoutes } from './http/models-routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
+import { ModelSettings } from './operator/model-settings.js';
+import { tokenOperators } from './operator/operator-guard.js';
+import { operatorRoutes } from './operator/routes.js';
 import type { GenerationDeps } from './protocol/generation-run.js';
+import { RunningGenerations } from './protocol/running-generations.js';
 import { messagesRoutes } from './protocol/messages/routes.js';
 import { BackgroundResponses } from './protocol/responses/background.js';
 import { responsesRoutes } from './protocol/responses/routes.js';
 import type { ResponsesDeps } from './protocol/responses/routes.js';
 import { responsesSocket } from './protocol/responses/socket.js';
 import { RunningResponses } from './protocol/responses/stored-running.js';
+import { openMailer } from './mail/mailer.js';
 import { openSealer } from './sealing/open-sealer.js';
+import { HeldResponses } from './storage/held-responses.js';
+import { EngineTuning } from './operator/engine-tuning.js';
+import { LiveView } from './operator/live-view.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
 import type { Store } from './storage/store.js';
 import type { EngineGauges, Telemetry } from './telemetry/types.js';
 import type { ThreadBus } from './threads/bus.js';
+import { rejectionOf } from './usage/rejections.js';
+import { UsageRecorder } from './usage/usage-recorder.js';
+import { UsageSweep } from './usage/usage-sweep.js';
+import { ThreadStates } from './threads/thread-states.js';
 
-/** Memory that all threads count in. */
-export interface SharedState { counters: SharedArrayBuffer }
+/** Memory that all threads see. */
+export interface SharedState {
+  /** What is counted for the limits: src/admission. */
+  counters: SharedArrayBuffer;
+  /** What each answering thread has admitted and not finished: ledgerOf() in src/admission. */
+  ledgers: SharedArrayBuffer;
+  /** Stored responses held against erasure: src/storage/held-responses.ts. */
+  held: SharedArrayBuffer;
+  /** What the answering threads are doing: src/threads/thread-states.ts. Empty if there is but one thread. */
+  threads: SharedArrayBuffer;
+}
 
 export interface ServiceOptions {
   config: Config;
@@ -54,12 +85,16 @@ export interface FailedModel {
 export interface Service {
   readonly store: Store;
   readonly accounts: Accounts;
+  readonly directory: Directory;
+  readonly origin: DashboardOrigin;
   readonly admission: Admission;
   readonly responses: ResponseStore;
   readonly pool: ModelPool;
   readonly models: ServedModels;
   readonly background: BackgroundResponses;
   readonly http: HttpServer;
+  /** The operator API, on a listener of its own; null without its token, and but for the primary one. */
+  readonly admin: HttpServer | null;
   /** New requests are refused, what runs goes on. */
   drain(): void;
   /** Resolves when nothing runs. */
@@ -75,14 +110,15 @@ export function loadOptions(config: Config): LoadOptions {
   return {
     threads: engine.threads, isa: engine.isa, arithmetic: engine.arithmetic, kvType: engine.kv_type,
     maxContext: engine.max_context, kvBytes: engine.kv_bytes, maxBatchTokens: engine.max_batch_tokens,
-    maxSequences: engine.max_sequences, stepMs: engine.step_ms, queueMax: engine.queue_max, prefixCache: engine.prefix_cache,
+    maxSequences: engine.max_sequences, stepMs: engine.step_ms, queueMax: engine.queue_max, queueMaxTokens: engine.queue_max_tokens,
+    prefixCache: engine.prefix_cache,
   };
 }
 
 /** The models the settings ask for. Throws CatalogError. */
 export function configuredModels(config: Config): CatalogModel[] {
   const models = config.model.length > 0 ? config.model.map(({ name, path }) => modelOfFile(name, path)) : readCatalog();
-  return withOverrides(models, config.models);
+  return withOverrides(models, config.models.overrides);
 }
 
 /** Opens everything but the listening socket; models load on. Rejects with nothing left open. */
@@ -96,7 +132,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
   }
 }
 
-async function open({ config, telemetry, shared, primary }: ServiceOptions, undo: (() => void | Promise<void>)[]): Promise<Service> {
+async function open({ config, telemetry, bus, shared, primary }: ServiceOptions, undo: (() => void | Promise<void>)[]): Promise<Service> {
   const { log } = telemetry;
   const catalog = configuredModels(config);
 
@@ -105,51 +141,111 @@ async function open({ config, telemetry, shared, primary }: ServiceOptions, undo
   const responses = openResponseStore(store, config.responses, {
     onError: (err) => log.error({ err }, 'sweeping stored responses failed'),
     onWriteFailure: (err) => log.error({ err }, 'responses cannot be stored'),
+    ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(shared.held, bus.index) } } : {}),
   });
   undo.push(() => responses.close());
   if (primary) await responses.failUnfinished();
-  const accounts = new Accounts(store);
+  const directory = await Directory.open(store);
+  undo.push(() => directory.close());
+  const accounts = new Accounts(store, { bus, audit: directory.audit });
   undo.push(() => accounts.close());
 
-  const pool = new ModelPool(loadOptions(config));
+  const pool = new ModelPool(loadOptions(config), undefined, (pooled, engine) => { if (primary) tuning.apply(pooled, engine); });
+  const tuning = new EngineTuning(store, pool, config.engine);
   undo.push(() => pool.close());
-  for (const model of catalog) pool.add(model);
-  const models = new ServedModels(pool, { queueWaitMs: config.engine.queue_wait_ms, maxGenerationMs: config.engine.max_generation_ms });
+  const modelSettings = new ModelSettings(store, bus);
+  undo.push(() => modelSettings.close());
+  for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true);
+  modelSettings.onChanged(() => {
+    for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
+  });
+  const aliases = checkedAliases(catalog, config.models.aliases);
+  const models = new ServedModels(pool, { queueWaitMs: config.engine.queue_wait_ms, maxGenerationMs: config.engine.max_generation_ms }, {
+    aliases, declared: (model) => modelSettings.declared(model),
+  });
 
-  const admission = new Admission(config.limits, { buffer: shared.counters });
+  const usage = new UsageRecorder(store, log);
+  undo.push(() => usage.close());
+  const usageSweep = primary ? new UsageSweep(store, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
+  undo.push(() => usageSweep?.close());
+  const admission = new Admission(config.limits, {
+    storedMonth: (organizationId, month) => usage.monthTokens(organizationId, month),
+    buffer: shared.counters, ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
+  });
   telemetry.observeEngines(() => engineGauges(pool));
+  telemetry.shareWith(bus);
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
-  const sealer = await openSealer(store, config.secrets.signing_keys, catalog.map(({ id }) => id));
+  const sealer = await openSealer(store, config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const generations = new RunningGenerations(accounts);
+  undo.push(() => generations.close());
   const generation: GenerationDeps = {
-    models, admission, telemetry, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n },
+    models, admission, telemetry, usage, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
   };
-  const background = new BackgroundResponses(responses, telemetry);
-  const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses() };
+  const background = new BackgroundResponses(responses, telemetry, bus);
+  const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses(bus, background) };
 
+  const chat = chatCompletionsRoute(generation);
+  const origin = new DashboardOrigin(config);
+  if (config.mail.smtp_url !== null && origin.fixed === null) {
+    throw new StartError('mail.smtp_url needs dashboard.url as well: links in mail must lead to an address that no request can choose.');
+  }
+  const mailer = openMailer(config.mail, log);
+  undo.push(() => mailer.close());
+
+  if (primary) directory.keepSwept(() => finishDeletions(directory, accounts, responses), (err) => log.error({ err }, 'sweeping accounts failed'));
+  const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight });
+  undo.push(() => live.close());
+  const states = new ThreadStates(shared.threads);
   let draining = false;
   let failed: readonly FailedModel[] = [];
+  const dashboard: DashboardDeps = {
+    config, guard: new SessionGuard(directory, origin), origin, store, directory, accounts, admission, responses, background, pool, models, modelSettings, telemetry, bus, chat, tuning, live,
+    draining: () => draining,
+    letters: new Letters(directory, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written')),
+    organizationLimits: ({ id }) => {
+      const { limits } = accounts.settings.get(id);
+      return Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]));
+    },
+    monthTokens: (organizationId) => usage.monthTokens(organizationId, monthName(monthNumber(Date.now()))),
+  };
+  const routes: Route[] = [
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
+    ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
+    openApiRoute(),
+    chat,
+    ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
+    ...responsesRoutes(responsesDeps),
+    ...(config.dashboard.enabled ? pageRoutes() : []),
+    ...(config.dashboard.enabled ? dashboardRoutes(dashboard) : []),
+  ];
+  const generating = new Set(routes.filter((route) => route.generates === true).map(({ path }) => path));
   const http = new HttpServer({
     config,
     telemetry,
     authenticate: (key) => accounts.authenticate(key),
-    routes: [
-      ...healthRoutes({ health: () => poolHealth(pool, failed, draining), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
-      ...modelsRoutes({ list: () => models.describe() }),
-      openApiRoute(),
-      chatCompletionsRoute(generation),
-      ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
-      ...responsesRoutes(responsesDeps),
-    ],
+    reads: (identity) => admission.read(identity),
+    connect: (organizationId, limit) => admission.connect(organizationId, limit),
+    finished: (record) => {
+      const rejection = rejectionOf(record, generating);
+      if (rejection !== null) usage.rejected(rejection);
+    },
+    routes,
     sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.http.max_body_bytes })],
   });
   undo.push(() => http.close());
+  const admin = primary && config.admin.token !== null ? new HttpServer({
+    config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
+    routes: operatorRoutes(tokenOperators(config.admin.token), dashboard),
+  }) : null;
+  undo.push(() => admin?.close());
 
   return {
-    store, accounts, admission, responses, pool, models, background, http,
+    store, accounts, directory, origin, admission, responses, pool, models, background, http, admin,
     drain: () => {
       draining = true;
       http.draining = true;
+      live.drain();
     },
     idle: async () => { await Promise.all([http.idle(), background.idle()]); },
     failedModels: () => {
@@ -157,10 +253,18 @@ async function open({ config, telemetry, shared, primary }: ServiceOptions, undo
       return failed;
     },
     close: async () => {
+      live.close();
       http.close();
+      admin?.close();
+      generations.close();
+      modelSettings.close();
       await pool.close();
       await accounts.close();
-      background.close();
+      await directory.close();
+      mailer.close();
+      await background.close();
+      await usageSweep?.close();
+      await usage.close();
       await responses.close();
       await store.close();
     },
@@ -182,7 +286,7 @@ function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
   });
 }
 
-function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], draining: boolean): Health {
+function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], draining: boolean): Omit<Health, 'threads'> {
   return {
     draining,
     models: pool.list().map(({ model, status }) => {
@@ -192,7 +296,7 @@ function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], drai
       return {
         name: model.id,
         state: reason === null ? status.state : 'failed',
-        progress: status.state === 'loading' ? status.progress : reason === null ? 1 : 0,
+        progress: status.state === 'loading' ? status.progress : reason === null && status.state === 'ready' ? 1 : 0,
         error: reason,
         running: stats?.running ?? 0,
         waiting: stats?.waiting ?? 0,

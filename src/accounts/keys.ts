@@ -1,7 +1,9 @@
-// API keys as data: what is stored of one, and what is shown. The secret itself is never stored: it has 238
-// random bits, so a plain SHA-256 cannot be reversed by guessing.
+// API keys as data: what is stored of one, and what is shown. The secret itself is never stored, only an
+// HMAC of its SHA-256 under a secret of the database: whoever reads the table `keys` alone can test no guess.
 
-import { createHash } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
+import type { LimitOverride } from '../config-kinds.js';
+import type { ApiKeyObject } from '../dashboard/wire.js';
 import type { Scope } from '../http/exchange.js';
 
 export const ALL_SCOPES: readonly Scope[] = ['inference', 'responses.read', 'responses.delete', 'models.read', 'tokens.count'];
@@ -12,6 +14,10 @@ export interface Organization {
   name: string;
   status: 'active' | 'suspended';
   createdAt: string;           // RFC 3339
+  /** Since when it is deleted: suspended for good, shown to nobody. The row stays, so that its tenant is never given again. */
+  deletedAt?: string | null;
+  /** Nothing of a deleted one is left but this row. */
+  erased?: boolean;
 }
 
 export interface KeyRecord {
@@ -21,32 +27,40 @@ export interface KeyRecord {
   name: string;
   publicId: string | null;     // the 8 characters after sk-; null for a chosen key
   last4: string;
-  hash: Uint8Array;            // SHA-256 of the whole key
+  hash: Uint8Array;            // keyedHash() of the whole key
   models: string[];            // ['*'] or names
   scopes: Scope[];
+  /** By model or `*`, besides the organization's; null: none. */
+  limits: Record<string, LimitOverride> | null;
   expiresAt: string | null;
   lastUsedAt: string | null;
   createdAt: string;
+  /** In the future while a rotated key goes on beside its successor. */
   revokedAt: string | null;
   rotatedFrom: string | null;
 }
 
 /** The key object of the dashboard and the command line; never the secret. */
-export function keyObject(key: KeyRecord, now: Date): Record<string, unknown> {
+export function keyObject(key: KeyRecord, now: Date): ApiKeyObject {
   return {
     id: key.id, organization_id: key.organizationId, created_by: key.createdBy, name: key.name,
     prefix: key.publicId === null ? null : `sk-${key.publicId}`, last4: key.last4, status: keyStatus(key, now),
-    models: key.models, scopes: key.scopes, expires_at: key.expiresAt, last_used_at: key.lastUsedAt,
-    created_at: key.createdAt, revoked_at: key.revokedAt, rotated_from: key.rotatedFrom,
+    models: key.models, scopes: key.scopes, limits: key.limits as ApiKeyObject['limits'], expires_at: key.expiresAt,
+    last_used_at: key.lastUsedAt, created_at: key.createdAt, revoked_at: key.revokedAt, rotated_from: key.rotatedFrom,
   };
 }
 
-export function keyStatus(key: KeyRecord, now: Date): 'active' | 'expired' | 'revoked' {
-  if (key.revokedAt !== null && Date.parse(key.revokedAt) <= now.getTime()) return 'revoked';
-  if (key.expiresAt !== null && Date.parse(key.expiresAt) <= now.getTime()) return 'expired';
+export function keyStatus(key: Pick<KeyRecord, 'revokedAt' | 'expiresAt'>, now: Date): 'active' | 'expired' | 'revoked' {
+  if (timeOf(key.revokedAt) <= now.getTime()) return 'revoked';
+  if (timeOf(key.expiresAt) <= now.getTime()) return 'expired';
   return 'active';
 }
 
-export function hashKey(secret: string): Buffer {
-  return createHash('sha256').update(secret, 'utf8').digest();
-}
+/** Milliseconds since 1970; Infinity: never. */
+export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
+
+/** SHA-256 of a key in hexadecimal: what a presented key is remembered by. */
+export const keyDigest = (key: string): string => hash('sha256', key, 'hex');
+
+/** What is stored of a key. Of the digest, so that rows which held nothing else could be brought up to date. */
+export const keyedHash = (secret: Uint8Array, digest: Uint8Array): Buffer => createHmac('sha256', secret).update(digest).digest();

@@ -1,4 +1,8 @@
-// People who sign in: what is stored of one.
+// People who sign in: what is stored of one, and the tables `users` and `users-by-email`. Reads are of what is
+// committed; what writes is called within a transaction, so that it stands or falls with what belongs to it.
+
+import { newAccountId } from '../ids.js';
+import type { Store, Table } from '../storage/store.js';
 
 export interface User {
   id: string;                  // user_…
@@ -11,4 +15,60 @@ export interface User {
   locked: boolean;
   createdAt: string;           // RFC 3339
   lastLoginAt: string | null;
+}
+
+export interface NewUser { email: string; name: string; passwordHash: string; operator: boolean }
+
+export class Users {
+  private readonly users: Table<User>;
+  private readonly byEmail: Table<string>;
+
+  constructor(store: Store) {
+    this.users = store.table('users');
+    this.byEmail = store.table('users-by-email');
+  }
+
+  get(id: string): User | undefined {
+    return this.users.get(id);
+  }
+
+  /** `email` as normalEmail() gives it. */
+  withEmail(email: string): User | undefined {
+    const id = this.byEmail.get(email);
+    return id === undefined ? undefined : this.users.get(id);
+  }
+
+  /** Nobody has signed up yet. */
+  get none(): boolean {
+    return this.users.keys({ limit: 1 })[Symbol.iterator]().next().done === true;
+  }
+
+  /** By id, from after `after`. */
+  list(limit: number, after: string | null): User[] {
+    const found = this.users.range(after === null ? { limit } : { from: after, limit: limit + 1 });
+    return [...found].map(({ value }) => value).filter(({ id }) => id !== after).slice(0, limit);
+  }
+
+  /** Within a transaction. Null if the address is taken. */
+  create(user: NewUser): User | null {
+    if (this.byEmail.get(user.email) !== undefined) return null;
+    const created: User = { id: newAccountId('user'), ...user, emailVerified: false, locked: false, createdAt: new Date().toISOString(), lastLoginAt: null };
+    void this.users.put(created.id, created);
+    void this.byEmail.put(created.email, created.id);
+    return created;
+  }
+
+  /** Within a transaction. Undefined if there is no such user (any more). */
+  change(id: string, patch: Partial<Omit<User, 'id' | 'email' | 'createdAt'>>): User | undefined {
+    const user = this.users.get(id);
+    if (user === undefined) return undefined;
+    const changed = { ...user, ...patch };
+    void this.users.put(id, changed);
+    return changed;
+  }
+}
+
+/** One spelling for one address: lower case, composed characters. */
+export function normalEmail(email: string): string {
+  return email.trim().normalize('NFKC').toLowerCase();
 }

@@ -1,86 +1,55 @@
-// The shared memory behind admission: one record per (organization, model) in a SharedArrayBuffer, changed
-// with Atomics only, so that any number of HTTP threads may count in it.
-//
-//   record of 4 × 64 bits
-//     0  rpm bucket    theoretical arrival time, see below
-//     1  tpm bucket    the same
-//     2  concurrency   requests admitted and not finished
-//     3  unused        (pads to 32 bytes)
+// Token buckets in the records of the shared table, changed with Atomics only, so that any number of HTTP
+// threads may count in them.
 //
 // A token bucket is kept as one number instead of level and timestamp (generic cell rate algorithm): the
 // time at which it would be full again, in nanoseconds. level = capacity − (full_at − now) · rate, and full
 // when full_at ≤ now. Taking x tokens moves full_at by x / rate; giving back moves it the other way. One
-// 64-bit compare-and-swap therefore updates level and refill together.
+// 64-bit compare-and-swap therefore updates level and refill together. Capacity is one minute of refill, so
+// the number is the empty share of the bucket whatever the limit: a new limit acts at once and keeps the share.
 
-const WORDS = 4;
-const RPM = 0;
-const TPM = 1;
-const CONCURRENCY = 2;
+import type { RecordTable } from './record-table.js';
 
 const NS_PER_MINUTE = 60_000_000_000n;
 
-/** A limit and what the bucket holds now; null limits are off. */
+/** A limit and what the bucket holds now. */
 export interface BucketState { limit: number; remaining: number; resetMs: number }
 
-export interface Limits { rpm: number | null; tpm: number | null; concurrency: number | null }
+type Bucket = 'rpm' | 'tpm';
 
 export class Counters {
-  readonly buffer: SharedArrayBuffer;
-  private readonly words: BigInt64Array;
-
-  /** Room for `records` records (32 bytes each), or a view of another thread's buffer. */
-  constructor(source: number | SharedArrayBuffer) {
-    this.buffer = typeof source === 'number' ? new SharedArrayBuffer(source * WORDS * 8) : source;
-    this.words = new BigInt64Array(this.buffer);
-  }
-
-  get capacity(): number {
-    return this.words.length / WORDS;
-  }
-
-  /** Adds `count` unless that would exceed `limit`. */
-  enter(record: number, count: number, limit: number | null): boolean {
-    const at = record * WORDS + CONCURRENCY;
-    for (;;) {
-      const before = Atomics.load(this.words, at);
-      if (limit !== null && Number(before) + count > limit) return false;
-      if (Atomics.compareExchange(this.words, at, before, before + BigInt(count)) === before) return true;
-    }
-  }
-
-  leave(record: number, count: number): void {
-    Atomics.sub(this.words, record * WORDS + CONCURRENCY, BigInt(count));
-  }
-
-  concurrency(record: number): number {
-    return Number(Atomics.load(this.words, record * WORDS + CONCURRENCY));
-  }
+  constructor(private readonly table: RecordTable) {}
 
   /** Takes `amount` if the bucket holds it: 0. Else takes nothing: milliseconds until it will. `now` in ns. */
-  take(record: number, bucket: 'rpm' | 'tpm', amount: number, limit: number, now: bigint): number {
-    const at = record * WORDS + (bucket === 'rpm' ? RPM : TPM);
+  take(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): number {
     const cost = costOf(amount, limit);
     for (;;) {
-      const before = Atomics.load(this.words, at);
+      const before = this.table.load(record, bucket);
       const after = (before > now ? before : now) + cost;
-      if (after - now > NS_PER_MINUTE) return Math.max(1, Number(after - now - NS_PER_MINUTE) / 1e6);
-      if (Atomics.compareExchange(this.words, at, before, after) === before) return 0;
+      if (after - now > NS_PER_MINUTE) return waitMs(after - now);
+      if (this.table.change(record, bucket, before, after)) return 0;
     }
+  }
+
+  /** Milliseconds until the bucket holds `amount`; 0: it does. */
+  wait(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): number {
+    const before = this.table.load(record, bucket);
+    const after = (before > now ? before - now : 0n) + costOf(amount, limit);
+    return after > NS_PER_MINUTE ? waitMs(after) : 0;
   }
 
   /** Gives `amount` back; a negative amount takes more, below zero if need be. */
-  give(record: number, bucket: 'rpm' | 'tpm', amount: number, limit: number, now: bigint): void {
-    const at = record * WORDS + (bucket === 'rpm' ? RPM : TPM);
+  give(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): void {
     const cost = costOf(amount, limit);
     for (;;) {
-      const before = Atomics.load(this.words, at);
+      const before = this.table.load(record, bucket);
       const after = (before > now ? before : now) - cost;
-      if (Atomics.compareExchange(this.words, at, before, after > now ? after : now) === before) return;
+      if (this.table.change(record, bucket, before, after > now ? after : now)) return;
     }
   }
 
-  state(record: number, bucket: 'rpm' | 'tpm', limit: number, now: bigint): BucketState {
-    const fullAt = Atomics.load(this.words, record * WORDS + (bucket === 'rpm' ? RPM : TPM));
+  /** `record` negative: one that nobody has counted in. */
+  state(record: number, bucket: Bucket, limit: number, now: bigint): BucketState {
+    const fullAt = record < 0 ? 0n : this.table.load(record, bucket);
     const missing = fullAt > now ? fullAt - now : 0n;
     // Rounded to a thousandth first: 1 − 59.999999999 / 60 of a limit must not lose a whole unit to division.
     const level = limit - Number(missing) * limit / Number(NS_PER_MINUTE);
@@ -88,7 +57,8 @@ export class Counters {
   }
 }
 
-// Capacity is one minute of refill, so `limit` tokens cost exactly one minute.
+const waitMs = (missing: bigint): number => Math.max(1, Number(missing - NS_PER_MINUTE) / 1e6);
+
 function costOf(amount: number, limit: number): bigint {
   return amount === limit ? NS_PER_MINUTE : BigInt(Math.round(amount / limit * 60_000_000_000));
 }

@@ -9,6 +9,17 @@ export interface LimitState {
   concurrency: { limit: number; remaining: number } | null;
 }
 
+/** Of two that both hold, what is nearer its end, each with its own limit. */
+export function tighter(one: LimitState, other: LimitState): LimitState {
+  return { requests: less(one.requests, other.requests), tokens: less(one.tokens, other.tokens), concurrency: less(one.concurrency, other.concurrency) };
+}
+
+function less<T extends { limit: number; remaining: number }>(one: T | null, other: T | null): T | null {
+  if (one === null || other === null) return one ?? other;
+  if (one.remaining !== other.remaining) return one.remaining < other.remaining ? one : other;
+  return one.limit <= other.limit ? one : other;
+}
+
 /** `nowMs`: wall clock, for the reset times of the messages format. */
 export function rateLimitHeaders(state: LimitState, shape: WireShape, nowMs: number): [string, string][] {
   const headers: [string, string][] = [];

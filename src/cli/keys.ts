@@ -2,22 +2,37 @@
 // the change within a second.
 
 import { Accounts } from '../accounts/accounts.js';
+import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
+import type { CreatedKey } from '../accounts/api-keys.js';
+import { StoredAuditLog } from '../accounts/audit.js';
+import type { Actor } from '../accounts/audit.js';
 import { ALL_SCOPES, keyObject, keyStatus } from '../accounts/keys.js';
+import type { KeyRecord, Organization } from '../accounts/keys.js';
 import { loadConfig } from '../config.js';
+import { limitsField } from '../dashboard/api/key-fields.js';
+import { ApiError } from '../errors.js';
 import type { Scope } from '../http/exchange.js';
 import { openStore } from '../storage/lmdb-store.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith keys create [--name NAME] [--models A,B] [--scopes A,B] [--expires DATE]
+Usage: monolith keys create [--name NAME] [--models A,B] [--scopes A,B] [--expires DATE] [--limits JSON]
        monolith keys list [--json]
        monolith keys revoke KEY        KEY: its id, its prefix sk-…, or its last four characters
+       monolith keys rotate KEY [--overlap TIME]
 
-create prints the key once; only a hash of it is kept. --expires takes a date or 90d, 12h.
+create and rotate print the new key once; only a hash of it is kept. rotate makes a successor with the same
+permissions; the old key goes on for --overlap (24h; 0 to 30d) and is revoked then. --expires takes a date,
+90d or 12h. --limits takes per-model limits below the organization's: {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}.
+--organization takes the id or the name of one; without it a key is made for the first, and all are listed.
 Scopes: ${ALL_SCOPES.join(', ')}. --data-dir names the data folder.
 `;
 
-const FLAGS = { '--name': true, '--models': true, '--scopes': true, '--expires': true, '--json': false };
+const FLAGS = {
+  '--name': true, '--models': true, '--scopes': true, '--expires': true, '--limits': true, '--organization': true, '--overlap': true, '--json': false,
+};
+
+const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
 export async function keys(argv: string[]): Promise<number> {
   if (argv.length === 0 || askedForHelp(argv, HELP)) {
@@ -28,7 +43,7 @@ export async function keys(argv: string[]): Promise<number> {
   const { values, words } = ownFlags(rest, FLAGS);
   const [action, ...others] = words;
   const store = await openStore(config.data_dir);
-  const accounts = new Accounts(store);
+  const accounts = new Accounts(store, { audit: new StoredAuditLog(store) });
   try {
     switch (action) {
       case 'create':
@@ -36,11 +51,13 @@ export async function keys(argv: string[]): Promise<number> {
         return await create(accounts, values);
       case 'list':
         noWords(others);
-        return list(accounts, values.has('--json'));
+        return list(accounts, values);
       case 'revoke':
         return await revoke(accounts, others);
+      case 'rotate':
+        return await rotate(accounts, others, values);
       default:
-        throw new UsageError(`keys: expected create, list or revoke${action === undefined ? '' : `, not "${action}"`}`);
+        throw new UsageError(`keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`);
     }
   } finally {
     await accounts.close();
@@ -53,30 +70,67 @@ async function create(accounts: Accounts, values: ReadonlyMap<string, string>): 
   await accounts.ensureOrganization();
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
   for (const scope of scopes) if (!(ALL_SCOPES as readonly string[]).includes(scope)) throw new UsageError(`keys: "${scope}" is none of ${ALL_SCOPES.join(', ')}`);
-  const { key, secret } = await accounts.createKey({
-    name: values.get('--name') ?? 'unnamed',
-    models: values.get('--models')?.split(',') ?? ['*'],
-    scopes: scopes as Scope[],
-    expiresAt: expiry(values.get('--expires')),
-  });
+  const name = values.get('--name') ?? 'unnamed';
+  if (name.length === 0 || name.length > 128) throw new UsageError('keys: --name takes 1 to 128 characters');
+  const models = values.get('--models')?.split(',').map((one) => one.trim()) ?? ['*'];
+  if (models.length > 100 || models.some((one) => one === '' || one.length > 128)) throw new UsageError('keys: --models takes names, separated by commas');
+  return print(await accounts.createKey({
+    name, models, scopes: scopes as Scope[], limits: limits(values.get('--limits')), expiresAt: expiry(values.get('--expires')),
+  }, organization(accounts, values)?.id, ACTOR), values);
+}
+
+/** The one that is named. Undefined if none is. */
+function organization(accounts: Accounts, values: ReadonlyMap<string, string>): Organization | undefined {
+  const wanted = values.get('--organization');
+  if (wanted === undefined) return undefined;
+  const byId = accounts.organization(wanted);
+  if (byId !== undefined) return byId;
+  const named = accounts.listOrganizations().filter(({ id, name }) => name === wanted && accounts.organization(id) !== undefined);
+  if (named.length > 1) throw new UsageError(`keys: several organizations are named "${wanted}"; use the id`);
+  if (named[0] === undefined) throw new UsageError(`keys: there is no organization "${wanted}"`);
+  return named[0];
+}
+
+function limits(text: string | undefined): KeyRecord['limits'] {
+  if (text === undefined) return null;
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    throw new UsageError('keys: --limits takes JSON, such as {"*":{"rpm":10}}', error);
+  }
+  const parsed = limitsField.safeParse(json);
+  if (!parsed.success) throw new UsageError(`keys: --limits: ${parsed.error.issues[0]?.path.join('.') ?? ''}: ${parsed.error.issues[0]?.message ?? 'is not of models and their limits'}`);
+  return parsed.data;
+}
+
+function print({ key, secret }: CreatedKey, values: ReadonlyMap<string, string>): number {
   if (values.has('--json')) process.stdout.write(`${JSON.stringify({ ...keyObject(key, new Date()), secret })}\n`);
   else process.stdout.write(`${secret}\n`);
   return 0;
 }
 
+/** Milliseconds of 90d, 12h, 30m, 45s or 0. */
+function span(text: string): number | null {
+  const [, count, unit = ''] = /^(\d{1,6})([dhms]?)$/.exec(text) ?? [];
+  const each = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000 }[unit];
+  return count === undefined ? null : each === undefined ? (count === '0' ? 0 : null) : Number(count) * each;
+}
+
 function expiry(text: string | undefined): Date | null {
   if (text === undefined) return null;
-  const [, count, unit] = /^(\d+)([dh])$/.exec(text) ?? [];
-  const date = count === undefined ? new Date(text) : new Date(Date.now() + Number(count) * (unit === 'd' ? 86_400_000 : 3_600_000));
+  const from = span(text);
+  const date = from === null ? new Date(text) : new Date(Date.now() + from);
   if (Number.isNaN(date.getTime())) throw new UsageError(`keys: --expires takes a date, 90d or 12h, not "${text}"`);
   if (date.getTime() <= Date.now()) throw new UsageError(`keys: --expires ${text} is past; the key would never be valid`);
   return date;
 }
 
-function list(accounts: Accounts, json: boolean): number {
+function list(accounts: Accounts, values: ReadonlyMap<string, string>): number {
   const now = new Date();
-  const all = accounts.listKeys();
-  if (json) {
+  const of = organization(accounts, values)?.id;
+  const all = accounts.listKeys().filter(({ organizationId }) => of === undefined || organizationId === of);
+  if (values.has('--json')) {
     process.stdout.write(`${JSON.stringify(all.map((key) => keyObject(key, now)))}\n`);
     return 0;
   }
@@ -92,13 +146,33 @@ function list(accounts: Accounts, json: boolean): number {
 }
 
 async function revoke(accounts: Accounts, words: readonly string[]): Promise<number> {
+  const key = named(accounts, 'revoke', words);
+  await accounts.keys.revoke(key.organizationId, key.id, ACTOR);
+  process.stdout.write(`revoked ${key.id}\n`);
+  return 0;
+}
+
+async function rotate(accounts: Accounts, words: readonly string[], values: ReadonlyMap<string, string>): Promise<number> {
+  const key = named(accounts, 'rotate', words);
+  const text = values.get('--overlap');
+  const overlapS = text === undefined ? DEFAULT_OVERLAP_S : (span(text) ?? Infinity) / 1000;
+  if (overlapS > MAX_OVERLAP_S) throw new UsageError(`keys: --overlap takes 0 to 30d, such as 24h, not "${text ?? ''}"`);
+  try {
+    const made = await accounts.keys.rotate(key.organizationId, key.id, overlapS, ACTOR, null);
+    if (made !== null) return print(made, values);
+  } catch (error) {
+    if (error instanceof ApiError) throw new UsageError(`keys: ${error.message}`, error);
+    throw error;
+  }
+  throw new UsageError(`keys: there is no key "${key.id}" any more`);
+}
+
+function named(accounts: Accounts, action: string, words: readonly string[]): KeyRecord {
   const [reference, ...others] = words;
   noWords(others);
-  if (reference === undefined) throw new UsageError('keys: revoke needs a key');
+  if (reference === undefined) throw new UsageError(`keys: ${action} needs a key`);
   const key = accounts.findKey(reference);
   if (key === null) throw new UsageError(`keys: there is no key "${reference}"`);
   if (key === 'several') throw new UsageError(`keys: several keys end in "${reference}"; use the id`);
-  await accounts.revokeKey(key.id);
-  process.stdout.write(`revoked ${key.id}\n`);
-  return 0;
+  return key;
 }

@@ -5,10 +5,13 @@ import type { Config } from '../config.js';
 import { startServer } from '../server.js';
 import type { Server } from '../server.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
+import { closeAnsweringThreads } from '../threads/answering-threads.js';
 import { noWords } from './output.js';
 
 // Ctrl-C under npm or timeout reaches the process twice: from the terminal and from its parent.
 const DUPLICATE_MS = 50;
+/** What threads get for closing their connections when the process is to exit at once: it would be aborted otherwise. */
+const EXIT_MS = 1_000;
 
 export async function serve(argv: string[]): Promise<number> {
   const { config, rest, file } = loadConfig({ argv });
@@ -25,7 +28,9 @@ export async function serve(argv: string[]): Promise<number> {
       if (signalledAt !== null && now - signalledAt < DUPLICATE_MS) return;
       if (signalledAt !== null || server === null) {
         telemetry.log.warn({ signal }, 'exiting at once');
-        process.exit(signalledAt === null ? 0 : 1);
+        const code = signalledAt === null ? 0 : 1;
+        void closeAnsweringThreads(EXIT_MS).then(() => process.exit(code));
+        return;
       }
       signalledAt = now;
       telemetry.log.info({ signal }, 'shutting down; a second signal exits at once');
@@ -50,6 +55,8 @@ function readyJson(server: Server): string {
     event: 'ready', url: server.url, host: server.host, port: server.port, pid: process.pid, models: server.models,
     ...(server.failed.length === 0 ? {} : { failed: server.failed.map(({ name }) => name) }),
     ...(server.createdKey === null ? {} : { api_key: server.createdKey }),
+    ...(server.dashboardUrl === null ? {} : { dashboard_url: server.dashboardUrl }),
+    ...(server.setupUrl === null ? {} : { setup_url: server.setupUrl }),
   })}\n`;
 }
 
@@ -57,17 +64,20 @@ function readyText(server: Server, config: Config): string {
   // A key that was chosen, or shown before, is not printed: terminals are logged.
   const shownKey = server.createdKey ?? '$MONOLITH_API_KEY';
   const keyLines = server.createdKey !== null
-    ? `  API key  ${server.createdKey}\n           Shown this once; "monolith keys create" makes another.\n`
+    ? `  API key    ${server.createdKey}\n             Shown this once; "monolith keys create" makes another.\n`
     : config.api_key !== null
-      ? '  API key  the one you chose\n'
-      : '  API key  as shown on the first start; "monolith keys create" makes another\n';
-  const failedLine = server.failed.length === 0 ? '' : `  Failed   ${server.failed.map(({ name }) => name).join(', ')}; the log says why\n`;
+      ? '  API key    the one you chose\n'
+      : '  API key    as shown on the first start; "monolith keys create" makes another\n';
+  const failedLine = server.failed.length === 0 ? '' : `  Failed     ${server.failed.map(({ name }) => name).join(', ')}; the log says why\n`;
+  const dashboardLines = server.dashboardUrl === null ? '' : server.setupUrl === null
+    ? `  Dashboard  ${server.dashboardUrl}\n`
+    : `  Dashboard  ${server.dashboardUrl}\n             The first user, who becomes the operator, signs up here:\n             ${server.setupUrl}\n`;
   const body = JSON.stringify({ model: server.models.at(-1) ?? '', stream: true, messages: [{ role: 'user', content: 'Hello!' }] });
   return `
 Monolith is ready at ${server.url}
 
-  Models   ${server.models.join(', ')}
-${failedLine}${keyLines}
+  Models     ${server.models.join(', ')}
+${failedLine}${dashboardLines}${keyLines}
 Try it:
 
   curl -N ${server.url}/v1/chat/completions \\

@@ -38,6 +38,12 @@ export interface InviteObject {
   url: string | null;
 }
 
+/** GET /dashboard/api/invites/{token}: what its link tells whoever has it. */
+export interface InvitePreview { organization: { id: string; name: string }; email: string; role: Role; expires_at: string }
+
+/** POST /dashboard/api/signup */
+export interface SignedUpObject { user: UserObject; organization: OrganizationObject }
+
 export interface SessionObject {
   id: string; user_id: string; created_at: string; last_seen_at: string; expires_at: string; ip: string; user_agent: string;
   /** Of this very request. */
@@ -76,7 +82,7 @@ export interface DashboardStatus {
   version: string;
   /** No user yet: who signs up becomes the operator. */
   first_user: boolean;
-  /** first: only the first user; invited: with an invite; open: anybody. */
+  /** open: anybody; invited: with an invitation; setup_code: the first user, with the code that the server shows when it starts. */
   signup: 'open' | 'invited' | 'setup_code';
   /** Mail can be sent: forgotten passwords can be reset by link. */
   mail: boolean;
@@ -146,10 +152,12 @@ export interface LiveSample {
   in_flight: number; rss_bytes: number; loop_lag_ms: number; http_threads: number; viewers: number;
 }
 
-/** GET, PATCH …/operator/tunables/{model}: what can be changed while it runs. Effective from the engine's next step. */
+/** GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: what can be changed while it runs. Effective from the engine's next step. */
 export interface Tunable { name: TunableName; value: number; default: number; min: number; max: number; help: string }
 export type TunableName = 'max_batch_tokens' | 'max_sequences' | 'step_ms' | 'queue_max' | 'queue_max_tokens';
 export interface EngineTunables { model: string; names: string[]; tunables: Tunable[] }
+/** Null: back to the setting the server was started with. Absent: as it is. The answer is EngineTunables. */
+export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;
 
 export interface OperatorOrganization extends OrganizationObject {
   members: number; active_keys: number;

@@ -18,7 +18,8 @@ export interface LoadOptions {
   maxBatchTokens: number;
   maxSequences: number;
   stepMs: number;             // pause a prompt may put between two tokens of a running answer, aimed at; 0 = no bound
-  queueMax: number;
+  queueMax: number;           // requests waiting
+  queueMaxTokens: number;     // tokens of their prompts; one prompt may always wait
   prefixCache: boolean;
 }
 
@@ -98,12 +99,21 @@ export interface CallOptions {
 
 export interface NativeStats {
   waiting: number; running: number;
+  waitingTokens: number;      // of the prompts of those that wait
   pagesTotal: number; pagesFree: number; pagesCached: number;
   lastStepAgeMs: number; maxBatchTokens: number; maxSequences: number; failed: boolean;
-  steps: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
+  stepMs: number; queueMax: number; queueMaxTokens: number;
+  mostBatchTokens: number; mostSequences: number;   // allocated: what configure() clamps to
+  steps: number; stepRows: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
+  promptTokens: number; promptTokensCached: number;   // of requests begun; of these, found in the prefix cache
   requests: number; finished: number; failedRequests: number; preemptions: number;
   cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
   stepSeconds: number;
+}
+
+/** What may be changed while an engine runs; what is absent stays. 1 to 65536, 4096, 0 to 60000, 1 to 1e6, 1 to 1e9. */
+export interface NativeTunables {
+  maxBatchTokens?: number; maxSequences?: number; stepMs?: number; queueMax?: number; queueMaxTokens?: number;
 }
 
 export interface TokenizeOptions { addSpecial: boolean; parseSpecial: boolean; guard: number }
@@ -133,7 +143,7 @@ export interface NativeEngine {
   findToken(spelling: string): number;      // -1 if none
   detokenize(tokens: Int32Array): string;   // all tokens rendered, special ones too
   stats(): NativeStats;
-  configure(limits: { maxBatchTokens: number; maxSequences: number }): void;   // 0 = unchanged
+  configure(tunables: NativeTunables): void;   // from the next step or submission on, clamped to what was allocated
   drain(): void;
   close(): Promise<void>;     // this handle; the engine stops when its last handle is closed
 }

@@ -22,6 +22,10 @@ const catalogModel = z.strictObject({
   /** Release time, seconds since 1970. */
   created: z.number().int().min(0),
   lifecycle: z.enum(['active', 'deprecated', 'retired']),
+  /** What becomes of the name and when; the model to be used instead. */
+  deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
+  retires_at: z.iso.datetime({ offset: true }).nullable().optional(),
+  successor: id.nullable().optional(),
   /** Prompt plus output; null: what the file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
   /** Cap of one answer, and what it gets when the client names none; null: what the context leaves. */
@@ -48,7 +52,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name' | 'image_input']?: CatalogModel[K] | undefined;
+  readonly [K in 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */
@@ -109,6 +113,16 @@ export function withOverrides(models: readonly CatalogModel[], overrides: Readon
     const { sampling: ofSampling, ...others } = overrides[model.id] ?? {};
     return { ...model, ...given(others), sampling: { ...model.sampling, ...given(ofSampling ?? {}) } };
   });
+}
+
+/** Further names, checked: each of a model that is there, none a model's own. Throws CatalogError. */
+export function checkedAliases(models: readonly CatalogModel[], aliases: Readonly<Record<string, string>>): ReadonlyMap<string, string> {
+  const names = new Set(models.map((model) => model.id));
+  for (const [alias, target] of Object.entries(aliases)) {
+    if (names.has(alias)) throw new CatalogError('models.aliases', `"${alias}" is a model of its own`);
+    if (!names.has(target)) throw new CatalogError('models.aliases', `"${alias}" stands for "${target}", which is none of ${[...names].join(', ')}`);
+  }
+  return new Map(Object.entries(aliases));
 }
 
 /** Without the properties that are undefined. */

@@ -1,8 +1,9 @@
 // A running engine as the service sees it: one event channel of this thread, shared by all its requests,
 // and the packed events of each step handed to the request they belong to. Event-loop thread only.
-import type { ModelInfo, NativeChannel, NativeEngine, NativeStats, SubmitOptions, TokenizeOptions } from './addon-types.js';
+import type { ModelInfo, NativeChannel, NativeEngine, NativeStats, NativeTunables, SubmitOptions, TokenizeOptions } from './addon-types.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import { QueuePace } from './queue-pace.js';
+import { threadCount } from '../threads/thread-count.js';
 
 /** A text this short is tokenized on the event loop: about 0.1 ms, less than a trip to another thread and back. */
 const kSyncTextLength = 4_096;
@@ -39,6 +40,8 @@ export class Engine {
   get backend(): NativeEngine['backend'] { return this.#native.backend; }
   get plan(): NativeEngine['plan'] { return this.#native.plan; }
   get fileHash(): string { return this.#native.fileHash; }
+  /** Requests of this thread that have not ended. */
+  get active(): number { return this.#listeners.size; }
   /** Prompt plus completion a sequence may have, in tokens. */
   get maxContext(): number { return this.#native.maxContext; }
 
@@ -73,11 +76,11 @@ export class Engine {
   /** The token spelled exactly so in the vocabulary, or -1. */
   findToken(spelling: string): number { return this.#native.findToken(spelling); }
   detokenize(tokens: Int32Array): string { return this.#native.detokenize(tokens); }
-  /** Milliseconds until who waits now has left the queue, estimated from its recent pace. */
-  queueDrainMs(): number { return this.#pace.drainMs(this.#native.stats().waiting); }
+  /** Milliseconds until who waits now has left the queue, estimated from the recent pace of this thread's own. */
+  queueDrainMs(): number { return this.#pace.drainMs(this.#native.stats().waiting / threadCount); }
   stats(): NativeStats { return this.#native.stats(); }
-  /** New limits from the next step on; 0 = unchanged. */
-  configure(limits: { maxBatchTokens: number; maxSequences: number }): void { this.#native.configure(limits); }
+  /** From the next step or submission on, for every thread that uses this engine; clamped to what was allocated at load. */
+  configure(tunables: NativeTunables): void { this.#native.configure(tunables); }
   /** Ends what runs as `time_limit` and refuses new requests. */
   drain(): void { this.#native.drain(); }
 

@@ -1,6 +1,8 @@
 // The models of this thread by public name, and the engines behind them: models that share a file share
 // one engine, loaded once. Loading never blocks; a file that does not load fails its models alone.
 import { realpathSync } from 'node:fs';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Addon, LoadOptions } from './addon-types.js';
 import type { CatalogModel } from './catalog.js';
 import { Engine } from './engine.js';
@@ -9,7 +11,8 @@ import { loadAddon } from './load-addon.js';
 export type ModelStatus =
   | { state: 'loading'; progress: number }      // 0 to 1
   | { state: 'ready'; engine: Engine }
-  | { state: 'failed'; error: Error };
+  | { state: 'failed'; error: Error }
+  | { state: 'unloaded' };                      // its memory was given back, or soon will be: nothing new begins
 
 export interface PooledModel {
   readonly model: CatalogModel;
@@ -23,27 +26,81 @@ export interface PooledEngine {
   readonly status: ModelStatus;
 }
 
-/** One file: loading, loaded, or not loadable. */
+/** What is ended by force still has to tell those who asked. */
+const LAST_EVENTS_MS = 5_000;
+const IDLE_LOOK_MS = 25;
+
+/** One file: loading, loaded, not loadable, or not to be loaded now. */
 class Slot implements PooledEngine {
   readonly names: string[] = [];
-  status: ModelStatus = { state: 'loading', progress: 0 };
-  readonly settled: Promise<void>;
+  status: ModelStatus = { state: 'unloaded' };
+  /** Resolves when what was asked for last has come about. Never rejects. */
+  settled: Promise<void> = Promise.resolve();
+  #wanted = false;
+  #closed = false;
+  #leaving: Engine | null = null;                // being unloaded, and some requests still run on it
 
-  constructor(addon: Addon, readonly file: string, options: LoadOptions) {
-    this.settled = this.#load(addon, options);
+  constructor(private readonly addon: Addon, readonly file: string, private readonly options: LoadOptions, private readonly ready: (slot: Slot, engine: Engine) => void) {}
+
+  /** Loads it or gives its memory back, one after the other however often this is called. `graceMs`: what runs gets this long. */
+  want(loaded: boolean, graceMs: number): void {
+    if (this.#wanted === loaded || this.#closed) return;
+    this.#wanted = loaded;
+    if (!loaded && this.status.state === 'ready') {
+      this.#leaving = this.status.engine;
+      this.status = { state: 'unloaded' };       // from now on, not only when its turn has come
+    } else if (loaded) {
+      this.status = { state: 'loading', progress: 0 };
+    }
+    this.settled = this.settled.then(() => this.#become(loaded, graceMs));
   }
 
-  async #load(addon: Addon, options: LoadOptions): Promise<void> {
+  drain(): void {
+    this.#leaving?.drain();
+    if (this.status.state === 'ready') this.status.engine.drain();
+  }
+
+  async #become(loaded: boolean, graceMs: number): Promise<void> {
+    if (this.#closed) return;
+    if (loaded) {
+      if (this.status.state !== 'ready') await this.#load(this.addon, this.options, this.ready);
+      return;
+    }
+    if (this.status.state === 'ready') this.#leaving = this.status.engine;
+    this.status = this.#wanted ? { state: 'loading', progress: 0 } : { state: 'unloaded' };
+    const engine = this.#leaving;
+    if (engine === null) return;
+    const idle = await becomesIdle(engine, graceMs, () => this.#wanted);
+    if (this.#wanted && !idle) {
+      // Wanted again before it was given up. Other threads may be using it on, so it must not be drained.
+      this.#leaving = null;
+      this.status = { state: 'ready', engine };
+      return;
+    }
+    if (!idle) {
+      engine.drain();
+      await becomesIdle(engine, LAST_EVENTS_MS, () => false);
+    }
+    this.#leaving = null;
+    await engine.close();
+  }
+
+  async #load(addon: Addon, options: LoadOptions, ready: (slot: Slot, engine: Engine) => void): Promise<void> {
+    this.status = { state: 'loading', progress: 0 };
     try {
       // The file is the engine's name in the process: other threads that serve it share it.
       const native = await addon.load(this.file, this.file, options, (progress) => { this.status = { state: 'loading', progress }; });
-      this.status = { state: 'ready', engine: new Engine(native) };
+      const engine = new Engine(native);
+      this.status = { state: 'ready', engine };
+      ready(this, engine);
     } catch (error) {
       this.status = { state: 'failed', error: error instanceof Error ? error : new Error(String(error)) };
     }
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
+    await this.#leaving?.close();
     await this.settled;
     if (this.status.state !== 'ready') return;
     const { engine } = this.status;
@@ -54,24 +111,37 @@ class Slot implements PooledEngine {
 
 export class ModelPool {
   readonly #addon: Addon;
-  readonly #models = new Map<string, { model: CatalogModel; slot: Slot }>();
+  readonly #models = new Map<string, { model: CatalogModel; slot: Slot; loaded: boolean }>();
   readonly #slots = new Map<string, Slot>();
 
-  constructor(private readonly options: LoadOptions, addon: Addon = loadAddon()) {
+  /** `onReady`: an engine has been loaded, and nobody has used it yet. */
+  constructor(private readonly options: LoadOptions, addon: Addon = loadAddon(), private readonly onReady: (pooled: PooledEngine, engine: Engine) => void = () => undefined) {
     this.#addon = addon;
   }
 
-  /** Begins to load `model`, or joins the engine its file has already. Throws if the name is taken. */
-  add(model: CatalogModel): void {
+  /** Begins to load `model`, or joins the engine its file has already; with `loaded` false only once it is asked to. Throws if the name is taken. */
+  add(model: CatalogModel, loaded = true): void {
     if (this.#models.has(model.id)) throw new Error(`there is a model named "${model.id}" already`);
     const file = realPath(model.file);
     let slot = this.#slots.get(file);
     if (slot === undefined) {
-      slot = new Slot(this.#addon, file, this.options);
+      slot = new Slot(this.#addon, file, this.options, this.onReady);
       this.#slots.set(file, slot);
     }
     slot.names.push(model.id);
-    this.#models.set(model.id, { model, slot });
+    this.#models.set(model.id, { model, slot, loaded });
+    if (loaded) slot.want(true, 0);
+  }
+
+  /**
+   * Serves a model again, or no more: at once for what is new, while what runs gets `graceMs`, then ends as `time_limit`.
+   * The memory is given back with the last name that the file is loaded for.
+   */
+  setLoaded(name: string, loaded: boolean, graceMs: number): void {
+    const entry = this.#models.get(name);
+    if (entry === undefined || entry.loaded === loaded) return;
+    entry.loaded = loaded;
+    entry.slot.want(entry.slot.names.some((one) => this.#models.get(one)?.loaded === true), graceMs);
   }
 
   /** Takes a name away; the engine ends with its last name. */
@@ -88,12 +158,12 @@ export class ModelPool {
 
   get(name: string): PooledModel | undefined {
     const entry = this.#models.get(name);
-    return entry && { model: entry.model, status: entry.slot.status };
+    return entry && pooled(entry);
   }
 
   /** In the order of adding. */
   list(): PooledModel[] {
-    return [...this.#models.values()].map(({ model, slot }) => ({ model, status: slot.status }));
+    return [...this.#models.values()].map(pooled);
   }
 
   /** Each engine once, however many names it has. */
@@ -108,12 +178,23 @@ export class ModelPool {
 
   /** Ends running requests as `time_limit`; new ones are refused. */
   drain(): void {
-    for (const { status } of this.#slots.values()) if (status.state === 'ready') status.engine.drain();
+    for (const slot of this.#slots.values()) slot.drain();
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#models.keys()].map((name) => this.remove(name)));
   }
+}
+
+const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot; loaded: boolean }): PooledModel => ({ model, status: loaded ? slot.status : { state: 'unloaded' } });
+
+/** Whether nothing of this thread runs on it any more, within the time and unless `stop` says so. */
+async function becomesIdle(engine: Engine, withinMs: number, stop: () => boolean): Promise<boolean> {
+  for (const end = performance.now() + withinMs; engine.active > 0;) {
+    if (performance.now() >= end || stop()) return false;
+    await sleep(IDLE_LOOK_MS, undefined, { ref: false });
+  }
+  return true;
 }
 
 function realPath(path: string): string {

@@ -6,6 +6,7 @@ import type { SubmitOptions } from '../engine/addon-types.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import { apiError, type ApiError } from '../errors.js';
+import { shareOf } from '../threads/thread-count.js';
 import { VERSION } from '../version.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import { FairSlots } from './fair-slots.js';
@@ -35,11 +36,11 @@ const HUGE_PROMPT = 1 << 20;
 /** Characters from which a prompt has to wait for its turn to be rendered and tokenized. */
 const LARGE_PROMPT = 1 << 16;
 /** Characters of one organization that wait for that. */
-const MAX_WAITING = 1 << 28;
+const MAX_WAITING = shareOf(1 << 28);
 
-/** Of the whole process. What is only counted holds up no generation. */
-const preparing = new FairSlots(2, 'long prompts', MAX_WAITING);
-const counting = new FairSlots(2, 'long prompts to count', MAX_WAITING);
+/** Of the whole process, as far as threads can divide two. What is only counted holds up no generation. */
+const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
+const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
 
 interface Prompt { tokens: Int32Array; reasoning: OpenReasoning | null }
 

@@ -6,12 +6,16 @@ import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
 import type { ModelDescription } from '../http/models-routes.js';
+import { lifecycleAt, type DeclaredLifecycle, type ModelLifecycle } from './model-lifecycle.js';
 import { TemplateError } from './chat-template.js';
 import { Prompter, type GenerationLimits } from './prompter.js';
 import type { ReasoningEffort } from './types.js';
 
 export interface ServedModel {
   readonly name: string;
+  /** As the client named it, which may be a further name: answers show this one. */
+  readonly asked: string;
+  readonly lifecycle: ModelLifecycle;
   /** What a request that leaves them open gets. */
   readonly sampling: CatalogModel['sampling'];
   /** Throws ApiError 503 while the model loads or after it failed to. */
@@ -22,16 +26,17 @@ export class ServedModels {
   // Keyed by engine as well: a reloaded model gets a new prompter.
   readonly #prompters = new WeakMap<Engine, Map<string, Prompter | TemplateError>>();
 
-  constructor(private readonly pool: ModelPool, private readonly limits: GenerationLimits) {}
+  constructor(private readonly pool: ModelPool, private readonly limits: GenerationLimits, private readonly names: ModelNames = PLAIN_NAMES) {}
 
   /** Throws ApiError 404 for an unknown or retired name. */
-  find(name: string): ServedModel {
+  find(asked: string): ServedModel {
+    const name = this.names.aliases.get(asked) ?? asked;
     const pooled = this.pool.get(name);
-    if (pooled === undefined || pooled.model.lifecycle === 'retired') {
-      throw apiError('model_not_found', `There is no model named ${JSON.stringify(name.slice(0, 64))} on this server.`, 'model');
-    }
+    if (pooled === undefined) throw apiError('model_not_found', `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.`, 'model');
+    const lifecycle = lifecycleAt(this.names.declared(pooled.model), Date.now());
+    if (lifecycle.state === 'retired') throw retired(asked, lifecycle);
     return {
-      name,
+      name, asked, lifecycle,
       sampling: pooled.model.sampling,
       ready: () => {
         const prompter = this.#prompter(pooled.model, engineOf(pooled));
@@ -51,18 +56,28 @@ export class ServedModels {
 
   /** What is published of each model, highest tier first. Windows of a model that is not ready are the catalog's, or 0. */
   describe(): ModelDescription[] {
-    return this.pool.list().map(({ model, status }) => {
-      const made = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
-      const prompter = made instanceof TemplateError ? null : made;
-      return {
-        id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000),
-        contextWindow: prompter?.contextWindow ?? model.context_window ?? 0,
-        maxOutputTokens: prompter?.maxOutputTokens ?? model.max_output_tokens ?? 0,
-        efforts: prompter?.markers == null ? ['none'] : EFFORTS,
-        defaultEffort: prompter?.markers == null ? 'none' : model.default_effort,
-        sampling: model.sampling, lifecycle: model.lifecycle, inputModalities: model.input_modalities,
-      };
-    });
+    return this.pool.list().map((pooled) => this.#describe(pooled));
+  }
+
+  /** What is published of one, under the name asked for. Throws ApiError 404 as find() does. */
+  describeOne(asked: string): { description: ModelDescription; name: string } {
+    const { name } = this.find(asked);
+    return { description: { ...this.#describe(this.pool.get(name) as PooledModel), id: asked }, name };
+  }
+
+  #describe({ model, status }: PooledModel): ModelDescription {
+    const made = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
+    const prompter = made instanceof TemplateError ? null : made;
+    const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
+    return {
+      id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000),
+      contextWindow: prompter?.contextWindow ?? model.context_window ?? 0,
+      maxOutputTokens: prompter?.maxOutputTokens ?? model.max_output_tokens ?? 0,
+      efforts: prompter?.markers == null ? ['none'] : EFFORTS,
+      defaultEffort: prompter?.markers == null ? 'none' : model.default_effort,
+      sampling: model.sampling, inputModalities: model.input_modalities,
+      lifecycle: state, deprecatedAt, retiresAt, successor,
+    };
   }
 
   #prompter(model: CatalogModel, engine: Engine): Prompter | TemplateError {
@@ -83,6 +98,20 @@ export class ServedModels {
   }
 }
 
+/** Further names of models, and what an operator has said of their ends. */
+export interface ModelNames {
+  /** Further name → model. */
+  readonly aliases: ReadonlyMap<string, string>;
+  declared(model: CatalogModel): DeclaredLifecycle;
+}
+
+const PLAIN_NAMES: ModelNames = { aliases: new Map(), declared: (model) => model };
+
+function retired(asked: string, { successor }: ModelLifecycle): Error {
+  const instead = successor === null ? '' : ` Use ${JSON.stringify(successor)} instead.`;
+  return apiError('model_not_found', `The model ${JSON.stringify(asked.slice(0, 64))} has been retired.${instead}`, 'model');
+}
+
 const EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
 /** Rough, and only a hint for clients: progress says how much is left, not how long it took. */
@@ -96,5 +125,7 @@ function engineOf({ model, status }: PooledModel): Engine {
       throw unavailable('model_loading', `${model.id} is loading (${Math.floor(status.progress * 100)} %).`, { retryAfterMs: LOAD_RETRY_MS });
     case 'failed':
       throw unavailable('model_unavailable', `${model.id} could not be loaded.`);
+    case 'unloaded':
+      throw unavailable('model_unavailable', `${model.id} is not loaded at the moment.`);
   }
 }

@@ -13,12 +13,13 @@
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import type { Config } from '../config.js';
 import { apiError, StartError } from '../errors.js';
-import type { Telemetry } from '../telemetry/types.js';
+import type { RequestRecord, Telemetry } from '../telemetry/types.js';
+import { shareOf } from '../threads/thread-count.js';
 import { VERSION } from '../version.js';
 import { identify } from './authentication.js';
 import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
-import type { Route, Scope } from './exchange.js';
+import type { Identity, Route, Scope } from './exchange.js';
 import { hostGuard } from './hosts.js';
 import { ParseTurns } from './parse-turns.js';
 import { ReadingBudget } from './reading-budget.js';
@@ -29,7 +30,7 @@ import { UwsExchange } from './uws-exchange.js';
 import type { ExchangeHost } from './uws-exchange.js';
 import type { SocketData } from './uws-socket.js';
 import { UwsSockets } from './uws-sockets.js';
-import type { Admit } from './uws-sockets.js';
+import type { Admit, Connect } from './uws-sockets.js';
 
 export interface HttpOptions {
   config: Config;
@@ -37,6 +38,12 @@ export interface HttpOptions {
   sockets?: readonly SocketRoute[];
   authenticate: Authenticate;
   telemetry: Telemetry;
+  /** A request of this key under /v1 that generates nothing. Throws ApiError 429. */
+  reads?: (identity: Identity) => void;
+  /** Takes a WebSocket's place. Throws ApiError 429, 503; returns how to give it back. Without it only this server's own are counted. */
+  connect?: Connect;
+  /** A request or a WebSocket's turn has been answered. */
+  finished?: (record: RequestRecord) => void;
   /** Longest time a body may take to arrive. */
   bodyTimeoutMs?: number;
   /** Time between two pings of a WebSocket; two unanswered end it. */
@@ -62,19 +69,23 @@ export class HttpServer {
     const { config, telemetry } = options;
     const socketRoutes = options.sockets ?? [];
     this.router = new Router(options.routes, socketRoutes.map(({ path }) => path));
-    this.reading = new ReadingBudget(config.http.max_reading_bytes, config.http.max_body_bytes);
+    this.reading = new ReadingBudget(shareOf(config.http.max_reading_bytes), config.http.max_body_bytes);
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
     this.exchangeHost = {
       keepaliveMs: config.http.keepalive_ms,
       streamBufferBytes: config.http.stream_buffer_bytes,
       commonHeaders: commonHeaders(config.http.cors_origins),
       trustProxy: config.http.trust_proxy,
-      finished: (record) => telemetry.request(record),
+      finished: (record) => {
+        telemetry.request(record);
+        options.finished?.(record);
+      },
       unexpected: (error, requestId) => telemetry.log.error({ err: error, request_id: requestId }, 'unexpected failure'),
     };
     this.sockets = new UwsSockets({
       config,
       pingMs: options.pingMs,
+      connect: options.connect,
       draining: () => this.refusing,
       turnEnded: (record) => {
         this.exchangeHost.finished(record);
@@ -102,6 +113,21 @@ export class HttpServer {
         resolve(uws.us_socket_local_port(socket));
       });
     });
+  }
+
+  /** For another thread's addThread(). Good until this thread closes its server. */
+  descriptor(): unknown {
+    return (this.app as unknown as ChildApps).getDescriptor();
+  }
+
+  /** From here on the connections this server accepts go to the threads' servers in turns, and none to its own. */
+  addThread(descriptor: unknown): void {
+    (this.app as unknown as ChildApps).addChildAppDescriptor(descriptor);
+  }
+
+  /** Before that thread closes its server. Without any thread left, connections are served here again. */
+  removeThread(descriptor: unknown): void {
+    (this.app as unknown as ChildApps).removeChildAppDescriptor(descriptor);
   }
 
   /** New requests are refused with shutting_down; health stays. WebSockets end when their running turn has. */
@@ -222,19 +248,22 @@ export class HttpServer {
     exchange.label = route.path;
     exchange.params = match.params;
     exchange.sameOrigin = route.sameOrigin === true;
+    for (const [name, value] of route.headers ?? []) exchange.setHeader(name, value);
     if (route.public !== true) {
       exchange.identity = identify(header, this.options.authenticate);
       if (this.draining) throw shuttingDown();
+      if (route.generates !== true && route.path.startsWith('/v1/')) this.options.reads?.(exchange.identity);
     }
     if (route.method === 'GET' || route.method === 'DELETE' || (route.bodyOptional === true && hasNoBody(header))) {
       this.serve(route, exchange);
       return;
     }
+    route.before?.(exchange);
     const limit = Math.min(route.maxBodyBytes ?? Infinity, this.options.config.http.max_body_bytes);
     const state = checkBodyHeaders({
       contentLength: header('content-length'), contentType: header('content-type'), contentEncoding: header('content-encoding'),
     }, limit);
-    const reading = this.reading.open(route.public === true ? '' : exchange.identity.organizationId);
+    const reading = this.reading.open(exchange.organizationId);
     const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS };
     const forget = readJsonBody(res, limits, state, reading, this.turns, () => exchange.aborted, (body) => {
       exchange.body = body;
@@ -293,6 +322,13 @@ const shuttingDown = (): Error => apiError('shutting_down', 'The server is shutt
 function hideLibraryHeader(): void {
   const configure = (uws as unknown as { _cfg?: (word: string) => void })._cfg;
   configure?.('999999990007');
+}
+
+// The library's type declarations leave these out.
+interface ChildApps {
+  getDescriptor(): unknown;
+  addChildAppDescriptor(descriptor: unknown): void;
+  removeChildAppDescriptor(descriptor: unknown): void;
 }
 
 // Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT: without it two servers share a port and split the requests between

@@ -2,7 +2,7 @@
 // protocols depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
 import type { LimitOverride } from '../config-kinds.js';
-import type { ApiError } from '../errors.js';
+import type { ApiError, HeaderList } from '../errors.js';
 
 export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
 
@@ -76,12 +76,18 @@ export interface Route {
   scope: Scope | null;
   /** The route calls permit() itself, after it knows that the model exists (404 comes before 403). */
   checksScope?: true;
+  /** A generation: counted in the limits of its model rather than in limits.read_rpm, and refusals of it in the usage. */
+  generates?: true;
   /** POST: the body may be left out; it is undefined then. */
   bodyOptional?: true;
   /** Served without an API key, also while draining: health, the dashboard. `identity` must not be read before actAs(). */
   public?: true;
   /** For pages of this server only: no CORS headers, so that no other page can read the answer. */
   sameOrigin?: true;
+  /** On every answer of the route, errors included. */
+  headers?: HeaderList;
+  /** Runs before the body is read; what it throws is answered instead. */
+  before?(exchange: Exchange): unknown;
   /** Largest body, where less than http.max_body_bytes will do. */
   maxBodyBytes?: number;
   /** Errors thrown (ApiError) or rejected are answered in the path's error shape; others become internal_error. */

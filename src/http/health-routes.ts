@@ -4,10 +4,11 @@
 
 import type { Route } from './exchange.js';
 import type { Telemetry } from '../telemetry/types.js';
+import type { ThreadState } from '../threads/thread-states.js';
 
 export interface ModelHealth {
   name: string;
-  state: 'loading' | 'ready' | 'failed';
+  state: 'loading' | 'ready' | 'failed' | 'unloaded';
   /** 0 … 1 while loading. */
   progress: number;
   error: string | null;
@@ -18,6 +19,8 @@ export interface ModelHealth {
 
 export interface Health {
   draining: boolean;
+  /** Threads that answer requests; none if the main thread answers. */
+  threads: readonly ThreadState[];
   models: readonly ModelHealth[];
 }
 
@@ -33,7 +36,10 @@ export interface HealthOptions {
 export function notReady(health: Health, stallMs: number): string | null {
   if (health.draining) return 'draining';
   if (health.models.length === 0) return 'no model';
+  // One that is started again, or lost, leaves the others serving: that is shown, and no reason to send nobody.
+  if (health.threads.length > 0 && !health.threads.includes('serving')) return 'no answering thread serves';
   for (const model of health.models) {
+    if (model.state === 'unloaded') continue;   // as an operator wants it
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
     // Waiting counts too: requests that came while a step hangs are as stuck as those in it.
     if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs) return `${model.name} has requests but ended no step for ${Math.round(model.lastStepAgeMs)} ms`;
@@ -61,6 +67,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
           reason,
           draining: health.draining,
           stall_ms: options.stallMs,
+          ...(health.threads.length === 0 ? {} : { threads: health.threads }),
           models: health.models.map((model) => ({
             name: model.name, state: model.state, progress: round(model.progress), error: model.error,
             running: model.running, waiting: model.waiting, last_step_age_ms: round(model.lastStepAgeMs),

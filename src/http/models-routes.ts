@@ -13,6 +13,10 @@ export interface ModelDescription {
   displayName: string;
   createdAt: Date;
   lifecycle: 'active' | 'deprecated' | 'retired';
+  /** RFC 3339; null: not decided. */
+  deprecatedAt: string | null;
+  retiresAt: string | null;
+  successor: string | null;
   inputModalities: readonly string[];
   contextWindow: number;          // prompt plus completion, tokens
   maxOutputTokens: number;
@@ -24,6 +28,8 @@ export interface ModelDescription {
 export interface ModelsOptions {
   /** Highest tier first. */
   list(): readonly ModelDescription[];
+  /** By any of its names, `description` under the one asked for. Throws ApiError 404. */
+  find(asked: string): { description: ModelDescription; name: string };
 }
 
 export function modelsRoutes(options: ModelsOptions): Route[] {
@@ -39,9 +45,8 @@ function shapeOf(exchange: Exchange): 'chat' | 'messages' {
 
 function serveOne(exchange: Exchange, options: ModelsOptions): void {
   const id = exchange.params['id'] ?? '';
-  const model = options.list().find((one) => one.id === id);
-  if (model === undefined || model.lifecycle === 'retired') throw unknownModel(id, 'model');
-  if (!mayUse(exchange.identity, id)) throw apiError('model_not_allowed', `This API key may not use the model "${id}".`, 'model');
+  const { description: model, name } = options.find(id);
+  if (!mayUse(exchange.identity, name)) throw apiError('model_not_allowed', `This API key may not use the model "${id}".`, 'model');
   exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model));
 }
 
@@ -92,8 +97,8 @@ function unknownModel(id: string, param: string): Error {
 
 function chatModel(model: ModelDescription): object {
   return {
-    id: model.id, object: 'model', created: Math.floor(model.createdAt.getTime() / 1000), owned_by: 'organization', shutdown_date: null,
-    display_name: model.displayName, lifecycle: model.lifecycle,
+    id: model.id, object: 'model', created: Math.floor(model.createdAt.getTime() / 1000), owned_by: 'organization', shutdown_date: model.retiresAt,
+    display_name: model.displayName, lifecycle: model.lifecycle, deprecated_at: model.deprecatedAt, retires_at: model.retiresAt, successor: model.successor,
     context_window: model.contextWindow, max_model_len: model.contextWindow, context_length: model.contextWindow,
     max_output_tokens: model.maxOutputTokens, input_modalities: model.inputModalities,
     reasoning_efforts: model.efforts, default_reasoning_effort: model.defaultEffort, sampling_defaults: model.sampling,
@@ -107,7 +112,7 @@ function messagesModel(model: ModelDescription): object {
   const effort = (level: ReasoningEffort): { supported: boolean } => supports(model.efforts.includes(level));
   return {
     type: 'model', id: model.id, display_name: model.displayName, created_at: model.createdAt.toISOString().replace('.000Z', 'Z'),
-    lifecycle: model.lifecycle, deprecated_at: null, retires_at: null, line: null,
+    lifecycle: model.lifecycle, deprecated_at: model.deprecatedAt, retires_at: model.retiresAt, successor: model.successor, line: null,
     max_input_tokens: model.contextWindow, max_tokens: model.maxOutputTokens,
     context_length: model.contextWindow, max_model_len: model.contextWindow,
     capabilities: {

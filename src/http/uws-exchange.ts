@@ -77,6 +77,11 @@ export class UwsExchange implements Exchange {
     return this.known;
   }
 
+  /** '' as long as it is not known. */
+  get organizationId(): string {
+    return this.known?.organizationId ?? '';
+  }
+
   set identity(identity: Identity) {
     this.known = identity;
   }

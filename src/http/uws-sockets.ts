@@ -14,6 +14,7 @@ const PING_MS = 30_000;
 export interface SocketsOptions {
   config: Config;
   pingMs?: number | undefined;
+  connect?: Connect | undefined;
   draining(): boolean;
   turnEnded(record: RequestRecord): void;
   unexpected(error: unknown, requestId: string): void;
@@ -22,12 +23,17 @@ export interface SocketsOptions {
 /** Takes one of the organization's places. Throws ApiError 429. */
 export type Admit = (handshake: Handshake) => UwsSocket;
 
+/** Takes one of an organization's `limit` places. Throws ApiError 429, 503; returns how to give it back, once. */
+export type Connect = (organizationId: string, limit: number) => () => void;
+
 export class UwsSockets {
-  private readonly open = new Set<UwsSocket>();
-  private readonly perOrganization = new Map<string, number>();
+  private readonly open = new Map<UwsSocket, () => void>();   // with how to give its place back
+  private readonly connect: Connect;
   private readonly turns = new Set<SocketTurn>();
 
-  constructor(private readonly options: SocketsOptions) {}
+  constructor(private readonly options: SocketsOptions) {
+    this.connect = options.connect ?? ownPlaces();
+  }
 
   /** Turns that run. */
   get inFlight(): number {
@@ -72,27 +78,29 @@ export class UwsSockets {
 
   /** Tells every connection that the server shuts down. */
   drain(): void {
-    for (const socket of [...this.open]) socket.drain();
+    for (const socket of [...this.open.keys()]) socket.drain();
   }
 
   private admit(host: SocketHost, handshake: Handshake): UwsSocket {
-    const { organizationId } = handshake.identity;
-    const limit = this.options.config.ws.max_connections;
-    const taken = this.perOrganization.get(organizationId) ?? 0;
-    if (taken >= limit) {
-      throw apiError('concurrency_limit_exceeded', `This organization has ${taken} WebSocket connections open; the limit is ${limit}.`, null, { retryAfterMs: 1000 });
-    }
+    const leave = this.connect(handshake.identity.organizationId, this.options.config.ws.max_connections);
     const socket = new UwsSocket(handshake, host);
-    this.perOrganization.set(organizationId, taken + 1);
-    this.open.add(socket);
+    this.open.set(socket, leave);
     return socket;
   }
 
   private leave(socket: UwsSocket): void {
-    if (!this.open.delete(socket)) return;
-    const { organizationId } = socket.identity;   // a key stays with its organization
-    const left = (this.perOrganization.get(organizationId) ?? 1) - 1;
-    if (left === 0) this.perOrganization.delete(organizationId);
-    else this.perOrganization.set(organizationId, left);
+    this.open.get(socket)?.();
+    this.open.delete(socket);
   }
+}
+
+/** Counts for one server alone. */
+function ownPlaces(): Connect {
+  const taken = new Map<string, number>();
+  return (organizationId, limit) => {
+    const before = taken.get(organizationId) ?? 0;
+    if (before >= limit) throw apiError('concurrency_limit_exceeded', `This organization has ${before} WebSocket connections open, the most it may have.`, null, { retryAfterMs: 1000 });
+    taken.set(organizationId, before + 1);
+    return () => { taken.set(organizationId, (taken.get(organizationId) ?? 1) - 1); };
+  };
 }

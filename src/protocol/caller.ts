@@ -7,7 +7,7 @@ import type { Caller } from './generation-run.js';
 /** `endpoint`: the route's path, for metrics. `shape`: the dialect of the rate-limit headers. */
 export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape): Caller {
   return {
-    identity: exchange.identity, endpoint, shape, receivedAt: exchange.receivedAt,
+    identity: exchange.identity, requestId: exchange.requestId, endpoint, shape, receivedAt: exchange.receivedAt,
     get aborted() { return exchange.aborted; },
     onAborted: (callback) => exchange.onAborted(callback),
     setHeader: (name, value) => exchange.setHeader(name, value),

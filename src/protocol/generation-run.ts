@@ -6,26 +6,36 @@
 //   404/403 503      422       422, too long 400                   429        503
 import type { Admission, Reservation } from '../admission/admission.js';
 import { permit } from '../accounts/permissions.js';
-import { ApiError, apiError, type WireShape } from '../errors.js';
+import { apiError, toApiError, type ApiError, type ErrorCode, type WireShape } from '../errors.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
+import { lifecycleHeaders } from '../generation/model-lifecycle.js';
 import type { Prompter } from '../generation/prompter.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationEvent, GenerationRequest, PreparedGeneration, RunningGeneration } from '../generation/types.js';
 import type { Identity, Scope } from '../http/exchange.js';
+import type { RunningGenerations } from './running-generations.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
+import type { UsageSink } from '../usage/usage-sink.js';
+import { countImages, RunUsage } from './run-usage.js';
+import type { RunStatus } from './run-usage.js';
 
 export interface GenerationDeps {
   models: ServedModels;
   images: ImageLoader;
   admission: Admission;
   telemetry: Telemetry;
+  /** Is told of every generation that was admitted, once it has ended. */
+  usage: UsageSink;
   limits: { maxN: number };
+  /** Those under way on this thread. */
+  generations: RunningGenerations;
 }
 
 /** Who asks, and where headers and log fields go. An Exchange is one but for `endpoint` and `shape`; so is a WebSocket turn. */
 export interface Caller {
   readonly identity: Identity;
-  readonly endpoint: string;                     // route path, for metrics
+  readonly requestId: string;
+  readonly endpoint: string;                     // route path, for metrics and usage
   readonly shape: WireShape;                     // dialect of the rate-limit headers
   readonly receivedAt: number;                   // performance.now()
   readonly aborted: boolean;
@@ -41,6 +51,8 @@ export interface Usage { promptTokens: number; cachedTokens: number; completionT
 export interface AdmittedGeneration {
   readonly caller: Caller;
   readonly model: string;
+  /** The model as the client named it: answers show this. */
+  readonly asked: string;
   readonly fingerprint: string;
   /** Of the model: prompt plus output, in tokens. */
   readonly contextWindow: number;
@@ -48,7 +60,11 @@ export interface AdmittedGeneration {
   readonly request: GenerationRequest;
   readonly prepared: PreparedGeneration;
   readonly reservation: Reservation;
+  readonly generations: RunningGenerations;
   readonly meter: GenerationMeter;
+  readonly usage: UsageSink;
+  /** Once there is one. */
+  run: GenerationRun | null;
 }
 
 /** The model by its public name, if this key may use it so. Throws ApiError 404, 403. */
@@ -56,6 +72,7 @@ export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, 
   const model = deps.models.find(name);
   caller.annotate({ model: model.name });
   permit(caller.identity, scope, model.name);
+  setHeaders(caller, lifecycleHeaders(model.lifecycle));
   return model;
 }
 
@@ -102,7 +119,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   } catch (error) {
     if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.
-    setHeaders(caller, deps.admission.headers(identity.organizationId, model.name, shape));
+    setHeaders(caller, deps.admission.headers(identity, model.name, shape));
     throw error;
   }
   if (caller.aborted) return null;
@@ -112,12 +129,28 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
     statedCap: request.maxTokens === null ? null : prepared.maxTokens,
     modelMaximum: prepared.maxTokens, n: prepared.n,
   });
-  setHeaders(caller, reservation.headers(shape));
-  caller.annotate({ prompt_tokens: prepared.promptTokens });
-  const meter = deps.telemetry.generation({
-    model: model.name, endpoint: caller.endpoint, choices: prepared.n, receivedAt: caller.receivedAt,
-  });
-  return { caller, model: model.name, fingerprint: prompter.fingerprint, contextWindow: prompter.contextWindow, request, prepared, reservation, meter };
+  try {
+    setHeaders(caller, reservation.headers(shape));
+    caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens });
+    const meter = deps.telemetry.generation({
+      model: model.name, endpoint: caller.endpoint, choices: prepared.n, receivedAt: caller.receivedAt,
+    });
+    return { caller, model: model.name, asked: model.asked, fingerprint: prompter.fingerprint, contextWindow: prompter.contextWindow, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, run: null };
+  } catch (error) {
+    reservation.refund();
+    throw error;
+  }
+}
+
+/** What is done with an admitted request until its run has begun. If that fails, nothing goes on and no place stays taken. */
+export function withAdmitted<T>(admitted: AdmittedGeneration, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (admitted.run === null) admitted.reservation.refund();
+    else admitted.run.abandon();
+    throw error;
+  }
 }
 
 /** Takes the events of one run. What it throws ends the run: an ApiError as that error, anything else as an internal failure. */
@@ -135,9 +168,16 @@ export class GenerationRun {
   #running: RunningGeneration | null = null;
   #choicesLeft: number;
   #generated = 0;               // tokens seen so far, for the settlement of a cancelled request
+  #reasoned = 0;                // of them in reasoning
+  readonly #record: RunUsage;
   #ended = false;
+  #leave: () => void = () => undefined;
 
-  constructor(private readonly admitted: AdmittedGeneration, private readonly sink: RunSink) {
+  /** `stream`: the answer is wanted piece by piece, for the record of usage. */
+  constructor(private readonly admitted: AdmittedGeneration, private readonly sink: RunSink, stream: boolean) {
+    const { caller, model, request } = admitted;
+    this.#record = new RunUsage({ caller, model, stream, images: countImages(request.messages) }, admitted.usage);
+    admitted.run = this;
     this.usage = { promptTokens: admitted.prepared.promptTokens, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
     this.#choicesLeft = admitted.prepared.n;
   }
@@ -148,25 +188,47 @@ export class GenerationRun {
 
   /** Throws ApiError if the engine does not take the request; nothing was counted then. */
   start(): void {
+    if (this.#ended) return;   // given up before it began
     try {
       this.#running = this.admitted.prepared.start((event) => this.#onEvent(event));
     } catch (error) {
       this.#ended = true;
       this.admitted.reservation.refund();
+      this.#record.refused(toApiError(error));
       this.#showLimits();
       throw error;
     }
+    this.#leave = this.admitted.generations.add(this.admitted.caller.identity.organizationId, this);
+  }
+
+  /** Ends it with an error that the client is told. The sink hears nothing more. */
+  stop(error: unknown): void {
+    if (this.#ended) return;
+    this.#running?.cancel();
+    this.#end();
+    this.#failWith(toApiError(error));
+    this.sink.failed(error);
+  }
+
+  /** Whoever was to answer has failed: as if it had never begun, if it has not. */
+  abandon(): void {
+    if (this.#ended) return;
+    if (this.#running !== null) {
+      this.cancel();
+      return;
+    }
+    this.#end();
+    this.admitted.reservation.refund();
   }
 
   /** Nobody wants the rest: stops it before the engine's next step. The sink hears nothing more. */
   cancel(): void {
     if (this.#ended) return;
-    this.#ended = true;
+    this.#end();
     this.#running?.cancel();
     this.admitted.meter.cancelled();
-    this.usage.completionTokens = Math.max(this.usage.completionTokens, this.#generated);
-    this.admitted.caller.annotate({ completion_tokens: this.#generated, finish: 'cancelled' });
-    this.#settle();
+    this.#settle('cancelled', null, null);
+    this.admitted.caller.annotate({ completion_tokens: this.usage.completionTokens, finish: 'cancelled' });
   }
 
   /** A failure of our own must end this answer alone, not the process. */
@@ -176,14 +238,7 @@ export class GenerationRun {
       this.#take(event);
     } catch (error) {
       this.#running?.cancel();
-      if (this.#ended) return;
-      this.#ended = true;
-      const code = error instanceof ApiError ? error.code : 'internal_error';
-      this.admitted.meter.failed(code);
-      this.admitted.caller.annotate({ code });
-      this.#settle();
-      this.#showLimits();
-      this.sink.failed(error);
+      this.stop(error);
     }
   }
 
@@ -197,6 +252,7 @@ export class GenerationRun {
         this.usage.cachedTokens = event.cachedTokens;
         caller.annotate({ cached_tokens: event.cachedTokens, queue_ms: Math.round(event.queueMs) });
         meter.started(event);
+        this.#record.started();
         break;
       case 'finished':
         this.usage.completionTokens += event.completionTokens;
@@ -204,14 +260,16 @@ export class GenerationRun {
         break;
       default:
         this.#generated += event.tokens;
+        if (event.type === 'text' && event.section === 'reasoning') this.#reasoned += event.tokens;
+        this.#record.tokens(event.tokens);
         meter.token(event.tokens, event.choice);
     }
     this.sink.event(event);
     if (event.type !== 'finished') return;
     meter.finished(event);   // not before: a sink that refuses the answer makes it a failure
     if (--this.#choicesLeft > 0 || this.#ended) return;
-    this.#ended = true;
-    this.#settle();
+    this.#end();
+    this.#settle('completed', event.reason, null);
     caller.annotate({ completion_tokens: this.usage.completionTokens, finish: event.reason });
     try {
       this.sink.complete(this.usage);
@@ -220,19 +278,36 @@ export class GenerationRun {
     }
   }
 
-  #fail(event: Extract<GenerationEvent, { type: 'failed' }>): void {
+  #end(): void {
     this.#ended = true;
+    this.#leave();
+  }
+
+  #fail(event: Extract<GenerationEvent, { type: 'failed' }>): void {
+    this.#end();
     const error = failureError(event);
-    this.admitted.meter.failed(error.code);
-    this.admitted.caller.annotate({ code: error.code });
-    if (this.#generated === 0) this.admitted.reservation.refund();
-    else this.#settle();
-    this.#showLimits();
+    this.#failWith(error);
     this.sink.failed(error);
   }
 
-  #settle(): void {
-    this.admitted.reservation.settle(this.usage.promptTokens + Math.max(this.usage.completionTokens, this.#generated));
+  /** What failed before its first token never counted. */
+  #failWith(error: ApiError): void {
+    this.admitted.meter.failed(error.code);
+    this.admitted.caller.annotate({ code: error.code });
+    if (Math.max(this.#generated, this.usage.completionTokens) > 0) {
+      this.#settle('failed', null, error.code);
+    } else {
+      this.admitted.reservation.refund();
+      this.#record.refused(error);
+    }
+    this.#showLimits();
+  }
+
+  #settle(status: RunStatus, finishReason: string | null, errorCode: ErrorCode | null): void {
+    this.usage.completionTokens = Math.max(this.usage.completionTokens, this.#generated);
+    this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, this.#reasoned);
+    this.admitted.reservation.settle(this.usage.promptTokens + this.usage.completionTokens);
+    this.#record.ended(this.usage, status, finishReason, errorCode);
   }
 
   /** What is left after a refund or a settlement, if headers can still be sent. */

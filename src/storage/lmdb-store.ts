@@ -5,18 +5,24 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ABORT, open } from 'lmdb';
 import type { Database, RootDatabase } from 'lmdb';
+import { keyTheHashes } from '../accounts/api-keys.js';
+import { indexByOrganization } from './response-tables.js';
 import { splitInputs } from './response-rows.js';
 import { StorageError, TABLES } from './store.js';
 import type { Key, KeyRange, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 /** From a version to the next one. Each runs in one transaction with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   1: () => undefined,   // 2 brought the tables of stored responses; nothing was in their place
   2: splitInputs,
   3: () => undefined,   // 4 brought users, sessions, usage; nothing was in their place
+  4: (store) => {
+    keyTheHashes(store);
+    indexByOrganization(store);
+  },
 };
 
 // Address space, not memory or disk: LMDB's file grows as needed up to this.
@@ -108,6 +114,10 @@ class LmdbStore implements Store {
       const cause: unknown = reason === undefined ? error : await reason.catch((why: unknown) => why);
       throw new StorageError(`The database could not be written: ${(cause as Error).message}`, cause);
     }
+  }
+
+  refresh(): void {
+    if (!this.inTransaction) this.root.resetReadTxn();
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@
 
 import { performance } from 'node:perf_hooks';
 import { apiError } from '../errors.js';
+import type { HeldResponses } from './held-responses.js';
 import { ItemReader } from './item-reader.js';
 import { ResponseErasure } from './response-erasure.js';
 import { listing } from './response-listing.js';
@@ -11,7 +12,7 @@ import type { Link, ListingOrder } from './response-listing.js';
 import { ResponseRows, erased, once, pages } from './response-rows.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from './response-size.js';
 import { isUnfinished } from './response-store.js';
-import type { ResponseRecord, ResponseStore, StoredEvent, StoredItem } from './response-store.js';
+import type { ResponsePage, ResponseRecord, ResponseStore, StoredEvent, StoredItem } from './response-store.js';
 import { ResponseTables, isResponseId, itemParts, itemRows, outputRow } from './response-tables.js';
 import type { Head, ItemParts, ItemRow } from './response-tables.js';
 import { StorageError } from './store.js';
@@ -33,7 +34,7 @@ const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
 /** A disk that is full fails every save: the log is told this often. */
 const FAILURE_LOG_MS = 60_000;
 
-const RESTARTED = 'The server was restarted before this response was finished.';
+const RESTARTED = 'The server, or its part that generated this response, was restarted before it was finished.';
 
 export interface ResponseStoreOptions {
   /** Seconds since 1970; tests turn the clock. */
@@ -42,9 +43,17 @@ export interface ResponseStoreOptions {
   onError?: (error: unknown) => void;
   /** Why a write failed that a client was told of; once a minute at most. */
   onWriteFailure?: (error: unknown) => void;
+  /** Other threads have it open too. */
+  shared?: SharedResponses;
 }
 
-/** Sweeps at once and every hour. */
+export interface SharedResponses {
+  /** The one that sweeps, and removes what the end of the process had cut short. */
+  primary: boolean;
+  held: HeldResponses;
+}
+
+/** Sweeps at once and every hour, on one of the threads that share it. */
 export function openResponseStore(store: Store, settings: { retention_days: number }, options: ResponseStoreOptions = {}): ResponseStore {
   return new TableResponseStore(store, settings.retention_days * DAY_S, options);
 }
@@ -54,19 +63,29 @@ class TableResponseStore implements ResponseStore {
   readonly #rows: ResponseRows;
   readonly #erasure: ResponseErasure;
   readonly #now: () => number;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: NodeJS.Timeout | null;
   #background: Promise<unknown>;                 // the sweep that runs by itself
   readonly #staging = new Map<string, Promise<void>>();
+  readonly #shared: boolean;
   readonly #onWriteFailure: (error: unknown) => void;
   #failureLoggedAt = -Infinity;
 
-  constructor(store: Store, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, onWriteFailure = () => undefined }: ResponseStoreOptions) {
+  readonly #retentionS: number;
+
+  constructor(store: Store, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, onWriteFailure = () => undefined, shared }: ResponseStoreOptions) {
+    this.#retentionS = retentionS;
     this.#tables = new ResponseTables(store);
     this.#rows = new ResponseRows(this.#tables);
     this.#onWriteFailure = onWriteFailure;
     this.#now = now;
-    const erasure = new ResponseErasure(this.#tables, now, retentionS);
+    const erasure = new ResponseErasure(this.#tables, now, retentionS, shared?.held);
     this.#erasure = erasure;
+    this.#shared = shared !== undefined;
+    if (shared?.primary === false) {
+      this.#background = Promise.resolve();
+      this.#timer = null;
+      return;
+    }
     const sweep = (): Promise<unknown> => erasure.sweep().catch(onError);
     const staged = erasure.staged();
     this.#background = (async () => {
@@ -100,11 +119,13 @@ class TableResponseStore implements ResponseStore {
   }
 
   get(organizationId: string, id: string): ResponseRecord | null {
+    this.#renew();
     const head = this.#readable(organizationId, id);
     return head === null ? null : this.#record(id, head);
   }
 
   chain(organizationId: string, id: string): readonly ResponseRecord[] | null {
+    this.#renew();
     const last = this.#readable(organizationId, id);
     if (last === null) return null;
     if (last.depth > MAX_CHAIN) {
@@ -128,6 +149,29 @@ class TableResponseStore implements ResponseStore {
   items(organizationId: string): (itemId: string) => StoredItem | null {
     const reader = new ItemReader(this.#tables, this.#rows, organizationId, (id) => this.#readable(organizationId, id) !== null);
     return (itemId) => reader.read(itemId);
+  }
+
+  list(organizationId: string, limit: number, after: string | null): ResponsePage | null {
+    const [, created, last] = after === null ? [] : /^(\d{1,12})\.(resp_[0-9a-f]{48})$/.exec(after) ?? [];
+    if (after !== null && last === undefined) return null;
+    const { to, from } = ResponseTables.below(organizationId);
+    // The one it continues behind may have been deleted meanwhile: its place says enough.
+    const begin = last === undefined ? to : [organizationId, Number(created), last];
+    const data: ResponsePage['data'][number][] = [];
+    for (const key of this.#tables.byOrganization.keys({ from: begin, to: from, reverse: true })) {
+      const [, createdAt, id] = key as [string, number, string];
+      if (id === last) continue;
+      const head = this.#tables.heads.get(id);
+      if (head === undefined) continue;
+      if (this.#erasure.isExpired(head)) break;   // and so are all that are older
+      if (data.length === limit) return { data, next: cursorOf(data.at(-1)) };
+      data.push({ id, model: head.model, status: head.status, background: head.background, createdAt, expiresAt: createdAt + this.#retentionS });
+    }
+    return { data, next: null };
+  }
+
+  eraseOrganization(organizationId: string): Promise<number> {
+    return this.#erasure.eraseOrganization(organizationId);
   }
 
   delete(organizationId: string, id: string): Promise<boolean> {
@@ -158,6 +202,7 @@ class TableResponseStore implements ResponseStore {
   }
 
   events(id: string, after: number, atLeast = Infinity): readonly StoredEvent[] | null {
+    this.#renew();
     const head = isResponseId(id) ? this.#tables.heads.get(id) : undefined;
     if (head === undefined || head.dead || !head.background || (head.logUntil !== null && head.logUntil <= this.#now())) return null;
     const { to } = ResponseTables.below(id);
@@ -171,16 +216,17 @@ class TableResponseStore implements ResponseStore {
     return found;
   }
 
-  async failUnfinished(): Promise<number> {
+  async failUnfinished(isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): Promise<number> {
     let count = 0;
     for (const key of [...this.#tables.times.keys({ from: ['open'], to: ['open', 1] })]) {
       const id = (key as [string, number, string])[2];
+      if (await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id)) continue;
       await this.#tables.store.transaction(() => {
         const { heads, resources, times } = this.#tables;
         const head = heads.get(id);
         const resource = resources.get(id);
         void times.remove(key);
-        if (head === undefined || head.dead || resource === undefined) return;
+        if (head === undefined || head.dead || resource === undefined || !isUnfinished(head.status)) return;
         void resources.put(id, { ...resource, status: 'failed', error: { code: 'server_error', message: RESTARTED } });
         void heads.put(id, { ...head, status: 'failed', logUntil: this.#noteLogEnd(id) });
         count++;
@@ -196,7 +242,7 @@ class TableResponseStore implements ResponseStore {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    if (this.#timer !== null) clearInterval(this.#timer);
     this.#erasure.close();
     await this.#background;
   }
@@ -228,6 +274,7 @@ class TableResponseStore implements ResponseStore {
       for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
       contextSize = sizeOf(rows) + (previousId === null ? 0 : heads.get(previousId)?.chainSize ?? 0);
       void times.put(['created', createdAt, id], []);
+      void this.#tables.byOrganization.put([organizationId, createdAt, id], []);
     }
     const output = outputRow(record);
     const ended = background && !isUnfinished(status);
@@ -277,6 +324,11 @@ class TableResponseStore implements ResponseStore {
       written = [];
     }
     await Promise.all(written);
+  }
+
+  /** Another thread's save is there when its answer has ended, even if this event-loop turn began before. */
+  #renew(): void {
+    if (this.#shared) this.#tables.store.refresh();
   }
 
   #readable(organizationId: string, id: string): Head | null {
@@ -332,3 +384,5 @@ class TableResponseStore implements ResponseStore {
 }
 
 const sizeOf = (rows: readonly ItemRow[]): number => rows.reduce((size, { item }) => size + itemSize(item), 0);
+
+const cursorOf = (last: ResponsePage['data'][number] | undefined): string | null => (last === undefined ? null : `${last.createdAt}.${last.id}`);

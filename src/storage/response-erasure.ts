@@ -4,6 +4,7 @@
 // down with it, so that a crash only delays it to the next sweep.
 
 import { performance } from 'node:perf_hooks';
+import { HeldResponses } from './held-responses.js';
 import { ResponseTables, itemKey } from './response-tables.js';
 import type { Head, Place } from './response-tables.js';
 import type { Key } from './store.js';
@@ -18,9 +19,11 @@ const PLACES: readonly Place[] = ['input', 'output'];
 
 export class ResponseErasure {
   #closed = false;
-  readonly #held = new Map<string, number>();
 
-  constructor(private readonly tables: ResponseTables, private readonly now: () => number, private readonly retentionS: number) {}
+  constructor(
+    private readonly tables: ResponseTables, private readonly now: () => number, private readonly retentionS: number,
+    private readonly held: HeldResponses = new HeldResponses(),
+  ) {}
 
   isExpired(head: Head): boolean {
     return head.createdAt + this.retentionS <= this.now();
@@ -33,26 +36,22 @@ export class ResponseErasure {
 
   /** While held, a dead response is not erased; that keeps its ancestors too. */
   hold(id: string): () => void {
-    this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
+    this.held.hold(id);
     let holding = true;
     return () => {
       if (!holding) return;
       holding = false;
-      const left = (this.#held.get(id) ?? 1) - 1;
-      if (left > 0) {
-        this.#held.set(id, left);
-        return;
-      }
-      this.#held.delete(id);
+      this.held.release(id);
       // A failure leaves it to the next sweep, which meets the same failure and reports it.
-      if (!this.#closed && this.tables.heads.get(id)?.dead === true) this.erase([id]).catch(() => undefined);
+      if (!this.#closed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true) this.erase([id]).catch(() => undefined);
     };
   }
 
   /** Within a transaction: nobody sees the response any more. Its items stay for those who continue it. */
   kill(id: string, head: Head): void {
-    const { heads, resources, times } = this.tables;
+    const { heads, resources, times, byOrganization } = this.tables;
     void heads.put(id, { ...head, dead: true });
+    void byOrganization.remove([head.organizationId, head.createdAt, id]);
     void resources.remove(id);
     void times.remove(['created', head.createdAt, id]);
     void times.remove(['open', 0, id]);
@@ -80,6 +79,26 @@ export class ResponseErasure {
         void times.remove(['log', until, id]);
         return false;
       });
+    }
+  }
+
+  /** Erases every response of an organization, a page per transaction; resolves to how many there were. */
+  async eraseOrganization(organizationId: string): Promise<number> {
+    const { store, heads, byOrganization } = this.tables;
+    for (let count = 0; ;) {
+      const killed = await store.transaction(() => {
+        const page = [...byOrganization.keys({ ...ResponseTables.below(organizationId), limit: PAGE })] as [string, number, string][];
+        return page.map((key) => {
+          const head = heads.get(key[2]);
+          if (head === undefined) void byOrganization.remove(key);
+          else this.kill(key[2], head);
+          return { id: key[2], background: head?.background === true };
+        });
+      });
+      if (killed.length === 0 || this.#closed) return count;
+      count += killed.length;
+      await this.erase(killed.map(({ id }) => id));
+      for (const { id, background } of killed) if (background) await this.eraseLog(id, 0);
     }
   }
 
@@ -167,7 +186,7 @@ export class ResponseErasure {
     const { heads, inputs, outputs, images, items, times } = this.tables;
     const head = heads.get(id);
     if (head === undefined || !head.dead || head.children > 0) return null;
-    if (this.#held.has(id)) {
+    if (this.held.has(id)) {
       void times.put(['erase', 0, id], []);
       return null;
     }

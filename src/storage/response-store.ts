@@ -36,6 +36,18 @@ export interface ResponseRecord {
 /** One event of a background response, as sent. */
 export interface StoredEvent { readonly sequence: number; readonly type: string; readonly data: string }
 
+/** A stored response without anything of its content. Times in seconds. */
+export interface ResponseSummary {
+  readonly id: string;
+  readonly model: string;
+  readonly status: ResponseStatus;
+  readonly background: boolean;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+}
+
+export interface ResponsePage { readonly data: readonly ResponseSummary[]; readonly next: string | null }
+
 /**
  * What a record that was read has in `resource`, `input`, `output` and `images` is decoded on first use: in the
  * same turn, or under hold(). Where storage cannot be written, writes reject with ApiError 503 maintenance.
@@ -71,14 +83,21 @@ export interface ResponseStore {
    * response's. For one request: it remembers what it has read.
    */
   items(organizationId: string): (itemId: string) => StoredItem | null;
+  /** What an organization has stored, youngest first. `after`: the `next` of the page before; null if it is none. */
+  list(organizationId: string, limit: number, after: string | null): ResponsePage | null;
+  /** Erases all that an organization has stored, in short transactions; resolves to how many responses went. */
+  eraseOrganization(organizationId: string): Promise<number>;
   /** False if there is no such response. Items go with the last descendant that needs them. */
   delete(organizationId: string, id: string): Promise<boolean>;
   /** Adds to the event log of a background response; ignored if it was deleted. The log is kept until an hour after the end. */
   appendEvents(id: string, events: readonly StoredEvent[]): Promise<void>;
   /** In order, those with a sequence number above `after`, at least `atLeast` of them if there are; null if there is no log (any more). */
   events(id: string, after: number, atLeast?: number): readonly StoredEvent[] | null;
-  /** Marks every queued or running background response failed: they were running when the process ended. */
-  failUnfinished(): Promise<number>;
+  /**
+   * Marks every queued or running background response failed: they were running when the process ended, or,
+   * where `isRunning` is given and says that they are not, a thread of it.
+   */
+  failUnfinished(isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<number>;
   /** Erases what is past its retention, in short transactions; resolves to how many responses went. */
   sweep(): Promise<number>;
   close(): Promise<void>;

@@ -10,6 +10,7 @@
 //   response-items       [organization, item id, created, id] → [place, item]
 //   response-events      [id, first sequence]                → events
 //   response-times       [kind, seconds, id]                 → what has to be done when
+//   responses-by-organization  [organization, created, id]   → nothing; those that can be seen
 
 import { createHash } from 'node:crypto';
 import type { ResponseRecord, ResponseStatus, StoredItem } from './response-store.js';
@@ -54,6 +55,7 @@ export class ResponseTables {
   readonly items: Table<[place: Place, item: number]>;
   readonly events: Table<[sequence: number, type: string, data: string][]>;
   readonly times: Table<Key[]>;                  // `staged`: keys of `items`; else []
+  readonly byOrganization: Table<[]>;
 
   constructor(readonly store: Store) {
     this.heads = store.table('responses');
@@ -64,6 +66,7 @@ export class ResponseTables {
     this.items = store.table('response-items');
     this.events = store.table('response-events');
     this.times = store.table('response-times');
+    this.byOrganization = store.table('responses-by-organization');
   }
 
   /** The items of a response at one place; [] if they are not there. */
@@ -85,6 +88,12 @@ export class ResponseTables {
 
 // Sorts after every number and every text that follows in our keys.
 const AFTER_ALL = '\u{10ffff}';
+
+/** Within a transaction: responses as schema version 4 had them, without a list per organization. */
+export function indexByOrganization(store: Store): void {
+  const { heads, byOrganization } = new ResponseTables(store);
+  for (const { key, value } of heads.range()) if (!value.dead) void byOrganization.put([value.organizationId, value.createdAt, key as string], []);
+}
 
 const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
 const PLAIN_ITEM_ID = /^[\w.:-]{1,128}$/;

@@ -26,15 +26,17 @@ export interface Store {
   table<V>(name: TableName): Table<V>;
   /** All writes of `work` are committed together or not at all; `work` must not await. Resolves when on disk. */
   transaction<T>(work: () => T): Promise<T>;
+  /** Reads from here on see what other threads and processes have committed until now, not only until this event-loop turn. */
+  refresh(): void;
   close(): Promise<void>;
 }
 
 /** Every table there is, in one place: LMDB needs to know how many. */
 export const TABLES = [
-  'meta', 'secrets', 'organizations', 'keys', 'keys-by-hash',
-  'users', 'users-by-email', 'memberships', 'members-by-user', 'invites', 'sessions', 'tokens', 'audit',
+  'meta', 'secrets', 'organizations', 'keys', 'keys-by-hash', 'keys-by-organization',
+  'users', 'users-by-email', 'memberships', 'members-by-user', 'invites', 'sessions', 'tokens', 'attempts', 'audit',
   'organization-settings', 'model-settings', 'engine-settings', 'usage-rows', 'usage-hours', 'usage-months',
-  'responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times',
+  'responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times', 'responses-by-organization',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 

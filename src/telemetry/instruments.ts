@@ -11,6 +11,8 @@ const TOKENS = [1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_
 export class Instruments {
   // A registry of its own, so that several servers can live in one process.
   readonly registry = new Registry();
+  /** What is the same on every thread: the engines, the process. Told once, by the thread that is asked. */
+  readonly common = new Registry();
 
   readonly queue = this.histogram('monolith_queue_seconds', 'Time from submission to the first step.', LATENCY);
   readonly prefill = this.histogram('monolith_prefill_seconds', 'Time the prompt took to compute.', LATENCY);
@@ -27,20 +29,21 @@ export class Instruments {
   readonly failures = this.counter('monolith_generation_failures_total', 'Generations that failed after admission.', ['model', 'endpoint', 'code']);
   readonly cancels = this.counter('monolith_cancelled_total', 'Generations whose client went away, by how far they were.', ['model', 'endpoint', 'stage']);
 
+  private readonly loopLag = new Gauge({ name: 'monolith_event_loop_lag_seconds', help: 'Event-loop delay since the last scrape, 99th percentile; of several threads, the slowest one\'s.', registers: [this.registry], aggregator: 'max' });
+
   private readonly waiting = this.gauge('monolith_requests_waiting', 'Requests in the queue.', ['model']);
   private readonly running = this.gauge('monolith_sequences_running', 'Sequences that hold pages.', ['model']);
   private readonly pages = this.gauge('monolith_kv_pages', 'KV pages: total, free, cached (unreferenced but reusable).', ['model', 'state']);
   private readonly stepAge = this.gauge('monolith_last_step_age_seconds', 'Time since the last step ended; 0 when idle.', ['model']);
-  private readonly loopLag = this.gauge('monolith_event_loop_lag_seconds', 'Event-loop delay since the last scrape, 99th percentile.', []);
   private readonly rss = this.gauge('process_resident_memory_bytes', 'Resident memory of the process.', []);
   private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the process started.', []);
-  private readonly preemptions = this.counter('monolith_preemptions_total', 'Sequences that gave their pages up and recomputed.', ['model']);
-  private readonly steps = this.counter('monolith_steps_total', 'Steps of the engine.', ['model']);
-  private readonly stepTokens = this.counter('monolith_step_tokens_total', 'Tokens computed, by phase.', ['model', 'phase']);
-  private readonly engineCancels = this.counter('monolith_engine_cancelled_total', 'Requests the engine cancelled, by stage.', ['model', 'stage']);
+  private readonly preemptions = this.counter('monolith_preemptions_total', 'Sequences that gave their pages up and recomputed.', ['model'], this.common);
+  private readonly steps = this.counter('monolith_steps_total', 'Steps of the engine.', ['model'], this.common);
+  private readonly stepTokens = this.counter('monolith_step_tokens_total', 'Tokens computed, by phase.', ['model', 'phase'], this.common);
+  private readonly engineCancels = this.counter('monolith_engine_cancelled_total', 'Requests the engine cancelled, by stage.', ['model', 'stage'], this.common);
 
   /** Copies what is counted elsewhere; before each scrape. */
-  collect(engines: readonly EngineGauges[], loopLagMs: number): void {
+  collect(engines: readonly EngineGauges[]): void {
     for (const engine of engines) {
       const { model } = engine;
       this.waiting.set({ model }, engine.waiting);
@@ -57,21 +60,24 @@ export class Instruments {
       advance(this.engineCancels, { model, stage: 'prefill' }, engine.cancelledPrefill);
       advance(this.engineCancels, { model, stage: 'decode' }, engine.cancelledDecode);
     }
-    this.loopLag.set(loopLagMs / 1000);
     this.rss.set(process.memoryUsage.rss());
     this.uptime.set(process.uptime());
+  }
+
+  lag(ms: number): void {
+    this.loopLag.set(ms / 1000);
   }
 
   private histogram(name: string, help: string, buckets: number[]): Histogram<'model' | 'endpoint'> {
     return new Histogram({ name, help, buckets, labelNames: ['model', 'endpoint'], registers: [this.registry] });
   }
 
-  private counter<const L extends string>(name: string, help: string, labelNames: readonly L[]): Counter<L> {
-    return new Counter<L>({ name, help, labelNames: [...labelNames], registers: [this.registry] });
+  private counter<const L extends string>(name: string, help: string, labelNames: readonly L[], registry = this.registry): Counter<L> {
+    return new Counter<L>({ name, help, labelNames: [...labelNames], registers: [registry] });
   }
 
   private gauge<const L extends string>(name: string, help: string, labelNames: readonly L[]): Gauge<L> {
-    return new Gauge<L>({ name, help, labelNames: [...labelNames], registers: [this.registry] });
+    return new Gauge<L>({ name, help, labelNames: [...labelNames], registers: [this.common] });
   }
 }
 

@@ -9,13 +9,15 @@ export interface LogOptions {
   level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
   /** Where lines go; stderr if unset. */
   write?: (line: string) => void;
+  /** Named in every line, where there are several. */
+  thread?: number;
 }
 
 export function createLog(options: LogOptions): Log {
   const write = options.write ?? ((line: string) => { process.stderr.write(line); });
   const logger = pino({
     level: options.level,
-    base: null,
+    base: options.thread === undefined ? null : { thread: options.thread },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
     serializers: { err: pino.stdSerializers.err },

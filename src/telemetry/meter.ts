@@ -2,10 +2,12 @@
 
 import { performance } from 'node:perf_hooks';
 import type { Instruments } from './instruments.js';
+import type { LatencyCounter, LiveCounts } from './live-counts.js';
 import type { CancelStage, GenerationLabels, GenerationMeter } from './types.js';
 
 export class Meter implements GenerationMeter {
   private readonly labels: { model: string; endpoint: string };
+  private readonly latencies: LatencyCounter;
   private readonly receivedAt: number;
   private remaining: number;                    // choices that have not ended
   private isStarted = false;                    // out of the queue
@@ -14,7 +16,8 @@ export class Meter implements GenerationMeter {
   private sawToken = false;
   private over = false;
 
-  constructor(labels: GenerationLabels, private readonly instruments: Instruments) {
+  constructor(labels: GenerationLabels, private readonly instruments: Instruments, live: LiveCounts) {
+    this.latencies = live.latencies(labels.model);
     this.labels = { model: labels.model, endpoint: labels.endpoint };
     this.receivedAt = labels.receivedAt;
     this.remaining = labels.choices;
@@ -34,12 +37,14 @@ export class Meter implements GenerationMeter {
     if (!this.sawToken) {
       this.sawToken = true;
       this.instruments.ttft.observe(this.labels, (now - this.receivedAt) / 1000);
+      this.latencies.ttft(now - this.receivedAt);
     }
     const before = this.lastTokenAt[choice] ?? 0;
     if (before > 0) {
       // Text held back arrives as several tokens at once: each took its share of the time.
-      const each = (now - before) / count / 1000;
-      for (let i = 0; i < count; i++) this.instruments.itl.observe(this.labels, each);
+      const each = (now - before) / count;
+      for (let i = 0; i < count; i++) this.instruments.itl.observe(this.labels, each / 1000);
+      this.latencies.itl(each, count);
     }
     this.lastTokenAt[choice] = now;
   }

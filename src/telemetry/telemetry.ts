@@ -2,10 +2,14 @@
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { IntervalHistogram } from 'node:perf_hooks';
+import { AggregatorRegistry } from 'prom-client';
 import { Instruments } from './instruments.js';
 import { createLog } from './logger.js';
 import type { LogOptions } from './logger.js';
+import { LiveCounts } from './live-counts.js';
 import { Meter } from './meter.js';
+import { LocalBus } from '../threads/bus.js';
+import type { ThreadBus } from '../threads/bus.js';
 import type { EngineGauges, GenerationLabels, GenerationMeter, Log, RequestRecord, Telemetry } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
@@ -16,20 +20,23 @@ export function createTelemetry(options: LogOptions): Telemetry {
 }
 
 class ServerTelemetry implements Telemetry {
+  readonly live = new LiveCounts();
   private readonly instruments = new Instruments();
   private readonly loopDelay: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   private readEngines: () => EngineGauges[] = () => [];
+  private bus: ThreadBus = new LocalBus();
 
   constructor(readonly log: Log) {
     this.loopDelay.enable();
   }
 
   generation(labels: GenerationLabels): GenerationMeter {
-    return new Meter(labels, this.instruments);
+    return new Meter(labels, this.instruments, this.live);
   }
 
   request(record: RequestRecord): void {
     const { path: endpoint, code, status } = record;
+    this.live.request(record);
     this.instruments.requests.inc({ endpoint, status: String(status), code: code ?? '' });
     if (status === 429 || status === 503) this.instruments.rejects.inc({ endpoint, code: code ?? '' });
     const line = {
@@ -49,9 +56,23 @@ class ServerTelemetry implements Telemetry {
   }
 
   async scrape(): Promise<string> {
-    this.instruments.collect(this.readEngines(), this.loopLagMs());
+    const others = this.bus.ask('metrics.collect', {});
+    this.instruments.collect(this.readEngines());
+    const threads = [await this.collect(), ...await others as object[]];
+    const sums = AggregatorRegistry.aggregate(threads as [object]);
+    return await sums.metrics() + await this.instruments.common.metrics();
+  }
+
+  shareWith(bus: ThreadBus): void {
+    this.bus = bus;
+    bus.on('metrics.collect', () => this.collect());
+  }
+
+  /** This thread's own, as JSON. */
+  private async collect(): Promise<object> {
+    this.instruments.lag(this.loopLagMs());
     this.loopDelay.reset();
-    return this.instruments.registry.metrics();
+    return this.instruments.registry.getMetricsAsJSON();
   }
 
   loopLagMs(): number {
@@ -61,5 +82,6 @@ class ServerTelemetry implements Telemetry {
 
   close(): void {
     this.loopDelay.disable();
+    this.live.close();
   }
 }

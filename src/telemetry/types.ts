@@ -1,6 +1,9 @@
 // What other rooms tell telemetry. Protocols call a GenerationMeter as events pass through them; the
 // HTTP layer reports each finished request. Nothing here may carry prompt text, output text or keys.
 
+import type { LiveCounts } from './live-counts.js';
+import type { ThreadBus } from '../threads/bus.js';
+
 export type CancelStage = 'queue' | 'prefill' | 'decode';
 
 /** Follows one generation request from submission to its end. Exactly one of finished (once per choice), failed, cancelled ends it. */
@@ -61,13 +64,17 @@ export interface Log {
 
 export interface Telemetry {
   readonly log: Log;
+  /** Of this thread, for the live view. */
+  readonly live: LiveCounts;
   generation(labels: GenerationLabels): GenerationMeter;
   /** Called by the HTTP layer once per request. */
   request(record: RequestRecord): void;
   /** Where engine gauges are read from at each scrape. */
   observeEngines(read: () => EngineGauges[]): void;
-  /** Prometheus text. */
+  /** Prometheus text: the sums over all threads. */
   scrape(): Promise<string>;
+  /** Other threads' metrics are asked for, and this one's told, over `bus`. */
+  shareWith(bus: ThreadBus): void;
   /** Event-loop delay of the last second or so, in milliseconds: 99th percentile. */
   loopLagMs(): number;
   close(): void;

@@ -1,6 +1,8 @@
 // How the threads of one server tell each other things. Values cross as structured clones. With one thread
 // nothing crosses: LocalBus. Each thread owns its own end and uses it on its own event loop only.
 
+import type { LiveCollected } from '../operator/live-sampler.js';
+
 /** Topic → what is published or asked, and what each asked thread answers. Every message there is, in one place. */
 export interface BusTopics {
   /** Something of accounts has changed: what was looked up is to be read again. */
@@ -15,10 +17,10 @@ export interface BusTopics {
   'response.logged': { message: { id: string; ended: boolean }; answer: void };
   /** Metrics of the asked thread, as prom-client's JSON. */
   'metrics.collect': { message: Record<string, never>; answer: unknown };
-  /** A live sample for those who watch on the other threads (src/operator/live). */
-  'live.sample': { message: { sample: unknown }; answer: void };
-  /** What the asked thread has counted since the last time (src/operator/live). */
-  'live.collect': { message: Record<string, never>; answer: unknown };
+  /** A live sample, encoded, for those who watch on the other threads (src/operator/live-view). */
+  'live.sample': { message: { sample: string }; answer: void };
+  /** What the asked thread has counted since the last time (src/operator/live-view). */
+  'live.collect': { message: Record<string, never>; answer: LiveCollected };
 }
 export type Topic = keyof BusTopics;
 

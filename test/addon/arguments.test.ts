@@ -37,6 +37,7 @@ t.test('load options', async (t) => {
     [{ kvBytes: Infinity }, 'options.kvBytes must be an integer from 0 to 9007199254740991, not Infinity'],
     [{ maxBatchTokens: 0 }, 'options.maxBatchTokens must be an integer from 1 to 65536, not 0'],
     [{ maxSequences: 5000 }, 'options.maxSequences must be an integer from 1 to 4096, not 5000'],
+    [{ queueMaxTokens: 0 }, 'options.queueMaxTokens must be an integer from 1 to 1000000000, not 0'],
     [{ queueMax: undefined }, 'options.queueMax must be an integer from 0 to 1000000, not undefined'],
     [{ prefixCache: 1 }, 'options.prefixCache must be a boolean, not 1'],
   ];
@@ -101,7 +102,7 @@ t.test('engine calls', async (t) => {
     [detached(), 'tokens is an Int32Array whose buffer is detached'],
   ]);
   refusals(t, (limits) => call['configure']?.(limits), [
-    [{ maxBatchTokens: 1, maxSequences: -1 }, 'limits.maxSequences must be an integer from 0 to 4096, not -1'],
+    [{ maxBatchTokens: 1, maxSequences: -1 }, 'tunables.maxSequences must be an integer from 1 to 4096, not -1'],
   ]);
   t.throws(() => Reflect.construct(engine.constructor, []), { name: 'TypeError', message: /cannot be constructed/ });
   t.throws(() => Reflect.apply(engine.stats, {}, []), { name: 'TypeError' }, 'a foreign receiver');

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { Admission } from '../../src/admission/admission.js';
+import { Admission, type Limited } from '../../src/admission/admission.js';
 import { duration } from '../../src/admission/headers.js';
 import { configWith } from '../../src/config.js';
 import { ApiError } from '../../src/errors.js';
 
-const ORG = { organizationId: 'org_a' };
+const identity = (more: Partial<Limited> = {}): Limited => ({ organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null, ...more });
+const ORG = identity();
 
 /** An admission whose clock the test turns. */
 function gate(limits: object): { admission: Admission; pass(ms: number): void } {
@@ -24,8 +25,8 @@ function refusal(work: () => unknown): ApiError {
   throw new Error('was admitted');
 }
 
-const ask = (more: object = {}): Parameters<Admission['reserve']>[0] => ({ identity: ORG, model: 'm', promptTokens: 100, statedCap: 500, modelMaximum: 8192, n: 1, ...more });
-const values = (admission: Admission): Record<string, string> => Object.fromEntries(admission.headers('org_a', 'm', 'chat'));
+const ask = (more: Partial<Parameters<Admission['reserve']>[0]> = {}): Parameters<Admission['reserve']>[0] => ({ identity: ORG, model: 'm', promptTokens: 100, statedCap: 500, modelMaximum: 8192, n: 1, ...more });
+const values = (admission: Admission): Record<string, string> => Object.fromEntries(admission.headers(ORG, 'm', 'chat'));
 
 t.test('the contract\'s example: reserve 620, use 207, 413 come back', (t) => {
   const { admission } = gate({});
@@ -123,10 +124,10 @@ t.test('n counts as n in concurrency and as one request', (t) => {
 t.test('limits that are off send no headers; overrides go from special to general', (t) => {
   const { admission } = gate({ rpm: null, tpm: null, overrides: { org_a: { big: { tpm: 10 } }, '*': { big: { rpm: 5, concurrency: null } } } });
   t.same(Object.keys(values(admission)), ['x-ratelimit-limit-concurrency', 'x-ratelimit-remaining-concurrency']);
-  t.same(admission.limitsOf('org_a', 'big'), { rpm: 5, tpm: 10, concurrency: null });
-  t.same(admission.limitsOf('org_b', 'big'), { rpm: 5, tpm: null, concurrency: null });
-  for (let i = 0; i < 5; i++) admission.reserve(ask({ model: 'big', n: 99, promptTokens: 1, identity: { organizationId: 'org_b' } }));
-  t.equal(refusal(() => admission.reserve(ask({ model: 'big', identity: { organizationId: 'org_b' } }))).code, 'rpm_limit_exceeded');
+  t.same(admission.limitsOf(ORG, 'big'), { rpm: 5, tpm: 10, concurrency: null });
+  t.same(admission.limitsOf(identity({ organizationId: 'org_b' }), 'big'), { rpm: 5, tpm: null, concurrency: null });
+  for (let i = 0; i < 5; i++) admission.reserve(ask({ model: 'big', n: 99, promptTokens: 1, identity: identity({ organizationId: 'org_b' }) }));
+  t.equal(refusal(() => admission.reserve(ask({ model: 'big', identity: identity({ organizationId: 'org_b' }) }))).code, 'rpm_limit_exceeded');
   t.end();
 });
 
@@ -134,12 +135,129 @@ t.test('organizations and models are counted apart; refusals carry the headers o
   const { admission } = gate({ rpm: 1 });
   admission.reserve(ask());
   admission.reserve(ask({ model: 'other' }));
-  admission.reserve(ask({ identity: { organizationId: 'org_b' } }));
+  admission.reserve(ask({ identity: identity({ organizationId: 'org_b' }) }));
   const error = refusal(() => admission.reserve(ask()));
   t.equal(Object.fromEntries(error.headers?.('chat') ?? [])['x-ratelimit-remaining-requests'], '0');
   const messages = Object.fromEntries(error.headers?.('messages') ?? []);
   t.equal(messages['anthropic-ratelimit-requests-limit'], '1');
   t.match(messages['anthropic-ratelimit-requests-reset'], /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  t.end();
+});
+
+t.test('an operator\'s limits of an organization go before those of the settings', (t) => {
+  const { admission } = gate({ rpm: 100, tpm: 1000, overrides: { org_a: { m: { rpm: 50, tpm: 500 } } } });
+  t.same(admission.limitsOf(identity({ limits: { m: { rpm: 7 }, '*': { tpm: null, rpm: 8 } } }), 'm'), { rpm: 7, tpm: null, concurrency: 99 });
+  t.same(admission.limitsOf(identity({ limits: { '*': { rpm: null } } }), 'other'), { rpm: null, tpm: 1000, concurrency: 99 });
+  t.end();
+});
+
+t.test('a limit that changes acts at once; the bucket keeps its share', (t) => {
+  const { admission } = gate({ tpm: null, concurrency: null });
+  const at = (rpm: number | null): Limited => identity({ limits: { m: { rpm } } });
+  for (let i = 0; i < 50; i++) admission.reserve(ask({ identity: at(100) })).settle(1);
+  const remaining = (rpm: number): string | undefined => Object.fromEntries(admission.headers(at(rpm), 'm', 'chat'))['x-ratelimit-remaining-requests'];
+  t.equal(remaining(100), '50');
+  t.equal(remaining(10), '5', 'half is left of less too');
+  for (let i = 0; i < 5; i++) admission.reserve(ask({ identity: at(10) })).settle(1);
+  t.equal(refusal(() => admission.reserve(ask({ identity: at(10) }))).code, 'rpm_limit_exceeded');
+  admission.reserve(ask({ identity: at(null) }));
+  const running = admission.reserve(ask({ identity: at(null) }));
+  running.refund();
+  t.equal(remaining(10), '0', 'what was not taken does not come back');
+  t.end();
+});
+
+t.test('a key with limits has a second gate: both must admit, a refusal takes nothing from either', (t) => {
+  const { admission, pass } = gate({ rpm: 10, tpm: 10_000, concurrency: 10 });
+  const bound = identity({ keyId: 'key_b', keyLimits: { m: { rpm: 2, concurrency: 1 }, '*': { tpm: 2_000 } } });
+  const other = identity({ keyId: 'key_c' });
+  const first = admission.reserve(ask({ identity: bound, promptTokens: 500 }));
+  t.match(Object.fromEntries(first.headers('chat')), {
+    'x-ratelimit-limit-requests': '2', 'x-ratelimit-remaining-requests': '1', 'x-ratelimit-limit-tokens': '2000', 'x-ratelimit-remaining-tokens': '1000',
+    'x-ratelimit-limit-concurrency': '1', 'x-ratelimit-remaining-concurrency': '0',
+  }, 'headers show the tighter');
+  const before = values(admission);
+  const full = refusal(() => admission.reserve(ask({ identity: bound })));
+  t.match(full, { code: 'concurrency_limit_exceeded', message: /this API key/ });
+  t.equal(Object.fromEntries(full.headers?.('chat') ?? [])['x-ratelimit-remaining-concurrency'], '0');
+  t.same(values(admission), before, 'nothing was taken of the organization');
+  first.settle(500);
+  t.equal(refusal(() => admission.reserve(ask({ identity: bound, promptTokens: 1_900 }))).code, 'tpm_limit_exceeded');
+  admission.reserve(ask({ identity: bound, promptTokens: 1, statedCap: 1 })).settle(2);
+  const tired = refusal(() => admission.reserve(ask({ identity: bound, promptTokens: 1_900, statedCap: 1 })));
+  t.match(tired, { code: 'rpm_limit_exceeded', message: /this API key/ });
+  t.ok((tired.retryAfterMs ?? 0) >= 30_000, 'until its next request');
+  t.match(values(admission), { 'x-ratelimit-remaining-requests': '8', 'x-ratelimit-remaining-concurrency': '10' });
+  admission.reserve(ask({ identity: other })).settle(1);
+  // The organization's own limit holds for the key as well.
+  pass(60_000);
+  for (let i = 0; i < 10; i++) admission.reserve(ask({ identity: other, promptTokens: 1, statedCap: 1 })).settle(1);
+  t.match(refusal(() => admission.reserve(ask({ identity: bound }))), { code: 'rpm_limit_exceeded', message: /this organization/ });
+  t.equal(admission.unfinished(), 0);
+  t.end();
+});
+
+t.test('the wait is until every bucket holds the request', (t) => {
+  const { admission } = gate({ rpm: 60, tpm: 6_000 });
+  for (let i = 0; i < 60; i++) admission.reserve(ask({ promptTokens: 0, statedCap: 100 })).settle(100);
+  const error = refusal(() => admission.reserve(ask({ promptTokens: 3_000, statedCap: 0 })));
+  t.match(error, { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 }, 'its tokens come later than its request');
+  t.end();
+});
+
+t.test('the wait for a place goes by how long requests take', (t) => {
+  const { admission, pass } = gate({ concurrency: 1 });
+  for (let i = 0; i < 3; i++) {
+    const one = admission.reserve(ask());
+    pass(20_000);
+    one.settle(1);
+  }
+  admission.reserve(ask());
+  t.equal(refusal(() => admission.reserve(ask())).retryAfterMs, 10_000);
+  t.end();
+});
+
+t.test('a monthly cap', (t) => {
+  let wall = Date.parse('2026-11-30T23:59:00Z');
+  const stored: string[] = [];
+  const admission = new Admission(configWith({}).limits, {
+    wall: () => wall, now: () => 1n, storedMonth: (id, month) => { stored.push(`${id} ${month}`); return month === '2026-11' ? 900 : 0; },
+  });
+  const capped = identity({ monthlyTokenCap: 1_000 });
+  admission.reserve(ask({ identity: capped })).refund();
+  const running = admission.reserve(ask({ identity: capped }));
+  admission.reserve(ask({ identity: capped })).settle(150);
+  const error = refusal(() => admission.reserve(ask({ identity: capped })));
+  t.match(error, { status: 429, code: 'insufficient_quota', shouldRetry: false, message: /1000 tokens of 2026-11/ });
+  t.ok(Object.fromEntries(error.headers?.('chat') ?? [])['x-ratelimit-limit-requests']);
+  admission.reserve(ask({ identity: identity({ monthlyTokenCap: 2_000 }) })).refund();
+  admission.reserve(ask()).refund();
+  wall += 120_000;
+  admission.reserve(ask({ identity: capped })).settle(999);
+  admission.reserve(ask({ identity: capped })).settle(0);
+  running.settle(1);
+  t.equal(refusal(() => admission.reserve(ask({ identity: capped }))).code, 'insufficient_quota', 'it was used in December');
+  t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored sums are read once a month');
+  t.end();
+});
+
+t.test('reads of a key, connections of an organization', (t) => {
+  const { admission, pass } = gate({ read_rpm: 2 });
+  admission.read(ORG);
+  admission.read(ORG);
+  t.match(refusal(() => admission.read(ORG)), { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 });
+  admission.read(identity({ keyId: 'key_b' }));
+  pass(30_001);
+  admission.read(ORG);
+  t.equal(values(admission)['x-ratelimit-remaining-requests'], '9999');
+  const leave = admission.connect('org_a', 2);
+  admission.connect('org_a', 2);
+  t.equal(refusal(() => admission.connect('org_a', 2)).code, 'concurrency_limit_exceeded');
+  leave();
+  leave();
+  admission.connect('org_a', 2);
+  t.equal(refusal(() => admission.connect('org_a', 2)).code, 'concurrency_limit_exceeded', 'left once');
+  t.equal(admission.unfinished(), 2);
   t.end();
 });
 

@@ -30,21 +30,6 @@ t.test('version, help, mistakes', (t) => {
   t.end();
 });
 
-t.test('keys', (t) => {
-  const created = monolith(['keys', 'create', '--name', 'ci', '--models', 'tycho-1.0', '--expires', '90d']);
-  t.equal(created.status, 0);
-  t.match(created.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
-  const [key] = JSON.parse(monolith(['keys', 'list', '--json']).out) as Record<string, unknown>[];
-  t.match(key, { name: 'ci', models: ['tycho-1.0'], status: 'active', last4: created.out.trim().slice(-4), last_used_at: null });
-  t.notMatch(monolith(['keys', 'list']).out, created.out.trim().slice(12));
-  t.equal(monolith(['keys', 'revoke', created.out.slice(0, 11)]).status, 0);
-  t.match(monolith(['keys', 'list']).out, /revoked/);
-  t.match(monolith(['keys', 'revoke', 'nothing']), { status: 2, err: /there is no key "nothing"/ });
-  t.match(monolith(['keys', 'create', '--expires', '2020-01-01']), { status: 2, out: '', err: 'monolith: keys: --expires 2020-01-01 is past; the key would never be valid\n' });
-  t.match(monolith(['keys', 'create', '--scopes', 'all']), { status: 2, err: /"all" is none of inference/ });
-  t.end();
-});
-
 t.test('inspect', (t) => {
   const report = monolith(['inspect', embeddedModel]);
   t.equal(report.status, 0);

@@ -40,7 +40,8 @@ t.test('every way to write a value', (t) => {
   t.same(load([], { MONOLITH_MODEL: 'a=/x,b=/y' }).config.model.length, 2);
   t.same(configWith({ model: { a: '/x' } }).model, [{ name: 'a', path: '/x' }]);
   t.same(configWith({ limits: { org_abc: { 'hal-1.0': { rpm: null } }, rpm: 5 } }).limits.overrides, { org_abc: { 'hal-1.0': { rpm: null } } });
-  t.same(load(['--models', '{"hal-1.0":{"context_window":10}}']).config.models, { 'hal-1.0': { context_window: 10 } });
+  t.same(load(['--models', '{"hal-1.0":{"context_window":10}}']).config.models, { aliases: {}, overrides: { 'hal-1.0': { context_window: 10 } } });
+  t.same(load(['--models', '{"aliases":{"gpt-4o":"hal-1.0"}}']).config.models, { aliases: { 'gpt-4o': 'hal-1.0' }, overrides: {} });
   t.same(load(['chat', '--port', '1', '--', '--x']).rest, ['chat', '--x']);
   t.equal(load([], { MONOLITH_PORT: '' }).config.port, 8080, 'an empty variable is not set');
   t.end();

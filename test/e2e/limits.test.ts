@@ -2,7 +2,7 @@
 // wait of every 429 and 503, and which fault of several is told (contract sections 5, 6 and 8 of errors and limits).
 import t, { type Test } from 'tap';
 import { startScripted } from '../support/script-model.js';
-import { ask, post, type Answer } from '../support/wire.js';
+import { ask, get, post, type Answer } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
@@ -129,4 +129,47 @@ t.test('of several faults the first in order is told', async (t) => {
       t.equal(`${status} ${(answer as { error: { code: string } }).error.code}`, expected, `${path}: ${what}`);
     }
   }
+});
+
+t.test('what generates nothing: bounded per key, if the operator says so', async (t) => {
+  const bounded = await startScripted({ env: { MONOLITH_LIMITS_READ_RPM: '6', MONOLITH_LOG_LEVEL: 'error' } });
+  t.teardown(() => bounded.stop());
+  const count = { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] };
+  t.equal((await get(bounded, '/v1/models')).status, 200);
+  t.equal((await get(bounded, '/v1/models/hal-1.0')).status, 200);
+  t.equal((await ask(bounded, '/v1/messages/count_tokens', count)).status, 200);
+  t.equal((await ask(bounded, '/v1/responses/input_tokens', { model: 'hal-1.0', input: 'A: x' })).status, 200);
+  t.equal((await get(bounded, '/v1/responses/resp_none')).status, 404);
+  t.equal((await get(bounded, '/v1/responses/resp_none', {}, 'DELETE')).status, 404);
+  for (const refusal of [await get(bounded, '/v1/models'), await ask(bounded, '/v1/messages/count_tokens', count), await ask(bounded, '/v1/responses/resp_none/cancel', {})]) {
+    refused(t, refusal, 'rpm_limit_exceeded');
+    t.ok(Number(refusal.headers.get('retry-after')) >= 8, 'six a minute');
+  }
+  t.equal((await ask(bounded, '/v1/chat/completions', { ...count, max_completion_tokens: 20 })).status, 200, 'generations have limits of their own');
+  t.equal((await fetch(`${bounded.url}/healthz`)).status, 200);
+});
+
+t.test('what waits for the engine is bounded in prompt tokens as well', async (t) => {
+  const small = await startScripted({
+    args: ['--engine-max-sequences', '1'],
+    env: { MONOLITH_ENGINE_QUEUE_MAX_TOKENS: '300', MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { '*': { rpm: 60, tpm: 60_000 } } }), MONOLITH_LOG_LEVEL: 'error' },
+  });
+  t.teardown(() => small.stop());
+  const leaving = new AbortController();
+  const send = (format: Format, text: string, more: object = {}) => fetch(`${small.url}${format.path}`, {
+    method: 'POST', body: JSON.stringify(format.body('hal-1.0', text, more)), headers: { authorization: `Bearer ${small.key}`, 'content-type': 'application/json' }, signal: leaving.signal,
+  });
+  await (await send(formats[0]!, 'L: x', { stream: true, max_completion_tokens: 9_000 })).body!.getReader().read();
+  send(formats[0]!, `A: ${'x'.repeat(200)}`).catch(() => undefined);
+  t.ok(await eventually(async () => [...await small.metrics()].some(([name, value]) => name.startsWith('monolith_requests_waiting') && value === 1)));
+  const requests: number[] = [];
+  for (const format of formats) {
+    const busy = await ask(small, format.path, format.body('hal-1.0', `A: ${'x'.repeat(200)}`));
+    refused(t, busy, 'capacity_exhausted');
+    const limits = limitsOf(t, format, busy.headers);
+    t.equal(limits['concurrency'], 97, 'it holds no place');
+    requests.push(limits['requests']!);
+  }
+  t.ok(requests.every((remaining) => remaining >= 58), `${requests.join()} of 60 are left: it did not count`);
+  leaving.abort();
 });

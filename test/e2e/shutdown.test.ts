@@ -13,43 +13,46 @@ function begin(server: Monolith, maxTokens: number): Promise<Response> {
   });
 }
 
-t.test('a running stream is finished, readiness goes, new requests are refused', async (t) => {
-  const server = await startMonolith({ args: SLOW });
-  const response = await begin(server, 300);
-  const stopped = server.stop();
-  await sleep(100);
-  const ready = await fetch(`${server.url}/readyz`).catch(() => null);
-  if (ready !== null) t.equal(ready.status, 503);
-  const refused = await begin(server, 1).catch(() => null);
-  if (refused !== null) {
-    t.equal(refused.status, 503);
-    t.match(await refused.json(), { error: { code: 'shutting_down' } });
-    t.ok(refused.headers.get('retry-after'));
-  }
-  const text = await response.text();
-  t.match(text, /"finish_reason":"length"/);
-  t.ok(text.endsWith('data: [DONE]\n\n'));
-  t.equal(await stopped, 0);
-});
+for (const threads of ['1', '2']) {
+  t.test(`a running stream is finished, readiness goes, new requests are refused (http.threads ${threads})`, async (t) => {
+    const server = await startMonolith({ args: [...SLOW, '--http-threads', threads] });
+    const response = await begin(server, 300);
+    const stopped = server.stop();
+    await sleep(100);
+    const ready = await fetch(`${server.url}/readyz`).catch(() => null);
+    if (ready !== null) t.equal(ready.status, 503);
+    const refused = await begin(server, 1).catch(() => null);
+    if (refused !== null) {
+      t.equal(refused.status, 503);
+      t.match(await refused.json(), { error: { code: 'shutting_down' } });
+      t.ok(refused.headers.get('retry-after'));
+    }
+    const text = await response.text();
+    t.match(text, /"finish_reason":"length"/);
+    t.ok(text.endsWith('data: [DONE]\n\n'));
+    t.equal(await stopped, 0);
+  });
 
-t.test('past the drain time a stream ends early, as length', async (t) => {
-  const server = await startMonolith({ args: [...SLOW, '--engine-drain-ms', '50'] });
-  const response = await begin(server, 2_000);
-  const stopped = server.stop();
-  const text = await response.text();
-  t.match(text, /"finish_reason":"length"/);
-  t.ok(text.endsWith('data: [DONE]\n\n'));
-  t.equal(await stopped, 0);
-});
+  t.test(`past the drain time a stream ends early, as length (http.threads ${threads})`, async (t) => {
+    const server = await startMonolith({ args: [...SLOW, '--engine-drain-ms', '50', '--http-threads', threads] });
+    const response = await begin(server, 2_000);
+    const stopped = server.stop();
+    const text = await response.text();
+    t.match(text, /"finish_reason":"length"/);
+    t.ok(text.endsWith('data: [DONE]\n\n'));
+    t.equal(await stopped, 0);
+  });
 
-t.test('a second signal ends the process at once', async (t) => {
-  const server = await startMonolith({ args: SLOW });
-  const response = await begin(server, 2_000);
-  server.process.kill('SIGTERM');
-  await sleep(100);
-  server.process.kill('SIGTERM');
-  const began = Date.now();
-  if (server.process.exitCode === null) await once(server.process, 'exit');
-  t.ok(Date.now() - began < 3_000);
-  await response.text().catch(() => undefined);
-});
+  t.test(`a second signal ends the process at once (http.threads ${threads})`, async (t) => {
+    const server = await startMonolith({ args: [...SLOW, '--http-threads', threads] });
+    const response = await begin(server, 2_000);
+    server.process.kill('SIGTERM');
+    await sleep(100);
+    server.process.kill('SIGTERM');
+    const began = Date.now();
+    if (server.process.exitCode === null) await once(server.process, 'exit');
+    t.ok(Date.now() - began < 3_000);
+    t.equal(server.process.exitCode, 1);
+    await response.text().catch(() => undefined);
+  });
+}

@@ -59,3 +59,69 @@ t.test('a model that loads, or failed to, is refused with a wait', async (t) => 
   t.ok(served.find(model.id).ready());
   t.throws(() => served.find('broken').ready(), { status: 503, code: 'model_unavailable', retryAfterMs: 10_000 });
 });
+
+t.test('unloading gives the memory back with the last name; loading makes a new engine', async (t) => {
+  const pool = new ModelPool(loadOptions);
+  t.teardown(() => pool.close());
+  const model = must(readCatalog()[0]);
+  pool.add(model);
+  pool.add({ ...model, id: 'second' });
+  pool.add({ ...model, id: 'later' }, false);
+  await pool.settled();
+  const before = must(pool.get(model.id)).status;
+  if (before.state !== 'ready') throw new Error('not ready');
+  t.match(pool.get('later')?.status, { state: 'unloaded' });
+  pool.setLoaded(model.id, false, 1_000);
+  t.match(pool.get(model.id)?.status, { state: 'unloaded' });
+  t.match(pool.get('second')?.status, { state: 'ready' }, 'the other name is served on');
+  const served = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 1_000 });
+  t.throws(() => served.find(model.id).ready(), { status: 503, code: 'model_unavailable' });
+  pool.setLoaded('second', false, 1_000);
+  await pool.settled();
+  t.throws(() => before.engine.stats(), { code: 'closed' }, 'the engine has ended');
+  pool.setLoaded('later', true, 0);
+  t.match(pool.get('later')?.status, { state: 'loading' });
+  await pool.settled();
+  t.match(pool.get('later')?.status, { state: 'ready' });
+  t.ok(served.find('later').ready());
+  for (const loaded of [false, true, false, true]) pool.setLoaded('later', loaded, 1_000);
+  await pool.settled();
+  t.match(pool.get('later')?.status, { state: 'ready' }, 'what was asked for last is what comes about');
+});
+
+t.test('what runs on a model that is unloaded gets its time, then ends as if it were cut', async (t) => {
+  const pool = new ModelPool(loadOptions);
+  t.teardown(() => pool.close());
+  const model = must(readCatalog()[0]);
+  pool.add(model);
+  await pool.settled();
+  const prompter = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 60_000 }).find(model.id).ready();
+  const prepared = await prompter.prepare({
+    model: model.id, messages: [{ role: 'user', content: 'Say much.' }], continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens: 900, stop: [], topLogprobs: null,
+    effort: 'none', reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,
+    format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
+  }, 1);
+  const alive = setInterval(() => undefined, 1_000);   // a server has its socket for that
+  t.teardown(() => clearInterval(alive));
+  const ended = new Promise<unknown>((resolve) => {
+    prepared.start((event) => {
+      if (event.type === 'started') void turnOff();
+      if (event.type === 'finished' || event.type === 'failed') resolve(event);
+    });
+  });
+  t.match(await ended, { type: 'finished', reason: 'time_limit' });
+  await pool.settled();
+  t.match(pool.get(model.id)?.status, { state: 'unloaded' });
+
+  async function turnOff(): Promise<void> {
+    const before = must(pool.get(model.id)).status;
+    pool.setLoaded(model.id, false, 60_000);
+    await new Promise((done) => setImmediate(done));
+    t.match(pool.get(model.id)?.status, { state: 'unloaded' });
+    pool.setLoaded(model.id, true, 0);
+    await pool.settled();
+    t.equal(must(pool.get(model.id)).status.state, 'ready');
+    t.equal((must(pool.get(model.id)).status as { engine?: unknown }).engine, (before as { engine?: unknown }).engine, 'wanted again in time, it goes on with the engine it has');
+    pool.setLoaded(model.id, false, 0);
+  }
+});

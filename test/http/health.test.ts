@@ -1,9 +1,10 @@
 import t from 'tap';
 import { notReady } from '../../src/http/health-routes.js';
 import type { ModelHealth } from '../../src/http/health-routes.js';
+import type { ThreadState } from '../../src/threads/thread-states.js';
 
 const model = (more: Partial<ModelHealth>): ModelHealth => ({ name: 'm', state: 'ready', progress: 1, error: null, running: 0, waiting: 0, lastStepAgeMs: 0, ...more });
-const verdict = (...models: Partial<ModelHealth>[]): string | null => notReady({ draining: false, models: models.map(model) }, 1_000);
+const verdict = (...models: Partial<ModelHealth>[]): string | null => notReady({ draining: false, threads: [], models: models.map(model) }, 1_000);
 
 t.test('readiness means progress', (t) => {
   t.equal(verdict({}), null);
@@ -14,6 +15,9 @@ t.test('readiness means progress', (t) => {
   t.match(verdict({}, { name: 'other', state: 'failed' }), /^other is failed$/, 'every model counts');
   t.match(verdict({ state: 'loading' }), /^m is loading$/);
   t.equal(verdict(), 'no model');
-  t.equal(notReady({ draining: true, models: [model({})] }, 1_000), 'draining');
+  t.equal(notReady({ draining: true, threads: [], models: [model({})] }, 1_000), 'draining');
+  const threads = (...states: ThreadState[]): string | null => notReady({ draining: false, threads: states, models: [model({})] }, 1_000);
+  t.equal(threads('serving', 'lost'), null, 'the others serve on');
+  t.equal(threads('starting', 'lost'), 'no answering thread serves');
   t.end();
 });

@@ -10,7 +10,10 @@ import { KeySealer } from '../../src/sealing/key-sealer.js';
 import type { ResponseRecord, ResponseStatus, StoredItem } from '../../src/storage/response-store.js';
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);
-const model: ServedModel = { name: 'm', sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, ready: () => { throw new Error('not needed'); } };
+const model: ServedModel = {
+  name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, ready: () => { throw new Error('not needed'); },
+};
 
 interface Past { chain?: readonly ResponseRecord[]; items?: readonly StoredItem[] }
 

@@ -58,11 +58,11 @@ t.test('a database of the release before', async (t) => {
   const id = `resp_${'a'.repeat(48)}`;
   const rows = Array.from({ length: 100 }, (_, index) => ({ id: `item_${index}`, item: { index }, images: 0 }));
   await old.table('response-inputs').put(id, rows);
-  await old.table<{ n: number }>('keys').put('k', { n: 1 });
+  await old.table<{ n: number }>('organizations').put('k', { n: 1 });
   await old.close();
   const store = await openStore(path);
   t.equal(store.table<number>('meta').get('schema'), SCHEMA_VERSION);
-  t.same(store.table<{ n: number }>('keys').get('k'), { n: 1 });
+  t.same(store.table<{ n: number }>('organizations').get('k'), { n: 1 });
   const pages = [...store.table<object[]>('response-inputs').range()];
   t.same(pages.map(({ key }) => key), [[id, 0], [id, 32], [id, 64], [id, 96]], 'inputs lie in pages since version 3');
   t.same(pages.flatMap(({ value }) => value), rows);

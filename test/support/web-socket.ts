@@ -1,5 +1,6 @@
 // A WebSocket connection of a test to /v1/responses: turns in, events out.
 import { once } from 'node:events';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { WebSocket, type ClientOptions } from 'ws';
 
 export interface WireError { type: 'error'; status: number; stream_id?: string; error: { type: string; code: string; message: string; param: string | null; headers?: Record<string, string> } }
@@ -90,4 +91,13 @@ export function resourceOf(events: readonly Received[]): Resource {
 
 export function textOf({ output }: Pick<Resource, 'output'>): string {
   return output.flatMap(({ type, content }) => (type === 'message' ? (content ?? []).map(({ text }) => text) : [])).join('');
+}
+
+/** The status a handshake is refused with. */
+export async function handshakeStatus(port: number, key: string): Promise<number | undefined> {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/responses`, { headers: { authorization: `Bearer ${key}` } });
+  socket.on('error', () => undefined);
+  const [request, response] = await once(socket, 'unexpected-response') as [ClientRequest, IncomingMessage];
+  request.destroy();
+  return response.statusCode;
 }

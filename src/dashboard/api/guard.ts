@@ -1,19 +1,25 @@
-// The three kinds of dashboard routes and what each may assume: a session, a membership with a role, an
+// The kinds of dashboard routes and what each may assume: nothing, a session, a membership with a role, an
 // operator. The guard makes plain Routes of them: cookie, Origin, CSRF token, role, body and the error shape
 // are checked before `serve` runs, in this order; the answer carries the security headers.
 
 import type { z } from 'zod';
+import type { Actor } from '../../accounts/audit.js';
 import type { Organization } from '../../accounts/keys.js';
 import type { User } from '../../accounts/users.js';
-import type { Exchange, Route } from '../../http/exchange.js';
+import type { Exchange, Identity, Route } from '../../http/exchange.js';
 import type { Role } from '../wire.js';
 
-export interface UserCall<B> {
+export interface OpenCall<B> {
   readonly exchange: Exchange;
-  readonly user: User;
-  readonly sessionId: string;
   /** As the schema gives it; undefined without one. */
   readonly body: B;
+}
+
+export interface UserCall<B> extends OpenCall<B> {
+  readonly user: User;
+  readonly sessionId: string;
+  /** The user, for the audit log. */
+  readonly actor: Actor;
 }
 
 export interface MemberCall<B> extends UserCall<B> {
@@ -26,13 +32,20 @@ export interface MemberCall<B> extends UserCall<B> {
 export interface DashboardRoute<C> {
   method: Route['method'];
   path: string;
+  /** Largest body; 64 KiB. */
+  maxBodyBytes?: number;
+  generates?: true;
+  /** As whom the request counts from then on, where it is one that limits hold for. */
+  actAs?(call: Omit<C, 'body'>): Identity;
   serve(call: C): void | Promise<void>;
 }
 
 export interface Guard {
+  /** Anybody; an Origin that is another site's is refused where something changes. */
+  open<B = undefined>(route: DashboardRoute<OpenCall<B>> & { body?: z.ZodType<B> }): Route;
   /** A session. */
   user<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;
-  /** A session of a member of `:org` with at least this role. */
+  /** A session of a member of `:org` with at least this role. Of a suspended organization only reading is allowed. */
   member<B = undefined>(least: Role, route: DashboardRoute<MemberCall<B>> & { body?: z.ZodType<B> }): Route;
   /** A session of an operator. */
   operator<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;

@@ -3,6 +3,7 @@
 // the organizations in turns.
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../errors.js';
+import { shareOf } from '../../threads/thread-count.js';
 import { FairSlots, type Claimant } from '../fair-slots.js';
 import type { LoadedImage } from '../types.js';
 
@@ -20,9 +21,9 @@ export function formatOf(bytes: Uint8Array): ImageFormat | null {
 }
 
 /** Files of one organization that wait, in bytes. */
-const MAX_WAITING = 256 * 1024 * 1024;
+const MAX_WAITING = shareOf(256 * 1024 * 1024);
 /** A decoded picture of the largest size takes 200 MB. */
-const decoding = new FairSlots(2, 'images', MAX_WAITING);
+const decoding = new FairSlots(shareOf(2), 'images', MAX_WAITING);
 
 type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
 let loading: Promise<SharpModule> | null = null;

@@ -2,6 +2,7 @@
 // the limits of the settings. Event-loop thread only.
 import type { Config } from '../../config.js';
 import { apiError } from '../../errors.js';
+import { shareOf } from '../../threads/thread-count.js';
 import { FairSlots, type Claimant } from '../fair-slots.js';
 import type { Content, ContentPart, ImagePart, ImageSource, LoadedImage, Message } from '../types.js';
 import { dataOfUrl, decodeBase64 } from './base64.js';
@@ -13,14 +14,14 @@ import { Slots } from './slots.js';
 /** Of one request; and of all together, since every open fetch may fill its buffer. */
 const FETCHES_OF_REQUEST = 4, FETCHES = 32;
 /** URLs of one organization that wait for a fetch. */
-const MAX_WAITING_FETCHES = 1_000;
+const MAX_WAITING_FETCHES = shareOf(1_000);
 /** All images of a request together, in times the largest single one. */
 const TOTAL_BYTES_FACTOR = 5, TOTAL_PIXELS_FACTOR = 8;
 
 /** `world` is for tests. */
 export function createImageLoader(settings: Config['images'], world: Partial<FetchWorld> = {}): ImageLoader {
   const fetcher = new ImageFetcher({ maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts }, world);
-  const fetches = new FairSlots(FETCHES, 'images to fetch', MAX_WAITING_FETCHES);
+  const fetches = new FairSlots(shareOf(FETCHES), 'images to fetch', MAX_WAITING_FETCHES);
   return {
     async load(messages, claimant) {
       const parts = messages.flatMap((message) => imagesOf(message.content));

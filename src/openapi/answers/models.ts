@@ -6,7 +6,8 @@ const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max
 
 export const chatModel = z.strictObject({
   id: z.string(), object: z.literal('model'), created: z.int(), owned_by: z.string(), shutdown_date: z.string().nullable(),
-  display_name: z.string(), lifecycle, context_window: z.int(), max_model_len: z.int(), context_length: z.int(), max_output_tokens: z.int(),
+  display_name: z.string(), lifecycle, deprecated_at: z.string().nullable(), retires_at: z.string().nullable(), successor: z.string().nullable(),
+  context_window: z.int(), max_model_len: z.int(), context_length: z.int(), max_output_tokens: z.int(),
   input_modalities: z.array(z.enum(['text', 'image'])),
   reasoning_efforts: z.array(effort), default_reasoning_effort: effort,
   sampling_defaults: z.strictObject({
@@ -20,7 +21,7 @@ const support = z.looseObject({ supported: z.boolean() });
 
 export const messagesModel = z.strictObject({
   type: z.literal('model'), id: z.string(), display_name: z.string(), created_at: z.string(), lifecycle,
-  deprecated_at: z.string().nullable(), retires_at: z.string().nullable(), line: z.string().nullable(),
+  deprecated_at: z.string().nullable(), retires_at: z.string().nullable(), successor: z.string().nullable(), line: z.string().nullable(),
   max_input_tokens: z.int(), max_tokens: z.int(), context_length: z.int(), max_model_len: z.int(), capabilities: z.record(z.string(), support),
 });
 

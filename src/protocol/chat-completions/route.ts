@@ -7,7 +7,7 @@ import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { newChatCompletionId, newToolCallId } from '../../ids.js';
 import { FormatGuard } from '../format-guard.js';
 import { annotateEndUser, callerOf } from '../caller.js';
-import { admit, findModel, GenerationRun, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, findModel, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope } from './encode.js';
 import { parseChat, type ChatGeneration } from './parse.js';
@@ -16,11 +16,11 @@ const PATH = '/v1/chat/completions';
 
 export function chatCompletionsRoute(deps: GenerationDeps): Route {
   return {
-    method: 'POST', path: PATH, scope: 'inference', checksScope: true,
+    method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true,
     async serve(exchange) {
       const { caller, model, chat } = read(deps, exchange);
       const admitted = await admit(deps, caller, model, chat.request);
-      if (admitted !== null) answer(exchange, chat, admitted);
+      if (admitted !== null) withAdmitted(admitted, () => answer(exchange, chat, admitted));
     },
   };
 }
@@ -39,13 +39,13 @@ function read(deps: GenerationDeps, exchange: Exchange): { caller: Caller; model
 function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGeneration): void {
   const { n } = admitted.prepared;
   const envelope: ChatEnvelope = {
-    id: newChatCompletionId(), created: Math.floor(Date.now() / 1000), model: admitted.model, fingerprint: admitted.fingerprint,
+    id: newChatCompletionId(), created: Math.floor(Date.now() / 1000), model: admitted.asked, fingerprint: admitted.fingerprint,
     n, wantLogprobs: chat.request.topLogprobs !== null, includeReasoning: chat.includeReasoning, metadata: chat.metadata, newCallId: newToolCallId,
   };
   exchange.annotate({ stream: chat.stream });
   const guard = FormatGuard.for(chat.request.format, n);
   const sink = chat.stream ? new StreamedAnswer(exchange, guard, envelope, chat.includeUsage) : new WholeAnswer(exchange, guard, envelope);
-  const run = new GenerationRun(admitted, sink);
+  const run = new GenerationRun(admitted, sink, chat.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
   // The stream opens only now: a refusal by start() must still be a plain error status.

@@ -10,7 +10,7 @@ import { newMessageId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import { annotateEndUser, callerOf } from '../caller.js';
 import { checkAnswer } from '../format-guard.js';
-import { admit, countPrompt, findModel, GenerationRun, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, countPrompt, findModel, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
@@ -26,12 +26,12 @@ export interface MessagesDeps extends GenerationDeps {
 export function messagesRoutes(deps: MessagesDeps): Route[] {
   return [
     {
-      method: 'POST', path: PATH, scope: 'inference', checksScope: true,
+      method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true,
       async serve(exchange) {
         const { caller, model, asked } = read(deps, exchange, PATH);
         exchange.annotate({ stream: asked.stream });
         const admitted = await admit(deps, caller, model, asked.request).catch(refuseImage);
-        if (admitted !== null) answer(deps.sealer, exchange, asked, admitted);
+        if (admitted !== null) withAdmitted(admitted, () => answer(deps.sealer, exchange, asked, admitted));
       },
     },
     {
@@ -81,16 +81,16 @@ function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGenerati
 
 function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, admitted: AdmittedGeneration): void {
   const { promptTokens, maxTokens } = admitted.prepared;
-  const context = { organizationId: exchange.identity.organizationId, model: admitted.model };
+  const context = { organizationId: exchange.identity.organizationId, model: admitted.asked };
   const envelope: MessageEnvelope = {
-    id: newMessageId(), model: admitted.model, visibleThinking: asked.visibleThinking,
+    id: newMessageId(), model: admitted.asked, visibleThinking: asked.visibleThinking,
     signature: asked.visibleThinking ? (text) => sealer.signThinking(text, context) : (text) => sealer.sealThinking(text, context),
     empty: asked.request.maxTokens === 0,
     cappedByContext: maxTokens < (asked.request.maxTokens ?? Infinity) && promptTokens + maxTokens >= admitted.contextWindow,
   };
   const check = new FormatCheck(asked.request.format);
   const sink = asked.stream ? new StreamedAnswer(exchange, envelope, check) : new WholeAnswer(exchange, envelope, check);
-  const run = new GenerationRun(admitted, sink);
+  const run = new GenerationRun(admitted, sink, asked.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
   // The stream opens only now: a refusal by start() must still be a plain error status.

@@ -1,6 +1,7 @@
 // Background responses: generated without anybody waiting. Each is stored as queued before its request is
 // answered, its events go into a log that streams are served from, and its end into storage, whoever listens.
-// Event-loop thread only.
+// Event-loop thread only: a response runs on the thread that admitted it. Others are told over the bus when
+// its log has grown, and ask over it when it is to be stopped.
 //
 //   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage)
 //                       └──────────────► streams ◄─────────────────────────────┘
@@ -12,23 +13,33 @@ import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Identity } from '../../http/exchange.js';
 import { isUnfinished, type ResponseRecord, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
 import type { Telemetry } from '../../telemetry/types.js';
+import { LocalBus, type ThreadBus } from '../../threads/bus.js';
 import type { Caller } from '../generation-run.js';
 import type { EventDialect } from './encode-items.js';
 import type { CreateGeneration } from './parse.js';
 import { isTerminal, terminalEvents } from './replay.js';
 import type { ResponseResource } from './resource.js';
+import { RemoteRun } from './remote-run.js';
 import { sendEvents, type EventSource } from './stored-stream.js';
 import { startTurn, type Turn, type TurnDeps, type TurnEnd } from './turn.js';
 
 const FLUSH_MS = 200;
 /** Events that one commit takes of one response; more of them go at once. */
 const FLUSH_EVENTS = 512;
+/** A cancelled response is stored before it is said to be: a disk may be slow. */
+const CANCEL_MS = 10_000;
 
 export class BackgroundResponses {
   readonly #runs = new Map<string, BackgroundRun>();
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry) {}
+  constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry, private readonly bus: ThreadBus = new LocalBus()) {
+    bus.on('response.cancel', async ({ id }) => {
+      const run = this.find(id);
+      await run?.cancel();
+      return run !== null;
+    });
+  }
 
   /** Those that run. */
   get size(): number {
@@ -40,7 +51,22 @@ export class BackgroundResponses {
     while (this.#runs.size > 0) await Promise.all([...this.#runs.values()].map(({ finished }) => finished));
   }
 
-  /** The run of an unfinished response, or of one whose last events are not logged yet. */
+  /** Stops the response on whichever thread it runs; resolves when it is stored as it ended. False if it runs nowhere. */
+  async cancel(id: string): Promise<boolean> {
+    const run = this.find(id);
+    if (run === null) return (await this.bus.ask('response.cancel', { id }, CANCEL_MS)).includes(true);
+    await run.cancel();
+    return true;
+  }
+
+  /** The events of a response that may run on another thread, or not be logged to the end there. `after`: as for sendEvents(). */
+  elsewhere({ organizationId, id, status, background }: ResponseRecord, after: number): EventSource | null {
+    if (this.bus.threads === 1 || !background) return null;
+    if (!isUnfinished(status) && this.responses.events(id, -1, 1)?.[0] === undefined) return null;
+    return new RemoteRun(this.responses, this.bus, organizationId, id, after);
+  }
+
+  /** The run on this thread of an unfinished response, or of one whose last events are not logged yet. */
   find(id: string): BackgroundRun | null {
     return this.#runs.get(id) ?? null;
   }
@@ -51,7 +77,7 @@ export class BackgroundResponses {
    */
   async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller);
-    const run = new BackgroundRun(this.responses, this.telemetry);
+    const run = new BackgroundRun(this.responses, this.telemetry, this.bus);
     const turn = await startTurn(deps, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true });
     detached.detach();
     if (turn === null) return null;
@@ -68,9 +94,10 @@ export class BackgroundResponses {
     return run;
   }
 
-  /** What still runs is given up; the next start finds it unfinished. */
-  close(): void {
+  /** What still runs is given up; the next start finds it unfinished. Resolves when nothing of it is being written. */
+  async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
+    await Promise.all([...this.#runs.values()].map((run) => run.abandon()));
     this.#runs.clear();
   }
 
@@ -95,9 +122,11 @@ export class BackgroundRun implements EventSource {
   #last: StoredEvent | null = null;
   #unflushed = 0;
   #flushing: Promise<void> | null = null;
+  #progress: Promise<void> = Promise.resolve();  // stored as in progress
+  #state: 'running' | 'finishing' | 'abandoned' = 'running';
   readonly #watchers = new Set<() => void>();
 
-  constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry) {
+  constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry, private readonly bus: ThreadBus) {
     this.finished = new Promise((resolve) => { this.#settle = resolve; });
   }
 
@@ -117,10 +146,11 @@ export class BackgroundRun implements EventSource {
   }
 
   take(event: StoredEvent): void {
+    if (this.#state === 'abandoned') return;
     this.#push(event);
     if (event.type === 'response.in_progress' && this.#turn !== null) {
       // Only clients that poll look at it: what follows does not wait for it, and replaces it.
-      this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
+      this.#progress = this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
     }
     if (++this.#unflushed >= FLUSH_EVENTS) this.flush();
     this.#wake();
@@ -133,9 +163,19 @@ export class BackgroundRun implements EventSource {
     return end?.record ?? this.queued;
   }
 
+  /** Nothing more is written; resolves when what is being written is. One that has ended gets to its end. */
+  async abandon(): Promise<void> {
+    if (this.#state === 'finishing') {
+      await this.finished;
+      return;
+    }
+    this.#state = 'abandoned';
+    await Promise.allSettled([this.#stored, this.#flushing, this.#progress]);
+  }
+
   /** Hands what is new to the log, unless the last hand-over is still under way. */
   flush(): void {
-    if (this.#flushing !== null || this.#tail.length === 0) return;
+    if (this.#flushing !== null || this.#tail.length === 0 || this.#state === 'abandoned') return;
     this.#unflushed = 0;
     this.#flushing = this.#log().finally(() => { this.#flushing = null; });
   }
@@ -172,9 +212,12 @@ export class BackgroundRun implements EventSource {
       this.#unexpected(error);   // streams that need these find a gap; the response is not affected
     }
     this.#tail.splice(0, events.length);
+    this.bus.publish('response.logged', { id: this.queued.id, ended: false });
   }
 
   async #finish({ record }: TurnEnd): Promise<void> {
+    if (this.#state === 'abandoned') return;
+    this.#state = 'finishing';
     try {
       await this.#stored;
       await this.#saveAgain(record);
@@ -190,6 +233,7 @@ export class BackgroundRun implements EventSource {
       this.#unexpected(error);
     }
     this.ended = true;
+    this.bus.publish('response.logged', { id: this.queued.id, ended: true });
     this.#settle();
     this.#wake();
   }
@@ -220,6 +264,7 @@ export function answerBackground(exchange: Exchange, run: BackgroundRun, stream:
 /** The request that asked for it is over soon: then nothing of it is kept. */
 class DetachedCaller implements Caller {
   readonly identity: Identity;
+  readonly requestId: string;
   readonly endpoint: string;
   readonly shape: Caller['shape'];
   readonly receivedAt: number;
@@ -227,7 +272,7 @@ class DetachedCaller implements Caller {
 
   constructor(caller: Caller) {
     this.#caller = caller;
-    ({ identity: this.identity, endpoint: this.endpoint, shape: this.shape, receivedAt: this.receivedAt } = caller);
+    ({ identity: this.identity, requestId: this.requestId, endpoint: this.endpoint, shape: this.shape, receivedAt: this.receivedAt } = caller);
   }
 
   get aborted(): boolean {

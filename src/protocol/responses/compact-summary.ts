@@ -2,7 +2,7 @@
 // into the model's context, oldest part first, each with the summary so far in front. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
-import { admit, GenerationRun, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, GenerationRun, withAdmitted, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 
 const TASK = 'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
   'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';
@@ -102,8 +102,10 @@ export class Summarizer {
         failed: reject,
       };
       this.#left = () => resolve(null);
-      this.#running = new GenerationRun(admitted, sink);
-      this.#running.start();
+      withAdmitted(admitted, () => {
+        this.#running = new GenerationRun(admitted, sink, false);
+        this.#running.start();
+      });
     });
   }
 

@@ -19,7 +19,7 @@ const PATH = '/v1/responses/compact';
 const FIELDS = ['model', 'input', 'previous_response_id', 'instructions', 'prompt_cache_key', 'prompt_cache_retention', 'prompt_cache_options', 'service_tier'];
 
 export function compactRoute(deps: ResponsesDeps): Route {
-  return { method: 'POST', path: PATH, scope: 'inference', checksScope: true, serve: (exchange) => serve(deps, exchange) };
+  return { method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, serve: (exchange) => serve(deps, exchange) };
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {

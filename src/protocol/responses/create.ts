@@ -21,7 +21,7 @@ const DONE = '[DONE]';
 
 export function createRoute(deps: ResponsesDeps): Route {
   return {
-    method: 'POST', path: PATH, scope: 'inference', checksScope: true,
+    method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true,
     async serve(exchange) {
       const { dialect, caller, model, created } = read(deps, exchange);
       exchange.annotate({ stream: created.stream, background: created.background });

@@ -127,7 +127,7 @@ function toGeneration(
   if (Array.isArray(create.stop) && create.stop.length === 0) refuse('invalid_value', 'stop', 'stop must have at least 1 entry.');
 
   const { model, chain, unsaved = 0 } = context;
-  const input = readInput(wire, seals, { ...context, model: model.name });
+  const input = readInput(wire, seals, { ...context, model: model.asked });
   const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools]);
   const toolChoice = readToolChoice(create.tool_choice, tools.definitions);
   const format = toFormat(create.text?.format);
@@ -178,7 +178,7 @@ function toGeneration(
     sealReasoning: include.has('reasoning.encrypted_content'),
     toolNames: tools.names,
     echo: {
-      background, instructions, model: model.name, previous_response_id: create.previous_response_id ?? null,
+      background, instructions, model: model.asked, previous_response_id: create.previous_response_id ?? null,
       tools: tools.wire, tool_choice: toolChoice.wire, parallel_tool_calls: parallelToolCalls,
       max_tool_calls: create.max_tool_calls ?? null, max_output_tokens: create.max_output_tokens ?? null,
       temperature: create.temperature ?? model.sampling.temperature, top_p: create.top_p ?? model.sampling.top_p,

@@ -39,7 +39,7 @@ export function retrieve(deps: StoredDeps, exchange: Exchange, record: ResponseR
     return;
   }
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
-  const source = deps.background.find(record.id) ?? loggedEvents(deps.responses, record, startingAfter) ?? replayed(record, startingAfter, dialect);
+  const source = deps.background.find(record.id) ?? deps.background.elsewhere(record, startingAfter) ?? loggedEvents(deps.responses, record, startingAfter) ?? replayed(record, startingAfter, dialect);
   sendEvents(exchange, source, startingAfter, dialect);
 }
 

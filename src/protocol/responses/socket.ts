@@ -206,7 +206,7 @@ class Session implements SocketListener {
   #caller(current: Current): Caller {
     const { socket } = this;
     return {
-      identity: socket.identity, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt,
+      identity: socket.identity, requestId: current.turn.requestId, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt,
       get aborted() { return !socket.open; },
       onAborted: (callback) => { current.onClosed = callback; },
       setHeader: () => undefined,   // a frame has none; what matters of them is in the error message

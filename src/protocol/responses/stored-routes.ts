@@ -5,6 +5,7 @@ import { ApiError, apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import type { ResponseRecord, ResponseStore } from '../../storage/response-store.js';
+import { isResponseId } from '../../storage/response-tables.js';
 import type { BackgroundResponses } from './background.js';
 import { cancelResponse, notCancellable } from './cancel.js';
 import { itemPage, readItemQuery } from './input-items.js';
@@ -49,8 +50,10 @@ export function storedRoutes(deps: StoredDeps): Route[] {
     {
       method: 'POST', path: `${PATH}/cancel`, scope: 'inference', bodyOptional: true,
       async serve(exchange) {
-        if (running.has(exchange.identity.organizationId, exchange.params['id'] ?? '')) throw notCancellable();
-        exchange.json(200, (await cancelResponse(background, find(responses, exchange))).resource);
+        const { identity: { organizationId }, params: { id = '' } } = exchange;
+        if (running.has(organizationId, id)) throw notCancellable();
+        if (responses.get(organizationId, id) === null && isResponseId(id) && await running.elsewhere(organizationId, id)) throw notCancellable();
+        exchange.json(200, (await cancelResponse(responses, background, find(responses, exchange))).resource);
       },
     },
     {

@@ -1,8 +1,14 @@
 // Which foreground responses are being generated: they are not stored yet, but a client who cancels one is told
-// why that cannot be, rather than that it does not exist. Event-loop thread only.
+// why that cannot be, rather than that it does not exist. Event-loop thread only; other threads are asked.
+
+import { LocalBus, type ThreadBus } from '../../threads/bus.js';
 
 export class RunningResponses {
   readonly #organizations = new Map<string, string>();   // by response id
+
+  constructor(private readonly bus: ThreadBus = new LocalBus(), background: { find(id: string): unknown } = { find: () => null }) {
+    bus.on('response.running', ({ organizationId, id }) => this.has(organizationId, id) || background.find(id) !== null);
+  }
 
   /** Until `ended` resolves. */
   add(organizationId: string, id: string, ended: Promise<unknown>): void {
@@ -10,7 +16,13 @@ export class RunningResponses {
     void ended.finally(() => this.#organizations.delete(id));
   }
 
+  /** On this thread. */
   has(organizationId: string, id: string): boolean {
     return this.#organizations.get(id) === organizationId;
+  }
+
+  /** On another thread. */
+  async elsewhere(organizationId: string, id: string): Promise<boolean> {
+    return (await this.bus.ask('response.running', { organizationId, id })).includes(true);
   }
 }

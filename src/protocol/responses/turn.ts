@@ -11,7 +11,7 @@ import { newResponseId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
 import { FormatGuard } from '../format-guard.js';
-import { admit, GenerationRun, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { ResponseMachine } from './encode.js';
 import type { EventDialect } from './encode-items.js';
 import type { WireEvent } from './encode-writer.js';
@@ -61,8 +61,11 @@ export async function startTurn(deps: TurnDeps, caller: Caller, model: ServedMod
       release();
       return null;
     }
-    const turn = new Turn(deps, admitted, created, options);
-    turn.start();
+    const turn = withAdmitted(admitted, () => {
+      const begun = new Turn(deps, admitted, created, options);
+      begun.start();
+      return begun;
+    });
     void turn.done.then(release);
     if (!created.background) deps.running.add(caller.identity.organizationId, turn.id, turn.done);
     return turn;
@@ -91,7 +94,7 @@ export class Turn implements RunSink {
   constructor(private readonly deps: TurnDeps, private readonly admitted: AdmittedGeneration, created: CreateGeneration, private readonly options: TurnOptions) {
     const { organizationId } = admitted.caller.identity;
     const { sealer } = deps;
-    const { model, request } = admitted;
+    const { asked: model, request } = admitted;
     const { store, background, prewarm, previousId, base, tail } = created;
     this.#created = { store, background, prewarm, previousId, base, tail };
     this.done = new Promise((resolve) => { this.#resolve = resolve; });
@@ -105,7 +108,7 @@ export class Turn implements RunSink {
       },
       take: options.take,
     });
-    this.#run = new GenerationRun(admitted, this);
+    this.#run = new GenerationRun(admitted, this, created.stream || (options.take !== null && !created.background));
     admitted.caller.annotate({ response_id: this.id });
   }
 
@@ -117,7 +120,7 @@ export class Turn implements RunSink {
   record(): ResponseRecord {
     const { resource } = this.#machine;
     return {
-      id: this.id, organizationId: this.admitted.caller.identity.organizationId, model: this.admitted.model, createdAt: this.#createdAt,
+      id: this.id, organizationId: this.admitted.caller.identity.organizationId, model: this.admitted.asked, createdAt: this.#createdAt,
       status: resource.status, background: resource.background, previousId: this.#created.previousId,
       resource: { ...resource, output: [...resource.output] },
       input: this.#input,

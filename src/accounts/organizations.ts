@@ -1,0 +1,76 @@
+// Organizations as rows of the table `organizations`. What writes is called within a transaction.
+
+import { newAccountId } from '../ids.js';
+import type { Store, Table } from '../storage/store.js';
+import type { Organization } from './keys.js';
+
+// Row of `meta`: the highest tenant number that was ever given out.
+const LAST_TENANT = 'last-tenant';
+
+export class Organizations {
+  private readonly organizations: Table<Organization>;
+  private readonly meta: Table<number>;
+
+  constructor(store: Store) {
+    this.organizations = store.table('organizations');
+    this.meta = store.table('meta');
+  }
+
+  /** Undefined if there is none (any more). */
+  get(id: string): Organization | undefined {
+    const organization = this.organizations.get(id);
+    return organization === undefined || isDeleted(organization) ? undefined : organization;
+  }
+
+  /** Oldest first. */
+  list(): Organization[] {
+    return this.all().filter((one) => !isDeleted(one));
+  }
+
+  /** Deleted ones that may have left something. */
+  halfDeleted(): Organization[] {
+    return this.all().filter((one) => isDeleted(one) && one.erased !== true);
+  }
+
+  /** Within a transaction. */
+  create(name: string): Organization {
+    const organization: Organization = { id: newAccountId('org'), tenant: this.newTenant(), name, status: 'active', createdAt: new Date().toISOString() };
+    void this.organizations.put(organization.id, organization);
+    return organization;
+  }
+
+  /** Within a transaction. Undefined if there is none. */
+  change(id: string, patch: Partial<Pick<Organization, 'name' | 'status'>>): Organization | undefined {
+    const organization = this.get(id);
+    if (organization === undefined) return undefined;
+    const changed = { ...organization, ...patch };
+    void this.organizations.put(id, changed);
+    return changed;
+  }
+
+  /** Within a transaction. */
+  markDeleted(id: string): void {
+    const organization = this.get(id);
+    if (organization !== undefined) void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
+  }
+
+  /** Within a transaction: nothing of a deleted one is left but this row. */
+  markErased(id: string): void {
+    const organization = this.organizations.get(id);
+    if (organization !== undefined) void this.organizations.put(id, { ...organization, erased: true });
+  }
+
+  /** A number is never given twice: the prefix cache and counters know organizations by it. */
+  private newTenant(): number {
+    // Databases of before this number was kept are looked through once.
+    const tenant = (this.meta.get(LAST_TENANT) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
+    void this.meta.put(LAST_TENANT, tenant);
+    return tenant;
+  }
+
+  private all(): Organization[] {
+    return [...this.organizations.range()].map(({ value }) => value).sort((a, b) => a.tenant - b.tenant);
+  }
+}
+
+const isDeleted = ({ deletedAt }: Organization): boolean => (deletedAt ?? null) !== null;

@@ -1,0 +1,38 @@
+// Which limits hold for whom. Pure: read from the settings, what an operator set and the key, at each request.
+
+import type { LimitOverride } from '../config-kinds.js';
+import type { Config } from '../config.js';
+
+/** Null: the limit is off. */
+export interface Limits { rpm: number | null; tpm: number | null; concurrency: number | null }
+
+type Layer = Readonly<Record<string, LimitOverride>> | undefined;
+
+/**
+ * An organization's limits on a model. Field by field the most specific that is set: what an operator set for the
+ * organization and model, then for all its models, then `limits.overrides` for it and for everybody, then the general settings.
+ */
+export function organizationLimits(settings: Config['limits'], organizationId: string, set: Layer, model: string): Limits {
+  const { overrides } = settings;
+  return resolve([set, overrides[organizationId], overrides['*']], model, settings);
+}
+
+/** What a key is bound to besides, or null if that is nothing. */
+export function keyLimits(set: Layer | null, model: string): Limits | null {
+  if (set === null || set === undefined) return null;
+  const limits = resolve([set], model, OFF);
+  return limits.rpm === null && limits.tpm === null && limits.concurrency === null ? null : limits;
+}
+
+const OFF: Limits = { rpm: null, tpm: null, concurrency: null };
+
+function resolve(layers: readonly Layer[], model: string, otherwise: Limits): Limits {
+  const pick = (field: keyof Limits): number | null => {
+    for (const layer of layers) {
+      const value = layer?.[model]?.[field] ?? (layer?.[model]?.[field] === null ? null : layer?.['*']?.[field]);
+      if (value !== undefined) return value;
+    }
+    return otherwise[field];
+  };
+  return { rpm: pick('rpm'), tpm: pick('tpm'), concurrency: pick('concurrency') };
+}

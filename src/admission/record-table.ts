@@ -1,0 +1,239 @@
+// The shared memory behind admission as a table: a record of 64 bytes for each key, found and made by any
+// number of threads at once with Atomics alone.
+//
+//   record        int32  0…3   key, see record-key.ts; all 0: the place is empty
+//                        4     requests admitted and not finished; they pin the record. REPLACING: about to change hands
+//                        5     mean duration of a request in milliseconds
+//                 int64  3     rpm bucket, see counters.ts
+//                        4     tpm bucket
+//                        5     tokens of a month
+//                 int32  12    the month, see month-use.ts
+//
+// Open addressing with a bounded probe: a key lives in one of the WINDOW places from its hash on. Places never
+// become empty again, so everybody who looks for a key sees the same places in the same order, and two threads
+// that bring the same key contend for the same empty place: one compare-and-swap per word of the key decides.
+//
+// A window without an empty place gives up a record that nobody could tell from a fresh one. That is rare and
+// done by one thread at a time, which a word says with the time until when: a thread that dies there holds
+// nobody up for longer. Whoever finds it taken tries again; nobody waits for it on the way of a known key.
+
+const INTS = 16;
+const WORDS = 8;
+const HEADER_BYTES = 64;
+const WINDOW = 32;
+const COUNT = 4;
+const MEAN_MS = 5;
+const MONTH = 12;
+const REPLACING = -1;
+const REPLACE_NS = 1_000_000_000n;
+/** Looks at a window that others are changing before it counts as full: some milliseconds. */
+const TRIES = 20_000;
+
+/** Of a table with room for `records`. */
+export const tableBytes = (records: number): number => HEADER_BYTES + records * INTS * 4;
+
+/** Where a record's words are. */
+export type Word = 'rpm' | 'tpm' | 'tokens';
+const WORD: Readonly<Record<Word, number>> = { rpm: 3, tpm: 4, tokens: 5 };
+
+/** No place for another record, now. */
+export const FULL = -1;
+/** The count would pass its limit. */
+export const OVER = -2;
+
+export interface TableOptions {
+  /** Monotonic nanoseconds, of the process as a whole. */
+  now: () => bigint;
+  /** The month records of which are kept, as month-use.ts writes it. */
+  month: () => number;
+  /** Where this thread alone writes down what it has entered and not left: a word per record. */
+  ledger?: Int32Array | undefined;
+}
+
+export class RecordTable {
+  readonly capacity: number;
+  private readonly ints: Int32Array;
+  private readonly words: BigInt64Array;
+  private readonly replacing: BigInt64Array;
+
+  /** Views a buffer that all threads have; it began as zeros. */
+  constructor(buffer: SharedArrayBuffer, private readonly options: TableOptions) {
+    this.capacity = Math.floor((buffer.byteLength - HEADER_BYTES) / (INTS * 4));
+    this.ints = new Int32Array(buffer, HEADER_BYTES);
+    this.words = new BigInt64Array(buffer, HEADER_BYTES);
+    this.replacing = new BigInt64Array(buffer, 0, 1);
+  }
+
+  /** The record of a key, not pinned: good for a look. FULL if there is none. */
+  find(key: Int32Array): number {
+    const first = this.home(key);
+    for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
+      const record = (first + step) % this.capacity;
+      if (this.holds(record, key)) return record;
+      if (Atomics.load(this.ints, record * INTS) === 0) return FULL;
+    }
+    return FULL;
+  }
+
+  /**
+   * Adds `count` (at least 1) to the record of a key, which is made if there is none, unless that passes `limit`.
+   * Until leave() the record is the key's. FULL or OVER: nothing was added.
+   */
+  enter(key: Int32Array, count: number, limit: number | null): number {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const record = this.claim(key);
+      if (record === FULL) return FULL;
+      if (record < 0) continue;
+      const at = record * INTS + COUNT;
+      for (;;) {
+        const before = Atomics.load(this.ints, at);
+        if (before < 0) break;
+        if (limit !== null && before + count > limit) {
+          if (this.holds(record, key)) return OVER;
+          break;
+        }
+        if (Atomics.compareExchange(this.ints, at, before, before + count) !== before) continue;
+        if (this.holds(record, key)) {
+          this.note(record, count);
+          return record;
+        }
+        Atomics.sub(this.ints, at, count);   // changed hands since claim()
+        break;
+      }
+    }
+    return FULL;
+  }
+
+  leave(record: number, count: number): void {
+    this.note(record, -count);
+    Atomics.sub(this.ints, record * INTS + COUNT, count);
+  }
+
+  /** Leaves what a thread that has ended had entered. */
+  leaveAll(ledger: Int32Array): void {
+    for (let record = 0; record < this.capacity; record++) {
+      const count = Atomics.exchange(ledger, record, 0);
+      if (count > 0) Atomics.sub(this.ints, record * INTS + COUNT, count);
+    }
+  }
+
+  count(record: number): number {
+    return Math.max(0, Atomics.load(this.ints, record * INTS + COUNT));
+  }
+
+  /** Of requests that have ended lately; 0: none has. */
+  meanMs(record: number): number {
+    return Atomics.load(this.ints, record * INTS + MEAN_MS);
+  }
+
+  /** A request of the record took so long. Two at once may count as one. */
+  took(record: number, ms: number): void {
+    const mean = this.meanMs(record);
+    const took = Math.min(3_600_000, Math.max(1, Math.round(ms)));
+    Atomics.store(this.ints, record * INTS + MEAN_MS, mean === 0 ? took : Math.round(mean + (took - mean) / 8));
+  }
+
+  month(record: number): number {
+    return Atomics.load(this.ints, record * INTS + MONTH);
+  }
+
+  /** True if it was `before` and is `after` now. */
+  turnMonth(record: number, before: number, after: number): boolean {
+    return Atomics.compareExchange(this.ints, record * INTS + MONTH, before, after) === before;
+  }
+
+  load(record: number, word: Word): bigint {
+    return Atomics.load(this.words, record * WORDS + WORD[word]);
+  }
+
+  store(record: number, word: Word, value: bigint): void {
+    Atomics.store(this.words, record * WORDS + WORD[word], value);
+  }
+
+  add(record: number, word: Word, value: bigint): void {
+    Atomics.add(this.words, record * WORDS + WORD[word], value);
+  }
+
+  /** True if it was `before` and is `after` now. */
+  change(record: number, word: Word, before: bigint, after: bigint): boolean {
+    return Atomics.compareExchange(this.words, record * WORDS + WORD[word], before, after) === before;
+  }
+
+  /** Sum of all counts: what is admitted and not finished. Walks the whole table. */
+  unfinished(): number {
+    let sum = 0;
+    for (let record = 0; record < this.capacity; record++) sum += this.count(record);
+    return sum;
+  }
+
+  private note(record: number, count: number): void {
+    const { ledger } = this.options;
+    if (ledger !== undefined) Atomics.add(ledger, record, count);
+  }
+
+  private home(key: Int32Array): number {
+    return ((key[0] as number) >>> 0) % this.capacity;
+  }
+
+  private holds(record: number, key: Int32Array): boolean {
+    const at = record * INTS;
+    return Atomics.load(this.ints, at) === key[0] && Atomics.load(this.ints, at + 1) === key[1]
+      && Atomics.load(this.ints, at + 2) === key[2] && Atomics.load(this.ints, at + 3) === key[3];
+  }
+
+  /** The key's record, made if need be. FULL: all places of its window are in use; OVER: somebody is changing it, look again. */
+  private claim(key: Int32Array): number {
+    const first = this.home(key);
+    for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
+      const record = (first + step) % this.capacity;
+      if (this.takes(record, key)) return record;
+    }
+    return this.replace(key, first);
+  }
+
+  /** Whether a place is the key's, or was empty and is now. Word by word: who loses one to another key goes on to the next place. */
+  private takes(record: number, key: Int32Array): boolean {
+    const at = record * INTS;
+    for (let word = 0; word < 4; word++) {
+      const mine = key[word] as number;
+      const before = Atomics.load(this.ints, at + word);
+      if (before === mine) continue;
+      if (before !== 0) return false;
+      const found = Atomics.compareExchange(this.ints, at + word, 0, mine);
+      if (found !== 0 && found !== mine) return false;
+    }
+    return true;
+  }
+
+  private replace(key: Int32Array, first: number): number {
+    const now = this.options.now();
+    const until = Atomics.load(this.replacing, 0);
+    if (until > now || Atomics.compareExchange(this.replacing, 0, until, now + REPLACE_NS) !== until) return OVER;
+    try {
+      const made = this.find(key);   // by who was here before
+      if (made !== FULL) return made;
+      for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
+        const record = (first + step) % this.capacity;
+        const at = record * INTS;
+        if (Atomics.compareExchange(this.ints, at + COUNT, 0, REPLACING) !== 0) continue;
+        if (this.isFresh(record, now)) {
+          for (let word = 0; word < 4; word++) Atomics.store(this.ints, at + word, key[word] as number);
+          for (const word of ['rpm', 'tpm', 'tokens'] as const) this.store(record, word, 0n);
+          Atomics.store(this.ints, at + MEAN_MS, 0);
+          Atomics.store(this.ints, at + MONTH, 0);
+          Atomics.store(this.ints, at + COUNT, 0);
+          return record;
+        }
+        Atomics.store(this.ints, at + COUNT, 0);
+      }
+      return FULL;
+    } finally {
+      Atomics.store(this.replacing, 0, 0n);
+    }
+  }
+
+  /** With nothing running and full buckets a record says no more than a new one would. */
+  private isFresh(record: number, now: bigint): boolean {
+    return this.load(record, 'rpm') <= now && this.load(record, 'tpm') <= now && this.month(record) !== this.options.month();
+  }
+}

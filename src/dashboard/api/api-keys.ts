@@ -1,0 +1,100 @@
+// …/api-keys: an organization's keys. Developers change those they made, admins all of them; the secret is
+// answered once, when a key is made.
+
+import { z } from 'zod';
+import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../../accounts/api-keys.js';
+import type { CreatedKey } from '../../accounts/api-keys.js';
+import { keyObject } from '../../accounts/keys.js';
+import type { KeyRecord } from '../../accounts/keys.js';
+import { hasRole } from '../../accounts/memberships.js';
+import { apiError } from '../../errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { ApiKeyObject, CreatedApiKey, ListPage } from '../wire.js';
+import type { MemberCall } from './guard.js';
+import { checkExpiry, checkLimits, checkModels, dateField, keyModelsField, keyNameField, keyScopesField, limitsField } from './key-fields.js';
+import { readPage } from './paging.js';
+import type { DashboardDeps } from './routes.js';
+
+const LIST = '/organizations/:org/api-keys';
+const ONE = `${LIST}/:id`;
+
+const permissions = { models: keyModelsField.nullish(), scopes: keyScopesField.nullish(), expires_at: dateField.nullish(), limits: limitsField.nullish() };
+const createBody = z.object({ name: keyNameField, ...permissions });
+const changeBody = z.object({ name: keyNameField.nullish(), ...permissions });
+const rotateBody = z.object({ overlap_seconds: z.number().int().min(0).max(MAX_OVERLAP_S).nullish() });
+
+export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<DashboardDeps, 'guard' | 'accounts' | 'pool'>): Route[] {
+  const served = (): string[] => pool.list().map(({ model }) => model.id);
+  return [
+    guard.member('viewer', {
+      method: 'GET', path: LIST,
+      serve: ({ exchange, organization }) => {
+        const { limit, after } = readPage(exchange.query);
+        const page = keys.list(organization.id, limit, after);
+        if (page === null) throw apiError('item_not_found', 'after names nothing of this list.', 'after');
+        const now = new Date();
+        const list: ListPage<ApiKeyObject> = { object: 'list', data: page.data.map((key) => keyObject(key, now)), has_more: page.next !== null, next: page.next };
+        exchange.json(200, list);
+      },
+    }),
+
+    guard.member('developer', {
+      method: 'POST', path: LIST, body: createBody,
+      serve: async ({ exchange, organization, user, actor, body }) => {
+        const models = body.models ?? undefined;
+        const limits = body.limits ?? null;
+        checkModels(models, served());
+        checkLimits(limits, served());
+        checkExpiry(body.expires_at);
+        const fields = { name: body.name, models, scopes: body.scopes ?? undefined, limits, expiresAt: body.expires_at ?? null, createdBy: user.id };
+        exchange.json(200, created(await keys.create(organization.id, fields, actor)));
+      },
+    }),
+
+    guard.member('developer', {
+      method: 'PATCH', path: ONE, body: changeBody,
+      serve: async (call) => {
+        const { exchange, organization, actor, body } = call;
+        const { id } = changeable(call);
+        checkModels(body.models ?? undefined, served());
+        checkLimits(body.limits, served());
+        checkExpiry(body.expires_at);
+        // Null takes a date or limits away; of what a key always has it means as little as leaving it out.
+        const change = { name: body.name ?? undefined, models: body.models ?? undefined, scopes: body.scopes ?? undefined, limits: body.limits, expiresAt: body.expires_at };
+        exchange.json(200, keyObject(known(await keys.change(organization.id, id, change, actor)), new Date()));
+      },
+    }),
+
+    guard.member('developer', {
+      method: 'POST', path: `${ONE}/rotate`, body: rotateBody,
+      serve: async (call) => {
+        const { exchange, organization, user, actor, body } = call;
+        const { id } = changeable(call);
+        exchange.json(200, created(known(await keys.rotate(organization.id, id, body.overlap_seconds ?? DEFAULT_OVERLAP_S, actor, user.id))));
+      },
+    }),
+
+    guard.member('developer', {
+      method: 'DELETE', path: ONE,
+      serve: async (call) => {
+        const { exchange, organization, actor } = call;
+        const { id } = changeable(call);
+        exchange.json(200, keyObject(known(await keys.revoke(organization.id, id, actor)), new Date()));
+      },
+    }),
+  ];
+
+  /** The key of the path, if the caller may change it. Throws ApiError 404, 403. */
+  function changeable({ exchange, organization, user, role }: MemberCall<unknown>): KeyRecord {
+    const key = known(keys.get(organization.id, exchange.params['id'] as string) ?? null);
+    if (!hasRole(role, 'admin') && key.createdBy !== user.id) throw apiError('role_not_allowed', 'With the role developer only the keys one has created can be changed.');
+    return key;
+  }
+}
+
+function known<T>(found: T | null): T {
+  if (found === null) throw apiError('resource_not_found', 'There is no such API key.', 'id');
+  return found;
+}
+
+const created = ({ key, secret }: CreatedKey): CreatedApiKey => ({ ...keyObject(key, new Date()), secret });

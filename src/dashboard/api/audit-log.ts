@@ -1,0 +1,20 @@
+// Who changed what in an organization.
+
+import type { Route } from '../../http/exchange.js';
+import type { AuditEntry, ListPage } from '../wire.js';
+import { readPage } from './paging.js';
+import type { DashboardDeps } from './routes.js';
+
+export function auditLogRoutes({ guard, directory }: DashboardDeps): Route[] {
+  return [
+    guard.member('admin', {
+      method: 'GET', path: '/organizations/:org/audit-log',
+      serve: ({ exchange, organization }) => {
+        const { limit, after } = readPage(exchange.query);
+        const { data, next } = directory.audit.list(organization.id, limit, after);
+        const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
+        exchange.json(200, page);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,47 @@
+// The fields of an API key's permissions as bodies have them, for the dashboard and the operator's routes.
+
+import { z } from 'zod';
+import { ALL_SCOPES } from '../../accounts/keys.js';
+import type { LimitOverride } from '../../config-kinds.js';
+import { apiError } from '../../errors.js';
+import type { Scope } from '../../http/exchange.js';
+
+const MAX_MODELS = 100;
+
+export const keyNameField = z.string().trim().min(1).max(128).refine((text) => !/\p{Cc}|\p{Cf}/u.test(text), 'must not contain control characters');
+export const keyModelsField = z.array(z.string().min(1).max(128)).min(1).max(MAX_MODELS);
+export const keyScopesField = z.array(z.enum(ALL_SCOPES as [Scope, ...Scope[]])).min(1).max(16).transform((scopes) => [...new Set(scopes)]);
+
+/** A moment as RFC 3339 has it. */
+export const dateField = z.string().max(64).transform((text, context): Date => {
+  const date = new Date(/^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d))?$/.test(text) ? text : NaN);
+  if (!Number.isNaN(date.getTime())) return date;
+  context.addIssue({ code: 'custom', params: { api: 'invalid_value' }, message: 'must be a date and time, such as 2027-01-31T12:00:00Z' });
+  return z.NEVER;
+});
+
+const value = z.number().int().min(1).max(1e9).nullish();
+
+/** By model or `*`; null: off, absent: what is more general. */
+export const limitsField = z.record(z.string().min(1).max(128), z.object({ rpm: value, tpm: value, concurrency: value }))
+  .transform((limits): Record<string, LimitOverride> => limits);
+
+/** Throws ApiError 422 for a date that has passed. */
+export function checkExpiry(date: Date | null | undefined): void {
+  if (date != null && date.getTime() <= Date.now()) throw apiError('invalid_value', 'expires_at is past: the key would never be valid.', 'expires_at');
+}
+
+/** Throws ApiError 422 for a name that no served model has. `*` alone stands for any. */
+export function checkModels(names: readonly string[] | undefined, served: readonly string[]): void {
+  names?.forEach((name, index) => {
+    if (name === '*' && names.length === 1) return;
+    if (!served.includes(name)) throw apiError('invalid_value', `models[${index}]: there is no model "${name}"; there are ${served.join(', ')}, or * alone.`, `models[${index}]`);
+  });
+}
+
+/** The same for limits. */
+export function checkLimits(limits: Readonly<Record<string, LimitOverride>> | null | undefined, served: readonly string[]): void {
+  for (const name of Object.keys(limits ?? {})) {
+    if (name !== '*' && !served.includes(name)) throw apiError('invalid_value', `limits: there is no model "${name}"; there are ${served.join(', ')}, or *.`, `limits.${name.slice(0, 64)}`);
+  }
+}

@@ -1,0 +1,46 @@
+// What the dashboard writes to people, when it can. Links in mail lead to the configured address, never to what
+// a request says the address is: otherwise strangers could have mail sent that leads to them.
+
+import type { Directory } from '../../accounts/directory.js';
+import type { Invite } from '../../accounts/invites.js';
+import type { User } from '../../accounts/users.js';
+import { changedLetter, inviteLetter, resetLetter, verifyLetter } from '../../mail/letters.js';
+import type { Mailer } from '../../mail/mailer.js';
+import { inviteUrl, resetUrl, verifyUrl } from './objects.js';
+
+export class Letters {
+  constructor(private readonly directory: Directory, private readonly mailer: Mailer, private readonly base: string | null, private readonly onError: (error: unknown) => void) {}
+
+  get enabled(): boolean {
+    return this.mailer.enabled && this.base !== null;
+  }
+
+  /** These make the token of their link. Nobody waits for them. */
+  verifyEmail(user: User): void {
+    this.write(async (base) => {
+      const token = await this.directory.store.transaction(() => this.directory.tokens.create(user.id, 'email', true));
+      this.mailer.send(verifyLetter(user.email, user.name, verifyUrl(base, token), base));
+    });
+  }
+
+  resetPassword(user: User): void {
+    this.write(async (base) => {
+      const token = await this.directory.store.transaction(() => this.directory.tokens.create(user.id, 'password', true));
+      this.mailer.send(resetLetter(user.email, user.name, resetUrl(base, token), base));
+    });
+  }
+
+  invite(invite: Invite, from: User, organization: string): void {
+    this.write((base) => this.mailer.send(inviteLetter(invite.email, `${from.name} (${from.email})`, organization, inviteUrl(base, this.directory.invites.token(invite)), base)));
+  }
+
+  passwordChanged(user: User): void {
+    this.write((base) => this.mailer.send(changedLetter(user.email, user.name, base)));
+  }
+
+  private write(letter: (base: string) => void | Promise<void>): void {
+    const { base } = this;
+    if (base === null || !this.mailer.enabled) return;
+    void (async () => { await letter(base); })().catch(this.onError);
+  }
+}

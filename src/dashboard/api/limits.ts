@@ -1,0 +1,34 @@
+// …/limits: what holds for an organization on each model, and how much of it is taken now.
+
+import { nextMonth } from '../../admission/month-use.js';
+import type { BucketState } from '../../admission/counters.js';
+import type { Route } from '../../http/exchange.js';
+import type { BucketUse, LimitsObject } from '../wire.js';
+import type { DashboardDeps } from './routes.js';
+
+export function limitRoutes({ guard, accounts, admission, pool, monthTokens }: Pick<DashboardDeps, 'guard' | 'accounts' | 'admission' | 'pool' | 'monthTokens'>): Route[] {
+  return [
+    guard.member('viewer', {
+      method: 'GET', path: '/organizations/:org/limits',
+      serve: ({ exchange, organization: { id } }) => {
+        const { limits, monthlyTokenCap } = accounts.settings.get(id);
+        const answer: LimitsObject = {
+          object: 'limits',
+          models: pool.list().map(({ model }) => {
+            const { requests, tokens } = admission.state({ organizationId: id, limits }, model.id);
+            const { concurrency } = admission.limitsOf({ organizationId: id, limits }, model.id);
+            return {
+              model: model.id, requests: bucketUse(requests), tokens: bucketUse(tokens),
+              concurrency: { limit: concurrency, in_use: admission.unfinishedOn(id, model.id) },
+            };
+          }),
+          month: { tokens: monthTokens(id), cap: monthlyTokenCap, resets_at: nextMonth(Date.now()).toISOString() },
+        };
+        exchange.json(200, answer);
+      },
+    }),
+  ];
+}
+
+const bucketUse = (state: BucketState | null): BucketUse =>
+  (state === null ? { limit: null, remaining: null, reset_ms: null } : { limit: state.limit, remaining: state.remaining, reset_ms: Math.ceil(state.resetMs) });

@@ -1,0 +1,33 @@
+// …/models: what an organization can ask for, with what the files say of themselves.
+
+import { statSync } from 'node:fs';
+import type { ModelPool } from '../../engine/model-pool.js';
+import type { ServedModels } from '../../generation/served-models.js';
+import type { Route } from '../../http/exchange.js';
+import type { DashboardModel } from '../wire.js';
+import type { DashboardDeps } from './routes.js';
+
+export function modelRoutes({ guard, models, pool }: Pick<DashboardDeps, 'guard' | 'models' | 'pool'>): Route[] {
+  return [
+    guard.member('viewer', {
+      method: 'GET', path: '/organizations/:org/models',
+      serve: ({ exchange }) => exchange.json(200, { object: 'list', data: describeModels(models, pool), has_more: false, next: null }),
+    }),
+  ];
+}
+
+/** Highest tier first; retired ones too, that keys and usage may still name. */
+export function describeModels(models: ServedModels, pool: ModelPool): DashboardModel[] {
+  return models.describe().map((one) => {
+    const pooled = pool.get(one.id);
+    const info = pooled?.status.state === 'ready' ? pooled.status.engine.info : null;
+    return {
+      id: one.id, display_name: one.displayName, lifecycle: one.lifecycle, state: pooled?.status.state ?? 'unloaded',
+      context_window: one.contextWindow, max_output_tokens: one.maxOutputTokens, input_modalities: [...one.inputModalities],
+      reasoning_efforts: [...one.efforts], default_reasoning_effort: one.defaultEffort, sampling_defaults: { ...one.sampling },
+      deprecated_at: one.deprecatedAt, retires_at: one.retiresAt, successor: one.successor,
+      file_bytes: pooled === undefined ? null : statSync(pooled.model.file, { throwIfNoEntry: false })?.size ?? null,
+      parameters: info?.parameters ?? null, quantization: info?.quantization ?? null, architecture: info?.architecture ?? null,
+    };
+  });
+}

@@ -1,0 +1,43 @@
+// Rows of the database as the dashboard API shows them.
+
+import type { Invite, Invites } from '../../accounts/invites.js';
+import type { Organization } from '../../accounts/keys.js';
+import type { Session, Sessions } from '../../accounts/sessions.js';
+import type { User } from '../../accounts/users.js';
+import type { InviteObject, LimitValues, OrganizationObject, SessionObject, UserObject } from '../wire.js';
+
+const time = (milliseconds: number): string => new Date(milliseconds).toISOString();
+
+export function userObject(user: User): UserObject {
+  return {
+    id: user.id, email: user.email, name: user.name, email_verified: user.emailVerified, operator: user.operator,
+    created_at: user.createdAt, last_login_at: user.lastLoginAt,
+  };
+}
+
+export function organizationObject({ id, name, status, createdAt }: Organization, limits: Record<string, LimitValues>): OrganizationObject {
+  return { id, name, status, created_at: createdAt, limits };
+}
+
+export function sessionObject(session: Session, sessions: Sessions, currentId: string): SessionObject {
+  return {
+    id: session.id, user_id: session.userId, created_at: time(session.createdAt), last_seen_at: time(session.lastSeenAt),
+    expires_at: time(sessions.expiresAt(session)), ip: session.ip, user_agent: session.userAgent, current: session.id === currentId,
+  };
+}
+
+/** `base`: the dashboard's address, for the link of a pending one. */
+export function inviteObject(invite: Invite, invites: Invites, base: string): InviteObject {
+  const state = invites.state(invite);
+  return {
+    id: invite.id, organization_id: invite.organizationId, email: invite.email, role: invite.role, state,
+    created_at: time(invite.createdAt), expires_at: time(invite.expiresAt),
+    url: state === 'pending' ? inviteUrl(base, invites.token(invite)) : null,
+  };
+}
+
+/** Pages of the dashboard that links lead to. */
+export const inviteUrl = (base: string, token: string): string => `${base}/dashboard/accept-invite?token=${token}`;
+export const setupUrl = (base: string, code: string): string => `${base}/dashboard/signup?code=${code}`;
+export const resetUrl = (base: string, token: string): string => `${base}/dashboard/reset?token=${token}`;
+export const verifyUrl = (base: string, token: string): string => `${base}/dashboard/verify?token=${token}`;

@@ -1,0 +1,22 @@
+// POST /organizations/:org/playground: the chat-completions route, called as the organization instead of with a
+// key, so that limits, usage and errors are those of the API.
+
+import { apiError } from '../../errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { DashboardDeps } from './routes.js';
+
+/** Stands where usage and limits have the key's id. */
+export const PLAYGROUND_KEY = 'playground';
+
+export function playgroundRoutes({ guard, accounts, chat, config, draining }: DashboardDeps): Route[] {
+  return [
+    guard.member('developer', {
+      method: 'POST', path: '/organizations/:org/playground', maxBodyBytes: config.http.max_body_bytes, generates: true,
+      actAs: ({ organization }) => accounts.identityOf(organization, PLAYGROUND_KEY),
+      serve: ({ exchange }) => {
+        if (draining()) throw apiError('shutting_down', 'The server is shutting down and takes no new requests.');
+        return chat.serve(exchange);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,106 @@
+// The Guard over sessions of the database. Who calls is looked up before the body is read, so that strangers
+// cannot make the server read much, and again before the route is served: nothing is remembered in between.
+
+import { timingSafeEqual } from 'node:crypto';
+import type { z } from 'zod';
+import type { Directory } from '../../accounts/directory.js';
+import { hasRole } from '../../accounts/memberships.js';
+import { csrfToken } from '../../accounts/sessions.js';
+import { apiError } from '../../errors.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import { validate } from '../../protocol/validation.js';
+import type { DashboardOrigin } from '../origin.js';
+import { API_HEADERS } from '../security-headers.js';
+import type { Role } from '../wire.js';
+import { sessionCookie } from './cookie.js';
+import type { DashboardRoute, Guard, MemberCall, OpenCall, UserCall } from './guard.js';
+
+const PREFIX = '/dashboard/api';
+const MAX_BODY_BYTES = 65_536;
+
+type Declared<C, B> = DashboardRoute<C> & { body?: z.ZodType<B> };
+type WithoutBody<C> = Omit<C, 'body'>;
+
+export class SessionGuard implements Guard {
+  constructor(private readonly directory: Directory, private readonly origin: DashboardOrigin) {}
+
+  open<B = undefined>(route: Declared<OpenCall<B>, B>): Route {
+    return this.route(route, (exchange) => {
+      if (isChange(exchange)) this.origin.check(exchange, false);
+      return { exchange };
+    });
+  }
+
+  user<B = undefined>(route: Declared<UserCall<B>, B>): Route {
+    return this.route(route, (exchange) => this.caller(exchange));
+  }
+
+  member<B = undefined>(least: Role, route: Declared<MemberCall<B>, B>): Route {
+    return this.route(route, (exchange) => {
+      const caller = this.caller(exchange);
+      const id = exchange.params['org'] as string;
+      const membership = id.length > 64 ? undefined : this.directory.memberships.get(id, caller.user.id);
+      const organization = membership === undefined ? undefined : this.directory.organizations.get(id);
+      if (membership === undefined || organization === undefined) throw apiError('resource_not_found', 'There is no such organization.', 'org');
+      if (!hasRole(membership.role, least)) throw apiError('role_not_allowed', `This needs the role ${least} or a higher one; yours is ${membership.role}.`);
+      if (organization.status === 'suspended' && isChange(exchange)) throw apiError('organization_suspended', 'The organization is suspended: it can be looked at, not changed.');
+      return { ...caller, organization, role: membership.role };
+    });
+  }
+
+  operator<B = undefined>(route: Declared<UserCall<B>, B>): Route {
+    return this.route(route, (exchange) => {
+      const caller = this.caller(exchange);
+      if (!caller.user.operator) throw apiError('role_not_allowed', 'Only operators may do this.');
+      return caller;
+    });
+  }
+
+  private route<C extends OpenCall<B>, B>(declared: Declared<C, B>, check: (exchange: Exchange) => WithoutBody<C>): Route {
+    const { method, path, body: schema, maxBodyBytes = MAX_BODY_BYTES } = declared;
+    const enter = (exchange: Exchange): WithoutBody<C> => {
+      const caller = check(exchange);
+      if (declared.actAs !== undefined) exchange.actAs(declared.actAs(caller));
+      return caller;
+    };
+    return {
+      method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, headers: API_HEADERS, maxBodyBytes,
+      ...(schema === undefined ? { bodyOptional: true } : {}),
+      ...(declared.generates === true ? { generates: true } : {}),
+      before: enter,
+      serve: (exchange) => {
+        const caller = enter(exchange);
+        const body = schema === undefined ? undefined : bodyOf(schema, exchange.body);
+        return declared.serve({ ...caller, body } as C);
+      },
+    };
+  }
+
+  private caller(exchange: Exchange): WithoutBody<UserCall<undefined>> {
+    const secret = sessionCookie(exchange);
+    const session = secret === null ? undefined : this.directory.sessions.find(secret);
+    const user = session === undefined ? undefined : this.directory.users.get(session.userId);
+    if (secret === null || session === undefined || user === undefined || user.locked) throw apiError('not_signed_in', 'Nobody is signed in, or the session is over. Sign in and try again.');
+    if (isChange(exchange)) {
+      this.origin.check(exchange, true);
+      if (!isSame(exchange.header('x-csrf-token'), csrfToken(secret))) {
+        throw apiError('invalid_csrf_token', 'The X-CSRF-Token header must be the csrf_token that GET /dashboard/api/me gives.');
+      }
+    }
+    this.directory.sessions.seen(secret, session);
+    return { exchange, user, sessionId: session.id, actor: { type: 'user', id: user.id, email: user.email, ip: exchange.remoteAddress } };
+  }
+}
+
+const isChange = ({ method }: Exchange): boolean => method !== 'GET' && method !== 'HEAD';
+
+function isSame(given: string, wanted: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(wanted)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}
+
+function bodyOf<B>(schema: z.ZodType<B>, body: unknown): B {
+  const result = validate(schema, body);
+  if (!result.ok) throw result.error;
+  return result.value;
+}

@@ -1,0 +1,57 @@
+// GET /status, POST /signup, and what an invitation's link tells.
+
+import { z } from 'zod';
+import { addressGroup } from '../../accounts/attempts.js';
+import { hashPassword } from '../../accounts/passwords.js';
+import { maySignUp, signUp } from '../../accounts/sign-up.js';
+import type { SignUpPolicy } from '../../accounts/sign-up.js';
+import type { Config } from '../../config.js';
+import type { Route } from '../../http/exchange.js';
+import { VERSION } from '../../version.js';
+import type { DashboardOrigin } from '../origin.js';
+import type { DashboardStatus } from '../wire.js';
+import { sessionCookie, setSessionCookie } from './cookie.js';
+import { emailField, nameField, newPasswordField, tokenField } from './fields.js';
+import { organizationObject, userObject } from './objects.js';
+import type { DashboardDeps } from './routes.js';
+
+const signUpBody = z.object({
+  email: emailField, password: newPasswordField, name: nameField,
+  organization_name: nameField.nullish(), invite: tokenField.nullish(), code: tokenField.nullish(),
+});
+
+export function signUpPolicy({ accounts }: Config, origin: DashboardOrigin): SignUpPolicy {
+  return { local: origin.isLocal, open: accounts.signup === 'open' || (accounts.signup === 'auto' && origin.isLocal) };
+}
+
+export function signUpRoutes({ guard, directory, config, origin, organizationLimits, letters }: DashboardDeps): Route[] {
+  const policy = signUpPolicy(config, origin);
+  return [
+    guard.open({
+      method: 'GET', path: '/status',
+      serve: ({ exchange }) => {
+        const first = directory.users.none;
+        const secret = sessionCookie(exchange);
+        const status: DashboardStatus = {
+          version: VERSION, first_user: first, signup: first && !policy.local ? 'setup_code' : first || policy.open ? 'open' : 'invited',
+          mail: letters.enabled, signed_in: secret !== null && directory.sessions.find(secret) !== undefined,
+        };
+        exchange.json(200, status);
+      },
+    }),
+
+    guard.open({
+      method: 'POST', path: '/signup', body: signUpBody,
+      serve: async ({ exchange, body }) => {
+        const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
+        const wish = { email: body.email, name: body.name, organizationName: body.organization_name ?? null, invite: body.invite ?? null, code: body.code ?? null };
+        await directory.attempts.count('signup', [addressGroup(client.ip)]);
+        maySignUp(directory, policy, wish);   // before a password is hashed for a stranger
+        const { user, organization, secret } = await signUp(directory, policy, wish, await hashPassword(body.password), client);
+        setSessionCookie(exchange, origin, secret);
+        exchange.json(200, { user: userObject(user), organization: organizationObject(organization, organizationLimits(organization)) });
+        letters.verifyEmail(user);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,43 @@
+// …/responses: what an organization has stored, without its content.
+
+import { apiError } from '../../errors.js';
+import type { Route } from '../../http/exchange.js';
+import { removeResponse } from '../../protocol/responses/remove.js';
+import type { ResponseSummary } from '../../storage/response-store.js';
+import type { ListPage, StoredResponseObject } from '../wire.js';
+import { readPage } from './paging.js';
+import type { DashboardDeps } from './routes.js';
+
+const LIST = '/organizations/:org/responses';
+
+export function storedResponseRoutes({ guard, responses, background, directory }: Pick<DashboardDeps, 'guard' | 'responses' | 'background' | 'directory'>): Route[] {
+  return [
+    guard.member('admin', {
+      method: 'GET', path: LIST,
+      serve: ({ exchange, organization }) => {
+        const { limit, after } = readPage(exchange.query);
+        const page = responses.list(organization.id, limit, after);
+        if (page === null) throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
+        const list: ListPage<StoredResponseObject> = { object: 'list', data: page.data.map(summary), has_more: page.next !== null, next: page.next };
+        exchange.json(200, list);
+      },
+    }),
+
+    guard.member('admin', {
+      method: 'DELETE', path: `${LIST}/:id`,
+      serve: async ({ exchange, organization, actor }) => {
+        const id = exchange.params['id'] as string;
+        const record = responses.get(organization.id, id);
+        if (record === null || await removeResponse(responses, background, record) === null) throw apiError('resource_not_found', 'There is no such stored response.', 'id');
+        directory.audit.note(organization.id, actor, 'response.deleted', id);
+        exchange.json(200, { id, object: 'response', deleted: true });
+      },
+    }),
+  ];
+}
+
+const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
+
+function summary({ id, model, status, background, createdAt, expiresAt }: ResponseSummary): StoredResponseObject {
+  return { id, model, status, background, created_at: time(createdAt), expires_at: time(expiresAt) };
+}

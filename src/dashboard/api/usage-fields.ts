@@ -1,0 +1,84 @@
+// The query of …/usage and …/usage.csv. Spans and lists are bounded; what is wrong is told by its name.
+
+import { apiError } from '../../errors.js';
+import { queryList } from '../../http/query.js';
+import { HOUR_MS } from '../../usage/sums.js';
+import type { UsageCursor, UsageQuery } from '../../usage/usage-query.js';
+import type { UsageBucket, UsageGroup } from '../wire.js';
+
+const DAY_MS = 24 * HOUR_MS;
+const DEFAULT_DAYS = 7;
+/** Days that may be asked for at once. */
+const MAX_DAYS: Readonly<Record<UsageBucket, number>> = { hour: 400, day: 3_660 };
+const GROUPS: readonly UsageGroup[] = ['model', 'api_key', 'endpoint'];
+const MAX_LISTED = 100;
+const MAX_NAME = 128;
+const DEFAULT_LIMIT = 1_000;
+const MAX_LIMIT = 10_000;
+
+/** Throws ApiError 400. `from` is taken down and `to` up to a full hour, with days to a full day (UTC). */
+export function readUsageQuery(query: URLSearchParams, organizationId: string, now: number): UsageQuery {
+  const bucket = oneOf(query, 'bucket', ['hour', 'day'] as const, 'day');
+  const to = time(query, 'to') ?? now;
+  const from = time(query, 'from') ?? to - DEFAULT_DAYS * DAY_MS;
+  if (from >= to) throw invalid('from', 'from must be before to.');
+  const size = bucket === 'day' ? 24 : 1;
+  const fromHour = Math.floor(from / HOUR_MS / size) * size;
+  const toHour = Math.ceil(to / HOUR_MS / size) * size;
+  if (toHour - fromHour > (MAX_DAYS[bucket] + 1) * 24) {
+    throw invalid('from', `from and to may be ${MAX_DAYS[bucket]} days apart with bucket ${bucket}.`);
+  }
+  const groupBy = list(query, 'group_by') ?? [];
+  for (const group of groupBy) {
+    if (!GROUPS.includes(group as UsageGroup)) throw invalid('group_by', `group_by may name ${GROUPS.join(', ')}.`);
+  }
+  return { organizationId, bucket, fromHour, toHour, groupBy: groupBy as UsageGroup[], models: list(query, 'models'), apiKeys: list(query, 'api_keys') };
+}
+
+/** Rows of a page: more than other lists have, because a chart wants them all. Throws ApiError 400. */
+export function readUsagePage(query: URLSearchParams): { limit: number; after: UsageCursor | null } {
+  const text = query.get('limit') ?? String(DEFAULT_LIMIT);
+  const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (limit < 1 || limit > MAX_LIMIT) throw invalid('limit', `limit must be a whole number from 1 to ${MAX_LIMIT}.`);
+  const after = query.get('after');
+  return { limit, after: after === null ? null : readCursor(after) };
+}
+
+export const writeCursor = ({ hour, group }: UsageCursor): string => Buffer.from(JSON.stringify([hour, group])).toString('base64url');
+
+function readCursor(text: string): UsageCursor {
+  try {
+    const [hour, group] = JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as [unknown, unknown];
+    if (text.length <= 1_024 && Number.isSafeInteger(hour) && typeof group === 'string') return { hour: hour as number, group };
+  } catch {
+    // Told below.
+  }
+  throw invalid('after', 'after must be the `next_page` of the page before.');
+}
+
+/** A date, a time of RFC 3339 or seconds since 1970, as milliseconds. */
+function time(query: URLSearchParams, name: string): number | null {
+  const text = query.get(name);
+  if (text === null || text === '') return null;
+  const at = /^\d{9,11}$/.test(text) ? Number(text) * 1000
+    : /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : NaN;
+  // Up to the year 9999: what the answer's dates can say.
+  if (!Number.isFinite(at) || at < 0 || at > 253_402_300_799_000) throw invalid(name, `${name} must be a time such as 2026-11-21T00:00:00Z, or a date.`);
+  return at;
+}
+
+function list(query: URLSearchParams, name: string): string[] | null {
+  const values = [...new Set(queryList(query, name))];
+  if (values.length > MAX_LISTED || values.some((value) => value.length > MAX_NAME)) throw invalid(name, `${name} may name at most ${MAX_LISTED}, each of up to ${MAX_NAME} characters.`);
+  return values.length === 0 ? null : values;
+}
+
+function oneOf<T extends string>(query: URLSearchParams, name: string, values: readonly T[], otherwise: T): T {
+  const text = query.get(name);
+  if (text === null) return otherwise;
+  const found = values.find((value) => value === text);
+  if (found === undefined) throw invalid(name, `${name} must be ${values.join(' or ')}.`);
+  return found;
+}
+
+const invalid = (name: string, message: string): Error => apiError('invalid_query_parameter', message, name);

@@ -1,0 +1,59 @@
+// …/usage and …/usage.csv: an organization's usage by hour or day, for charts and for spreadsheets.
+
+import { apiError } from '../../errors.js';
+import type { Route } from '../../http/exchange.js';
+import { usageRows } from '../../usage/usage-query.js';
+import type { UsageCursor } from '../../usage/usage-query.js';
+import type { UsagePage, UsageRowObject } from '../wire.js';
+import type { DashboardDeps } from './routes.js';
+import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
+
+const CSV_PAGE = 2_000;
+/** Some 10 MB. */
+const CSV_ROWS = 100_000;
+
+const COLUMNS = [
+  'bucket_start', 'model', 'api_key_id', 'endpoint', 'requests', 'errors', 'rate_limited',
+  'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images',
+] as const satisfies readonly (keyof UsageRowObject)[];
+
+export function usageRoutes({ guard, store }: Pick<DashboardDeps, 'guard' | 'store'>): Route[] {
+  return [
+    guard.member('viewer', {
+      method: 'GET', path: '/organizations/:org/usage',
+      serve: async ({ exchange, organization }) => {
+        const query = readUsageQuery(exchange.query, organization.id, Date.now());
+        const { limit, after } = readUsagePage(exchange.query);
+        const { rows, next } = await usageRows(store, query, limit, after);
+        const page: UsagePage = { object: 'list', data: rows, next_page: next === null ? null : writeCursor(next), has_more: next !== null };
+        exchange.json(200, page);
+      },
+    }),
+
+    guard.member('viewer', {
+      method: 'GET', path: '/organizations/:org/usage.csv',
+      serve: async ({ exchange, organization }) => {
+        const query = readUsageQuery(exchange.query, organization.id, Date.now());
+        const lines = [COLUMNS.join(',')];
+        for (let after: UsageCursor | null = null; ;) {
+          const { rows, next }: { rows: UsageRowObject[]; next: UsageCursor | null } = await usageRows(store, query, CSV_PAGE, after);
+          if (exchange.aborted) return;
+          for (const row of rows) lines.push(COLUMNS.map((column) => csvField(row[column])).join(','));
+          if (lines.length > CSV_ROWS + 1) throw apiError('invalid_query_parameter', `This span has more than ${CSV_ROWS} rows; ask for a shorter one or fewer groups.`, 'from');
+          if (next === null) break;
+          after = next;
+        }
+        exchange.setHeader('Content-Disposition', 'attachment; filename="usage.csv"');
+        exchange.text(200, 'text/csv; charset=utf-8', `${lines.join('\r\n')}\r\n`);
+      },
+    }),
+  ];
+}
+
+/** RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
+export function csvField(value: string | number | null): string {
+  if (value === null) return '';
+  if (typeof value === 'number') return String(value);
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,25 @@
+// The mails people get, as text.
+
+import type { Mail } from './mailer.js';
+
+const sign = (base: string): string => `\n\n--\nMonolith at ${base}\n`;
+
+export const resetLetter = (to: string, name: string, url: string, base: string): Mail => ({
+  to, subject: 'Choose a new password',
+  text: `Hello ${name},\n\nsomebody, probably you, asked for a new password. Choose one here within an hour:\n\n${url}\n\nIf it was not you, do nothing: your password stays as it is.${sign(base)}`,
+});
+
+export const verifyLetter = (to: string, name: string, url: string, base: string): Mail => ({
+  to, subject: 'Confirm your e-mail address',
+  text: `Hello ${name},\n\nopen this link within an hour to confirm that this address is yours:\n\n${url}\n\nIf you have not signed up, do nothing.${sign(base)}`,
+});
+
+export const inviteLetter = (to: string, from: string, organization: string, url: string, base: string): Mail => ({
+  to, subject: `Invitation to ${organization}`,
+  text: `Hello,\n\n${from} invites you to the organization "${organization}". Open this link within 7 days:\n\n${url}\n\nIf you do not know the sender, do nothing.${sign(base)}`,
+});
+
+export const changedLetter = (to: string, name: string, base: string): Mail => ({
+  to, subject: 'Your password was changed',
+  text: `Hello ${name},\n\nthe password of your account was changed just now, and your other sessions have ended. If it was not you, choose a new one at once:\n\n${base}/dashboard/forgot${sign(base)}`,
+});

@@ -1,0 +1,25 @@
+// GET /audit-log: what was done to the server as a whole (users, models, settings), or with `organization` to one.
+
+import { readPage } from '../dashboard/api/paging.js';
+import type { AuditEntry, ListPage } from '../dashboard/wire.js';
+import { apiError } from '../errors.js';
+import type { Route } from '../http/exchange.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './routes.js';
+
+export function auditLogRoutes(guard: OperatorGuard, { directory }: OperatorDeps): Route[] {
+  return [
+    guard({
+      method: 'GET', path: '/audit-log',
+      serve: ({ exchange }) => {
+        const { limit, after } = readPage(exchange.query);
+        const organization = exchange.query.get('organization');
+        // A deleted one's log can still be read here.
+        if (organization !== null && !/^org_[0-9A-Za-z]{24}$/.test(organization)) throw apiError('invalid_query_parameter', 'organization must be the id of one.', 'organization');
+        const { data, next } = directory.audit.list(organization, limit, after);
+        const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
+        exchange.json(200, page);
+      },
+    }),
+  ];
+}

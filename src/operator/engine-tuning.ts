@@ -1,0 +1,107 @@
+// What operators changed of the engines while they ran: kept, and applied again when an engine is loaded. Owns
+// the table `engine-settings`, keyed by the first of an engine's names. An engine is one for all threads: whoever
+// changes it tells it so at once, and nobody else need know. After loading, the primary thread does.
+
+import { z } from 'zod';
+import { settings } from '../config.js';
+import type { Config } from '../config.js';
+import type { EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../dashboard/wire.js';
+import type { NativeStats, NativeTunables } from '../engine/addon-types.js';
+import type { Engine } from '../engine/engine.js';
+import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
+import { apiError } from '../errors.js';
+import type { Store, Table } from '../storage/store.js';
+
+type Values = Partial<Record<TunableName, number>>;
+
+interface Declared { name: TunableName; native: keyof NativeTunables; min: number; max(stats: NativeStats): number }
+
+const DECLARED: readonly Declared[] = [
+  { name: 'max_batch_tokens', native: 'maxBatchTokens', min: 1, max: (stats) => stats.mostBatchTokens },
+  { name: 'max_sequences', native: 'maxSequences', min: 1, max: (stats) => stats.mostSequences },
+  { name: 'step_ms', native: 'stepMs', min: 0, max: () => 60_000 },
+  { name: 'queue_max', native: 'queueMax', min: 1, max: () => 1_000_000 },
+  { name: 'queue_max_tokens', native: 'queueMaxTokens', min: 1, max: () => 1_000_000_000 },
+];
+
+const number = z.number().int().nullish();
+export const tunablesPatch = z.object({
+  max_batch_tokens: number, max_sequences: number, step_ms: number, queue_max: number, queue_max_tokens: number,
+}) satisfies z.ZodType<{ [K in keyof EngineTunablesPatch]: unknown }>;
+
+export class EngineTuning {
+  private readonly table: Table<Values>;
+
+  constructor(private readonly store: Store, private readonly pool: ModelPool, private readonly config: Config['engine']) {
+    this.table = store.table('engine-settings');
+  }
+
+  /** Engines that run, each once. */
+  list(): EngineTunables[] {
+    return this.pool.engines().flatMap((pooled) => (pooled.status.state === 'ready' ? [this.describe(pooled, pooled.status.engine)] : []));
+  }
+
+  /** By any of its names. Throws ApiError 404, 503. */
+  get(model: string): EngineTunables {
+    const { pooled, engine } = this.find(model);
+    return this.describe(pooled, engine);
+  }
+
+  /** Takes effect from the engine's next step or submission on; on disk when this resolves. Throws ApiError 404, 422, 503. */
+  async change(model: string, patch: EngineTunablesPatch): Promise<EngineTunables> {
+    const { pooled, engine } = this.find(model);
+    const stats = engine.stats();
+    for (const { name, min, max } of DECLARED) {
+      const value = patch[name] ?? null;
+      if (value !== null && (value < min || value > max(stats))) throw apiError('value_out_of_range', `${name} must be between ${min} and ${max(stats)}.`, name);
+    }
+    const key = keyOf(pooled);
+    const next = await this.store.transaction(() => {
+      const values = { ...this.table.get(key) };
+      for (const { name } of DECLARED) {
+        const value = patch[name];
+        if (value === null) delete values[name];
+        else if (value !== undefined) values[name] = value;
+      }
+      void this.table.put(key, values);
+      return values;
+    });
+    engine.configure(this.native(stats, next));
+    return this.describe(pooled, engine);
+  }
+
+  /** What was changed before this engine was loaded. */
+  apply(pooled: PooledEngine, engine: Engine): void {
+    const values = this.table.get(keyOf(pooled));
+    if (values !== undefined) engine.configure(this.native(engine.stats(), values));
+  }
+
+  private native(stats: NativeStats, values: Values): NativeTunables {
+    return Object.fromEntries(DECLARED.map((one) => [one.native, this.value(one, stats, values)]));
+  }
+
+  private describe(pooled: PooledEngine, engine: Engine): EngineTunables {
+    const stats = engine.stats();
+    const values = this.table.get(keyOf(pooled)) ?? {};
+    const tunables = DECLARED.map((one): Tunable => ({
+      name: one.name, value: this.value(one, stats, values), default: this.value(one, stats, {}),
+      min: one.min, max: one.max(stats), help: settings.engine[one.name].help,
+    }));
+    return { model: keyOf(pooled), names: [...pooled.names], tunables };
+  }
+
+  /** A setting above what could be allocated holds as far as it goes. */
+  private value({ name, min, max }: Declared, stats: NativeStats, values: Values): number {
+    return Math.min(Math.max(values[name] ?? this.config[name], min), max(stats));
+  }
+
+  private find(model: string): { pooled: PooledEngine; engine: Engine } {
+    const pooled = this.pool.engines().find(({ names }) => names.includes(model));
+    if (pooled === undefined) throw apiError('resource_not_found', 'There is no such model.', 'model');
+    if (pooled.status.state === 'loading') throw apiError('model_loading', `${model} is loading.`);
+    if (pooled.status.state !== 'ready') throw apiError('model_unavailable', `${model} is not loaded.`);
+    return { pooled, engine: pooled.status.engine };
+  }
+}
+
+const keyOf = ({ names, file }: PooledEngine): string => names[0] ?? file;

@@ -1,0 +1,122 @@
+// The live view of one thread: the samples of the last minutes as they were encoded once, and who watches. The
+// primary thread's view has the sampler; the others get its samples over the bus and tell what they have counted.
+//
+//   sampler ──► sample, encoded ──► history, viewers of this thread
+//      ▲                      └───► bus ──► history, viewers of each other thread
+//      └── counts of every thread
+//
+// Viewers are written to a few at a time, so that a thousand of them hold up nothing else on this thread.
+
+import { apiError } from '../errors.js';
+import type { EventStream, Exchange } from '../http/exchange.js';
+import type { ModelPool } from '../engine/model-pool.js';
+import type { Telemetry } from '../telemetry/types.js';
+import type { ThreadBus } from '../threads/bus.js';
+import { LiveSampler } from './live-sampler.js';
+import type { LiveCollected } from './live-sampler.js';
+
+/** Samples a page gets when it opens: five minutes. */
+const HISTORY = 300;
+/** Of one thread. */
+const MAX_VIEWERS = 5_000;
+/** Written to in one turn of the event loop. */
+const PER_TURN = 50;
+/** How often it is asked whether somebody may still watch: two look-ups. */
+const CHECK_MS = 5_000;
+/** A reader that far behind gets no more samples until it has read on; after so many missed ones it is let go. */
+const BEHIND_BYTES = 524_288;
+const MOST_MISSED = 30;
+
+export interface LiveViewDeps {
+  pool: ModelPool; telemetry: Telemetry; bus: ThreadBus;
+  primary: boolean;
+  /** Requests of this thread that are not answered yet, viewers included. */
+  inFlight(): number;
+}
+
+interface Viewer { stream: EventStream; mayWatch(): boolean; checkAt: number; missed: number }
+
+export class LiveView {
+  readonly #history: string[] = [];            // the latest at the end
+  #historyText: string | null = null;          // of all of it, while it is the same
+  readonly #viewers = new Set<Viewer>();
+  readonly #sampler: LiveSampler | null;
+  readonly #stopListening: (() => void)[] = [];
+  #draining = false;
+
+  constructor(private readonly deps: LiveViewDeps) {
+    const { bus, pool, primary, telemetry } = deps;
+    if (primary) {
+      this.#sampler = new LiveSampler(pool, bus, () => this.#collect(), (sample) => {
+        if (bus.threads > 1) bus.publish('live.sample', { sample });
+        this.#take(sample);
+      }, (err) => telemetry.log.error({ err }, 'sampling the engines failed'));
+    } else {
+      this.#sampler = null;
+      this.#stopListening.push(bus.on('live.collect', () => this.#collect()), bus.on('live.sample', ({ sample }) => this.#take(sample)));
+    }
+  }
+
+  get viewers(): number { return this.#viewers.size; }
+
+  /** Answers with the stream: `history` once, then `sample` after `sample`. Throws ApiError 503. */
+  watch(exchange: Exchange, mayWatch: () => boolean): void {
+    if (this.#draining) throw apiError('shutting_down', 'The server is shutting down.');
+    if (this.#viewers.size >= MAX_VIEWERS) throw apiError('capacity_exhausted', `${MAX_VIEWERS} pages watch already.`);
+    const viewer: Viewer = { stream: exchange.sse(), mayWatch, checkAt: performance.now() + CHECK_MS, missed: 0 };
+    this.#viewers.add(viewer);
+    exchange.onAborted(() => this.#viewers.delete(viewer));
+    this.#historyText ??= `[${this.#history.join(',')}]`;
+    viewer.stream.send(this.#historyText, 'history');
+  }
+
+  /** Ends the streams, which would hold up the end of the server. */
+  drain(): void {
+    this.#draining = true;
+    for (const { stream } of this.#viewers) stream.end();
+    this.#viewers.clear();
+  }
+
+  close(): void {
+    this.#sampler?.close();
+    for (const stop of this.#stopListening) stop();
+    this.drain();
+  }
+
+  #collect(): LiveCollected {
+    return { ...this.deps.telemetry.live.take(), inFlight: Math.max(0, this.deps.inFlight() - this.#viewers.size), viewers: this.#viewers.size };
+  }
+
+  #take(sample: string): void {
+    this.#history.push(sample);
+    if (this.#history.length > HISTORY) this.#history.shift();
+    this.#historyText = null;
+    if (this.#viewers.size > 0) this.#tell(sample, [...this.#viewers], 0);
+  }
+
+  #tell(sample: string, viewers: readonly Viewer[], from: number): void {
+    const now = performance.now();
+    const to = Math.min(viewers.length, from + PER_TURN);
+    for (let at = from; at < to; at++) {
+      const viewer = viewers[at] as Viewer;
+      if (!this.#viewers.has(viewer)) continue;
+      if (this.#isOver(viewer, now)) {
+        this.#viewers.delete(viewer);
+        viewer.stream.end();
+      } else if (viewer.stream.bufferedBytes > BEHIND_BYTES) {
+        viewer.missed++;
+      } else {
+        viewer.missed = 0;
+        viewer.stream.send(sample, 'sample');
+      }
+    }
+    if (to < viewers.length) setImmediate(() => this.#tell(sample, viewers, to));
+  }
+
+  #isOver(viewer: Viewer, now: number): boolean {
+    if (viewer.missed >= MOST_MISSED) return true;
+    if (now < viewer.checkAt) return false;
+    viewer.checkAt = now + CHECK_MS;
+    return !viewer.mayWatch();
+  }
+}

@@ -1,0 +1,72 @@
+// The two ways in to what operators may do: a session of a user who is one, under /dashboard/api/operator, and
+// the bearer token of the settings, under /admin/api on a listener of its own. The routes are written once.
+
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { z } from 'zod';
+import type { Actor } from '../accounts/audit.js';
+import type { Guard } from '../dashboard/api/guard.js';
+import { apiError } from '../errors.js';
+import type { Exchange, Route } from '../http/exchange.js';
+import { validate } from '../protocol/validation.js';
+
+export interface OperatorCall<B> {
+  readonly exchange: Exchange;
+  /** For the audit log. */
+  readonly actor: Actor;
+  /** Null: whoever has the token. */
+  readonly userId: string | null;
+  /** As the schema gives it; undefined without one. */
+  readonly body: B;
+}
+
+/** Path below the prefix: '/organizations/:org'. */
+export interface OperatorRoute<B> {
+  method: Route['method'];
+  path: string;
+  body?: z.ZodType<B>;
+  serve(call: OperatorCall<B>): void | Promise<void>;
+}
+
+/** Makes a plain Route of it, with everything checked before `serve` runs. */
+export type OperatorGuard = <B = undefined>(route: OperatorRoute<B>) => Route;
+
+/** By session. */
+export function sessionOperators(guard: Guard): OperatorGuard {
+  return ({ method, path, body, serve }) => guard.operator({
+    method, path: `/operator${path}`, ...(body === undefined ? {} : { body }),
+    serve: ({ exchange, actor, user, body: given }) => serve({ exchange, actor, userId: user.id, body: given }),
+  });
+}
+
+const PREFIX = '/admin/api';
+const MAX_BODY_BYTES = 65_536;
+
+/** By token. */
+export function tokenOperators(token: string): OperatorGuard {
+  const wanted = digest(token);
+  const check = (exchange: Exchange): void => {
+    const given = /^bearer\s+(\S+)\s*$/i.exec(exchange.header('authorization'))?.[1];
+    if (given === undefined) throw apiError('missing_api_key', 'Send the operator token (the setting admin.token) as "Authorization: Bearer <token>".');
+    if (!timingSafeEqual(digest(given), wanted)) throw apiError('invalid_api_key', 'The operator token is not valid.');
+  };
+  return ({ method, path, body: schema, serve }) => ({
+    method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, maxBodyBytes: MAX_BODY_BYTES,
+    headers: [['Cache-Control', 'no-store']],
+    ...(schema === undefined ? { bodyOptional: true } : {}),
+    before: check,
+    serve: (exchange) => {
+      check(exchange);
+      const actor: Actor = { type: 'operator_api', id: null, email: null, ip: exchange.remoteAddress };
+      return serve({ exchange, actor, userId: null, body: (schema === undefined ? undefined : bodyOf(schema, exchange.body)) as never });
+    },
+  });
+}
+
+// Of one length whatever was sent, so that comparing tells nothing.
+const digest = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();
+
+function bodyOf<B>(schema: z.ZodType<B>, body: unknown): B {
+  const result = validate(schema, body);
+  if (!result.ok) throw result.error;
+  return result.value;
+}

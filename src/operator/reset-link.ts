@@ -1,0 +1,27 @@
+// POST /users/{id}/reset-link: how somebody gets in again where no mail is sent. The operator hands the link on.
+
+import { TOKEN_MS } from '../accounts/tokens.js';
+import { resetUrl } from '../dashboard/api/objects.js';
+import { apiError } from '../errors.js';
+import type { Route } from '../http/exchange.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './routes.js';
+
+export function resetLinkRoutes(guard: OperatorGuard, { directory, store, origin }: OperatorDeps): Route[] {
+  return [
+    guard({
+      method: 'POST', path: '/users/:user/reset-link',
+      serve: async ({ exchange, actor }) => {
+        const id = exchange.params['user'] as string;
+        const base = origin.base(exchange);
+        const token = await store.transaction(() => {
+          const user = id.length > 64 ? undefined : directory.users.get(id);
+          if (user === undefined) throw apiError('resource_not_found', 'There is no such user.', 'user');
+          directory.audit.note(null, actor, 'user.reset_link_created', id, { email: user.email });
+          return directory.tokens.create(id, 'password', false);
+        });
+        exchange.json(200, { url: resetUrl(base, token), expires_at: new Date(Date.now() + TOKEN_MS).toISOString() });
+      },
+    }),
+  ];
+}

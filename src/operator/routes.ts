@@ -1,0 +1,28 @@
+// Every operator route, once for each way in.
+
+import type { DashboardDeps } from '../dashboard/api/routes.js';
+import type { Route } from '../http/exchange.js';
+import { auditLogRoutes } from './audit-log.js';
+import { liveRoutes } from './live.js';
+import { modelRoutes } from './models.js';
+import type { OperatorGuard } from './operator-guard.js';
+import { organizationRoutes } from './organizations.js';
+import { tunableRoutes } from './tunables.js';
+import { usageRoutes } from './usage.js';
+import { resetLinkRoutes } from './reset-link.js';
+import { userRoutes } from './users.js';
+
+export type OperatorDeps = DashboardDeps;
+
+export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[] {
+  return [
+    ...organizationRoutes(guard, deps),
+    ...userRoutes(guard, deps),
+    ...resetLinkRoutes(guard, deps),
+    ...auditLogRoutes(guard, deps),
+    ...modelRoutes(guard, deps),
+    ...usageRoutes(guard, deps),
+    ...tunableRoutes(guard, deps),
+    ...liveRoutes(guard, deps),
+  ];
+}

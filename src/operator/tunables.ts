@@ -1,0 +1,31 @@
+// Operators and what can be changed of an engine while it runs. Null in a change: back to the settings.
+
+import type { EngineTunablesPatch } from '../dashboard/wire.js';
+import type { Route } from '../http/exchange.js';
+import { tunablesPatch } from './engine-tuning.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './routes.js';
+
+export function tunableRoutes(guard: OperatorGuard, { tuning, directory: { audit } }: OperatorDeps): Route[] {
+  return [
+    guard({
+      method: 'GET', path: '/tunables',
+      serve: ({ exchange }) => exchange.json(200, { object: 'list', data: tuning.list(), has_more: false, next: null }),
+    }),
+
+    guard({
+      method: 'GET', path: '/tunables/:model',
+      serve: ({ exchange }) => exchange.json(200, tuning.get(exchange.params['model'] as string)),
+    }),
+
+    guard({
+      method: 'PATCH', path: '/tunables/:model', body: tunablesPatch,
+      serve: async ({ exchange, actor, body }) => {
+        const changes = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined)) as EngineTunablesPatch;
+        const changed = await tuning.change(exchange.params['model'] as string, changes);
+        audit.note(null, actor, 'engine.tunables_changed', changed.model, changes);
+        exchange.json(200, changed);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,62 @@
+// The events of a background response that runs on another thread, as they come into its log: that thread
+// tells when it has written some. In case it does not get to tell, the log is looked at by itself, seldom.
+// Event-loop thread only.
+import { isUnfinished, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
+import type { ThreadBus } from '../../threads/bus.js';
+import { isTerminal, terminalEvents } from './replay.js';
+import type { ResponseResource } from './resource.js';
+import type { EventSource } from './stored-stream.js';
+
+const LOOK_MS = 1_000;
+/** The end is stored before the last events are logged. If they have not come after so many looks, they never will. */
+const PATIENCE = 3;
+
+export class RemoteRun implements EventSource {
+  ended = false;
+  #told: boolean;
+  #looks = 0;
+
+  /** `after`: the client has the events up to that number. */
+  constructor(private readonly responses: ResponseStore, private readonly bus: ThreadBus, private readonly organizationId: string, private readonly id: string, after: number) {
+    // Who has seen the last event is not told the end again.
+    const [seen] = after < 0 ? [] : responses.events(id, after - 1, 1) ?? [];
+    this.#told = seen !== undefined && seen.sequence === after && isTerminal(seen);
+    this.ended = this.#told;
+  }
+
+  after(after: number, atLeast: number): readonly StoredEvent[] | null {
+    const events = this.responses.events(this.id, after, atLeast);
+    if (events === null) return null;
+    if (events.length > 0) this.#looks = 0;
+    this.#told ||= events.some(isTerminal);
+    if (events.length === 0 && !this.#told && this.#looks >= PATIENCE) {
+      const record = this.responses.get(this.organizationId, this.id);
+      if (record === null) return null;
+      if (!isUnfinished(record.status)) {
+        this.#told = true;
+        this.ended = true;
+        return terminalEvents(record.resource as unknown as ResponseResource, after + 1);
+      }
+    }
+    this.ended ||= this.#told;
+    return events;
+  }
+
+  watch(wake: () => void): () => void {
+    const timer = setInterval(() => {
+      const record = this.responses.get(this.organizationId, this.id);
+      if (record === null || !isUnfinished(record.status)) this.#looks++;
+      wake();
+    }, LOOK_MS);
+    timer.unref();
+    const stop = this.bus.on('response.logged', ({ id, ended }) => {
+      if (id !== this.id) return;
+      if (ended) this.#looks = PATIENCE;   // what is not in the log by now is lost
+      wake();
+    });
+    return () => {
+      clearInterval(timer);
+      stop();
+    };
+  }
+}

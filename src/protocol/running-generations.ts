@@ -1,0 +1,63 @@
+// The generations under way on this thread, by organization, so that those of one that is suspended or deleted
+// can be ended wherever that was done: another thread says so by the bus, another process is noticed by looking
+// once a second at the organizations that have something running. Event-loop thread only.
+
+import { apiError } from '../errors.js';
+
+const LOOK_MS = 1_000;
+
+/** What can be ended from outside with an error. */
+export interface Stoppable { stop(error: unknown): void }
+
+/** The little this needs of the accounts. */
+export interface OrganizationStates {
+  /** Undefined if there is no such organization (any more). */
+  organization(id: string): { readonly status: 'active' | 'suspended' } | undefined;
+  /** Returns how to stop. Null: any organization. */
+  onChanged(listener: (organizationId: string | null) => void): () => void;
+}
+
+export class RunningGenerations {
+  readonly #byOrganization = new Map<string, Set<Stoppable>>();
+  readonly #timer: NodeJS.Timeout;
+  readonly #stopListening: () => void;
+
+  constructor(private readonly states: OrganizationStates) {
+    this.#timer = setInterval(() => this.#look(null), LOOK_MS);
+    this.#timer.unref();
+    this.#stopListening = states.onChanged((organizationId) => this.#look(organizationId));
+  }
+
+  /** Returns how to take it out again, which must be done when it has ended. */
+  add(organizationId: string, run: Stoppable): () => void {
+    let runs = this.#byOrganization.get(organizationId);
+    if (runs === undefined) this.#byOrganization.set(organizationId, (runs = new Set()));
+    const own = runs;
+    own.add(run);
+    return () => {
+      own.delete(run);
+      if (own.size === 0 && this.#byOrganization.get(organizationId) === own) this.#byOrganization.delete(organizationId);
+    };
+  }
+
+  /** Generations under way. */
+  get size(): number {
+    let size = 0;
+    for (const runs of this.#byOrganization.values()) size += runs.size;
+    return size;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#stopListening();
+  }
+
+  #look(organizationId: string | null): void {
+    for (const id of organizationId === null ? [...this.#byOrganization.keys()] : [organizationId]) {
+      const runs = this.#byOrganization.get(id);
+      if (runs === undefined || this.states.organization(id)?.status === 'active') continue;
+      const error = apiError('organization_suspended', 'The organization of this request has been suspended: the answer ends here.');
+      for (const run of [...runs]) run.stop(error);
+    }
+  }
+}

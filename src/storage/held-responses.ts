@@ -1,0 +1,46 @@
+// Which responses are held against erasure, counted in memory that all threads see: a row of counters per
+// thread, a counter for the ids that fall together. An id that shares a counter with a held one counts as held
+// too, which only postpones its erasure to a later sweep. A thread changes its own row only.
+
+const SLOTS = 8_192;
+
+export class HeldResponses {
+  readonly #counts: Int32Array;
+  readonly #rows: number;
+
+  static bytes(rows: number): number {
+    return rows * SLOTS * Int32Array.BYTES_PER_ELEMENT;
+  }
+
+  /** `row`: this thread's. */
+  constructor(buffer: SharedArrayBuffer = new SharedArrayBuffer(HeldResponses.bytes(1)), private readonly row = 0) {
+    this.#counts = new Int32Array(buffer);
+    this.#rows = this.#counts.length / SLOTS;
+  }
+
+  hold(id: string): void {
+    Atomics.add(this.#counts, this.row * SLOTS + slotOf(id), 1);
+  }
+
+  release(id: string): void {
+    Atomics.sub(this.#counts, this.row * SLOTS + slotOf(id), 1);
+  }
+
+  has(id: string): boolean {
+    const slot = slotOf(id);
+    for (let row = 0; row < this.#rows; row++) if (Atomics.load(this.#counts, row * SLOTS + slot) > 0) return true;
+    return false;
+  }
+
+  /** What a thread that has ended held. */
+  clear(row: number): void {
+    for (let at = row * SLOTS; at < (row + 1) * SLOTS; at++) Atomics.store(this.#counts, at, 0);
+  }
+}
+
+/** The end of an id is random. */
+function slotOf(id: string): number {
+  let hash = 0;
+  for (let at = Math.max(0, id.length - 8); at < id.length; at++) hash = (Math.imul(hash, 31) + id.charCodeAt(at)) | 0;
+  return (hash >>> 0) % SLOTS;
+}

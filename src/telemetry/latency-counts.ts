@@ -1,0 +1,52 @@
+// Times counted in buckets that grow by a twelfth of an octave: some 6 % wide, whatever the time. Counts of
+// several threads and of several seconds add up bucket by bucket. Counting allocates nothing.
+
+const PER_OCTAVE = 12;
+/** Shorter times are in the first bucket. */
+const LEAST_MS = 0.05;
+const OCTAVES = 23;   // up to seven minutes; longer times are in the last one
+export const LATENCY_BUCKETS = PER_OCTAVE * OCTAVES;
+
+export interface Quantiles { p50: number; p95: number; p99: number; count: number }
+
+export function latencyBucket(ms: number): number {
+  if (!(ms > LEAST_MS)) return 0;
+  return Math.min(LATENCY_BUCKETS - 1, Math.floor(Math.log2(ms / LEAST_MS) * PER_OCTAVE));
+}
+
+/** Quantiles of counts by bucket, each the middle of its bucket; null if nothing was counted. */
+export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
+  let count = 0;
+  for (const n of counts) count += n;
+  if (count === 0) return null;
+  const at = (share: number): number => {
+    const rank = Math.max(1, Math.ceil(share * count));
+    let seen = 0;
+    for (let bucket = 0; bucket < counts.length; bucket++) {
+      seen += counts[bucket] as number;
+      if (seen >= rank) return Number((LEAST_MS * 2 ** ((bucket + 0.5) / PER_OCTAVE)).toPrecision(3));
+    }
+    return 0;
+  };
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99), count };
+}
+
+/** Sums of the last so many rounds: what is added now leaves again `rounds` calls later. */
+export class SlidingCounts {
+  readonly sum = new Uint32Array(LATENCY_BUCKETS);
+  readonly #rounds: (Uint32Array | null)[];
+  #next = 0;
+
+  constructor(rounds: number) {
+    this.#rounds = new Array<Uint32Array | null>(rounds).fill(null);
+  }
+
+  /** One round; null: nothing was counted in it. Keeps the array. */
+  add(counts: Uint32Array | null): void {
+    const leaving = this.#rounds[this.#next] ?? null;
+    if (leaving !== null) for (let i = 0; i < LATENCY_BUCKETS; i++) this.sum[i] = (this.sum[i] as number) - (leaving[i] as number);
+    if (counts !== null) for (let i = 0; i < LATENCY_BUCKETS; i++) this.sum[i] = (this.sum[i] as number) + (counts[i] as number);
+    this.#rounds[this.#next] = counts;
+    this.#next = (this.#next + 1) % this.#rounds.length;
+  }
+}

@@ -1,0 +1,90 @@
+// What one thread has counted since it was last asked, for the operators' live view: small enough to cross to
+// another thread every second. Event-loop thread only.
+
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { RequestRecord } from './types.js';
+import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
+
+// As in telemetry.ts; coarser, because it counts a timer of its own.
+const LOOP_RESOLUTION_MS = 20;
+
+/** One model's times; null: none. */
+export interface ModelLatencies { model: string; ttft: Uint32Array | null; itl: Uint32Array | null }
+
+export interface LiveTaken {
+  requests: number; rejected429: number; rejected503: number; errors: number;
+  /** Largest event-loop delay. */
+  loopLagMs: number;
+  latencies: ModelLatencies[];
+}
+
+/** Counts of one model; what counts keeps it, so that nothing is looked up per token. */
+export class LatencyCounter {
+  readonly #ttft = new Uint32Array(LATENCY_BUCKETS);
+  readonly #itl = new Uint32Array(LATENCY_BUCKETS);
+  #ttfts = 0;
+  #itls = 0;
+
+  ttft(ms: number): void {
+    this.#ttft[latencyBucket(ms)]!++;
+    this.#ttfts++;
+  }
+
+  itl(ms: number, count: number): void {
+    this.#itl[latencyBucket(ms)]! += count;
+    this.#itls += count;
+  }
+
+  take(model: string): ModelLatencies {
+    const taken = { model, ttft: this.#ttfts > 0 ? this.#ttft.slice() : null, itl: this.#itls > 0 ? this.#itl.slice() : null };
+    if (this.#ttfts > 0) this.#ttft.fill(0);
+    if (this.#itls > 0) this.#itl.fill(0);
+    this.#ttfts = this.#itls = 0;
+    return taken;
+  }
+}
+
+export class LiveCounts {
+  readonly #latencies = new Map<string, LatencyCounter>();   // by served name: bounded
+  readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
+  #requests = 0;
+  #rejected429 = 0;
+  #rejected503 = 0;
+  #errors = 0;
+
+  constructor() {
+    this.#loopDelay.enable();
+  }
+
+  latencies(model: string): LatencyCounter {
+    let counter = this.#latencies.get(model);
+    if (counter === undefined) this.#latencies.set(model, (counter = new LatencyCounter()));
+    return counter;
+  }
+
+  /** Requests to the API; the dashboard's own, probes and scrapes say nothing about the load. */
+  request({ path, status }: RequestRecord): void {
+    if (!path.startsWith('/v1')) return;
+    this.#requests++;
+    if (status === 429) this.#rejected429++;
+    else if (status === 503) this.#rejected503++;
+    else if (status >= 500) this.#errors++;
+  }
+
+  /** What was counted since the last call. */
+  take(): LiveTaken {
+    const max = this.#loopDelay.max / 1e6;
+    this.#loopDelay.reset();
+    const latencies = [...this.#latencies].map(([model, counter]) => counter.take(model)).filter(({ ttft, itl }) => ttft !== null || itl !== null);
+    const taken = {
+      requests: this.#requests, rejected429: this.#rejected429, rejected503: this.#rejected503, errors: this.#errors,
+      loopLagMs: Number.isFinite(max) ? Math.max(0, max - LOOP_RESOLUTION_MS) : 0, latencies,
+    };
+    this.#requests = this.#rejected429 = this.#rejected503 = this.#errors = 0;
+    return taken;
+  }
+
+  close(): void {
+    this.#loopDelay.disable();
+  }
+}

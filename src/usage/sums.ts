@@ -1,0 +1,37 @@
+// What is summed of usage, and under which keys it is stored. Pure but for the tables' names.
+//
+//   usage-rows     [ended at, request id, number]                   one per generation that ran, kept usage.row_days
+//   usage-hours    [organization, hour, model, key, endpoint]       sums, kept usage.aggregate_days
+//   usage-months   [organization, '2026-11']                        tokens, for the monthly cap
+//
+// Times are milliseconds since 1970, hours are counted from there too.
+
+import type { FinishedUsage, RejectedUsage } from './usage-sink.js';
+
+export const HOUR_MS = 3_600_000;
+
+/** requests, errors, rate_limited, input, cached, output, reasoning tokens, images */
+export type UsageSums = [number, number, number, number, number, number, number, number];
+
+export type HourKey = [organizationId: string, hour: number, model: string, keyId: string, endpoint: string];
+
+/** A row as stored: all that is known of one generation. The endpoint tells its format. */
+export type UsageRow = FinishedUsage;
+
+export const noUsage = (): UsageSums => [0, 0, 0, 0, 0, 0, 0, 0];
+
+export function addSums(to: UsageSums, more: Readonly<UsageSums>): UsageSums {
+  for (let at = 0; at < to.length; at++) to[at] = (to[at] as number) + (more[at] as number);
+  return to;
+}
+
+export const isFinished = (usage: FinishedUsage | RejectedUsage): usage is FinishedUsage => 'requestId' in usage;
+
+/** A generation that ran is a request, and an error too if it failed; what was refused is no request. */
+export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
+  if (!isFinished(usage)) return usage.status === 429 ? [0, 0, 1, 0, 0, 0, 0, 0] : [0, 1, 0, 0, 0, 0, 0, 0];
+  return [
+    1, usage.status === 'failed' ? 1 : 0, 0,
+    usage.inputTokens, usage.cachedTokens, usage.outputTokens, usage.reasoningTokens, usage.images,
+  ];
+}

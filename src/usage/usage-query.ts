@@ -1,0 +1,130 @@
+// Sums of usage as they are asked for: over a span of hours, by hour or day, grouped or not, page by page.
+// Reads in slices and lets the event loop go on in between: a year of an organization with many keys is
+// hundreds of thousands of entries.
+
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { UsageBucket, UsageGroup, UsageRowObject } from '../dashboard/wire.js';
+import type { Key, Store, Table } from '../storage/store.js';
+import { addSums, HOUR_MS, noUsage } from './sums.js';
+import type { HourKey, UsageSums } from './sums.js';
+
+const SLICE = 1_000;
+/** Behind every hour there will be. */
+const NEVER = 2 ** 40;
+
+export interface UsageSpan {
+  /** Hours since 1970: from this one … */
+  fromHour: number;
+  /** … up to before this one. */
+  toHour: number;
+}
+
+export interface UsageQuery extends UsageSpan {
+  organizationId: string;
+  bucket: UsageBucket;
+  groupBy: readonly UsageGroup[];
+  /** Null: all. */
+  models: readonly string[] | null;
+  apiKeys: readonly string[] | null;
+}
+
+/** The last row of a page: its bucket's first hour and its group. */
+export interface UsageCursor { hour: number; group: string }
+
+export interface UsageRows { rows: UsageRowObject[]; next: UsageCursor | null }
+
+/** Rows in order of time, then model, key and endpoint; hours without any are left out. */
+export async function usageRows(store: Store, query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows> {
+  const size = query.bucket === 'day' ? 24 : 1;
+  const first = after === null ? query.fromHour : Math.max(query.fromHour, after.hour);
+  const rows: UsageRowObject[] = [];
+  let hour = -1;                                  // of the bucket that is being summed up
+  let groups = new Map<string, { fields: readonly [string, string, string]; sums: UsageSums }>();
+  let next: UsageCursor | null = null;
+
+  /** False once the page is full and more would follow. */
+  const emit = (): boolean => {
+    for (const group of [...groups.keys()].sort()) {
+      if (after !== null && hour === after.hour && group <= after.group) continue;
+      if (rows.length === limit) return false;
+      const { fields, sums } = groups.get(group) as { fields: readonly [string, string, string]; sums: UsageSums };
+      rows.push(rowObject(hour, fields, sums, query.groupBy));
+      next = { hour, group };
+    }
+    groups = new Map();
+    return true;
+  };
+
+  for await (const { key: [, at, model, keyId, endpoint], value } of hoursOf(store, query.organizationId, { fromHour: first, toHour: query.toHour })) {
+    const bucket = Math.floor(at / size) * size;
+    if (bucket !== hour) {
+      if (!emit()) return { rows, next };
+      hour = bucket;
+    }
+    if (query.models !== null && !query.models.includes(model)) continue;
+    if (query.apiKeys !== null && !query.apiKeys.includes(keyId)) continue;
+    const fields = [query.groupBy.includes('model') ? model : '', query.groupBy.includes('api_key') ? keyId : '', query.groupBy.includes('endpoint') ? endpoint : ''] as const;
+    const group = fields.join('\n');
+    const known = groups.get(group);
+    if (known === undefined) groups.set(group, { fields, sums: addSums(noUsage(), value) });
+    else addSums(known.sums, value);
+  }
+  return emit() ? { rows, next: null } : { rows, next };
+}
+
+export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> { organization_id: string }
+
+/** Of every organization with any usage in the span, or of those named: one row per model. */
+export async function usageTotals(store: Store, span: UsageSpan, organizations: readonly string[] | null = null): Promise<UsageTotal[]> {
+  const totals: UsageTotal[] = [];
+  for (const organizationId of organizations ?? organizationsOf(store.table('usage-hours'))) {
+    const models = new Map<string, UsageSums>();
+    for await (const { key: [, , model], value } of hoursOf(store, organizationId, span)) {
+      models.set(model, addSums(models.get(model) ?? noUsage(), value));
+    }
+    for (const [model, sums] of models) {
+      const { bucket_start: _start, api_key_id: _key, endpoint: _endpoint, ...counts } = rowObject(0, [model, '', ''], sums, ['model']);
+      totals.push({ organization_id: organizationId, ...counts });
+    }
+    await nextTurn();
+  }
+  return totals;
+}
+
+/** Organizations that a table keyed by them first has anything of. */
+export function organizationsOf(table: Table<unknown>): string[] {
+  const found: string[] = [];
+  for (let from: [string, number] | null = null; ;) {
+    const [key]: Key[] = [...table.keys({ ...(from === null ? {} : { from }), limit: 1 })];
+    if (!Array.isArray(key)) return found;
+    const organization: string = String(key[0]);
+    found.push(organization);
+    from = [`${organization}\u0001`, 0];
+  }
+}
+
+async function* hoursOf(store: Store, organizationId: string, { fromHour, toHour }: UsageSpan): AsyncGenerator<{ key: HourKey; value: UsageSums }> {
+  const table = store.table<UsageSums>('usage-hours');
+  let last: HourKey | null = null;
+  for (;;) {
+    const from: HourKey | [string, number] = last ?? [organizationId, fromHour];
+    const slice = [...table.range({ from, to: [organizationId, Math.min(toHour, NEVER)], limit: SLICE })] as { key: HourKey; value: UsageSums }[];
+    const fresh = last !== null && slice.length > 0 && String(slice[0]?.key) === String(last) ? slice.slice(1) : slice;
+    yield* fresh;
+    if (slice.length < SLICE) return;
+    last = (slice.at(-1) as { key: HourKey }).key;
+    await nextTurn();
+  }
+}
+
+function rowObject(hour: number, [model, keyId, endpoint]: readonly [string, string, string], sums: UsageSums, groupBy: readonly UsageGroup[]): UsageRowObject {
+  const [requests, errors, rateLimited, input, cached, output, reasoning, images] = sums;
+  return {
+    bucket_start: new Date(hour * HOUR_MS).toISOString(),
+    model: groupBy.includes('model') && model !== '' ? model : null,
+    api_key_id: groupBy.includes('api_key') ? keyId : null,
+    endpoint: groupBy.includes('endpoint') ? endpoint : null,
+    requests, errors, rate_limited: rateLimited,
+    input_tokens: input, cached_tokens: cached, output_tokens: output, reasoning_tokens: reasoning, images,
+  };
+}

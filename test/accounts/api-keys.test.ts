@@ -1,0 +1,170 @@
+// API keys at rest: rotation, change, bounds, lists, what a key's identity carries, and databases of before.
+
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { Accounts } from '../../src/accounts/accounts.js';
+import { MAX_ACTIVE_KEYS } from '../../src/accounts/api-keys.js';
+import { StoredAuditLog } from '../../src/accounts/audit.js';
+import type { Actor } from '../../src/accounts/audit.js';
+import { keyObject } from '../../src/accounts/keys.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
+import type { Store } from '../../src/storage/store.js';
+
+const ACTOR: Actor = { type: 'user', id: 'user_1', email: 'a@example.com', ip: '127.0.0.1' };
+
+async function open(t: Test): Promise<{ path: string; store: Store; accounts: Accounts; audit: StoredAuditLog; organizationId: string }> {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
+  const store = await openStore(path);
+  const audit = new StoredAuditLog(store);
+  const accounts = new Accounts(store, { audit });
+  t.teardown(async () => {
+    await accounts.close();
+    await store.close();
+    rmSync(path, { recursive: true, force: true });
+  });
+  return { path, store, accounts, audit, organizationId: (await accounts.ensureOrganization()).id };
+}
+
+t.test('rotation: the old key goes on for the overlap, the new one may do the same', async (t) => {
+  const { accounts, audit, organizationId } = await open(t);
+  const { keys } = accounts;
+  const permissions = { models: ['tycho-1.0'], scopes: ['inference' as const], limits: { '*': { rpm: 3 } } };
+  const first = await keys.create(organizationId, { name: 'ci', ...permissions, createdBy: 'user_1' }, ACTOR);
+  const second = await keys.rotate(organizationId, first.key.id, 3600, ACTOR, 'user_2');
+  if (second === null) throw new Error('not rotated');
+  t.match(second.key, { ...permissions, name: 'ci', rotatedFrom: first.key.id, createdBy: 'user_2', revokedAt: null, lastUsedAt: null });
+  t.not(second.secret, first.secret);
+  t.match(accounts.authenticate(first.secret), { keyId: first.key.id });
+  t.match(accounts.authenticate(second.secret), { keyId: second.key.id, keyLimits: { '*': { rpm: 3 } }, models: ['tycho-1.0'] });
+  const old = keys.get(organizationId, first.key.id);
+  const left = Date.parse(old?.revokedAt ?? '') - Date.now();
+  t.ok(left > 3590_000 && left <= 3600_000, 'an hour is left');
+  t.match(keyObject(old as never, new Date()), { status: 'active' });
+
+  const third = await keys.rotate(organizationId, second.key.id, 0, ACTOR, null);
+  t.throws(() => accounts.authenticate(second.secret), { code: 'api_key_revoked' });
+  t.ok(accounts.authenticate(third?.secret as string));
+  await keys.revoke(organizationId, first.key.id, ACTOR);
+  t.throws(() => accounts.authenticate(first.secret), { code: 'api_key_revoked' }, 'a key in its overlap can be revoked at once');
+  await t.rejects(keys.rotate(organizationId, first.key.id, 0, ACTOR, null), { status: 422, code: 'invalid_value' });
+  t.equal(await keys.rotate(organizationId, 'key_unknown', 0, ACTOR, null), null);
+  t.equal(await keys.rotate('org_other', third?.key.id as string, 0, ACTOR, null), null, 'of another organization there is no such key');
+  t.same(audit.list(organizationId, 10, null).data.map(({ action }) => action).sort(), ['api_key.created', 'api_key.revoked', 'api_key.rotated', 'api_key.rotated']);
+});
+
+t.test('a change acts at once; expiry is a date', async (t) => {
+  const { accounts, organizationId } = await open(t);
+  const { keys } = accounts;
+  const { key, secret } = await keys.create(organizationId, { name: 'a' }, ACTOR);
+  t.match(accounts.authenticate(secret), { models: ['*'], keyLimits: null });
+  await keys.change(organizationId, key.id, { models: ['hal-1.0'], limits: { 'hal-1.0': { tpm: 5 } }, name: 'b' }, ACTOR);
+  t.match(accounts.authenticate(secret), { models: ['hal-1.0'], keyLimits: { 'hal-1.0': { tpm: 5 } } });
+  await keys.change(organizationId, key.id, { limits: null, expiresAt: new Date(Date.now() - 1) }, ACTOR);
+  t.throws(() => accounts.authenticate(secret), { code: 'api_key_expired' });
+  await keys.change(organizationId, key.id, { expiresAt: null }, ACTOR);
+  t.match(accounts.authenticate(secret), { keyLimits: null });
+  t.match(keys.get(organizationId, key.id), { name: 'b', expiresAt: null });
+  await keys.revoke(organizationId, key.id, null);
+  await t.rejects(keys.change(organizationId, key.id, { name: 'c' }, ACTOR), { status: 422, code: 'invalid_value' });
+});
+
+t.test('what an operator sets for the organization is in the identity; suspension is 403, deletion 401', async (t) => {
+  const { accounts, organizationId, store } = await open(t);
+  const { secret } = await accounts.createKey({ name: 'a' });
+  t.match(accounts.authenticate(secret), { limits: {}, monthlyTokenCap: null });
+  const heard: (string | null)[] = [];
+  accounts.onChanged((id) => heard.push(id));
+  await accounts.changeOrganization(organizationId, { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 }, ACTOR);
+  t.same(heard, [organizationId]);
+  t.match(accounts.authenticate(secret), { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 });
+  await accounts.changeOrganization(organizationId, { monthlyTokenCap: null }, ACTOR);
+  t.match(accounts.authenticate(secret), { limits: { '*': { rpm: 7 } }, monthlyTokenCap: null });
+  await accounts.changeOrganization(organizationId, { status: 'suspended' }, ACTOR);
+  t.throws(() => accounts.authenticate(secret), { status: 403, code: 'organization_suspended' });
+  await accounts.changeOrganization(organizationId, { status: 'active' }, ACTOR);
+  t.ok(accounts.authenticate(secret));
+  await accounts.keys.revokeAll(organizationId);
+  t.throws(() => accounts.authenticate(secret), { code: 'api_key_revoked' });
+  const other = await accounts.createKey({ name: 'b' });
+  const table = store.table<object>('organizations');
+  await table.put(organizationId, { ...table.get(organizationId), deletedAt: new Date().toISOString() });
+  accounts.changed(organizationId);
+  t.throws(() => accounts.authenticate(other.secret), { code: 'api_key_revoked' }, 'no key of an organization that is gone works');
+  t.equal(accounts.organization(organizationId), undefined);
+});
+
+t.test('lists go youngest first, page by page, and know nothing of others', async (t) => {
+  const { accounts, organizationId } = await open(t);
+  const made: string[] = [];
+  for (let i = 0; i < 5; i++) made.unshift((await accounts.keys.create(organizationId, { name: `k${i}` }, null)).key.id);
+  const seen: string[] = [];
+  for (let after: string | null = null; ;) {
+    const page = accounts.keys.list(organizationId, 2, after);
+    seen.push(...(page?.data ?? []).map(({ id }) => id));
+    if (page === null || page.next === null) break;
+    after = page.next;
+  }
+  t.same([...seen].sort(), [...made].sort());
+  t.equal(new Set(seen).size, 5);
+  t.equal(accounts.keys.list('org_other', 10, seen[0] as string), null);
+  t.same(accounts.keys.list('org_other', 10, null), { data: [], next: null });
+  t.equal(accounts.keys.activeCount(organizationId), 5);
+});
+
+t.test('the number of keys is bounded, and so is what is remembered of wrong ones', async (t) => {
+  const { accounts, organizationId } = await open(t);
+  const { keys } = accounts;
+  for (let i = 0; i < MAX_ACTIVE_KEYS; i += 100) await Promise.all(Array.from({ length: 100 }, () => keys.create(organizationId, { name: 'k' }, null)));
+  await t.rejects(keys.create(organizationId, { name: 'one more' }, null), { status: 422, code: 'too_many_entries' });
+  const [first] = keys.all();
+  await t.rejects(keys.rotate(organizationId, first?.id as string, 60, ACTOR, null), { code: 'too_many_entries' });
+  await keys.revoke(organizationId, first?.id as string, null);
+  t.ok(await keys.create(organizationId, { name: 'one more' }, null));
+
+  const remembered = (accounts as unknown as { cache: Map<string, unknown>; lastUsed: Map<string, unknown> });
+  for (let i = 0; i < 20_000; i++) tryKey(`sk-aaaaaaaa-${i}`);
+  t.equal(remembered.cache.size, 0);
+  t.equal(remembered.lastUsed.size, 0);
+  t.throws(() => accounts.authenticate('x'.repeat(1_000_000)), { code: 'invalid_api_key' });
+
+  function tryKey(key: string): void {
+    try {
+      accounts.authenticate(key);
+      t.fail('a made-up key is valid');
+    } catch {
+      // As it should.
+    }
+  }
+});
+
+t.test('a database of before: plain hashes become keyed ones, and the keys go on working', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  const secret = 'sk-abcdefgh-0123456789012345678901234567890123456789';
+  const hash = createHash('sha256').update(secret).digest();
+  const before = await openStore(path);
+  await before.table('organizations').put('org_1', { id: 'org_1', tenant: 1, name: 'Default', status: 'active', createdAt: '2026-01-01T00:00:00.000Z' });
+  await before.table('keys').put('key_1', {
+    id: 'key_1', organizationId: 'org_1', createdBy: null, name: 'old', publicId: 'abcdefgh', last4: '6789', hash: new Uint8Array(hash),
+    models: ['*'], scopes: ['inference'], expiresAt: null, lastUsedAt: null, createdAt: '2026-01-02T00:00:00.000Z', revokedAt: null, rotatedFrom: null,
+  });
+  await before.table('keys-by-hash').put(hash.toString('hex'), 'key_1');
+  await before.table('responses').put('resp_1', { organizationId: 'org_1', createdAt: 5, dead: false });
+  await before.table('responses').put('resp_2', { organizationId: 'org_1', createdAt: 6, dead: true });
+  await before.table('meta').put('schema', 4);
+  await before.close();
+
+  const store = await openStore(path);
+  const accounts = new Accounts(store);
+  t.match(accounts.authenticate(secret), { keyId: 'key_1', keyLimits: null });
+  t.equal(store.table('keys-by-hash').get(hash.toString('hex')), undefined, 'the plain hash is gone');
+  t.not(Buffer.from(store.table<{ hash: Uint8Array }>('keys').get('key_1')?.hash ?? []).toString('hex'), hash.toString('hex'));
+  t.match(accounts.keys.list('org_1', 10, null), { data: [{ id: 'key_1' }], next: null });
+  t.same([...store.table('responses-by-organization').keys()], [['org_1', 5, 'resp_1']]);
+  await accounts.close();
+  await store.close();
+});

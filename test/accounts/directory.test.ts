@@ -1,0 +1,130 @@
+// Tables about people: what is bounded, what is swept, what survives a process that is killed.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { addressGroup, ATTEMPTS_MS, Attempts, MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
+import { StoredAuditLog } from '../../src/accounts/audit.js';
+import { Invites } from '../../src/accounts/invites.js';
+import { hasRole } from '../../src/accounts/memberships.js';
+import { Organizations } from '../../src/accounts/organizations.js';
+import { Tokens } from '../../src/accounts/tokens.js';
+import { normalEmail } from '../../src/accounts/users.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
+import { main } from '../e2e/monolith.js';
+import { embeddedModel } from '../e2e/monolith.js';
+import { dashboardClient } from '../support/dashboard-client.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'monolith-directory-'));
+const store = await openStore(folder);
+t.teardown(async () => {
+  await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+let now = Date.parse('2026-01-01T00:00:00Z');
+const clock = (): number => now;
+const rows = (table: Parameters<typeof store.table>[0]): number => [...store.table(table).keys()].length;
+
+t.test('attempts', async (t) => {
+  const attempts = new Attempts(store, clock);
+  const tries = await Promise.allSettled(Array.from({ length: 15 }, () => attempts.count('login', ['address a', 'email e'])));
+  t.equal(tries.filter(({ status }) => status === 'fulfilled').length, MAX_ATTEMPTS.login);
+  t.match(tries.at(-1), { reason: { code: 'too_many_attempts', retryAfterMs: ATTEMPTS_MS } });
+  await t.rejects(attempts.count('login', ['address a', 'email other']), { code: 'too_many_attempts' });
+  await attempts.count('login', ['address b', 'email other']);
+  await store.transaction(() => attempts.forgive('login', 'address a'));
+  await attempts.count('login', ['address a', 'email other']);
+  await t.rejects(attempts.count('login', ['address a']), { code: 'too_many_attempts' });
+  await attempts.count('signup', ['address a']);
+  now += ATTEMPTS_MS;
+  await attempts.count('login', ['address a', 'email e']);
+  await attempts.sweep();
+  t.equal(rows('attempts'), 2, 'what is over is swept');
+});
+
+t.test('addresses', async (t) => {
+  t.equal(addressGroup('192.0.2.7'), '192.0.2.7');
+  t.equal(addressGroup('::ffff:192.0.2.7'), '192.0.2.7');
+  t.equal(addressGroup('2001:db8:0:1:aaaa:bbbb:cccc:dddd'), '2001:db8:0:1::/64');
+  t.equal(addressGroup('2001:db8::1'), '2001:db8:0:0::/64');
+  t.equal(addressGroup('::1'), '0:0:0:0::/64');
+  t.equal(addressGroup('2001:0db8::ffff'), addressGroup('2001:db8::1'));
+  t.equal(addressGroup('anything else'), 'anything else');
+  t.equal(normalEmail(' ADA@Example.com '), 'ada@example.com');
+});
+
+t.test('the audit log is bounded', async (t) => {
+  const audit = new StoredAuditLog(store, clock);
+  const actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: null } as const;
+  await store.transaction(() => { audit.note('org_old', actor, 'too old', null); audit.note(null, actor, 'too old', null); });
+  now += 2 * 366 * 24 * 3_600_000;
+  await store.transaction(() => {
+    for (let i = 0; i < 10_005; i++) audit.note('org_many', actor, `entry ${i}`, null);
+    audit.note('org_few', actor, 'stays', 'target', { a: 1 });
+  });
+  await audit.sweep();
+  t.equal(rows('audit'), 10_001);
+  t.same(audit.list('org_old', 10, null), { data: [], next: null });
+  t.match(audit.list('org_few', 10, null), { data: [{ action: 'stays', target: 'target', detail: { a: 1 }, actor: { type: 'user', id: 'user_a' } }], next: null });
+  const first = audit.list('org_many', 3, null);
+  const second = audit.list('org_many', 3, first.next);
+  t.equal(new Set([...first.data, ...second.data].map(({ id }) => id)).size, 6);
+});
+
+t.test('tokens and invitations are swept', async (t) => {
+  const tokens = new Tokens(store, clock);
+  const invites = await Invites.open(store, clock);
+  const [one, two] = await store.transaction(() => [tokens.create('user_a', 'password', true), tokens.create('user_a', 'email', true)] as const);
+  t.match(tokens.find(one, 'password'), { userId: 'user_a' });
+  t.throws(() => tokens.find(one, 'email'), { code: 'invalid_token' });
+  const invite = await store.transaction(() => invites.create('org_a', 'a@example.com', 'viewer'));
+  const token = invites.token(invite!);
+  t.equal(invites.ofToken(token).id, invite!.id);
+  now += 3_600_000;
+  t.throws(() => tokens.find(two, 'email'), { code: 'invalid_token' });
+  await tokens.sweep();
+  t.equal(rows('tokens'), 0);
+  now += 7 * 24 * 3_600_000;
+  t.throws(() => invites.ofToken(token), { code: 'invalid_token' });
+  await invites.sweep();
+  t.equal(rows('invites'), 2, 'seen for a while');
+  now += 31 * 24 * 3_600_000;
+  await invites.sweep();
+  t.equal(rows('invites'), 0);
+});
+
+t.test('tenants are never given twice', async (t) => {
+  const organizations = new Organizations(store);
+  const made = await Promise.all(Array.from({ length: 5 }, (_, i) => store.transaction(() => organizations.create(`o${i}`))));
+  t.equal(new Set(made.map(({ tenant }) => tenant)).size, 5);
+  await store.transaction(() => organizations.markDeleted(made[4]!.id));
+  await store.table('organizations').remove(made[4]!.id);
+  t.equal((await store.transaction(() => organizations.create('next'))).tenant, 6);
+  t.ok(hasRole('owner', 'viewer'));
+  t.notOk(hasRole('viewer', 'developer'));
+});
+
+t.test('what was answered is there after kill -9', async (t) => {
+  const data = mkdtempSync(join(tmpdir(), 'monolith-killed-'));
+  t.teardown(() => rmSync(data, { recursive: true, force: true }));
+  const start = async (): Promise<{ url: string; kill(): Promise<void> }> => {
+    const child = spawn(process.execPath, [main, 'serve', '--log', 'json', '--port', '0', '--data-dir', data, '--model', `hal-1.0=${embeddedModel}`], { stdio: ['ignore', 'pipe', 'ignore'] });
+    let text = '';
+    for await (const piece of child.stdout.setEncoding('utf8')) if ((text += String(piece)).includes('\n')) break;
+    const { url } = JSON.parse(text) as { url: string };
+    return { url, kill: () => new Promise((resolve) => { child.once('exit', () => resolve()); child.kill('SIGKILL'); }) };
+  };
+  const before = await start();
+  const client = dashboardClient(before.url);
+  const { user, organization } = await client.signUp({ email: 'a@example.com' });
+  const { id } = await client.post<{ id: string }>(`/organizations/${organization.id}/invites`, { email: 'b@example.com', role: 'viewer' });
+  await before.kill();
+  const after = await start();
+  t.teardown(() => after.kill());
+  const again = dashboardClient(after.url);
+  again.cookie = client.cookie;
+  t.match(await again.get('/me'), { user: { id: user.id, operator: true }, organizations: [{ id: organization.id, role: 'owner' }] });
+  t.match(await again.get(`/organizations/${organization.id}/invites`), { data: [{ id, state: 'pending' }] });
+  t.match(await again.get(`/organizations/${organization.id}/audit-log`), { data: [{ action: 'invite.created', target: id }] });
+});

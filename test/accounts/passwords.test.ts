@@ -1,0 +1,56 @@
+// The password hash: its form, what it accepts, what it costs, and how many may wait for it.
+import { performance } from 'node:perf_hooks';
+import { scryptSync } from 'node:crypto';
+import t from 'tap';
+import { hashPassword, isOutdated, verifyPassword } from '../../src/accounts/passwords.js';
+
+t.test('the encoded hash', async (t) => {
+  const encoded = await hashPassword('a long enough password');
+  t.match(encoded, /^\$scrypt\$ln=15,r=8,p=3\$[\w+/]{22}==\$[\w+/]{43}=$/);
+  t.not(encoded, await hashPassword('a long enough password'), 'salted');
+  t.ok(await verifyPassword('a long enough password', encoded));
+  t.notOk(await verifyPassword('a long enough passworD', encoded));
+  t.notOk(await verifyPassword('a long enough password', null));
+  t.notOk(await verifyPassword('a long enough password', 'nonsense'));
+  t.notOk(isOutdated(encoded));
+});
+
+t.test('one password, however it is typed', async (t) => {
+  t.ok(await verifyPassword('e\u0301te\u0301 \u2460 2 3 4 5', await hashPassword('\u00e9t\u00e9 1 2 3 4 5')));
+});
+
+t.test('another cost is read, and made anew', async (t) => {
+  const salt = Buffer.alloc(16, 7);
+  const old = `$scrypt$ln=14,r=8,p=1$${salt.toString('base64')}$${scryptSync('an old password', salt, 32, { N: 2 ** 14, r: 8, p: 1 }).toString('base64')}`;
+  t.ok(await verifyPassword('an old password', old));
+  t.notOk(await verifyPassword('an older password', old));
+  t.ok(isOutdated(old));
+});
+
+t.test('who does not exist costs as much', async (t) => {
+  const encoded = await hashPassword('a long enough password');
+  const time = async (of: string | null): Promise<number> => {
+    let best = Infinity;
+    for (let i = 0; i < 3; i++) {
+      const begun = performance.now();
+      await verifyPassword('not the password', of);
+      best = Math.min(best, performance.now() - begun);
+    }
+    return best;
+  };
+  const [known, unknown] = [await time(encoded), await time(null)];
+  t.ok(unknown > 0.5 * known && unknown < 2 * known, `${known.toFixed(0)} ms and ${unknown.toFixed(0)} ms`);
+});
+
+t.test('a crowd is refused, and the event loop goes on', async (t) => {
+  let turns = 0;
+  const clock = setInterval(() => turns++, 10);
+  const encoded = '$scrypt$ln=14,r=8,p=1$AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=';
+  const answers = await Promise.allSettled(Array.from({ length: 60 }, async () => verifyPassword('x', encoded)));
+  clearInterval(clock);
+  const refused = answers.filter((answer) => answer.status === 'rejected');
+  t.equal(refused.length, 60 - 34);
+  t.match(refused[0], { reason: { code: 'capacity_exhausted', status: 503 } });
+  t.ok(turns > 10, `${turns} turns of the loop meanwhile`);
+  t.notOk(await verifyPassword('x', encoded), 'the line moves on');
+});

@@ -1,0 +1,49 @@
+// monolith keys as an operator runs it: real processes on a real data folder.
+
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { main } from '../e2e/monolith.js';
+
+const dataDir = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
+t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
+
+function monolith(args: string[]): { status: number | null; out: string; err: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8', timeout: 60_000, env: { ...process.env, MONOLITH_DATA_DIR: dataDir } });
+  return { status, out: stdout, err: stderr };
+}
+
+t.test('create, list, revoke', (t) => {
+  const created = monolith(['keys', 'create', '--name', 'ci', '--models', 'tycho-1.0', '--expires', '90d']);
+  t.equal(created.status, 0);
+  t.match(created.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
+  const [key] = JSON.parse(monolith(['keys', 'list', '--json']).out) as Record<string, unknown>[];
+  t.match(key, { name: 'ci', models: ['tycho-1.0'], status: 'active', last4: created.out.trim().slice(-4), last_used_at: null });
+  t.notMatch(monolith(['keys', 'list']).out, created.out.trim().slice(12));
+  t.equal(monolith(['keys', 'revoke', created.out.slice(0, 11)]).status, 0);
+  t.match(monolith(['keys', 'list']).out, /revoked/);
+  t.match(monolith(['keys', 'revoke', 'nothing']), { status: 2, err: /there is no key "nothing"/ });
+  t.match(monolith(['keys', 'create', '--expires', '2020-01-01']), { status: 2, out: '', err: 'monolith: keys: --expires 2020-01-01 is past; the key would never be valid\n' });
+  t.match(monolith(['keys', 'create', '--scopes', 'all']), { status: 2, err: /"all" is none of inference/ });
+  t.end();
+});
+
+t.test('limits, organizations, rotation', (t) => {
+  const revoked = (JSON.parse(monolith(['keys', 'list', '--json']).out) as { id: string; status: string }[]).find(({ status }) => status === 'revoked')?.id as string;
+  const limited = monolith(['keys', 'create', '--name', 'limited', '--limits', '{"*":{"rpm":10}}', '--organization', 'Default', '--json']);
+  t.match(JSON.parse(limited.out), { name: 'limited', limits: { '*': { rpm: 10 } }, secret: /^sk-/ });
+  const { id, secret } = JSON.parse(limited.out) as { id: string; secret: string };
+  const rotated = monolith(['keys', 'rotate', id, '--overlap', '1h']);
+  t.match(rotated.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
+  t.not(rotated.out.trim(), secret);
+  const all = JSON.parse(monolith(['keys', 'list', '--json', '--organization', 'Default']).out) as Record<string, unknown>[];
+  t.match(all.find((one) => one['rotated_from'] === id), { name: 'limited', limits: { '*': { rpm: 10 } }, status: 'active' });
+  t.match(all.find((one) => one['id'] === id), { status: 'active', revoked_at: /^\d{4}-/ });
+  t.match(monolith(['keys', 'rotate', revoked]), { status: 2, err: /has been revoked/ });
+  t.match(monolith(['keys', 'rotate', id, '--overlap', '31d']), { status: 2, err: /--overlap takes 0 to 30d/ });
+  t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpm":0}}']), { status: 2, err: /--limits/ });
+  t.match(monolith(['keys', 'list', '--organization', 'Nobody']), { status: 2, err: /there is no organization "Nobody"/ });
+  t.end();
+});

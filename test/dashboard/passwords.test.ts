@@ -1,0 +1,131 @@
+// Passwords that are changed, forgotten and chosen anew, with mail by a real SMTP server and without.
+import t from 'tap';
+import { SMTPServer } from 'smtp-server';
+import type { AddressInfo } from 'node:net';
+import type { InviteObject, Me } from '../../src/dashboard/wire.js';
+import { eventually } from '../e2e/monolith.js';
+import { PASSWORD, refusal } from '../support/dashboard-client.js';
+import { startDashboard } from '../support/dashboard-server.js';
+
+t.setTimeout(120_000);     // passwords take their time on a busy machine
+
+const NEXT = 'another long password';
+
+t.test('without mail', async (t) => {
+  const dashboard = await startDashboard();
+  t.teardown(() => dashboard.close());
+  const operator = dashboard.client();
+  await operator.signUp({ email: 'operator@example.com' });
+  const user = dashboard.client();
+  const { user: { id } } = await user.signUp({ email: 'user@example.com' });
+
+  await t.test('changed', async (t) => {
+    const elsewhere = dashboard.client();
+    await elsewhere.login('user@example.com');
+    t.match(await refusal(user.post('/password/change', { current_password: 'wrong', new_password: NEXT })), { status: 422, code: 'invalid_value', param: 'current_password' });
+    t.match(await refusal(user.post('/password/change', { current_password: PASSWORD, new_password: 'short' })), { status: 422, param: 'new_password' });
+    await user.post('/password/change', { current_password: PASSWORD, new_password: NEXT });
+    t.equal((await user.get<Me>('/me')).user.id, id, 'this session goes on');
+    t.match(await refusal(elsewhere.get('/me')), { status: 401 }, 'the others have ended');
+    t.match(await refusal(dashboard.client().login('user@example.com')), { status: 401 });
+    await dashboard.client().login('user@example.com', NEXT);
+  });
+
+  await t.test('forgotten: the operator hands a link on', async (t) => {
+    t.same(await dashboard.client().post('/password/forgot', { email: 'user@example.com' }), {});
+    t.same(await dashboard.client().post('/password/forgot', { email: 'nobody@example.com' }), {});
+    t.match(await refusal(user.post(`/operator/users/${id}/reset-link`)), { status: 403, code: 'role_not_allowed' });
+    const { url: outdated } = await operator.post<{ url: string }>(`/operator/users/${id}/reset-link`);
+    const { url } = await operator.post<{ url: string }>(`/operator/users/${id}/reset-link`);
+    const token = new URL(url).searchParams.get('token') as string;
+    t.equal(new URL(url).pathname, '/dashboard/reset');
+    t.notMatch(await dashboard.inside(async (store) => JSON.stringify([...store.table('tokens').range()])), token, 'is stored nowhere');
+    const reset = (with_: string, password = PASSWORD): Promise<unknown> => dashboard.client().post('/password/reset', { token: with_, password });
+    t.match(await refusal(reset(new URL(outdated).searchParams.get('token') as string)), { status: 400, code: 'invalid_token', param: 'token' });
+    t.match(await refusal(reset('nonsense')), { status: 400, code: 'invalid_token' });
+    t.match(await refusal(reset(token, 'short')), { status: 422, param: 'password' });
+    const answers = await Promise.allSettled([reset(token), reset(token)]);
+    t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1, 'once');
+    t.match(await refusal(user.get('/me')), { status: 401 }, 'every session has ended');
+    await user.login('user@example.com');
+    t.equal((await user.get<Me>('/me')).user.email_verified, false, 'a link that was handed on shows nothing of the address');
+    t.match(await refusal(operator.post('/operator/users/user_x/reset-link')), { status: 404 });
+  });
+
+  await t.test('links are good for an hour', async (t) => {
+    const { url } = await operator.post<{ url: string }>(`/operator/users/${id}/reset-link`);
+    await dashboard.inside(async (store) => {
+      const table = store.table<{ expiresAt: number }>('tokens');
+      for (const { key, value } of [...table.range({ from: ['hash'], to: ['hash', '\uffff'] })]) {
+        t.ok(value.expiresAt - Date.now() <= 3_600_000);
+        await table.put(key, { ...value, expiresAt: Date.now() - 1 });
+      }
+    });
+    t.match(await refusal(dashboard.client().post('/password/reset', { token: new URL(url).searchParams.get('token'), password: NEXT })), { code: 'invalid_token' });
+  });
+
+  await t.test('guessing the current one', async (t) => {
+    for (let i = 0; i < 9; i++) await dashboard.server.directory.attempts.count('password', [id]);
+    const guess = async (): Promise<string> => (await refusal(user.post('/password/change', { current_password: 'guess', new_password: NEXT }))).code;
+    t.equal(await guess(), 'invalid_value');
+    t.equal(await guess(), 'too_many_attempts');
+  });
+
+  t.match(await refusal(user.post('/email/send-verification')), { status: 422, code: 'unsupported_feature' });
+});
+
+t.test('with mail', async (t) => {
+  const mails: { to: string[]; text: string }[] = [];
+  const smtp = new SMTPServer({
+    authOptional: true, disabledCommands: ['STARTTLS'],
+    onData(stream, session, done) {
+      let text = '';
+      stream.setEncoding('utf8').on('data', (piece: string) => { text += piece; }).on('end', () => {
+        mails.push({ to: session.envelope.rcptTo.map(({ address }) => address), text: text.replaceAll('=\r\n', '').replaceAll('=3D', '=') });
+        done();
+      });
+    },
+  });
+  await new Promise<void>((resolve) => smtp.listen(0, '127.0.0.1', resolve));
+  const { port } = smtp.server.address() as AddressInfo;
+  t.teardown(() => new Promise<void>((resolve) => smtp.close(resolve)));
+  await t.rejects(startDashboard({ mail: { smtp_url: `smtp://127.0.0.1:${port}` } }), { name: 'StartError', message: /dashboard\.url/ });
+  const dashboard = await startDashboard({ mail: { smtp_url: `smtp://127.0.0.1:${port}` }, dashboard: { url: 'http://localhost:9999/' } });
+  t.teardown(() => dashboard.close());
+  const letter = async (to: string, pattern: RegExp): Promise<string> => {
+    const find = (): string | undefined => mails.find((mail) => mail.to.includes(to) && pattern.test(mail.text))?.text;
+    if (!await eventually(() => find() !== undefined, 5_000)) throw new Error(`no mail ${pattern.source} to ${to} among ${JSON.stringify(mails)}`);
+    const text = find() as string;
+    mails.length = 0;
+    return text;
+  };
+  const tokenIn = (text: string): string => /token=([\w.-]+)/.exec(text)?.[1] ?? '';
+  const user = dashboard.client();
+  await user.signUp({ email: 'user@example.com', name: 'Ada' });
+  t.match(await user.get('/status'), { mail: true });
+
+  const confirm = await letter('user@example.com', /Confirm your e-mail/);
+  t.match(confirm, 'http://localhost:9999/dashboard/verify?token=', 'links lead to the configured address');
+  await dashboard.client().post('/email/verify', { token: tokenIn(confirm) });
+  t.equal((await user.get<Me>('/me')).user.email_verified, true);
+  t.match(await refusal(dashboard.client().post('/email/verify', { token: tokenIn(confirm) })), { code: 'invalid_token' });
+
+  t.same(await dashboard.client().post('/password/forgot', { email: 'nobody@example.com' }), {});
+  t.same(await dashboard.client().post('/password/forgot', { email: 'User@example.com' }), {});
+  const reset = await letter('user@example.com', /Choose a new password/);
+  t.match(await refusal(dashboard.client().post('/email/verify', { token: tokenIn(reset) })), { code: 'invalid_token' }, 'each for its own purpose');
+  await dashboard.client().post('/password/reset', { token: tokenIn(reset), password: NEXT });
+  await letter('user@example.com', /was changed/);
+  await user.login('user@example.com', NEXT);
+
+  const { organizations: [home] } = await user.get<Me>('/me');
+  const invite = await user.post<InviteObject>(`/organizations/${home?.id ?? ''}/invites`, { email: 'guest@example.com', role: 'viewer' });
+  t.match(await letter('guest@example.com', /Invitation to/), tokenIn(invite.url as string));
+
+  const statuses = [];
+  for (let i = 0; i < 11; i++) statuses.push((await dashboard.client().fetch('/password/forgot', { method: 'POST', body: { email: 'user@example.com' } })).status);
+  t.equal(statuses.at(-1), 429, 'strangers cannot fill a mailbox');
+  await new Promise((done) => setTimeout(done, 300));
+  t.ok(mails.length <= 3, `${mails.length} mails`);
+  t.notMatch(dashboard.logs.join(), /token=/);
+});

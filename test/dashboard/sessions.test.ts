@@ -1,0 +1,169 @@
+// Signing in and out, the cookie, the throttle, and sessions that end.
+import { scryptSync } from 'node:crypto';
+import t from 'tap';
+import { MAX_SESSIONS } from '../../src/accounts/sessions.js';
+import type { ListPage, SessionObject } from '../../src/dashboard/wire.js';
+import { PASSWORD, refusal } from '../support/dashboard-client.js';
+import { startDashboard } from '../support/dashboard-server.js';
+
+t.setTimeout(120_000);     // passwords take their time on a busy machine
+
+const dashboard = await startDashboard();
+t.teardown(() => dashboard.close());
+const operator = dashboard.client();
+await operator.signUp({ email: 'operator@example.com' });
+
+t.test('the cookie', async (t) => {
+  const client = dashboard.client();
+  const response = await client.fetch('/login', { method: 'POST', body: { email: 'OPERATOR@example.com', password: PASSWORD } });
+  t.match(response.headers.get('set-cookie'), /^sid=[\w-]{43}; HttpOnly; SameSite=Lax; Path=\/; Max-Age=2592000$/);
+  t.equal(response.headers.get('cache-control'), 'no-store');
+  t.equal(response.headers.get('x-content-type-options'), 'nosniff');
+  t.equal(response.headers.get('access-control-allow-origin'), null);
+  t.same(Object.keys(await response.json() as object), ['user']);
+  const stored = await dashboard.inside(async (store) => JSON.stringify([...store.table('sessions').range()]));
+  t.notMatch(stored, client.cookie as string, 'is stored nowhere');
+
+  t.equal((await dashboard.client().fetch('/me', { headers: { cookie: 'sid=nonsense' } })).status, 401);
+  t.equal((await dashboard.client().fetch('/me', { headers: { cookie: `sid=${'A'.repeat(43)}` } })).status, 401);
+  t.match(await refusal(dashboard.client().get('/me')), { status: 401, code: 'not_signed_in' });
+});
+
+t.test('behind TLS it is Secure', async (t) => {
+  const secure = await startDashboard({ dashboard: { url: 'https://models.example.com' }, accounts: { signup: 'open' } });
+  t.teardown(() => secure.close());
+  const code = new URL(secure.server.setupUrl as string);
+  t.equal(code.origin, 'https://models.example.com');
+  const client = secure.client();
+  const body = { email: 'a@example.com', password: PASSWORD, name: 'A', code: code.searchParams.get('code') };
+  const response = await client.fetch('/signup', { method: 'POST', body, headers: { origin: 'https://models.example.com' } });
+  t.match(response.headers.get('set-cookie'), /; Secure$/);
+});
+
+t.test('keys and cookies keep to their sides', async (t) => {
+  const key = dashboard.server.createdKey as string;
+  t.match(await (await fetch(`${dashboard.url}/dashboard/api/me`, { headers: { authorization: `Bearer ${key}` } })).json(), { error: { code: 'not_signed_in' } });
+  t.match(await (await fetch(`${dashboard.url}/v1/models`, { headers: { cookie: `sid=${operator.cookie}` } })).json(), { error: { code: 'missing_api_key' } });
+});
+
+t.test('sessions are listed and revoked', async (t) => {
+  const other = dashboard.client();
+  await other.login('operator@example.com');
+  const { data } = await operator.get<ListPage<SessionObject>>('/sessions');
+  t.equal(data.filter(({ current }) => current).length, 1);
+  t.match(data[0], { id: /^sess_/, ip: '127.0.0.1', user_agent: /\w/ });
+  const victim = data.find(({ id }) => id !== data.find(({ current }) => current)?.id) as SessionObject;
+  const stranger = dashboard.client();
+  await stranger.signUp();
+  t.match(await refusal(stranger.delete(`/sessions/${victim.id}`)), { status: 404, code: 'resource_not_found' });
+  await operator.delete(`/sessions/${victim.id}`);
+  t.match(await refusal(operator.delete(`/sessions/${victim.id}`)), { status: 404 });
+  t.match(await refusal(stranger.get('/sessions?limit=0')), { status: 422, code: 'value_out_of_range', param: 'limit' });
+  t.match(await refusal(stranger.get('/sessions?limit=x')), { status: 400, code: 'invalid_query_parameter', param: 'limit' });
+  t.match(await refusal(stranger.get('/sessions?after=sess_x')), { status: 404, code: 'item_not_found', param: 'after' });
+
+  const cookie = other.cookie;
+  await other.logout().catch(() => undefined);   // it may have been the one revoked
+  const ghost = dashboard.client();
+  ghost.cookie = cookie;
+  t.match(await refusal(ghost.get('/me')), { status: 401 });
+});
+
+t.test('signing in again ends the session there was', async (t) => {
+  const client = dashboard.client();
+  await client.login('operator@example.com');
+  const before = client.cookie;
+  await client.login('operator@example.com');
+  const ghost = dashboard.client();
+  ghost.cookie = before;
+  t.match(await refusal(ghost.get('/me')), { status: 401 });
+});
+
+t.test('they end by themselves, and are bounded', async (t) => {
+  const client = dashboard.client();
+  const { user } = await client.signUp();
+  type Row = { userId: string; createdAt: number; lastSeenAt: number };
+  const age = (change: (row: Row) => Row): Promise<void> => dashboard.inside(async (store) => {
+    const table = store.table<Row>('sessions');
+    for (const { key, value } of [...table.range({ from: ['hash'], to: ['hash', '\uffff'] })]) if (value.userId === user.id) await table.put(key, change(value));
+  });
+  const hours = 3_600_000;
+  await age((row) => ({ ...row, lastSeenAt: Date.now() - 11.9 * hours }));
+  await client.get('/me');
+  await t.resolves(new Promise((done) => setTimeout(done, 100)));
+  await age((row) => {
+    t.ok(Date.now() - row.lastSeenAt < hours, 'being used is noted');
+    return { ...row, lastSeenAt: Date.now() - 12.1 * hours };
+  });
+  t.match(await refusal(client.get('/me')), { status: 401 }, '12 hours unused');
+  await age((row) => ({ ...row, lastSeenAt: Date.now(), createdAt: Date.now() - 30.1 * 24 * hours }));
+  t.match(await refusal(client.get('/me')), { status: 401 }, '30 days in all');
+
+  await dashboard.inside(async (store) => {
+    const { Sessions } = await import('../../src/accounts/sessions.js');
+    const sessions = new Sessions(store);
+    const count = (): number => [...store.table('sessions').keys({ from: ['user', user.id], to: ['user', user.id, '\uffff'] })].length;
+    await sessions.sweep();
+    t.equal(count(), 0, 'what is over is swept');
+    for (let i = 0; i < MAX_SESSIONS + 5; i++) await store.transaction(() => sessions.begin(user.id, '127.0.0.1', 'test'));
+    t.equal(count(), MAX_SESSIONS);
+  });
+});
+
+t.test('failed sign-ins', async (t) => {
+  const own = await startDashboard();
+  t.teardown(() => own.close());
+  const owner = own.client();
+  await owner.signUp({ email: 'owner@example.com' });
+  const client = own.client();
+  const known = await refusal(client.login('owner@example.com', 'not the password'));
+  const unknown = await refusal(client.login('nobody@example.com', 'not the password'));
+  t.match(known, { status: 401, code: 'invalid_credentials' });
+  t.equal(known.message, unknown.message, 'tell nothing of who exists');
+  await client.login('owner@example.com');
+  // Two have failed of this address, seven more have elsewhere: its share is 10. At once, because nobody gets more tries by not waiting.
+  const { attempts } = own.server.directory;
+  for (let i = 0; i < 7; i++) await attempts.count('login', ['address 127.0.0.1']);
+  const tries = await Promise.all(Array.from({ length: 4 }, () => refusal(client.login('owner@example.com', 'guess guess guess'))));
+  t.equal(tries.filter(({ status }) => status === 401).length, 1);
+  t.equal(tries.filter(({ code }) => code === 'too_many_attempts').length, 3);
+  const late = await client.fetch('/login', { method: 'POST', body: { email: 'owner@example.com', password: PASSWORD } });
+  t.equal(late.status, 429, 'the right password too');
+  t.ok(Number(late.headers.get('retry-after')) >= 1);
+});
+
+t.test('of one e-mail from many addresses', async (t) => {
+  const own = await startDashboard({ http: { trust_proxy: true }, accounts: { signup: 'open' } });
+  t.teardown(() => own.close());
+  const code = new URL(own.server.setupUrl as string).searchParams.get('code') as string;
+  await own.client().signUp({ email: 'owner@example.com', code });
+  const attempt = async (address: string): Promise<number> => (await own.client().fetch('/login', {
+    method: 'POST', body: { email: 'owner@example.com', password: 'guess guess guess' }, headers: { 'x-forwarded-for': `9.9.9.9, ${address}` },
+  })).status;
+  for (let i = 0; i < 9; i++) await own.server.directory.attempts.count('login', ['email owner@example.com', `address 10.0.1.${i}`]);
+  t.equal(await attempt('10.0.0.1'), 401);
+  t.equal(await attempt('10.0.0.2'), 429);
+});
+
+t.test('a hash of another cost is made anew', async (t) => {
+  const { user } = await dashboard.client().signUp({ email: 'old@example.com' });
+  const { users, store } = dashboard.server.directory;
+  const salt = Buffer.alloc(16, 7);
+  const old = `$scrypt$ln=12,r=8,p=1$${salt.toString('base64')}$${scryptSync(PASSWORD, salt, 32, { N: 2 ** 12, r: 8, p: 1 }).toString('base64')}`;
+  await store.transaction(() => users.change(user.id, { passwordHash: old }));
+  await dashboard.client().login('old@example.com');
+  t.match(users.get(user.id)?.passwordHash, /^\$scrypt\$ln=15,r=8,p=3\$/);
+  await dashboard.client().login('old@example.com');
+});
+
+t.test('a locked user', async (t) => {
+  const client = dashboard.client();
+  const { user } = await client.signUp({ email: 'locked@example.com' });
+  await operator.login('operator@example.com');
+  await operator.patch(`/operator/users/${user.id}`, { locked: true });
+  t.match(await refusal(client.get('/me')), { status: 401, code: 'not_signed_in' });
+  t.match(await refusal(client.login('locked@example.com', 'not the password')), { status: 401, code: 'invalid_credentials' }, 'only who knows the password learns of it');
+  t.match(await refusal(client.login('locked@example.com')), { status: 403, code: 'user_locked' });
+  await operator.patch(`/operator/users/${user.id}`, { locked: false });
+  await client.login('locked@example.com');
+});

@@ -1,0 +1,78 @@
+// With two threads that answer, what is changed on one holds on both: keys, limits, suspension, lifecycle.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import OpenAI from 'openai';
+import t from 'tap';
+import type { CreatedApiKey } from '../../src/dashboard/wire.js';
+import { openOwned } from '../support/owned-server.js';
+
+const { server, owner, organization, close } = await openOwned({ args: ['--http-threads', '2'] });
+t.teardown(close);
+const model = 'tycho-1.0';
+const LIST = `/organizations/${organization.id}/api-keys`;
+const CONNECTIONS = 12;   // of their own each, so that both threads get some
+
+async function asked(key: string, path: string, body?: object): Promise<{ status: number; headers: Headers; code: string | null }[]> {
+  return Promise.all(Array.from({ length: CONNECTIONS }, async () => {
+    const answer = await fetch(`${server.url}${path}`, {
+      method: body === undefined ? 'GET' : 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const json = await answer.json() as { error?: { code: string } };
+    return { status: answer.status, headers: answer.headers, code: json.error?.code ?? null };
+  }));
+}
+
+const chat = { model, messages: [{ role: 'user', content: 'A: x' }] };
+const MOMENT_MS = 200;   // far less than what is remembered of a key
+
+t.test('a key works on both at once, and is revoked on both at once', async (t) => {
+  const { id, secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
+  t.ok((await asked(secret, '/v1/models')).every(({ status }) => status === 200));
+  await owner.delete(`${LIST}/${id}`);
+  await sleep(MOMENT_MS);
+  t.ok((await asked(secret, '/v1/models')).every(({ code }) => code === 'api_key_revoked'));
+});
+
+t.test('limits and lifecycle', async (t) => {
+  const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
+  await asked(secret, '/v1/chat/completions', chat);
+  await owner.patch(`/operator/organizations/${organization.id}`, { limits: { [model]: { rpm: 500 } } });
+  await owner.patch(`/operator/models/${model}`, { lifecycle: 'deprecated' });
+  await sleep(MOMENT_MS);
+  const answers = await asked(secret, '/v1/chat/completions', chat);
+  t.ok(answers.every(({ status, headers }) => status === 200 && headers.get('x-ratelimit-limit-requests') === '500' && headers.get('deprecation') === 'true'));
+  await owner.patch(`/operator/models/${model}`, { lifecycle: 'retired' });
+  await sleep(MOMENT_MS);
+  t.ok((await asked(secret, '/v1/chat/completions', chat)).every(({ code }) => code === 'model_not_found'));
+  await owner.patch(`/operator/models/${model}`, { lifecycle: 'active' });
+});
+
+t.test('drained and loaded on both', async (t) => {
+  const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
+  await owner.post(`/operator/models/${model}/drain`);
+  await sleep(MOMENT_MS);
+  t.ok((await asked(secret, '/v1/chat/completions', chat)).every(({ code }) => code === 'model_unavailable'));
+  await owner.post(`/operator/models/${model}/load`);
+  await sleep(MOMENT_MS);
+  t.ok((await asked(secret, '/v1/chat/completions', chat)).every(({ status }) => status === 200));
+});
+
+t.test('suspension ends what runs, wherever it does', async (t) => {
+  const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
+  const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });
+  const streams = await Promise.all(Array.from({ length: 6 }, () => openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'L: story' }], max_tokens: 15_000, stream: true })));
+  const ends = streams.map(async (stream): Promise<unknown> => {
+    try {
+      for await (const _ of stream) { /* until it ends */ }
+      return 'an end without an error';
+    } catch (error) {
+      return (error as { code?: string }).code;
+    }
+  });
+  const before = Date.now();
+  await owner.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });
+  t.same(await Promise.all(ends), ends.map(() => 'organization_suspended'));
+  t.ok(Date.now() - before < 3_000);
+  t.ok((await asked(secret, '/v1/models')).every(({ code }) => code === 'organization_suspended'));
+});

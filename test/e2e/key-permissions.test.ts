@@ -1,0 +1,114 @@
+// What a key may do, seen through the official clients: models, scopes, expiry, rotation, revocation from
+// another process.
+
+import { spawnSync } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Anthropic from '@anthropic-ai/sdk';
+import OpenAI from 'openai';
+import t from 'tap';
+import type { CreatedApiKey } from '../../src/dashboard/wire.js';
+import { startScripted } from '../support/script-model.js';
+import { Connection, handshakeStatus } from '../support/web-socket.js';
+import { main } from './monolith.js';
+import { dataFolder } from './stored-server.js';
+
+const data = dataFolder();
+const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path } });
+t.teardown(async () => { await server.stop(); data.remove(); });
+
+const openai = (apiKey: string): OpenAI => new OpenAI({ baseURL: `${server.url}/v1`, apiKey, maxRetries: 0 });
+const anthropic = (apiKey: string): Anthropic => new Anthropic({ baseURL: server.url, apiKey, maxRetries: 0 });
+const chat = (apiKey: string, model = 'tycho-1.0') => openai(apiKey).chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] });
+const message = (apiKey: string, model = 'tycho-1.0') => anthropic(apiKey).messages.create({ model, max_tokens: 20, messages: [{ role: 'user', content: 'A: x' }] });
+
+/** As an operator beside the running server. */
+function keys(...args: string[]): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'keys', ...args], { encoding: 'utf8', timeout: 30_000, env: { ...process.env, MONOLITH_DATA_DIR: data.path } });
+  if (status !== 0) throw new Error(stderr);
+  return stdout.trim();
+}
+
+/** The code a call fails with. */
+async function code(call: Promise<unknown>): Promise<unknown> {
+  try {
+    await call;
+    return null;
+  } catch (error) {
+    if (error instanceof OpenAI.APIError) return `${error.status} ${error.code ?? ''}`;
+    if (error instanceof Anthropic.APIError) return `${error.status as number} ${(error.error as { error?: { code?: string } }).error?.code ?? ''}`;
+    throw error;
+  }
+}
+
+t.test('a key for one model: 403 on the others, one model in the list, in both formats', async (t) => {
+  const key = keys('create', '--models', 'tycho-1.0');
+  await sleep(10);
+  t.equal((await chat(key)).model, 'tycho-1.0');
+  t.equal(await code(chat(key, 'hal-1.0')), '403 model_not_allowed');
+  t.equal(await code(message(key, 'hal-1.0')), '403 model_not_allowed');
+  t.equal(await code(openai(key).responses.create({ model: 'hal-1.0', input: 'x' })), '403 model_not_allowed');
+  t.equal(await code(chat(key, 'nothing')), '404 model_not_found', 'what is not there comes first');
+  const ids: string[] = [];
+  for await (const { id } of openai(key).models.list()) ids.push(id);
+  t.same(ids, ['tycho-1.0']);
+  ids.length = 0;
+  for await (const { id } of anthropic(key).models.list()) ids.push(id);
+  t.same(ids, ['tycho-1.0']);
+  t.equal(await code(openai(key).models.retrieve('hal-1.0')), '403 model_not_allowed');
+  t.equal((await openai(key).models.retrieve('tycho-1.0')).id, 'tycho-1.0');
+  t.equal((await anthropic(key).models.retrieve('tycho-1.0')).id, 'tycho-1.0');
+});
+
+t.test('scopes: every route asks for its own', async (t) => {
+  const inference = keys('create', '--scopes', 'inference');
+  const reader = keys('create', '--scopes', 'responses.read,models.read');
+  const counter = keys('create', '--scopes', 'tokens.count');
+  await sleep(10);
+  const { id } = await openai(inference).responses.create({ model: 'tycho-1.0', input: 'A: x' });
+  const denied = '403 endpoint_not_allowed';
+  t.equal(await code(openai(inference).responses.retrieve(id)), denied);
+  t.equal(await code(openai(inference).responses.inputItems.list(id)), denied);
+  t.equal(await code(openai(inference).responses.delete(id)), denied);
+  t.equal(await code(anthropic(inference).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] })), denied);
+  t.equal((await openai(reader).responses.retrieve(id)).id, id);
+  t.equal(await code(openai(reader).responses.delete(id)), denied);
+  t.equal(await code(openai(reader).responses.cancel(id)), denied);
+  for (const key of [reader, counter]) {
+    t.equal(await code(chat(key)), denied);
+    t.equal(await code(message(key)), denied);
+    t.equal(await code(openai(key).responses.create({ model: 'tycho-1.0', input: 'x' })), denied);
+    t.ok((await openai(key).models.list()).data.length === 3, 'any valid key may list models');
+  }
+  t.ok((await anthropic(counter).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] })).input_tokens > 0);
+  t.equal(await handshakeStatus(server.port, reader), 403);
+});
+
+t.test('expired, revoked, rotated out: a 401 each, within 5 seconds of the command beside the server', async (t) => {
+  const brief = keys('create', '--expires', '1s');
+  await sleep(10);
+  t.equal(await code(chat(brief)), null);
+  await sleep(1000);
+  t.equal(await code(chat(brief)), '401 api_key_expired');
+  t.equal(await code(message(brief)), '401 api_key_expired');
+  t.equal(await code(chat('sk-AAAAAAAA-made-up')), '401 invalid_api_key');
+
+  const old = keys('create', '--name', 'rotating', '--models', 'tycho-1.0');
+  await sleep(10);
+  t.equal(await code(chat(old)), null);
+  const connection = await Connection.open({ port: server.port, key: old });
+  await connection.turn({ input: 'A: x', model: 'tycho-1.0' });
+  const next = keys('rotate', old.slice(0, 11), '--overlap', '0');
+  await sleep(1100);
+  t.equal(await code(chat(old)), '401 api_key_revoked');
+  t.match(await connection.turn({ input: 'A: x', model: 'tycho-1.0' }), [{ type: 'error', status: 401, error: { code: 'api_key_revoked' } }]);
+  t.equal((await connection.closed)[0], 1008);
+  t.equal(await code(chat(next)), null);
+  t.equal(await code(chat(next, 'hal-1.0')), '403 model_not_allowed', 'with the permissions of the one before');
+  const made = JSON.parse(keys('rotate', next.slice(0, 11), '--json')) as CreatedApiKey;
+  await sleep(1100);
+  t.equal(await code(chat(next)), null, 'within the overlap of a day');
+  keys('revoke', next.slice(0, 11));
+  await sleep(1100);
+  t.equal(await code(message(next)), '401 api_key_revoked');
+  t.match(made, { name: 'rotating', models: ['tycho-1.0'], status: 'active' });
+});

@@ -1,0 +1,51 @@
+import t from 'tap';
+import { newResponseId } from '../../src/ids.js';
+import { HeldResponses } from '../../src/storage/held-responses.js';
+import { openResponseStore } from '../../src/storage/open-response-store.js';
+import { openResponses, record } from './records.js';
+
+t.test('what one thread holds, another does not erase', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  const held = new SharedArrayBuffer(HeldResponses.bytes(3));
+  const now = (): number => open.clock.now;
+  const [primary, reader, deleter] = [0, 1, 2].map((row) =>
+    openResponseStore(open.store, { retention_days: 30 }, { now, shared: { primary: row === 0, held: new HeldResponses(held, row) } })) as [typeof open.responses, typeof open.responses, typeof open.responses];
+  t.teardown(async () => { for (const store of [primary, reader, deleter]) await store.close(); });
+  const stored = (id: string): boolean => open.store.table('responses').get(id) !== undefined;
+
+  const root = record();
+  await reader.save(root);
+  const release = reader.hold(root.id);
+  t.equal(await deleter.delete('org_a', root.id), true);
+  await primary.sweep();
+  t.equal(reader.get('org_a', root.id), null, 'it answers as deleted');
+  t.ok(stored(root.id), 'its items are there for the continuation');
+  const child = record({ previousId: root.id });
+  await reader.save(child);
+  release();
+  t.equal(deleter.chain('org_a', child.id)?.length, 2);
+
+  const lost = record();
+  await reader.save(lost);
+  reader.hold(lost.id);
+  await deleter.delete('org_a', lost.id);
+  t.ok(stored(lost.id));
+  new HeldResponses(held).clear(1);   // its thread has ended
+  await primary.sweep();
+  t.notOk(stored(lost.id), 'nobody holds it any more');
+});
+
+t.test('ids are told apart, and counted', (t) => {
+  const held = new HeldResponses();
+  const [id, ...others] = Array.from({ length: 100 }, newResponseId) as [string, ...string[]];
+  held.hold(id);
+  held.hold(id);
+  t.ok(held.has(id));
+  t.ok(others.filter((other) => held.has(other)).length < 3, 'hardly any falls together with it');
+  held.release(id);
+  t.ok(held.has(id));
+  held.release(id);
+  t.notOk(held.has(id));
+  t.end();
+});

@@ -1,0 +1,51 @@
+// A server in this process whose dashboard a test uses: real accounts on a real database, one small model.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { configWith } from '../../src/config.js';
+import { startServer } from '../../src/server.js';
+import type { Server } from '../../src/server.js';
+import type { Store } from '../../src/storage/store.js';
+import { createTelemetry } from '../../src/telemetry/telemetry.js';
+import { embeddedModel } from '../e2e/monolith.js';
+import { dashboardClient } from './dashboard-client.js';
+import type { DashboardClient } from './dashboard-client.js';
+
+export interface DashboardServer {
+  server: Server;
+  url: string;
+  dataDir: string;
+  logs: string[];
+  /** The server's own database: opening it a second time in one process can wait for ever for a write of the first. */
+  inside<T>(work: (store: Store) => Promise<T>): Promise<T>;
+  /** A new browser. */
+  client(): DashboardClient;
+  /** The same data folder, another process as far as it can tell. `settings` replace those of the start. */
+  restart(settings?: object): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startDashboard(settings: object = {}): Promise<DashboardServer> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'monolith-dashboard-'));
+  const logs: string[] = [];
+  const start = (more: object): Promise<Server> => startServer(
+    configWith({ port: 0, data_dir: dataDir, model: { 'hal-1.0': embeddedModel }, ...more }),
+    { telemetry: createTelemetry({ format: 'json', level: 'warn', write: (line) => logs.push(line) }) },
+  );
+  const running: DashboardServer = {
+    server: await start(settings), dataDir, logs,
+    get url() { return running.server.url; },
+    inside: (work) => work(running.server.directory.store),
+    client: () => dashboardClient(running.server.url),
+    restart: async (more = settings) => {
+      await running.server.close();
+      running.server = await start(more);
+    },
+    close: async () => {
+      await running.server.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+  return running;
+}

@@ -1,0 +1,90 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MessageChannel } from 'node:worker_threads';
+import t, { type Test } from 'tap';
+import { HubBus, PortBus } from '../../src/threads/hub-bus.js';
+
+/** A hub and its workers' ends, all on this thread: messages cross real ports. */
+function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors: string[] } {
+  const errors: string[] = [];
+  const onError = (error: unknown): void => { errors.push((error as Error).message); };
+  const hub = new HubBus({ threads: workers, onError });
+  const ends = Array.from({ length: workers }, (_, at) => {
+    const { port1, port2 } = new MessageChannel();
+    hub.add(at + 1, port1);
+    return new PortBus(at + 1, port2, { threads: workers, onError });
+  });
+  // What crosses keeps nobody alive: a test that waits has to.
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => {
+    clearInterval(alive);
+    for (const end of ends) end.close();
+    hub.close();
+  });
+  return { hub, ends, errors };
+}
+
+t.test('what is published reaches every other thread, and not its own', async (t) => {
+  const { hub, ends } = star(t, 3);
+  const heard: string[] = [];
+  for (const [at, bus] of [hub, ...ends].entries()) bus.on('response.logged', ({ id, ended }) => { heard.push(`${at}:${id}:${ended}`); });
+  hub.publish('response.logged', { id: 'a', ended: false });
+  ends[1]?.publish('response.logged', { id: 'b', ended: true });
+  await sleep(50);
+  t.same(heard.sort(), ['0:b:true', '1:a:false', '1:b:true', '2:a:false', '3:a:false', '3:b:true']);
+});
+
+t.test('whoever is asked answers: those without a listener, and those too late, are left out', async (t) => {
+  const { hub, ends } = star(t, 3);
+  hub.on('metrics.collect', () => 'hub');
+  ends[0]?.on('metrics.collect', () => Promise.resolve('one'));
+  ends[1]?.on('metrics.collect', () => sleep(400, 'late'));
+  t.same(await ends[2]?.ask('metrics.collect', {}, 100), ['hub', 'one']);
+  t.same(await hub.ask('metrics.collect', {}, 100), ['one']);
+  t.same(await hub.ask('metrics.collect', {}, 1_000), ['one', 'late']);
+  t.same(await ends[0]?.ask('response.cancel', { id: 'x' }), [], 'nobody listens');
+});
+
+t.test('of several listeners the last one answers; one that has stopped does not', async (t) => {
+  const { hub, ends } = star(t, 1);
+  const calls: string[] = [];
+  ends[0]?.on('response.cancel', () => { calls.push('first'); return false; });
+  const stop = ends[0]?.on('response.cancel', () => { calls.push('second'); return true; });
+  t.same(await hub.ask('response.cancel', { id: 'x' }), [true]);
+  stop?.();
+  t.same(await hub.ask('response.cancel', { id: 'x' }), [false]);
+  t.same(calls, ['first', 'second', 'first']);
+});
+
+t.test('a listener that fails, and an answer that cannot be cloned, are reported and no answer', async (t) => {
+  const { hub, ends, errors } = star(t, 2);
+  ends[0]?.on('metrics.collect', () => { throw new Error('broken listener'); });
+  ends[1]?.on('metrics.collect', () => () => undefined);
+  t.same(await hub.ask('metrics.collect', {}, 1_000), []);
+  t.equal(errors[0], 'broken listener');
+  t.match(errors[1], /could not be cloned/);
+  await t.rejects(hub.ask('metrics.collect', { odd: () => undefined } as never), { name: 'DataCloneError' });
+});
+
+t.test('a thread that goes is not waited for; another takes its place', async (t) => {
+  const { hub, ends } = star(t, 2);
+  ends[0]?.on('metrics.collect', () => sleep(5_000, 'never', { ref: false }));
+  ends[1]?.on('metrics.collect', () => 'two');
+  const answers = hub.ask('metrics.collect', {}, 60_000);
+  await sleep(20);
+  hub.remove(1);
+  t.same(await answers, ['two']);
+  const { port1, port2 } = new MessageChannel();
+  hub.add(1, port1);
+  const again = new PortBus(1, port2, { threads: 2 });
+  t.teardown(() => again.close());
+  again.on('metrics.collect', () => 'one again');
+  t.same((await hub.ask('metrics.collect', {})).sort(), ['one again', 'two']);
+});
+
+t.test('closing ends what is being asked', async (t) => {
+  const { hub, ends } = star(t, 1);
+  hub.on('metrics.collect', () => sleep(5_000, 'never', { ref: false }));
+  const answers = ends[0]?.ask('metrics.collect', {}, 60_000);
+  ends[0]?.close();
+  t.same(await answers, []);
+});
