@@ -1,0 +1,148 @@
+// The pushdown automaton of a schema over bytes, made deterministic as it is used: a state is the set of places
+// a text so far may have led to, each with its stack of open objects and arrays; states are interned, so a
+// transition and the tokens allowed at a state are computed once. Bounded: past its limits it fails, which
+// ends one request. One thread at a time; one automaton per request or shared by requests one after another.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "text/grammar/schema.h"
+#include "text/grammar/token_trie.h"
+
+namespace monolith::grammar {
+
+using StateId = uint32_t;
+
+enum class PropertyOrder : uint8_t { kSchema, kAny };
+enum class WhiteSpace : uint8_t { kNone, kFlexible };
+
+struct AutomatonOptions {
+  PropertyOrder order = PropertyOrder::kSchema;
+  WhiteSpace white_space = WhiteSpace::kNone;
+  size_t most_states = 200'000;
+  size_t most_places = 4'000'000;     // of all states together
+};
+
+class Automaton {
+ public:
+  static constexpr StateId kDead = 0;
+
+  // `schema` and `trie` outlive it.
+  Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptions& options);
+
+  StateId start() const { return start_; }
+  // The state after one more byte; kDead if no valid text begins so (or, failed(), a limit was met).
+  StateId step(StateId state, uint8_t byte) {
+    const uint32_t row = rows_[state];
+    if (row != kNoRow) {
+      const StateId next = transitions_[size_t{row} * 256 + byte];
+      if (next != kUnknown) return next;
+    }
+    return compute(state, byte);
+  }
+  // Whether the text so far is complete, and whether nothing can follow.
+  bool accepts(StateId state) const { return headers_[state].accepts; }
+  bool ends(StateId state) const { return headers_[state].accepts && headers_[state].n_places == 0; }
+  // The tokens whose bytes may come next. `mask` has one bit per token of the trie.
+  void allowed(StateId state, TokenMask& mask);
+  bool failed() const { return failed_ || schema_.expressions().failed(); }
+  size_t n_states() const { return headers_.size(); }
+
+ private:
+  static constexpr uint32_t kNoRow = UINT32_MAX, kUnknown = UINT32_MAX;
+  enum class Phase : uint8_t { kValue, kScalar, kString, kKey, kObjectStart, kColon, kAfterMember, kNextKey, kArrayStart, kAfterItem };
+
+  struct Place {
+    Phase phase;
+    uint32_t what = 0;     // kValue, kColon: shape
+    uint32_t lex = 0;      // kScalar, kString, kKey: into lexes_
+    uint32_t frame = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+  struct Header {
+    uint32_t first_place, n_places;
+    bool accepts;
+    uint32_t free;         // so many characters of a string may follow, whatever they are
+  };
+  struct Lex {
+    ExprId expression;
+    uint32_t sub = 0;      // within a character: see lex steps
+    uint32_t more = 0;
+    uint32_t name = 0;     // of the names tree, where names are remembered
+    auto operator<=>(const Lex&) const = default;
+  };
+  struct Frame {
+    bool is_object;
+    uint32_t shape;        // into the schema's objects or arrays
+    uint32_t progress;     // object: into progress_; array: items so far
+    uint32_t parent;
+    auto operator<=>(const Frame&) const = default;
+  };
+  // How far an object is.
+  struct Progress {
+    uint32_t object;
+    std::vector<uint64_t> seen;
+    uint32_t next = 0;             // kSchema: first property that may still come
+    uint32_t others = 0;           // members that are no properties
+    std::vector<uint32_t> names;   // of those, sorted, where they are remembered
+    // Found on first use.
+    bool known = false, may_close = false;
+    ExprId keys = ExpressionPool::kNothing;
+  };
+
+  StateId compute(StateId state, uint8_t byte);
+  StateId intern(bool accepts);
+  void advance(const Place& place, uint8_t byte);
+  void complete(uint32_t frame);                        // a value in it has ended
+  void put(Place place) { next_.push_back(place); }
+  void put_lex(Phase phase, const Lex& lex, uint32_t frame);
+  bool step_character(Lex& lex, uint8_t byte, bool& at_boundary);
+  bool partial_is_alive(const Lex& lex);
+  bool read(Lex& lex, uint32_t code_point);
+  uint32_t intern_lex(const Lex& lex);
+  uint32_t intern_frame(const Frame& frame);
+  uint32_t intern_progress(Progress progress);
+  void open_value(uint32_t shape, uint32_t frame, uint8_t byte);
+  const Progress& progress(uint32_t id);
+  bool feasible(const ObjectShape& object, const Progress& progress) const;
+  bool remembers_names(const ObjectShape& object) const;
+  void close_key(const Place& place);
+  uint32_t with_member(uint32_t progress_id, uint32_t property);
+  bool any_alive(ExprId e, uint32_t first, uint32_t last);
+  ExprId uniform(ExprId e, uint32_t first, uint32_t last);
+  void forget(Lex& lex);
+  void walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask);
+  void walk_plain(StateId state, TokenMask& mask);
+
+  Schema& schema_;
+  ExpressionPool& pool_;
+  const TokenTrie& trie_;
+  const AutomatonOptions options_;
+  StateId start_ = kDead;
+  bool failed_ = false;
+  bool accepts_next_ = false;
+  std::vector<Place> next_;                       // scratch
+  std::vector<uint32_t> tags_;                    // scratch
+  std::vector<Header> headers_;
+  std::vector<Place> places_;
+  std::vector<uint32_t> rows_;                    // state -> row of transitions_
+  std::vector<StateId> transitions_;
+  std::unordered_multimap<uint64_t, StateId> states_by_hash_;
+  std::vector<Lex> lexes_;
+  std::unordered_multimap<uint64_t, uint32_t> lexes_by_hash_;
+  std::vector<Frame> frames_;
+  std::unordered_multimap<uint64_t, uint32_t> frames_by_hash_;
+  std::vector<Progress> progress_;
+  std::unordered_multimap<uint64_t, uint32_t> progress_by_hash_;
+  std::unordered_map<uint64_t, uint32_t> name_children_;   // name << 21 | code point -> name
+  uint32_t n_names_ = 1;
+  std::vector<std::vector<ExprId>> name_expressions_;      // by object: each property's name with its tag
+  std::vector<StateId> stack_;                    // scratch of walks
+  std::unordered_map<StateId, TokenMask> masks_;
+};
+
+}  // namespace monolith::grammar

@@ -1,0 +1,388 @@
+#include "text/grammar/expression.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "text/tokenizer/unicode.h"
+
+namespace monolith::grammar {
+namespace {
+
+uint64_t mix(uint64_t h, uint64_t v) {
+  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+  h *= 0xff51afd7ed558ccdull;
+  return h ^ (h >> 32);
+}
+
+}  // namespace
+
+ExpressionPool::ExpressionPool(const CharPartition& partition, size_t most_nodes)
+    : partition_(partition), most_nodes_(most_nodes), words_per_set_((partition.n_classes() + 63) / 64) {
+  nodes_.push_back({Kind::kNothing, false});
+  nodes_.push_back({Kind::kEmpty, true});
+  nodes_.push_back({Kind::kAnything, true});
+  life_ = {Life::kDead, Life::kAlive, Life::kAlive};
+}
+
+ExprId ExpressionPool::intern(Node node, std::span<const uint32_t> list) {
+  uint64_t hash = mix(static_cast<uint64_t>(node.kind), 1);
+  if (list.empty()) {
+    hash = mix(mix(mix(hash, node.a), node.b), node.c);
+  } else {
+    for (const uint32_t id : list) hash = mix(hash, id);
+  }
+  const auto [first, last] = by_hash_.equal_range(hash);
+  for (auto at = first; at != last; ++at) {
+    const Node& known = nodes_[at->second];
+    if (known.kind != node.kind) continue;
+    if (list.empty()) {
+      if (known.a == node.a && known.b == node.b && known.c == node.c) return at->second;
+    } else if (std::ranges::equal(this->list(known), list)) {
+      return at->second;
+    }
+  }
+  if (nodes_.size() + lists_.size() / 8 >= most_nodes_) return fail();
+  if (!list.empty()) {
+    node.a = static_cast<uint32_t>(lists_.size());
+    lists_.insert(lists_.end(), list.begin(), list.end());
+    node.b = static_cast<uint32_t>(lists_.size());
+  }
+  const ExprId id = static_cast<ExprId>(nodes_.size());
+  // Without intersection and complement nothing that is built here is empty: the constructors see to it.
+  bool plain = node.kind != Kind::kBoth && node.kind != Kind::kNegate;
+  switch (node.kind) {
+    case Kind::kConcat: plain = life_[node.a] == Life::kAlive && life_[node.b] == Life::kAlive; break;
+    case Kind::kRepeat: plain = node.b == 0 || life_[node.a] == Life::kAlive; break;
+    case Kind::kEither: plain = std::ranges::any_of(list, [&](uint32_t child) { return life_[child] == Life::kAlive; }); break;
+    case Kind::kBoth:
+    case Kind::kNegate: plain = node.nullable; break;
+    default: break;
+  }
+  nodes_.push_back(node);
+  life_.push_back(plain ? Life::kAlive : Life::kUnknown);
+  by_hash_.emplace(hash, id);
+  return id;
+}
+
+ExprId ExpressionPool::set(const CodePointSet& code_points) {
+  std::vector<uint64_t> bits(words_per_set_);
+  size_t n = 0;
+  for (const auto& range : code_points.ranges())
+    partition_.for_each_class(range.first, range.last, [&](CharClassId c) { bits[c / 64] |= uint64_t{1} << (c % 64); });
+  uint64_t hash = 7;
+  for (const uint64_t word : bits) {
+    hash = mix(hash, word);
+    n += static_cast<size_t>(__builtin_popcountll(word));
+  }
+  if (n == 0) return kNothing;
+  uint32_t index = UINT32_MAX;
+  const auto [first, last] = sets_by_hash_.equal_range(hash);
+  for (auto at = first; at != last; ++at)
+    if (std::equal(bits.begin(), bits.end(), sets_.begin() + static_cast<ptrdiff_t>(at->second * words_per_set_))) index = at->second;
+  if (index == UINT32_MAX) {
+    index = static_cast<uint32_t>(sets_.size() / words_per_set_);
+    sets_.insert(sets_.end(), bits.begin(), bits.end());
+    sets_by_hash_.emplace(hash, index);
+  }
+  return intern({Kind::kSet, false, index});
+}
+
+ExprId ExpressionPool::character(uint32_t code_point) { return set(CodePointSet::of(code_point)); }
+
+ExprId ExpressionPool::literal(std::string_view utf8) {
+  std::vector<ExprId> characters;
+  while (!utf8.empty()) {
+    const Utf8Char c = decode_utf8(utf8);
+    if (c.code_point == kInvalidByte) return kNothing;
+    characters.push_back(character(c.code_point));
+    utf8.remove_prefix(c.size);
+  }
+  ExprId e = kEmpty;
+  for (auto at = characters.rbegin(); at != characters.rend(); ++at) e = concat(*at, e);
+  return e;
+}
+
+ExprId ExpressionPool::concat(ExprId first, ExprId then) {
+  if (first == kNothing || then == kNothing) return kNothing;
+  if (first == kEmpty) return then;
+  if (then == kEmpty) return first;
+  // To the right, without recursion: a chain of concatenations may be long.
+  std::vector<ExprId> parts;
+  while (nodes_[first].kind == Kind::kConcat) {
+    parts.push_back(nodes_[first].a);
+    first = nodes_[first].b;
+  }
+  parts.push_back(first);
+  ExprId e = then;
+  for (auto at = parts.rbegin(); at != parts.rend(); ++at) {
+    if (*at == kAnything) {
+      if (e == kAnything) continue;
+      if (nodes_[e].kind == Kind::kConcat && nodes_[e].a == kAnything) continue;
+    }
+    e = intern({Kind::kConcat, nodes_[*at].nullable && nodes_[e].nullable, *at, e});
+    if (e == kNothing) return kNothing;
+  }
+  return e;
+}
+
+ExprId ExpressionPool::either(ExprId a, ExprId b) {
+  if (a == b || b == kNothing) return a;
+  if (a == kNothing) return b;
+  return either(std::vector<ExprId>{a, b});
+}
+
+ExprId ExpressionPool::either(std::vector<ExprId> parts) {
+  std::vector<ExprId> flat;
+  std::vector<uint64_t> bits;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const ExprId part = parts[i];
+    const Node& node = nodes_[part];
+    switch (node.kind) {
+      case Kind::kNothing: break;
+      case Kind::kAnything: return kAnything;
+      case Kind::kEither:
+        for (const uint32_t child : list(node)) flat.push_back(child);
+        break;
+      default: flat.push_back(part);
+    }
+  }
+  // Sets become one set.
+  size_t n_sets = 0;
+  for (const ExprId e : flat) n_sets += nodes_[e].kind == Kind::kSet;
+  if (n_sets > 1) {
+    bits.assign(words_per_set_, 0);
+    for (const ExprId e : flat)
+      if (nodes_[e].kind == Kind::kSet)
+        for (size_t w = 0; w < words_per_set_; ++w) bits[w] |= sets_[nodes_[e].a * words_per_set_ + w];
+    std::erase_if(flat, [&](ExprId e) { return nodes_[e].kind == Kind::kSet; });
+    CodePointSet merged;
+    uint64_t hash = 7;
+    for (const uint64_t word : bits) hash = mix(hash, word);
+    uint32_t index = UINT32_MAX;
+    const auto [first, last] = sets_by_hash_.equal_range(hash);
+    for (auto at = first; at != last; ++at)
+      if (std::equal(bits.begin(), bits.end(), sets_.begin() + static_cast<ptrdiff_t>(at->second * words_per_set_))) index = at->second;
+    if (index == UINT32_MAX) {
+      index = static_cast<uint32_t>(sets_.size() / words_per_set_);
+      sets_.insert(sets_.end(), bits.begin(), bits.end());
+      sets_by_hash_.emplace(hash, index);
+    }
+    flat.push_back(intern({Kind::kSet, false, index}));
+  }
+  std::sort(flat.begin(), flat.end());
+  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+  // The empty text adds nothing to what accepts it already.
+  if (flat.size() > 1 && flat.front() == kEmpty) {
+    const bool covered = std::any_of(flat.begin() + 1, flat.end(), [&](ExprId e) { return nodes_[e].nullable && nodes_[e].kind != Kind::kTag; });
+    if (covered) flat.erase(flat.begin());
+  }
+  if (flat.empty()) return kNothing;
+  if (flat.size() == 1) return flat.front();
+  const bool nullable = std::any_of(flat.begin(), flat.end(), [&](ExprId e) { return nodes_[e].nullable; });
+  return intern({Kind::kEither, nullable}, flat);
+}
+
+ExprId ExpressionPool::both(ExprId a, ExprId b) {
+  if (a == b || b == kAnything) return a;
+  if (a == kAnything) return b;
+  return both(std::vector<ExprId>{a, b});
+}
+
+ExprId ExpressionPool::both(std::vector<ExprId> parts) {
+  std::vector<ExprId> flat;
+  for (const ExprId part : parts) {
+    const Node& node = nodes_[part];
+    switch (node.kind) {
+      case Kind::kNothing: return kNothing;
+      case Kind::kAnything: break;
+      case Kind::kBoth:
+        for (const uint32_t child : list(node)) flat.push_back(child);
+        break;
+      default: flat.push_back(part);
+    }
+  }
+  std::sort(flat.begin(), flat.end());
+  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+  if (flat.empty()) return kAnything;
+  const bool nullable = std::all_of(flat.begin(), flat.end(), [&](ExprId e) { return nodes_[e].nullable; });
+  if (flat.front() == kEmpty) return nullable ? kEmpty : kNothing;
+  for (const ExprId e : flat)
+    if (nodes_[e].kind == Kind::kNegate && std::binary_search(flat.begin(), flat.end(), nodes_[e].a)) return kNothing;
+  if (flat.size() == 1) return flat.front();
+  return intern({Kind::kBoth, nullable}, flat);
+}
+
+ExprId ExpressionPool::negate(ExprId a) {
+  if (a == kNothing) return kAnything;
+  if (a == kAnything) return kNothing;
+  if (nodes_[a].kind == Kind::kNegate) return nodes_[a].a;
+  return intern({Kind::kNegate, !nodes_[a].nullable, a});
+}
+
+ExprId ExpressionPool::repeat(ExprId a, uint32_t least, uint32_t most) {
+  if (most == 0 || a == kEmpty) return kEmpty;
+  if (a == kNothing) return least == 0 ? kEmpty : kNothing;
+  if (a == kAnything) return kAnything;
+  if (nodes_[a].nullable) least = 0;
+  if (least == 1 && most == 1) return a;
+  if (least == 0 && most == kUnbounded) {
+    const Node& node = nodes_[a];
+    if (node.kind == Kind::kRepeat && node.b <= 1) return repeat(node.a, 0, kUnbounded);
+    if (node.kind == Kind::kSet) {
+      bool whole = true;
+      for (CharClassId c = 0; whole && c < partition_.n_classes(); ++c) whole = set_has(node.a, c) || (partition_.example(c) >= 0xD800 && partition_.example(c) <= 0xDFFF);
+      if (whole) return kAnything;
+    }
+  }
+  if (least == 0 && most != kUnbounded) {   // (x{0,2}){0,3} is x{0,6}
+    const Node& node = nodes_[a];
+    if (node.kind == Kind::kRepeat && node.b == 0 && node.c != kUnbounded && uint64_t{node.c} * most < kUnbounded)
+      return repeat(node.a, 0, node.c * most);
+  }
+  return intern({Kind::kRepeat, least == 0, a, least, most});
+}
+
+ExprId ExpressionPool::remainder(uint32_t modulus, uint32_t value) {
+  return intern({Kind::kRemainder, value == 0, modulus, value});
+}
+
+bool ExpressionPool::fits(ExprId e, std::string_view utf8) {
+  while (!utf8.empty() && e != kNothing) {
+    const Utf8Char c = decode_utf8(utf8);
+    if (c.code_point == kInvalidByte) return false;
+    e = derivative(e, partition_.class_of(c.code_point));
+    utf8.remove_prefix(c.size);
+  }
+  return nodes_[e].nullable;
+}
+
+ExprId ExpressionPool::tag(uint32_t value) { return intern({Kind::kTag, true, value}); }
+
+ExprId ExpressionPool::derivative(ExprId e, CharClassId c) {
+  const uint64_t key = uint64_t{e} << 16 | c;
+  const auto known = derivatives_.find(key);
+  if (known != derivatives_.end()) return known->second;
+  const ExprId result = compute(e, c);
+  if (derivatives_.size() < 8 * most_nodes_) derivatives_.emplace(key, result);
+  return result;
+}
+
+ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
+  const Node node = nodes_[e];   // a copy: nodes_ may grow
+  switch (node.kind) {
+    case Kind::kNothing:
+    case Kind::kEmpty:
+    case Kind::kTag: return kNothing;
+    case Kind::kAnything: return kAnything;
+    case Kind::kSet: return set_has(node.a, c) ? kEmpty : kNothing;
+    case Kind::kConcat: {
+      // Along a chain whose parts may be empty, each may be the one that takes the character.
+      std::vector<ExprId> ways;
+      for (ExprId at = e;;) {
+        const Node part = nodes_[at];
+        if (part.kind != Kind::kConcat) {
+          ways.push_back(derivative(at, c));
+          break;
+        }
+        ways.push_back(concat(derivative(part.a, c), part.b));
+        if (!nodes_[part.a].nullable) break;
+        at = part.b;
+      }
+      return ways.size() == 1 ? ways.front() : either(std::move(ways));
+    }
+    case Kind::kEither:
+    case Kind::kBoth: {
+      const std::vector<uint32_t> children(lists_.begin() + node.a, lists_.begin() + node.b);
+      std::vector<ExprId> parts;
+      for (const uint32_t child : children) {
+        const ExprId part = derivative(child, c);
+        if (node.kind == Kind::kBoth && part == kNothing) return kNothing;
+        if (part != kNothing) parts.push_back(part);
+      }
+      return node.kind == Kind::kEither ? either(std::move(parts)) : both(std::move(parts));
+    }
+    case Kind::kNegate: return negate(derivative(node.a, c));
+    case Kind::kRemainder: {
+      const uint32_t digit = partition_.example(c) - '0';
+      if (digit > 9) return kNothing;
+      return remainder(node.a, static_cast<uint32_t>((uint64_t{node.b} * 10 + digit) % node.a));
+    }
+    case Kind::kRepeat: {
+      const ExprId one = derivative(node.a, c);
+      if (one == kNothing) return kNothing;
+      const uint32_t least = node.b == 0 ? 0 : node.b - 1;
+      const uint32_t most = node.c == kUnbounded ? kUnbounded : node.c - 1;
+      return concat(one, repeat(node.a, least, most));
+    }
+  }
+  return kNothing;
+}
+
+bool ExpressionPool::alive(ExprId e) {
+  if (life_[e] != Life::kUnknown) return life_[e] == Life::kAlive;
+  struct Step { ExprId at; CharClassId next; };
+  std::vector<Step> path{{e, 0}};
+  std::vector<ExprId> seen{e};
+  std::unordered_map<ExprId, bool> visited{{e, true}};
+  const size_t n_classes = partition_.n_classes();
+  while (!path.empty()) {
+    Step& step = path.back();
+    if (step.next == n_classes) {
+      path.pop_back();
+      continue;
+    }
+    const ExprId to = derivative(step.at, step.next++);
+    if (failed_) return false;
+    if (life_[to] == Life::kDead || (life_[to] == Life::kUnknown && !visited.emplace(to, true).second)) continue;
+    if (life_[to] == Life::kAlive || nodes_[to].nullable) {
+      life_[to] = Life::kAlive;
+      for (const Step& on : path) life_[on.at] = Life::kAlive;
+      return true;
+    }
+    seen.push_back(to);
+    path.push_back({to, 0});
+  }
+  for (const ExprId id : seen) life_[id] = Life::kDead;   // none of them leads anywhere
+  return false;
+}
+
+uint32_t ExpressionPool::free_characters(ExprId e) const {
+  const Node& node = nodes_[e];
+  switch (node.kind) {
+    case Kind::kAnything: return kUnbounded;
+    case Kind::kConcat: return node.a == kAnything ? kUnbounded : 0;
+    case Kind::kRepeat: {
+      const Node& one = nodes_[node.a];
+      if (one.kind != Kind::kSet) return 0;
+      for (CharClassId c = 0; c < partition_.n_classes(); ++c)
+        if (!set_has(one.a, c) && (partition_.example(c) < 0xD800 || partition_.example(c) > 0xDFFF)) return 0;
+      return node.c;
+    }
+    case Kind::kEither: {
+      uint32_t most = 0;
+      for (const uint32_t child : list(node)) most = std::max(most, free_characters(child));
+      return most;
+    }
+    default: return 0;
+  }
+}
+
+void ExpressionPool::tags(ExprId e, std::vector<uint32_t>& out) const {
+  out.clear();
+  std::vector<ExprId> open{e};
+  while (!open.empty()) {
+    const Node& node = nodes_[open.back()];
+    open.pop_back();
+    if (!node.nullable) continue;
+    switch (node.kind) {
+      case Kind::kTag: out.push_back(node.a); break;
+      case Kind::kEither: for (const uint32_t child : list(node)) open.push_back(child); break;
+      case Kind::kConcat: open.push_back(node.b); break;   // a tag stands last
+      default: break;
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+}
+
+}  // namespace monolith::grammar

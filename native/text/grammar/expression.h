@@ -1,0 +1,93 @@
+// Regular expressions with intersection and complement over character classes, hash-consed, and stepped by
+// derivatives (Brzozowski 1964): an expression is itself the state of the automaton that recognizes it, and
+// states come into being as they are reached. Bounded by fuel: an expression that would grow past it is a
+// failure, never a wrong answer. Not thread-safe: one compiled grammar, one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/grammar/code_points.h"
+
+namespace monolith::grammar {
+
+using ExprId = uint32_t;
+inline constexpr uint32_t kUnbounded = UINT32_MAX;
+
+class ExpressionPool {
+ public:
+  static constexpr ExprId kNothing = 0;    // no text
+  static constexpr ExprId kEmpty = 1;      // the empty text
+  static constexpr ExprId kAnything = 2;   // every text
+  static constexpr ExprId kFailed = UINT32_MAX;   // out of fuel
+
+  // `partition` is frozen and outlives the pool. `most_nodes` bounds what it may ever hold.
+  ExpressionPool(const CharPartition& partition, size_t most_nodes);
+
+  ExprId set(const CodePointSet& set);
+  ExprId character(uint32_t code_point);
+  ExprId literal(std::string_view utf8);
+  ExprId concat(ExprId first, ExprId then);
+  ExprId either(ExprId a, ExprId b);
+  ExprId either(std::vector<ExprId> parts);
+  ExprId both(ExprId a, ExprId b);
+  ExprId both(std::vector<ExprId> parts);
+  ExprId negate(ExprId a);                            // every other text
+  ExprId repeat(ExprId a, uint32_t least, uint32_t most);   // most: or kUnbounded
+  ExprId star(ExprId a) { return repeat(a, 0, kUnbounded); }
+  // Decimal digits whose value, read on behind digits of remainder `value`, is a multiple of `modulus`; the empty
+  // text too if `value` is 0. The partition has told the ten digits apart.
+  ExprId remainder(uint32_t modulus, uint32_t value);
+  // The empty text, marked: tells which of several alternatives was completed. Only at the end of alternatives
+  // of an either(), not within both() or negate().
+  ExprId tag(uint32_t value);
+
+  // What may follow after a character of the class. kFailed when out of fuel.
+  ExprId derivative(ExprId e, CharClassId c);
+  // Whether the whole text fits.
+  bool fits(ExprId e, std::string_view utf8);
+  bool nullable(ExprId e) const { return nodes_[e].nullable; }
+  // Whether some text fits. Searched for and remembered; false when out of fuel (failed() tells).
+  bool alive(ExprId e);
+  // Tags of what is complete at `e`, ascending.
+  void tags(ExprId e, std::vector<uint32_t>& out) const;
+  // So many characters, whatever they are, surely leave something that can be completed; 0 if that is not seen at once.
+  uint32_t free_characters(ExprId e) const;
+  bool failed() const { return failed_; }
+  size_t n_nodes() const { return nodes_.size(); }
+  const CharPartition& partition() const { return partition_; }
+
+ private:
+  enum class Kind : uint8_t { kNothing, kEmpty, kAnything, kSet, kConcat, kEither, kBoth, kNegate, kRepeat, kRemainder, kTag };
+  struct Node {
+    Kind kind;
+    bool nullable;
+    uint32_t a = 0, b = 0, c = 0;   // children: set index; first, then; [a, b) of lists_; negated; repeated, least, most; modulus, value; tag
+  };
+  enum class Life : uint8_t { kUnknown, kAlive, kDead };
+
+  ExprId intern(Node node, std::span<const uint32_t> list = {});
+  ExprId fail() { failed_ = true; return kNothing; }
+  std::span<const uint32_t> list(const Node& node) const { return {lists_.data() + node.a, node.b - node.a}; }
+  bool set_has(uint32_t set_index, CharClassId c) const {
+    return sets_[set_index * words_per_set_ + c / 64] >> (c % 64) & 1;
+  }
+  ExprId compute(ExprId e, CharClassId c);
+
+  const CharPartition& partition_;
+  const size_t most_nodes_;
+  size_t words_per_set_;
+  std::vector<Node> nodes_;
+  std::vector<uint32_t> lists_;
+  std::vector<uint64_t> sets_;                           // bits of classes
+  std::unordered_multimap<uint64_t, ExprId> by_hash_;
+  std::unordered_multimap<uint64_t, uint32_t> sets_by_hash_;
+  std::unordered_map<uint64_t, ExprId> derivatives_;     // e << 16 | class
+  std::vector<Life> life_;
+  bool failed_ = false;
+};
+
+}  // namespace monolith::grammar

@@ -1,0 +1,468 @@
+#include "text/grammar/regex.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "text/tokenizer/unicode.h"
+
+namespace monolith::grammar {
+namespace {
+
+CodePointSet digits() { return CodePointSet::of('0', '9'); }
+
+CodePointSet word_characters() {
+  CodePointSet set = digits();
+  set.add('A', 'Z');
+  set.add('a', 'z');
+  set.add('_', '_');
+  return set;
+}
+
+// WhiteSpace and LineTerminator of ECMA-262.
+CodePointSet white_space() {
+  CodePointSet set = CodePointSet::of(0x09, 0x0D);
+  for (const uint32_t c : {0x20u, 0xA0u, 0x1680u, 0x2028u, 0x2029u, 0x202Fu, 0x205Fu, 0x3000u, 0xFEFFu}) set.add(c, c);
+  set.add(0x2000, 0x200A);
+  return set;
+}
+
+CodePointSet line_terminators() {
+  CodePointSet set = CodePointSet::of(0x2028, 0x2029);
+  set.add('\n', '\n');
+  set.add('\r', '\r');
+  return set;
+}
+
+CodePointSet of_class(CharClass wanted) {
+  CodePointSet set;
+  for (const CharClassRange& range : char_class_ranges())
+    if (range.char_class == wanted) set.add(range.first, range.last);
+  return set;
+}
+
+int hex_digit(uint32_t c) {
+  if (c >= '0' && c <= '9') return static_cast<int>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<int>(c - 'a' + 10);
+  if (c >= 'A' && c <= 'F') return static_cast<int>(c - 'A' + 10);
+  return -1;
+}
+
+constexpr uint32_t kEnd = UINT32_MAX;
+
+}  // namespace
+
+class RegexParser {
+ public:
+  RegexParser(std::string_view pattern, Regex& out, Regex::Problem& problem) : text_(pattern), out_(out), problem_(problem) {}
+
+  bool run() {
+    if (text_.size() > Regex::kMostBytes) return refuse("it is longer than 16 KiB");
+    const uint32_t root = either(0);
+    if (failed_) return false;
+    if (at_ < text_.size()) return refuse("there is a ) without its (");
+    out_.root_ = root;
+    return true;
+  }
+
+ private:
+  using Kind = Regex::Kind;
+
+  bool fail(std::string what, bool unsupported) {
+    if (!failed_) problem_ = {std::move(what) + " (at byte " + std::to_string(at_) + ")", unsupported};
+    failed_ = true;
+    return false;
+  }
+  bool refuse(std::string what) { return fail(std::move(what), false); }
+  bool unsupported(std::string what) { return fail(std::move(what), true); }
+
+  uint32_t peek() const {
+    if (at_ >= text_.size()) return kEnd;
+    return decode_utf8(text_.substr(at_)).code_point;
+  }
+  uint32_t take() {
+    if (at_ >= text_.size()) return kEnd;
+    const Utf8Char c = decode_utf8(text_.substr(at_));
+    at_ += c.size;
+    if (c.code_point == kInvalidByte) refuse("it is not UTF-8");
+    return c.code_point;
+  }
+  bool take_if(std::string_view wanted) {
+    if (!text_.substr(at_).starts_with(wanted)) return false;
+    at_ += wanted.size();
+    return true;
+  }
+
+  uint32_t add(Regex::Node node) {
+    out_.nodes_.push_back(node);
+    return static_cast<uint32_t>(out_.nodes_.size() - 1);
+  }
+  uint32_t add_list(Kind kind, const std::vector<uint32_t>& children) {
+    if (children.empty()) return add({Kind::kEmpty});
+    if (children.size() == 1) return children.front();
+    const uint32_t first = static_cast<uint32_t>(out_.children_.size());
+    bool asserts = false;
+    for (const uint32_t child : children) {
+      out_.children_.push_back(child);
+      asserts = asserts || out_.nodes_[child].asserts;
+    }
+    return add({kind, asserts, first, static_cast<uint32_t>(out_.children_.size())});
+  }
+  uint32_t add_set(CodePointSet set) {
+    out_.sets_.push_back(std::move(set));
+    return add({Kind::kSet, false, static_cast<uint32_t>(out_.sets_.size() - 1)});
+  }
+
+  uint32_t either(int depth) {
+    std::vector<uint32_t> ways;
+    if (depth > Regex::kDeepest) {
+      refuse("its groups are nested too deeply");
+      return 0;
+    }
+    do ways.push_back(concat(depth));
+    while (!failed_ && take_if("|"));
+    return add_list(Kind::kEither, ways);
+  }
+
+  uint32_t concat(int depth) {
+    std::vector<uint32_t> parts;
+    while (!failed_ && at_ < text_.size() && peek() != '|' && peek() != ')') {
+      uint32_t part = atom(depth);
+      if (failed_) break;
+      part = quantified(part);
+      parts.push_back(part);
+    }
+    return add_list(Kind::kConcat, parts);
+  }
+
+  uint32_t quantified(uint32_t part) {
+    uint32_t least, most;
+    if (take_if("*")) least = 0, most = kUnbounded;
+    else if (take_if("+")) least = 1, most = kUnbounded;
+    else if (take_if("?")) least = 0, most = 1;
+    else if (peek() != '{' || !counts(least, most)) return part;
+    if (failed_) return part;
+    take_if("?");   // lazy: the same texts
+    if (peek() == '*' || peek() == '+' || peek() == '?') {
+      refuse("a quantifier follows another");
+      return part;
+    }
+    const Kind kind = out_.nodes_[part].kind;
+    if (kind == Kind::kStart || kind == Kind::kEnd || kind == Kind::kAhead || kind == Kind::kNotAhead) {
+      refuse("an assertion is quantified");
+      return part;
+    }
+    if (out_.nodes_[part].asserts && most != 1) {
+      unsupported("an assertion within a repetition");
+      return part;
+    }
+    return add({Kind::kRepeat, out_.nodes_[part].asserts, part, least, most});
+  }
+
+  // {2}, {2,}, {2,5}; anything else is a brace.
+  bool counts(uint32_t& least, uint32_t& most) {
+    size_t at = at_ + 1;
+    const auto number = [&](uint32_t& value) {
+      const size_t begin = at;
+      uint64_t sum = 0;
+      while (at < text_.size() && text_[at] >= '0' && text_[at] <= '9') sum = std::min<uint64_t>(sum * 10 + static_cast<uint64_t>(text_[at++] - '0'), 1u << 30);
+      value = static_cast<uint32_t>(sum);
+      return at > begin;
+    };
+    if (!number(least)) return false;
+    most = least;
+    if (at < text_.size() && text_[at] == ',') {
+      ++at;
+      if (!number(most)) most = kUnbounded;
+    }
+    if (at >= text_.size() || text_[at] != '}') return false;
+    at_ = at + 1;
+    if (most < least) refuse("a repetition's bounds are out of order");
+    else if (least > Regex::kMostRepeats || (most != kUnbounded && most > Regex::kMostRepeats)) unsupported("a repetition of more than 65535");
+    return true;
+  }
+
+  uint32_t atom(int depth) {
+    const uint32_t c = take();
+    switch (c) {
+      case '^': return add({Kind::kStart, true});
+      case '$': return add({Kind::kEnd, true});
+      case '.': return add_set(line_terminators().complement());
+      case '[': return bracket();
+      case '(': return group(depth);
+      case '\\': return escape();
+      case '*':
+      case '+':
+      case '?':
+        refuse("a quantifier has nothing to repeat");
+        return 0;
+      default: return add_set(CodePointSet::of(c));
+    }
+  }
+
+  uint32_t group(int depth) {
+    Kind kind = Kind::kConcat;   // a plain group
+    if (take_if("?:")) {
+    } else if (take_if("?=")) {
+      kind = Kind::kAhead;
+    } else if (take_if("?!")) {
+      kind = Kind::kNotAhead;
+    } else if (take_if("?<=") || take_if("?<!")) {
+      unsupported("lookbehind");
+      return 0;
+    } else if (take_if("?<")) {
+      while (at_ < text_.size() && text_[at_] != '>') ++at_;
+      if (!take_if(">")) refuse("a group's name is not closed");
+    } else if (peek() == '?') {
+      unsupported("a group with flags");
+      return 0;
+    }
+    const uint32_t inner = either(depth + 1);
+    if (failed_) return 0;
+    if (!take_if(")")) {
+      refuse("a group is not closed");
+      return 0;
+    }
+    if (kind == Kind::kConcat) return inner;
+    return add({kind, true, inner});
+  }
+
+  uint32_t escape() {
+    const uint32_t c = peek();
+    if (c == 'b' || c == 'B') {
+      unsupported("a word boundary");
+      return 0;
+    }
+    if (c >= '1' && c <= '9') {
+      unsupported("a back reference");
+      return 0;
+    }
+    if (c == 'k') {
+      unsupported("a back reference by name");
+      return 0;
+    }
+    if (auto set = class_escape()) return add_set(std::move(*set));
+    const uint32_t character = character_escape(false);
+    return failed_ ? 0 : add_set(CodePointSet::of(character));
+  }
+
+  // \d \D \w \W \s \S \p{…} \P{…}, the backslash being taken.
+  std::optional<CodePointSet> class_escape() {
+    switch (peek()) {
+      case 'd': ++at_; return digits();
+      case 'D': ++at_; return digits().complement();
+      case 'w': ++at_; return word_characters();
+      case 'W': ++at_; return word_characters().complement();
+      case 's': ++at_; return white_space();
+      case 'S': ++at_; return white_space().complement();
+      case 'p':
+      case 'P': {
+        const bool inverted = text_[at_] == 'P';
+        const size_t close = text_.find('}', at_);
+        if (text_.substr(at_ + 1, 1) != "{" || close == std::string_view::npos) return std::nullopt;
+        std::string_view name = text_.substr(at_ + 2, close - at_ - 2);
+        for (const std::string_view prefix : {"General_Category=", "gc="}) if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+        CodePointSet set;
+        if (name == "L" || name == "Letter") set = of_class(CharClass::kLetter);
+        else if (name == "N" || name == "Number") set = of_class(CharClass::kNumber);
+        else if (name == "P" || name == "Punctuation") set = of_class(CharClass::kPunctuation);
+        else if (name == "ASCII") set = CodePointSet::of(0, 0x7F);
+        else if (name == "Any") set = CodePointSet::all();
+        else {
+          unsupported("the property \\p{" + std::string(name.substr(0, 40)) + "}");
+          return CodePointSet{};
+        }
+        at_ = close + 1;
+        return inverted ? set.complement() : set;
+      }
+      default: return std::nullopt;
+    }
+  }
+
+  uint32_t character_escape(bool in_bracket) {
+    const uint32_t c = take();
+    switch (c) {
+      case kEnd: refuse("it ends with a backslash"); return 0;
+      case 't': return '\t';
+      case 'n': return '\n';
+      case 'v': return '\v';
+      case 'f': return '\f';
+      case 'r': return '\r';
+      case '0': return 0;
+      case 'b': if (in_bracket) return '\b'; break;
+      case 'c': {
+        const uint32_t letter = take();
+        if ((letter | 32) >= 'a' && (letter | 32) <= 'z') return letter % 32;
+        refuse("\\c needs a letter");
+        return 0;
+      }
+      case 'x': return hex(2);
+      case 'u': {
+        if (take_if("{")) {
+          uint32_t value = 0;
+          while (hex_digit(peek()) >= 0 && value <= kLastCodePoint) value = value * 16 + static_cast<uint32_t>(hex_digit(take()));
+          if (!take_if("}") || value > kLastCodePoint) refuse("\\u{…} is no code point");
+          return value;
+        }
+        const uint32_t first = hex(4);
+        if (first >= 0xD800 && first <= 0xDBFF && take_if("\\u")) {
+          const uint32_t second = hex(4);
+          if (second >= 0xDC00 && second <= 0xDFFF) return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+          refuse("half of a surrogate pair");
+        }
+        return first;
+      }
+      default: break;
+    }
+    // Letters and digits are reserved; whatever else is escaped stands for itself.
+    if ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z')) {
+      refuse(std::string("there is no escape \\") + static_cast<char>(c));
+      return 0;
+    }
+    return c;
+  }
+
+  uint32_t hex(int n) {
+    uint32_t value = 0;
+    for (int i = 0; i < n; ++i) {
+      const int digit = hex_digit(peek());
+      if (digit < 0) {
+        refuse("hexadecimal digits are missing");
+        return 0;
+      }
+      ++at_;
+      value = value * 16 + static_cast<uint32_t>(digit);
+    }
+    return value;
+  }
+
+  uint32_t bracket() {
+    const bool inverted = take_if("^");
+    CodePointSet set;
+    while (!failed_ && !take_if("]")) {
+      if (at_ >= text_.size()) {
+        refuse("a [ is not closed");
+        return 0;
+      }
+      CodePointSet first_class;
+      const std::optional<uint32_t> first = member(first_class);
+      if (failed_) return 0;
+      const bool is_range = peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']';
+      if (!is_range) {
+        if (first) set.add(*first, *first);
+        else set.add(first_class);
+        continue;
+      }
+      ++at_;
+      CodePointSet last_class;
+      const std::optional<uint32_t> last = member(last_class);
+      if (failed_) return 0;
+      if (!first || !last) {   // [\w-.]: the hyphen is one of the characters
+        set.add('-', '-');
+        if (first) set.add(*first, *first);
+        else set.add(first_class);
+        if (last) set.add(*last, *last);
+        else set.add(last_class);
+        continue;
+      }
+      if (*last < *first) {
+        refuse("a range of characters is out of order");
+        return 0;
+      }
+      set.add(*first, *last);
+    }
+    return add_set(inverted ? set.complement() : set);
+  }
+
+  // One character, or a class in `set`.
+  std::optional<uint32_t> member(CodePointSet& set) {
+    if (!take_if("\\")) return take();
+    if (auto found = class_escape()) {
+      set = std::move(*found);
+      return std::nullopt;
+    }
+    if (peek() == '-') return take();
+    return character_escape(true);
+  }
+
+  const std::string_view text_;
+  Regex& out_;
+  Regex::Problem& problem_;
+  size_t at_ = 0;
+  bool failed_ = false;
+};
+
+bool Regex::parse(std::string_view pattern, Regex& out, Problem& problem) {
+  out = Regex();
+  return RegexParser(pattern, out, problem).run();
+}
+
+void Regex::separate(CharPartition& partition) const {
+  for (const CodePointSet& set : sets_) {
+    const auto ranges = set.ranges();
+    if (ranges.size() == 1 && ranges[0].first == ranges[0].last) partition.separate(ranges[0].first);
+    else partition.separate(set);
+  }
+}
+
+ExprId Regex::found_in(ExpressionPool& pool) const {
+  const ExprId from_start = build(pool, root_, ExpressionPool::kAnything, true);
+  if (!nodes_[root_].asserts) return pool.concat(ExpressionPool::kAnything, from_start);
+  return pool.either(from_start, pool.concat(ExpressionPool::kAnything, build(pool, root_, ExpressionPool::kAnything, false)));
+}
+
+ExprId Regex::whole(ExpressionPool& pool) const { return build(pool, root_, ExpressionPool::kEmpty, true); }
+
+// Texts that begin with a match of `node` and go on as `rest` does, up to the end of the text.
+ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_start) const {
+  const Node& node = nodes_[index];
+  if (!node.asserts) return pool.concat(plain(pool, index), rest);
+  switch (node.kind) {
+    case Kind::kStart: return at_start ? rest : ExpressionPool::kNothing;
+    case Kind::kEnd: return pool.both(rest, ExpressionPool::kEmpty);
+    case Kind::kAhead: return pool.both(build(pool, node.a, ExpressionPool::kAnything, at_start), rest);
+    case Kind::kNotAhead: return pool.both(pool.negate(build(pool, node.a, ExpressionPool::kAnything, at_start)), rest);
+    case Kind::kEither: {
+      std::vector<ExprId> ways;
+      for (uint32_t i = node.a; i < node.b; ++i) ways.push_back(build(pool, children_[i], rest, at_start));
+      return pool.either(std::move(ways));
+    }
+    case Kind::kConcat: {
+      // What stands before an element decides whether that is at the start: only assertions leave it there.
+      uint32_t first_real = node.a;
+      while (first_real < node.b && nodes_[children_[first_real]].kind != Kind::kSet &&
+             (nodes_[children_[first_real]].kind == Kind::kStart || nodes_[children_[first_real]].kind == Kind::kAhead ||
+              nodes_[children_[first_real]].kind == Kind::kNotAhead || nodes_[children_[first_real]].kind == Kind::kEmpty))
+        ++first_real;
+      ExprId e = rest;
+      for (uint32_t i = node.b; i-- > node.a;) e = build(pool, children_[i], e, at_start && i <= first_real);
+      return e;
+    }
+    case Kind::kRepeat:
+      // Assertions within a repetition: only where it happens once or not at all.
+      if (node.b == 0 && node.c == 1) return pool.either(build(pool, node.a, rest, at_start), rest);
+      if (node.b == 1 && node.c == 1) return build(pool, node.a, rest, at_start);
+      return ExpressionPool::kNothing;
+    default: return ExpressionPool::kNothing;
+  }
+}
+
+ExprId Regex::plain(ExpressionPool& pool, uint32_t index) const {
+  const Node& node = nodes_[index];
+  switch (node.kind) {
+    case Kind::kSet: return pool.set(sets_[node.a]);
+    case Kind::kConcat: {
+      ExprId e = ExpressionPool::kEmpty;
+      for (uint32_t i = node.b; i-- > node.a;) e = pool.concat(plain(pool, children_[i]), e);
+      return e;
+    }
+    case Kind::kEither: {
+      std::vector<ExprId> ways;
+      for (uint32_t i = node.a; i < node.b; ++i) ways.push_back(plain(pool, children_[i]));
+      return pool.either(std::move(ways));
+    }
+    case Kind::kRepeat: return pool.repeat(plain(pool, node.a), node.b, node.c);
+    default: return ExpressionPool::kEmpty;
+  }
+}
+
+}  // namespace monolith::grammar
