@@ -3,10 +3,11 @@
 // nothing on an unchanged tree. All output goes to stderr: stdout belongs to the server.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { accessSync, constants as access, existsSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { accessSync, constants as access, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism, constants, totalmem } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { brotliCompressSync, constants as zlib, gzipSync } from 'node:zlib';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (...parts) => join(root, ...parts);
@@ -155,4 +156,66 @@ export async function buildTypeScript({ tests = false } = {}) {
     if (!lstatSync(at('build', 'src'), { throwIfNoEntry: false })) symlinkSync('../dist', at('build', 'src'));
   }
   await sh(process.execPath, [tsc, '-b', tests ? 'tsconfig.test.json' : 'tsconfig.src.json'], 'compiling the TypeScript');
+}
+
+const kWeb = at('src', 'dashboard', 'web');
+const kBuiltWeb = at('dist', 'web');
+const kCompressible = new Set(['.html', '.js', '.css', '.svg', '.json']);
+
+function filesUnder(folder) {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)).sort();
+}
+
+// What the page is made of: its sources, how it is built, and the packages.
+function webHash() {
+  const hash = createHash('sha256');
+  const own = ['index.html', 'package.json', 'tsconfig.json', 'vite.config.ts'].map((name) => join(kWeb, name));
+  for (const path of [at('package-lock.json'), at('scripts', 'setup.mjs'), ...own, ...filesUnder(join(kWeb, 'src'))]) {
+    hash.update(`${path.slice(root.length)}\0`).update(readFileSync(path)).update('\0');
+  }
+  return hash.digest('hex');
+}
+
+// Brotli at its slowest, once: the server only chooses. What does not get smaller is left as it is.
+function compressWeb(folder) {
+  for (const path of filesUnder(folder)) {
+    if (!kCompressible.has(extname(path))) continue;
+    const plain = readFileSync(path);
+    const br = brotliCompressSync(plain, { params: { [zlib.BROTLI_PARAM_QUALITY]: 11, [zlib.BROTLI_PARAM_SIZE_HINT]: plain.length } });
+    const gzip = gzipSync(plain, { level: 9 });
+    if (br.length < plain.length) writeFileSync(`${path}.br`, br);
+    if (gzip.length < plain.length) writeFileSync(`${path}.gz`, gzip);
+  }
+}
+
+/** Builds the dashboard's page into dist/web if its sources have changed; with `check` its types are checked first. */
+export async function buildWeb({ check = false } = {}) {
+  const vite = at('node_modules', 'vite', 'bin', 'vite.js');
+  const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
+  if (!existsSync(vite)) {
+    if (!existsSync(join(kBuiltWeb, 'index.html'))) say('the page of the dashboard is not built: Vite is not installed (npm ci)');
+    return;
+  }
+  const stamp = join(kBuiltWeb, '.sources');
+  const checked = join(kBuiltWeb, '.checked');
+  const hash = webHash();
+  const has = (path) => existsSync(path) && readFileSync(path, 'utf8') === hash;
+  if (!has(stamp)) {
+    // Beside the built one, which is whole at any time: a server may be starting.
+    const folder = at('dist', `.web-${process.pid}`);
+    try {
+      await sh(process.execPath, [vite, 'build', kWeb, '--outDir', folder, '--logLevel', 'warn'], 'building the page of the dashboard');
+      compressWeb(folder);
+      writeFileSync(join(folder, '.sources'), hash);
+      rmSync(kBuiltWeb, { recursive: true, force: true });
+      renameSync(folder, kBuiltWeb);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+  if (check && !has(checked)) {
+    await sh(process.execPath, [tsc, '--noEmit', '-p', kWeb], 'checking the types of the page');
+    writeFileSync(checked, hash);
+  }
 }

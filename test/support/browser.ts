@@ -46,7 +46,7 @@ export async function openWindow(browser: Browser, url: string, options: { viewp
     baseURL: url, viewport: options.viewport ?? WIDE, colorScheme: options.colorScheme ?? 'light', reducedMotion: options.reducedMotion ?? 'reduce',
     locale: 'en-GB', timezoneId: 'Europe/Berlin',
   });
-  context.setDefaultTimeout(10_000);
+  context.setDefaultTimeout(20_000);   // CI machines are busy
   const page = await context.newPage();
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));

@@ -1,0 +1,56 @@
+// The built page in memory: dist/web as scripts/setup.mjs leaves it, each file with the compressed forms beside it.
+// Read once, when a server starts; never written.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+
+export type Coding = 'br' | 'gzip';
+
+export interface PageFile {
+  readonly contentType: string;
+  readonly plain: Uint8Array;
+  /** Only where it is smaller. */
+  readonly coded: Readonly<Partial<Record<Coding, Uint8Array>>>;
+}
+
+export interface BuiltPage {
+  readonly index: PageFile;
+  /** By name, which has a hash of the content in it. */
+  readonly assets: ReadonlyMap<string, PageFile>;
+}
+
+const CONTENT_TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.json': 'application/json; charset=utf-8',
+};
+const SUFFIXES: readonly (readonly [Coding, string])[] = [['br', '.br'], ['gzip', '.gz']];
+
+/** Null if the page has not been built. */
+export function readBuiltPage(folder: string): BuiltPage | null {
+  const index = join(folder, 'index.html');
+  const assets = join(folder, 'assets');
+  if (!existsSync(index) || !existsSync(assets)) return null;
+  const names = readdirSync(assets).filter((name) => extname(name) in CONTENT_TYPES);
+  return { index: readPageFile(index), assets: new Map(names.map((name) => [name, readPageFile(join(assets, name))])) };
+}
+
+function readPageFile(path: string): PageFile {
+  const coded: Partial<Record<Coding, Uint8Array>> = {};
+  for (const [coding, suffix] of SUFFIXES) if (existsSync(path + suffix)) coded[coding] = readFileSync(path + suffix);
+  return { contentType: CONTENT_TYPES[extname(path)] as string, plain: readFileSync(path), coded };
+}
+
+/** The form to send, by the request's Accept-Encoding; br before gzip where the client takes both. */
+export function codingFor(file: PageFile, acceptEncoding: string): Coding | null {
+  const weights = new Map(acceptEncoding.toLowerCase().split(',').map((part) => {
+    const [name = '', ...parameters] = part.split(';').map((piece) => piece.trim());
+    const weight = parameters.find((one) => one.startsWith('q='))?.slice(2);
+    return [name, weight === undefined ? 1 : Number(weight)] as const;
+  }));
+  const taken = (coding: Coding): boolean => (weights.get(coding) ?? weights.get('*') ?? 0) > 0;
+  return SUFFIXES.map(([coding]) => coding).find((coding) => file.coded[coding] !== undefined && taken(coding)) ?? null;
+}

@@ -1,0 +1,125 @@
+// The one place that talks to the dashboard API: JSON in and out, the CSRF token on what changes something,
+// and failures as ApiFailure with what the server said.
+import type { ErrorCode } from '../../../errors.js';
+
+/** What the server answered instead of a result, or 'offline' when it did not answer. */
+export class ApiFailure extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: ErrorCode | 'offline' | 'unreadable',
+    message: string,
+    /** Path of the field that is wrong. */
+    readonly param: string | null = null,
+    readonly retryAfterMs: number | null = null,
+    readonly requestId: string | null = null,
+  ) {
+    super(message);
+    this.name = 'ApiFailure';
+  }
+}
+
+export const API = '/dashboard/api';
+
+let csrfToken = '';
+let onSignedOut: () => void = () => undefined;
+let renewToken: () => Promise<void> = async () => undefined;
+
+/** The token of GET /me; every request that changes something carries it. */
+export function setCsrfToken(token: string): void {
+  csrfToken = token;
+}
+
+export function getCsrfToken(): string {
+  return csrfToken;
+}
+
+/** `signedOut` runs when the session has ended; `renew` fetches another CSRF token. */
+export function onSession(signedOut: () => void, renew: () => Promise<void>): void {
+  onSignedOut = signedOut;
+  renewToken = renew;
+}
+
+type Query = Record<string, string | number | boolean | null | undefined>;
+
+/** A path with its query; null, undefined and '' are left out. */
+export function withQuery(path: string, query: Query = {}): string {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== '') params.set(name, String(value));
+  }
+  const text = params.toString();
+  return text === '' ? path : `${path}?${text}`;
+}
+
+async function failureOf(response: Response): Promise<ApiFailure> {
+  const requestId = response.headers.get('x-request-id');
+  const wait = Number(response.headers.get('retry-after-ms'));
+  const retryAfterMs = Number.isFinite(wait) && wait > 0 ? wait : null;
+  try {
+    const { error } = await response.json() as { error: { message: string; code: ErrorCode; param: string | null } };
+    return new ApiFailure(response.status, error.code, error.message, error.param, retryAfterMs, requestId);
+  } catch {
+    return new ApiFailure(response.status, 'unreadable', `The server answered with status ${response.status}.`, null, retryAfterMs, requestId);
+  }
+}
+
+/** fetch of a path of this server, with the session's cookie and, where it changes something, the CSRF token. Throws ApiFailure. */
+export async function send(method: string, path: string, options: { body?: unknown; signal?: AbortSignal; headers?: Record<string, string> } = {}): Promise<Response> {
+  const once = async (): Promise<Response> => {
+    const headers: Record<string, string> = { Accept: 'application/json', ...options.headers };
+    if (method !== 'GET') headers['X-CSRF-Token'] = csrfToken;
+    if (options.body !== undefined) headers['Content-Type'] = 'application/json';
+    const init: RequestInit = { method, headers, credentials: 'same-origin', cache: 'no-store' };
+    if (options.body !== undefined) init.body = JSON.stringify(options.body);
+    if (options.signal !== undefined) init.signal = options.signal;
+    try {
+      return await fetch(path, init);
+    } catch (error) {
+      if (error instanceof DOMException && error.name === 'AbortError') throw error;
+      throw new ApiFailure(0, 'offline', 'The server cannot be reached. Check the connection and try again.');
+    }
+  };
+  let response = await once();
+  if (response.ok) return response;
+  let failure = await failureOf(response);
+  if (failure.code === 'invalid_csrf_token' && method !== 'GET') {
+    await renewToken();
+    response = await once();
+    if (response.ok) return response;
+    failure = await failureOf(response);
+  }
+  if (failure.code === 'not_signed_in') onSignedOut();
+  throw failure;
+}
+
+async function json<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const options: { body?: unknown; signal?: AbortSignal } = {};
+  if (body !== undefined) options.body = body;
+  if (signal !== undefined) options.signal = signal;
+  const response = await send(method, `${API}${path}`, options);
+  return await response.json() as T;
+}
+
+/** Paths are below /dashboard/api: api.get<Me>('/me'). */
+export const api = {
+  get: <T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> => json<T>('GET', withQuery(path, query), undefined, signal),
+  post: <T>(path: string, body: unknown = {}): Promise<T> => json<T>('POST', path, body),
+  patch: <T>(path: string, body: unknown): Promise<T> => json<T>('PATCH', path, body),
+  put: <T>(path: string, body: unknown): Promise<T> => json<T>('PUT', path, body),
+  delete: <T>(path: string): Promise<T> => json<T>('DELETE', path),
+};
+
+/** What to show of a failure that no field stands for. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** The message for one field, if the failure is about it; nested paths count (`limits.hal-1.0.rpm` is of `limits`). */
+export function fieldError(error: unknown, field: string): string | null {
+  if (!(error instanceof ApiFailure) || error.param === null) return null;
+  if (error.param !== field && !error.param.startsWith(`${field}.`) && !error.param.startsWith(`${field}[`)) return null;
+  // The API says "new_password must …"; beside the field that is its label's business.
+  const { message, param } = error;
+  const text = message.startsWith(param) ? param.replaceAll('_', ' ') + message.slice(param.length) : message;
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}

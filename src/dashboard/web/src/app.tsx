@@ -1,0 +1,135 @@
+// The routes. Paths are below /dashboard; the server answers each of them with the same page (src/dashboard/pages).
+import { useEffect, useState } from 'react';
+import type { ReactNode } from 'react';
+import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter';
+import { LinkButton } from './components/button.js';
+import { ErrorBoundary } from './components/error-boundary.js';
+import { PageHeader } from './components/page.js';
+import { EmptyState } from './components/states.js';
+import { Shell } from './layout/shell.js';
+import { AcceptInvite } from './pages/accept-invite.js';
+import { AuditLog } from './pages/audit-log.js';
+import { ForgotPassword } from './pages/forgot-password.js';
+import { Keys } from './pages/keys.js';
+import { Limits } from './pages/limits.js';
+import { Members } from './pages/members.js';
+import { Models } from './pages/models.js';
+import { NoOrganization } from './pages/no-organization.js';
+import { OperatorLive } from './pages/operator-live.js';
+import { OperatorModels } from './pages/operator-models.js';
+import { OperatorOrganizations } from './pages/operator-organizations.js';
+import { OperatorTunables } from './pages/operator-tunables.js';
+import { OperatorUsage } from './pages/operator-usage.js';
+import { OperatorUsers } from './pages/operator-users.js';
+import { Overview } from './pages/overview.js';
+import { Playground } from './pages/playground.js';
+import { Profile } from './pages/profile.js';
+import { ResetPassword } from './pages/reset-password.js';
+import { Responses } from './pages/responses.js';
+import { Settings } from './pages/settings.js';
+import { SignIn } from './pages/sign-in.js';
+import { SignUp } from './pages/sign-up.js';
+import { Usage } from './pages/usage.js';
+import { VerifyEmail } from './pages/verify-email.js';
+import { atLeast } from './roles.js';
+import type { Role } from '../../wire.js';
+import { useMe, useSession } from './session.js';
+
+export function App(): ReactNode {
+  return (
+    <Router base="/dashboard">
+      <Switch>
+        <Route path="/signin"><SignedOut><SignIn /></SignedOut></Route>
+        <Route path="/signup"><SignedOut><SignUp invite={null} /></SignedOut></Route>
+        <Route path="/accept-invite"><Join /></Route>
+        <Route path="/forgot"><ForgotPassword /></Route>
+        <Route path="/reset"><ResetPassword /></Route>
+        <Route path="/verify"><VerifyEmail /></Route>
+        <Route><SignedIn /></Route>
+      </Switch>
+    </Router>
+  );
+}
+
+/** Where to go after the sign-in: the page that was asked for, if it is one of ours. */
+export function nextPath(search: string): string {
+  const next = new URLSearchParams(search).get('next') ?? '/';
+  return /^\/[a-z]/.test(next) ? next : '/';
+}
+
+function SignedOut({ children }: { children: ReactNode }): ReactNode {
+  const { me } = useSession();
+  return me === null ? children : <Redirect to={nextPath(location.search)} replace />;
+}
+
+/** The link of an invitation: to join with the account that is signed in, or with a new one. */
+function Join(): ReactNode {
+  const { me } = useSession();
+  const token = new URLSearchParams(useSearch()).get('token') ?? '';
+  const [cameSignedIn] = useState(me !== null);
+  if (me === null) return <SignUp invite={token} />;
+  return cameSignedIn ? <AcceptInvite invite={token} /> : <Redirect to="/" replace />;   // signing up has accepted it
+}
+
+function SignedIn(): ReactNode {
+  const { me, status } = useSession();
+  const [path, navigate] = useLocation();
+  useEffect(() => {
+    if (me !== null) return;
+    const to = status.first_user ? '/signup' : '/signin';
+    navigate(path === '/' ? to : `${to}?next=${encodeURIComponent(path)}`, { replace: true });
+  }, [me, status.first_user, path, navigate]);
+  if (me === null) return null;
+  return <Shell><ErrorBoundary key={path}><Pages /></ErrorBoundary></Shell>;
+}
+
+function Pages(): ReactNode {
+  const { organization } = useSession();
+  const { user } = useMe();
+  // What a page shows is an organization's: with another one it starts anew.
+  const of = (page: ReactNode, least: Role = 'viewer'): ReactNode => (
+    organization === null ? <NoOrganization /> : atLeast(organization.role, least) ? <div key={organization.id} className="contents">{page}</div> : <NotAllowed />
+  );
+  const operator = (page: ReactNode): ReactNode => (user.operator ? page : <NotAllowed />);
+  return (
+    <Switch>
+      <Route path="/">{of(<Overview />)}</Route>
+      <Route path="/playground">{of(<Playground />)}</Route>
+      <Route path="/models">{of(<Models />)}</Route>
+      <Route path="/keys">{of(<Keys />)}</Route>
+      <Route path="/usage">{of(<Usage />)}</Route>
+      <Route path="/limits">{of(<Limits />)}</Route>
+      <Route path="/responses">{of(<Responses />, 'admin')}</Route>
+      <Route path="/members">{of(<Members />)}</Route>
+      <Route path="/settings">{of(<Settings />)}</Route>
+      <Route path="/audit-log">{of(<AuditLog />, 'admin')}</Route>
+      <Route path="/profile"><Profile /></Route>
+      <Route path="/operator/live">{operator(<OperatorLive />)}</Route>
+      <Route path="/operator/tunables">{operator(<OperatorTunables />)}</Route>
+      <Route path="/operator/models">{operator(<OperatorModels />)}</Route>
+      <Route path="/operator/organizations">{operator(<OperatorOrganizations />)}</Route>
+      <Route path="/operator/users">{operator(<OperatorUsers />)}</Route>
+      <Route path="/operator/usage">{operator(<OperatorUsage />)}</Route>
+      <Route><NotFound /></Route>
+    </Switch>
+  );
+}
+
+function NotFound(): ReactNode {
+  return (
+    <>
+      <PageHeader title="No such page" />
+      <EmptyState title="There is nothing at this address" action={<LinkButton href="/">To the overview</LinkButton>}>It may have moved, or the link is mistyped.</EmptyState>
+    </>
+  );
+}
+
+function NotAllowed(): ReactNode {
+  return (
+    <>
+      <PageHeader title="Not for your role" />
+      <EmptyState title="Your role in this organization does not include this page" action={<LinkButton href="/">To the overview</LinkButton>}>An owner or admin can change it under Members.</EmptyState>
+    </>
+  );
+}
+

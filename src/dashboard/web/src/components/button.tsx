@@ -1,0 +1,36 @@
+import type { AnchorHTMLAttributes, ButtonHTMLAttributes, ReactNode, Ref } from 'react';
+import { Link } from 'wouter';
+
+export type ButtonVariant = 'primary' | 'secondary' | 'ghost' | 'danger';
+
+export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  variant?: ButtonVariant;
+  size?: 'normal' | 'small';
+  /** Under way: it stays focusable and says so, and does nothing more. */
+  busy?: boolean;
+  ref?: Ref<HTMLButtonElement>;
+}
+
+const classes = (variant: ButtonVariant, size: 'normal' | 'small', more = ''): string => `button ${variant} ${size === 'small' ? 'small' : ''} ${more}`.trim();
+
+export function Button({ variant = 'secondary', size = 'normal', busy = false, className, children, onClick, type = 'button', ...rest }: ButtonProps): ReactNode {
+  return (
+    <button
+      {...rest} type={busy && type === 'submit' ? 'button' : type} className={classes(variant, size, className)}
+      aria-busy={busy || undefined} aria-disabled={busy || undefined} onClick={busy ? undefined : onClick}
+    >
+      {busy && <span className="spinner" aria-hidden="true" />}
+      {children}
+    </button>
+  );
+}
+
+/** A link that looks like a button; `href` is below /dashboard. */
+export function LinkButton({ href, variant = 'secondary', size = 'normal', children }: { href: string; variant?: ButtonVariant; size?: 'normal' | 'small'; children: ReactNode }): ReactNode {
+  return <Link href={href} className={classes(variant, size)}>{children}</Link>;
+}
+
+/** A link out of the page's own routes: files to load, for one. */
+export function PlainLinkButton({ variant = 'secondary', size = 'normal', children, ...rest }: AnchorHTMLAttributes<HTMLAnchorElement> & { variant?: ButtonVariant; size?: 'normal' | 'small' }): ReactNode {
+  return <a {...rest} className={classes(variant, size)}>{children}</a>;
+}

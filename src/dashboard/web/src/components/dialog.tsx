@@ -1,0 +1,108 @@
+// Dialogs over the native <dialog>: the browser keeps the focus inside, gives it back, and closes on Escape.
+import { useEffect, useId, useRef, useState } from 'react';
+import type { FormEvent, ReactNode } from 'react';
+import { messageOf } from '../api.js';
+import { Button } from './button.js';
+import { Icon } from './icon.js';
+import { Notice } from './states.js';
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  children: ReactNode;
+  /** Buttons at the end. */
+  footer?: ReactNode;
+  size?: 'normal' | 'wide';
+  /** Not closed by Escape, nor by a press beside it: what it shows is seen once. */
+  sticky?: boolean;
+  /** The body is a form, sent by the footer's submit button. */
+  onSubmit?: () => void;
+  className?: string;
+}
+
+/** Open as long as it is rendered: `{open && <Dialog …>}`. */
+export function Dialog({ title, onClose, children, footer, size = 'normal', sticky = false, onSubmit, className = '' }: DialogProps): ReactNode {
+  const ref = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const dialog = ref.current;
+    if (dialog === null || dialog.open) return undefined;
+    const before = document.activeElement;
+    dialog.showModal();
+    return () => {
+      dialog.close();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  const content = (
+    <>
+      <header className="dialog-head">
+        <h2 id={id}>{title}</h2>
+        {!sticky && <button type="button" className="icon-button" aria-label="Close" onClick={onClose}><Icon name="close" /></button>}
+      </header>
+      <div className="dialog-body">{children}</div>
+      {footer !== undefined && <footer className="dialog-foot">{footer}</footer>}
+    </>
+  );
+  return (
+    <dialog
+      ref={ref} className={`dialog ${size} ${className}`} aria-labelledby={id}
+      onCancel={(event) => { event.preventDefault(); if (!sticky) onClose(); }}
+      // Browsers let a second Escape close it all the same.
+      onClose={() => {
+        const dialog = ref.current;
+        if (dialog === null || dialog.open) return;
+        if (sticky) dialog.showModal();
+        else onClose();
+      }}
+      onMouseDown={(event) => { if (!sticky && event.target === event.currentTarget) onClose(); }}
+    >
+      {onSubmit === undefined
+        ? <div className="dialog-frame">{content}</div>
+        : <form className="dialog-frame" noValidate onSubmit={(event: FormEvent) => { event.preventDefault(); onSubmit(); }}>{content}</form>}
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  title: string;
+  children: ReactNode;
+  confirm: string;
+  danger?: boolean;
+  /** Has to be typed before it can be confirmed. */
+  phrase?: string;
+  onConfirm: () => Promise<unknown>;
+  onClose: () => void;
+}
+
+/** Asks before something that cannot be taken back; stays open, with the reason, when it fails. */
+export function ConfirmDialog({ title, children, confirm, danger = false, phrase, onConfirm, onClose }: ConfirmProps): ReactNode {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>(null);
+  const [typed, setTyped] = useState('');
+  const id = useId();
+  const ready = phrase === undefined || typed.trim() === phrase;
+  const run = (): void => {
+    if (!ready || busy) return;
+    setBusy(true);
+    setFailure(null);
+    onConfirm().then(onClose, (error: unknown) => { setFailure(error); setBusy(false); });
+  };
+  return (
+    <Dialog title={title} onClose={onClose} onSubmit={run} footer={
+      <>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" variant={danger ? 'danger' : 'primary'} busy={busy} disabled={!ready}>{confirm}</Button>
+      </>
+    }>
+      {children}
+      {phrase !== undefined && (
+        <div className="field">
+          <label htmlFor={id}>Type <strong>{phrase}</strong> to confirm</label>
+          <input id={id} className="input" autoComplete="off" value={typed} onChange={(event) => setTyped(event.target.value)} />
+        </div>
+      )}
+      {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}
+    </Dialog>
+  );
+}

@@ -1,0 +1,54 @@
+// Sending a form: one at a time, what the server said to the field it is about, and the focus there.
+import { useCallback, useEffect, useRef, useState } from 'react';
+import type { FormEvent, ReactNode } from 'react';
+import { fieldError, messageOf } from '../api.js';
+import { Notice } from './states.js';
+
+export interface Action {
+  busy: boolean;
+  failure: unknown;
+  /** Runs unless it runs already. Resolves to whether it went well; the failure is kept otherwise. */
+  run(what: () => Promise<unknown>): Promise<boolean>;
+  /** The message of the last failure, if it is about this field. */
+  errorOf(field: string): string | null;
+  clear(): void;
+}
+
+export function useAction(): Action {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>(null);
+  const running = useRef(false);
+  const run = useCallback(async (what: () => Promise<unknown>): Promise<boolean> => {
+    if (running.current) return false;
+    running.current = true;
+    setBusy(true);
+    setFailure(null);
+    try {
+      await what();
+      return true;
+    } catch (error) {
+      setFailure(error);
+      return false;
+    } finally {
+      running.current = false;
+      setBusy(false);
+    }
+  }, []);
+  // To the field that is wrong, now that it is marked.
+  useEffect(() => {
+    if (failure !== null) (document.querySelector('dialog[open]') ?? document).querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [failure]);
+  const errorOf = useCallback((field: string) => fieldError(failure, field), [failure]);
+  const clear = useCallback(() => setFailure(null), []);
+  return { busy, failure, run, errorOf, clear };
+}
+
+/** A failure that is about none of the fields shown. */
+export function FormError({ action, fields = [] }: { action: Action; fields?: readonly string[] }): ReactNode {
+  if (action.failure === null || fields.some((field) => action.errorOf(field) !== null)) return null;
+  return <Notice tone="danger">{messageOf(action.failure)}</Notice>;
+}
+
+export function Form({ onSubmit, children, label }: { onSubmit: () => void; children: ReactNode; label?: string }): ReactNode {
+  return <form className="form" noValidate aria-label={label} onSubmit={(event: FormEvent) => { event.preventDefault(); onSubmit(); }}>{children}</form>;
+}

@@ -1,0 +1,51 @@
+// Lists of the API page by page: all that was loaded, and a button for more.
+import { useInfiniteQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import type { ListPage } from '../../../wire.js';
+import { api } from '../api.js';
+import { Button } from './button.js';
+import { ErrorState, Skeleton } from './states.js';
+
+type Query = Record<string, string | number | boolean | null | undefined>;
+
+export interface List<T> {
+  rows: readonly T[];
+  loading: boolean;
+  error: unknown;
+  hasMore: boolean;
+  loadingMore: boolean;
+  more(): void;
+  retry(): void;
+}
+
+/** A list below /dashboard/api; `key` is what queryClient.invalidateQueries takes. */
+export function useList<T>(key: readonly unknown[], path: string, query: Query = {}, pageSize = 50): List<T> {
+  const result = useInfiniteQuery({
+    queryKey: [...key, query],
+    queryFn: ({ pageParam, signal }) => api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => (page.has_more ? page.next : null),
+  });
+  return {
+    rows: result.data?.pages.flatMap(({ data }) => data) ?? [],
+    loading: result.isPending,
+    error: result.data === undefined ? result.error : null,
+    hasMore: result.hasNextPage,
+    loadingMore: result.isFetchingNextPage,
+    more: () => { void result.fetchNextPage(); },
+    retry: () => { void result.refetch(); },
+  };
+}
+
+/** The list's states around its rows: loading, failed, empty, and the button for more. */
+export function ListView<T>({ list, empty, children }: { list: List<T>; empty: ReactNode; children: (rows: readonly T[]) => ReactNode }): ReactNode {
+  if (list.loading) return <div className="panel-pad"><Skeleton rows={4} height={20} /></div>;
+  if (list.error !== null) return <ErrorState error={list.error} onRetry={list.retry} />;
+  if (list.rows.length === 0) return empty;
+  return (
+    <>
+      {children(list.rows)}
+      {list.hasMore && <div className="load-more"><Button busy={list.loadingMore} onClick={list.more}>Load more</Button></div>}
+    </>
+  );
+}

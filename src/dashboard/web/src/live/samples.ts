@@ -1,0 +1,75 @@
+// The window of samples that the live view draws: the stream's `history` and `sample` events in, columns of
+// numbers out. Needs no DOM.
+
+import type { EngineSample, LiveSample } from '../../../wire.js';
+import type { ServerEvent } from './event-reader.js';
+import { Ring } from './ring.js';
+
+/** Seconds shown; one sample a second. */
+export const WINDOW_S = 300;
+/** Samples further apart than this have a gap between them: nothing is drawn there. */
+const GAP_S = 2.5;
+
+export class Samples {
+  readonly #ring: Ring<LiveSample>;
+  #latestMs = -Infinity;
+
+  constructor(capacity = WINDOW_S) {
+    this.#ring = new Ring(capacity);
+  }
+
+  get latest(): LiveSample | undefined { return this.#ring.at(-1); }
+  get length(): number { return this.#ring.length; }
+
+  /** False: nothing of it was new. A history sent again after a reconnection adds only what was missed. */
+  receive({ event, data }: ServerEvent): boolean {
+    if (event !== 'history' && event !== 'sample') return false;
+    const parsed = JSON.parse(data) as LiveSample | LiveSample[];
+    let isNew = false;
+    for (const sample of Array.isArray(parsed) ? parsed : [parsed]) isNew = this.#add(sample) || isNew;
+    return isNew;
+  }
+
+  #add(sample: LiveSample): boolean {
+    const ms = Date.parse(sample.at);
+    if (!(ms > this.#latestMs)) return false;
+    this.#latestMs = ms;
+    this.#ring.push(sample);
+    return true;
+  }
+
+  /** Engines by their first name, in the order of the latest sample. */
+  engines(): EngineSample[] {
+    return this.latest?.engines ?? [];
+  }
+
+  /**
+   * Columns as charts take them: seconds since 1970, then one column per series; null where there is no value.
+   * A gap in time becomes a row of nulls, so that no line is drawn across it.
+   */
+  columns(series: readonly ((sample: LiveSample) => number | null)[]): [number[], ...(number | null)[][]] {
+    const times: number[] = [];
+    const columns = series.map((): (number | null)[] => []);
+    let before = -Infinity;
+    for (let at = 0; at < this.#ring.length; at++) {
+      const sample = this.#ring.at(at) as LiveSample;
+      const time = Date.parse(sample.at) / 1000;
+      if (time - before > GAP_S && before !== -Infinity) {
+        times.push(before + 1);
+        for (const column of columns) column.push(null);
+      }
+      before = time;
+      times.push(time);
+      series.forEach((of, index) => columns[index]!.push(of(sample)));
+    }
+    return [times, ...columns];
+  }
+}
+
+/** A series of one engine: null in samples from before it was loaded. */
+export function ofEngine(model: string, of: (engine: EngineSample) => number | null): (sample: LiveSample) => number | null {
+  return (sample) => {
+    const engine = sample.engines.find((one) => one.model === model);
+    return engine === undefined ? null : of(engine);
+  };
+}

@@ -1,0 +1,57 @@
+// The operator's live stream as a page uses it: samples, the state of the connection, pausing.
+import { useCallback, useEffect, useRef, useState } from 'react';
+import { API, ApiFailure, send } from '../api.js';
+import { follow } from './follow.js';
+import type { Connection } from './follow.js';
+import { Samples } from './samples.js';
+
+export interface Live {
+  samples: Samples;
+  /** Changes whenever there is something new to show. */
+  version: number;
+  connection: Connection;
+  paused: boolean;
+  /** What is shown stands still; samples are still collected. */
+  setPaused(paused: boolean): void;
+  /** Connects again at once instead of waiting. */
+  retry(): void;
+}
+
+export function useLive(): Live {
+  const [samples] = useState(() => new Samples());
+  const [version, setVersion] = useState(0);
+  const [connection, setConnection] = useState<Connection>({ state: 'connecting' });
+  const [paused, setPaused] = useState(false);
+  const [attempt, setAttempt] = useState(0);
+  const frozen = useRef(false);
+  frozen.current = paused;
+
+  useEffect(() => {
+    const stop = follow({
+      open: (signal) => open(signal),
+      onEvent: (event) => { if (samples.receive(event) && !frozen.current) setVersion((n) => n + 1); },
+      onConnection: setConnection,
+    });
+    return stop;
+  }, [samples, attempt]);
+
+  return {
+    samples, version, connection, paused,
+    setPaused: useCallback((next: boolean) => {
+      setPaused(next);
+      if (!next) setVersion((n) => n + 1);
+    }, []),
+    retry: useCallback(() => setAttempt((n) => n + 1), []),
+  };
+}
+
+// `send` throws what the server says; whether to try again is follow()'s affair, by the status.
+async function open(signal: AbortSignal): Promise<Response> {
+  try {
+    return await send('GET', `${API}/operator/live`, { signal, headers: { Accept: 'text/event-stream' } });
+  } catch (error) {
+    if (!(error instanceof ApiFailure) || error.status === 0) throw error;
+    const headers: Record<string, string> = error.retryAfterMs === null ? {} : { 'retry-after': String(Math.ceil(error.retryAfterMs / 1000)) };
+    return new Response(JSON.stringify({ error: { message: error.message } }), { status: error.status, headers });
+  }
+}

@@ -1,0 +1,154 @@
+// How the names of models end: deprecated with dates and a successor, then retired.
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { ReactNode } from 'react';
+import type { DashboardModel, ListPage, OperatorModelPatch } from '../../../wire.js';
+import { api, fieldError, messageOf } from '../api.js';
+import { Badge } from '../components/badge.js';
+import { Button } from '../components/button.js';
+import { Dialog } from '../components/dialog.js';
+import { Select, TextField } from '../components/field.js';
+import { Code, PageHeader, Panel } from '../components/page.js';
+import { EmptyState, Loaded, Notice } from '../components/states.js';
+import { Segmented } from '../components/tabs.js';
+import { Table } from '../components/table.js';
+import { useToast } from '../components/toasts.js';
+import { bytes, date, short } from '../format.js';
+
+const KEY = ['operator', 'models'];
+
+export function OperatorModels(): ReactNode {
+  const query = useQuery({ queryKey: KEY, queryFn: ({ signal }) => api.get<ListPage<DashboardModel>>('/operator/models', {}, signal), refetchInterval: 5_000 });
+  const [chosen, setChosen] = useState<DashboardModel | null>(null);
+  return (
+    <>
+      <PageHeader title="Model lifecycle">Deprecated models are served with their dates in every answer; retired names answer 404 and name the successor.</PageHeader>
+      <Panel flush>
+        <Loaded query={query} loading={<div className="panel-pad" />}>
+          {({ data }) => (data.length === 0 ? <EmptyState icon="models" title="No model is configured" /> : (
+            <Table
+              caption="Models" rows={data} rowKey={({ id }) => id} rowClass={({ lifecycle }) => (lifecycle === 'retired' ? 'dim' : undefined)}
+              columns={[
+                { key: 'name', header: 'Model', heading: true, cell: (model) => <Names model={model} /> },
+                { key: 'state', header: 'State', cell: ({ state }) => <StateBadge state={state} /> },
+                { key: 'weights', header: 'Weights', cell: weights },
+                { key: 'lifecycle', header: 'Lifecycle', cell: ({ lifecycle }) => <LifecycleBadge lifecycle={lifecycle} /> },
+                { key: 'dates', header: 'Dates', cell: (model) => <Dates model={model} /> },
+                { key: 'successor', header: 'Successor', cell: ({ successor }) => (successor === null ? <span className="muted">none</span> : <span className="nowrap"><Code>{successor}</Code></span>) },
+                { key: 'actions', header: 'Actions', actions: true, cell: (model) => <Button size="small" aria-label={`Change ${model.id}`} onClick={() => setChosen(model)}>Change</Button> },
+              ]}
+            />
+          ))}
+        </Loaded>
+      </Panel>
+      {chosen !== null && <LifecycleDialog model={chosen} others={(query.data?.data ?? []).filter(({ id }) => id !== chosen.id)} onClose={() => setChosen(null)} />}
+    </>
+  );
+}
+
+const STATES: Record<DashboardModel['state'], { tone: 'ok' | 'warn' | 'danger' | 'neutral'; label: string }> = {
+  ready: { tone: 'ok', label: 'Ready' }, loading: { tone: 'warn', label: 'Loading' }, failed: { tone: 'danger', label: 'Failed' }, unloaded: { tone: 'neutral', label: 'Not loaded' },
+};
+function StateBadge({ state }: { state: DashboardModel['state'] }): ReactNode {
+  return <Badge tone={STATES[state].tone} dot>{STATES[state].label}</Badge>;
+}
+
+function Names({ model }: { model: DashboardModel }): ReactNode {
+  return (
+    <div className="nowrap">
+      <span className="cell-main">{model.display_name}</span>
+      {model.display_name !== model.id && <span className="cell-sub"><Code>{model.id}</Code></span>}
+    </div>
+  );
+}
+
+function weights({ architecture, parameters, quantization, file_bytes: size }: DashboardModel): string {
+  const facts = [architecture, parameters === null ? null : `${short(parameters)} parameters`, quantization, size === null ? null : bytes(size)];
+  return facts.filter((fact) => fact !== null).join(', ') || '–';
+}
+
+function LifecycleBadge({ lifecycle }: { lifecycle: DashboardModel['lifecycle'] }): ReactNode {
+  return lifecycle === 'active' ? <Badge tone="ok">Active</Badge> : lifecycle === 'deprecated' ? <Badge tone="warn">Deprecated</Badge> : <Badge>Retired</Badge>;
+}
+
+function Dates({ model }: { model: DashboardModel }): ReactNode {
+  if (model.deprecated_at === null && model.retires_at === null) return <span className="muted">none</span>;
+  return (
+    <div className="nowrap">
+      {model.deprecated_at !== null && <span className="cell-sub">deprecated {date(model.deprecated_at)}</span>}
+      {model.retires_at !== null && <span className="cell-sub">retires {date(model.retires_at)}</span>}
+    </div>
+  );
+}
+
+const NOTICE_DAYS = 90;
+const dayOf = (time: string | null): string => time?.slice(0, 10) ?? '';
+const timeOf = (day: string): string | null => (day === '' ? null : `${day}T00:00:00Z`);
+const later = (day: string, days: number): string => new Date(Date.parse(`${day === '' ? new Date().toISOString().slice(0, 10) : day}T00:00:00Z`) + days * 86_400_000).toISOString().slice(0, 10);
+
+function LifecycleDialog({ model, others, onClose }: { model: DashboardModel; others: readonly DashboardModel[]; onClose: () => void }): ReactNode {
+  const client = useQueryClient();
+  const toast = useToast();
+  const [lifecycle, setLifecycle] = useState(model.lifecycle);
+  const [deprecated, setDeprecated] = useState(dayOf(model.deprecated_at));
+  const [retires, setRetires] = useState(dayOf(model.retires_at));
+  const [successor, setSuccessor] = useState(model.successor ?? '');
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>(null);
+  const today = new Date().toISOString().slice(0, 10);
+
+  const save = (): void => {
+    setBusy(true);
+    setFailure(null);
+    const dates = lifecycle === 'active'
+      ? { deprecated_at: null, retires_at: null }
+      : { deprecated_at: sameDay(deprecated, model.deprecated_at), retires_at: sameDay(retires, model.retires_at) };
+    const patch: OperatorModelPatch = { lifecycle, ...dates, successor: successor === '' ? null : successor };
+    api.patch<DashboardModel>(`/operator/models/${encodeURIComponent(model.id)}`, patch).then(
+      async (changed) => {
+        await client.invalidateQueries({ queryKey: KEY });
+        void client.invalidateQueries({ queryKey: ['organization'] });
+        toast(`${model.id} is ${changed.lifecycle}`);
+        onClose();
+      },
+      (error: unknown) => { setFailure(error); setBusy(false); },
+    );
+  };
+  const ofField = ['deprecated_at', 'retires_at', 'successor'].some((field) => fieldError(failure, field) !== null);
+  return (
+    <Dialog title={`Lifecycle of ${model.id}`} onClose={onClose} onSubmit={save} footer={
+      <><Button onClick={onClose}>Cancel</Button><Button type="submit" variant={lifecycle === 'retired' && model.lifecycle !== 'retired' ? 'danger' : 'primary'} busy={busy}>Save</Button></>
+    }>
+      <Segmented
+        label="Lifecycle" value={lifecycle} onChange={(next) => {
+          setLifecycle(next);
+          if (next === 'deprecated' && deprecated === '') {
+            setDeprecated(today);
+            if (retires === '') setRetires(later(today, NOTICE_DAYS + 1));
+          }
+        }}
+        options={[{ value: 'active', label: 'Active' }, { value: 'deprecated', label: 'Deprecated' }, { value: 'retired', label: 'Retired' }]}
+      />
+      {lifecycle !== 'active' && (
+        <div className="form-row">
+          <TextField type="date" label="Deprecated from" value={deprecated} error={fieldError(failure, 'deprecated_at')} onChange={(event) => setDeprecated(event.target.value)} />
+          <TextField type="date" label="Retires on" optional value={retires} error={fieldError(failure, 'retires_at')}
+            hint={`At least ${NOTICE_DAYS} days later`} onChange={(event) => setRetires(event.target.value)} />
+        </div>
+      )}
+      {lifecycle !== 'active' && (
+        <Select
+          label="Successor" optional value={successor} error={fieldError(failure, 'successor')} hint="Named to whoever asks for a retired model." onChange={(event) => setSuccessor(event.target.value)}
+          options={[{ value: '', label: 'none' }, ...others.map(({ id }) => ({ value: id, label: id }))]}
+        />
+      )}
+      {lifecycle === 'retired' && model.lifecycle !== 'retired' && <Notice tone="warn">Requests for {model.id} are answered with 404 from now on.</Notice>}
+      {failure !== null && !ofField && <Notice tone="danger">{messageOf(failure)}</Notice>}
+    </Dialog>
+  );
+}
+
+/** A date that was not touched keeps its hour. */
+function sameDay(day: string, before: string | null): string | null {
+  return before !== null && dayOf(before) === day ? before : timeOf(day);
+}

@@ -1,0 +1,58 @@
+// Responses that requests asked to be stored: what there is, without its content, and erasing it.
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { ReactNode } from 'react';
+import type { StoredResponseObject } from '../../../wire.js';
+import { api } from '../api.js';
+import { Badge } from '../components/badge.js';
+import type { Tone } from '../components/badge.js';
+import { ConfirmDialog } from '../components/dialog.js';
+import { Icon } from '../components/icon.js';
+import { ListView, useList } from '../components/list.js';
+import { Code, PageHeader, Panel, Time } from '../components/page.js';
+import { EmptyState } from '../components/states.js';
+import { Table } from '../components/table.js';
+import { useToast } from '../components/toasts.js';
+import { useOrganization } from '../session.js';
+
+const TONES: Record<string, Tone> = { completed: 'ok', in_progress: 'accent', queued: 'accent', incomplete: 'warn', failed: 'danger', cancelled: 'neutral' };
+
+export function Responses(): ReactNode {
+  const { id, path } = useOrganization();
+  const client = useQueryClient();
+  const toast = useToast();
+  const [deleting, setDeleting] = useState<StoredResponseObject | null>(null);
+  const list = useList<StoredResponseObject>(['organization', id, 'responses'], `${path}/responses`);
+  const remove = async (response: StoredResponseObject): Promise<void> => {
+    await api.delete(`${path}/responses/${response.id}`);
+    toast('Response deleted');
+    void client.invalidateQueries({ queryKey: ['organization', id, 'responses'] });
+  };
+  return (
+    <>
+      <PageHeader title="Stored responses">Kept because the request said so (<Code>store: true</Code>), until they expire. Their content is for API keys only.</PageHeader>
+      <Panel flush>
+        <ListView list={list} empty={<EmptyState icon="responses" title="Nothing is stored">Responses of the responses format show here while they are kept.</EmptyState>}>
+          {(rows) => (
+            <Table
+              caption="Stored responses" rows={rows} rowKey={(response) => response.id}
+              columns={[
+                { key: 'id', header: 'Response', heading: true, cell: (response) => <code className="clip wide" title={response.id}>{response.id}</code> },
+                { key: 'model', header: 'Model', cell: (response) => <Code>{response.model}</Code> },
+                { key: 'status', header: 'Status', cell: (response) => <span className="row tight"><Badge tone={TONES[response.status] ?? 'neutral'}>{response.status.replaceAll('_', ' ')}</Badge>{response.background && <Badge>background</Badge>}</span> },
+                { key: 'created', header: 'Created', cell: (response) => <Time at={response.created_at} /> },
+                { key: 'expires', header: 'Expires', cell: (response) => <Time at={response.expires_at} /> },
+                { key: 'actions', header: 'Actions', actions: true, cell: (response) => <button type="button" className="icon-button danger" aria-label={`Delete ${response.id}`} title="Delete" onClick={() => setDeleting(response)}><Icon name="trash" /></button> },
+              ]}
+            />
+          )}
+        </ListView>
+      </Panel>
+      {deleting !== null && (
+        <ConfirmDialog title="Delete this response?" confirm="Delete response" danger onConfirm={() => remove(deleting)} onClose={() => setDeleting(null)}>
+          <p><Code>{deleting.id}</Code> is erased. Requests that continue from it answer 404. This cannot be undone.</p>
+        </ConfirmDialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,117 @@
+// Usage over time: requests and tokens, per model, key or endpoint.
+import { useQuery } from '@tanstack/react-query';
+import { useMemo, useState } from 'react';
+import type { ReactNode } from 'react';
+import type { ApiKeyObject, ListPage, UsageBucket, UsageGroup, UsageRowObject } from '../../../wire.js';
+import { API, api, withQuery } from '../api.js';
+import { LinkButton, PlainLinkButton } from '../components/button.js';
+import { Chart } from '../components/chart.js';
+import { Select } from '../components/field.js';
+import { Icon } from '../components/icon.js';
+import { PageHeader, Panel, Stat, Stats } from '../components/page.js';
+import { EmptyState, Loaded, Skeleton } from '../components/states.js';
+import { Table } from '../components/table.js';
+import { Segmented } from '../components/tabs.js';
+import { count, keyHint, percent, short } from '../format.js';
+import { useOrganization } from '../session.js';
+import { bucketsOf, byGroup, HOURLY_DAYS, loadUsage, MEASURES, RANGES, rangeOf, seriesOf, totalOf } from '../usage-data.js';
+import type { Measure, Range, Sums, UsageAsk } from '../usage-data.js';
+
+const GROUPS: readonly { value: UsageGroup; label: string; heading: string }[] = [
+  { value: 'model', label: 'By model', heading: 'Model' }, { value: 'api_key', label: 'By key', heading: 'API key' }, { value: 'endpoint', label: 'By endpoint', heading: 'Endpoint' },
+];
+/** Groups that get a colour; the others are added up. */
+const COLOURED = 7;
+
+export function Usage(): ReactNode {
+  const { id, path } = useOrganization();
+  const [range, setRange] = useState<Range>('7d');
+  const [chosenBucket, setBucket] = useState<UsageBucket>('day');
+  const [group, setGroup] = useState<UsageGroup>('model');
+  const [measure, setMeasure] = useState<Measure>('tokens');
+  const days = RANGES.find(({ value }) => value === range)?.days ?? 7;
+  const bucket: UsageBucket = days === 1 ? 'hour' : days > HOURLY_DAYS ? 'day' : chosenBucket;
+  const usage = useQuery({
+    queryKey: ['organization', id, 'usage', range, bucket, group],
+    queryFn: async ({ signal }) => {
+      const ask: UsageAsk = { ...rangeOf(range), bucket, group_by: group };
+      return { ask, rows: await loadUsage(path, ask, signal) };
+    },
+    placeholderData: (old) => old,
+    refetchInterval: 60_000,
+  });
+  const keys = useQuery({ queryKey: ['organization', id, 'api-keys', 'first'], queryFn: ({ signal }) => api.get<ListPage<ApiKeyObject>>(`${path}/api-keys`, { limit: 100 }, signal), enabled: group === 'api_key' });
+  const nameOf = useMemo(() => {
+    const names = new Map(keys.data?.data.map((key) => [key.id, `${key.name} (${keyHint(key)})`]));
+    return (name: string): string => (group === 'api_key' ? names.get(name) ?? name : name);
+  }, [keys.data, group]);
+  const csv = `${API}${withQuery(`${path}/usage.csv`, { ...(usage.data?.ask ?? { ...rangeOf(range), bucket, group_by: group }) })}`;
+  return (
+    <>
+      <PageHeader title="Usage" actions={<PlainLinkButton href={csv} download="usage.csv"><Icon name="download" /> CSV</PlainLinkButton>}>
+        Requests that were answered, and their tokens. No prompt or answer is kept for it.
+      </PageHeader>
+      <div className="toolbar">
+        <Segmented label="Range" value={range} onChange={setRange} options={RANGES.map(({ value, label }) => ({ value, label }))} />
+        <Segmented label="Buckets" value={bucket} onChange={setBucket} options={[...(days <= HOURLY_DAYS ? [{ value: 'hour' as const, label: 'Hours' }] : []), ...(days > 1 ? [{ value: 'day' as const, label: 'Days' }] : [])]} />
+        <Segmented label="Groups" value={group} onChange={setGroup} options={GROUPS.map(({ value, label }) => ({ value, label }))} />
+      </div>
+      <Loaded query={usage} loading={<Panel><Skeleton rows={8} height={24} /></Panel>}>
+        {({ ask, rows }) => (rows.length === 0
+          ? (
+            <Panel flush>
+              <EmptyState icon="usage" title="Nothing in this range" action={<LinkButton href="/keys">API keys</LinkButton>}>Once requests come in with one of your keys, they show here within a minute.</EmptyState>
+            </Panel>
+          )
+          : <UsageView ask={ask} rows={rows} measure={measure} onMeasure={setMeasure} nameOf={nameOf} />)}
+      </Loaded>
+    </>
+  );
+}
+
+function UsageView({ ask, rows, measure, onMeasure, nameOf }: { ask: UsageAsk; rows: readonly UsageRowObject[]; measure: Measure; onMeasure: (measure: Measure) => void; nameOf: (name: string) => string }): ReactNode {
+  const group = ask.group_by;
+  const total = useMemo(() => totalOf(rows), [rows]);
+  const groups = useMemo(() => byGroup(rows, group), [rows, group]);
+  const { times, series } = useMemo(() => {
+    const names = groups.length <= COLOURED ? groups.map(({ name }) => name) : [...groups.slice(0, COLOURED).map(({ name }) => name), 'other'];
+    const line = bucketsOf(ask);
+    const values = seriesOf(rows, line, group, names, measure);
+    return { times: line, series: names.map((name, i) => ({ label: nameOf(name), values: values[i] ?? [] })) };
+  }, [rows, groups, group, ask, measure, nameOf]);
+  const label = MEASURES.find(({ value }) => value === measure)?.label ?? '';
+  const heading = GROUPS.find(({ value }) => value === group)?.heading ?? '';
+  return (
+    <>
+      <Panel>
+        <Stats>
+          <Stat label="Requests" value={short(total.requests)} />
+          <Stat label="Input tokens" value={short(total.input_tokens)} note={`${percent(cachedShare(total))} cached`} />
+          <Stat label="Output tokens" value={short(total.output_tokens)} note={total.reasoning_tokens > 0 ? `${short(total.reasoning_tokens)} thinking` : undefined} />
+          <Stat label="Errors" value={short(total.errors)} note={total.rate_limited > 0 ? `${short(total.rate_limited)} rate-limited` : undefined} />
+        </Stats>
+      </Panel>
+      <Panel title="Over time" lead={ask.bucket === 'day' ? 'Days are UTC days.' : undefined} actions={
+        <Select label="Measure" hideLabel value={measure} onChange={(event) => onMeasure(event.target.value as Measure)} options={MEASURES.map(({ value, label: text }) => ({ value, label: text }))} />
+      }>
+        <Chart title={`${label} over time`} kind="bars" times={times} series={series} utc={ask.bucket === 'day'} format={short} />
+      </Panel>
+      <Panel title={`Per ${heading === 'API key' ? heading : heading.toLowerCase()}`} flush>
+        <Table
+          caption={`Usage per ${heading}`} rows={groups} rowKey={({ name }) => name}
+          columns={[
+            { key: 'name', header: heading, heading: true, cell: ({ name }) => <span className="cell-main">{nameOf(name)}</span> },
+            { key: 'requests', header: 'Requests', numeric: true, cell: ({ sums }) => count(sums.requests) },
+            { key: 'input', header: 'Input tokens', numeric: true, cell: ({ sums }) => count(sums.input_tokens) },
+            { key: 'cached', header: 'Cached', numeric: true, cell: ({ sums }) => percent(cachedShare(sums)) },
+            { key: 'output', header: 'Output tokens', numeric: true, cell: ({ sums }) => count(sums.output_tokens) },
+            { key: 'errors', header: 'Errors', numeric: true, cell: ({ sums }) => count(sums.errors) },
+            { key: 'limited', header: 'Rate-limited', numeric: true, cell: ({ sums }) => count(sums.rate_limited) },
+          ]}
+        />
+      </Panel>
+    </>
+  );
+}
+
+const cachedShare = (sums: Sums): number | null => (sums.input_tokens === 0 ? null : sums.cached_tokens / sums.input_tokens);

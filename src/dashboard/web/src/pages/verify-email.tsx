@@ -1,0 +1,27 @@
+import { useEffect, useRef, useState } from 'react';
+import type { ReactNode } from 'react';
+import { useSearch } from 'wouter';
+import { api, messageOf } from '../api.js';
+import { LinkButton } from '../components/button.js';
+import { Notice, Skeleton } from '../components/states.js';
+import { SignedOutFrame } from '../layout/shell.js';
+import { useSession } from '../session.js';
+
+export function VerifyEmail(): ReactNode {
+  const { me, reload } = useSession();
+  const token = new URLSearchParams(useSearch()).get('token') ?? '';
+  const asked = useRef(false);
+  const [state, setState] = useState<{ done: boolean; failure: unknown }>({ done: false, failure: null });
+  useEffect(() => {
+    if (asked.current) return;
+    asked.current = true;   // the link works once
+    api.post('/email/verify', { token }).then(
+      async () => { await reload(); setState({ done: true, failure: null }); },
+      (failure: unknown) => setState({ done: false, failure }),
+    );
+  }, [token, reload]);
+  const onwards = <LinkButton href={me === null ? '/signin' : '/'} variant="primary">{me === null ? 'Sign in' : 'To the dashboard'}</LinkButton>;
+  if (state.failure !== null) return <SignedOutFrame title="Confirm your e-mail address"><Notice tone="danger">{messageOf(state.failure)}</Notice>{onwards}</SignedOutFrame>;
+  if (state.done) return <SignedOutFrame title="E-mail address confirmed"><Notice tone="ok">Thank you. Nothing more to do here.</Notice>{onwards}</SignedOutFrame>;
+  return <SignedOutFrame title="Confirm your e-mail address"><Skeleton rows={2} /></SignedOutFrame>;
+}

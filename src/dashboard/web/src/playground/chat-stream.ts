@@ -1,0 +1,121 @@
+// What an answer is while it streams: chunks go in, the state a page shows comes out. Pure: the clock is an
+// argument, and every step gives a new state.
+
+import type { ChatChunk } from './chat-wire.js';
+
+export interface Call { id: string; name: string; arguments: string }
+
+/** An error as the page shows it. */
+export interface Problem { message: string; code: string | null; param: string | null; status: number | null; requestId: string | null; retryAfterS?: number }
+
+export interface Usage { prompt: number; cached: number; completion: number; reasoning: number }
+
+export interface Answer {
+  /** `sent`: nothing has come back yet. */
+  state: 'sent' | 'streaming' | 'done' | 'stopped' | 'failed';
+  model: string;
+  text: string;
+  reasoning: string;
+  calls: readonly Call[];
+  finishReason: string | null;
+  usage: Usage | null;
+  problem: Problem | null;
+  /** Milliseconds of one clock; null: has not happened. */
+  sentAt: number;
+  firstAt: number | null;
+  /** The first piece of what comes after the reasoning. */
+  answeredAt: number | null;
+  endedAt: number | null;
+}
+
+export function sent(model: string, now: number): Answer {
+  return {
+    state: 'sent', model, text: '', reasoning: '', calls: [], finishReason: null, usage: null, problem: null,
+    sentAt: now, firstAt: null, answeredAt: null, endedAt: null,
+  };
+}
+
+/** The data of one event. Throws SyntaxError on what is not JSON. */
+export function received(answer: Answer, data: string, now: number): Answer {
+  if (answer.endedAt !== null) return answer;
+  if (data === '[DONE]') return ended(answer, now);
+  const chunk = JSON.parse(data) as ChatChunk;
+  if (chunk.error) {
+    const { message = 'The answer ended with an error.', code = null, param = null } = chunk.error;
+    return failed(answer, { message, code, param, status: null, requestId: null }, now);
+  }
+  let next = answer;
+  if (chunk.usage) next = { ...next, usage: usageOf(chunk.usage) };
+  const choice = chunk.choices?.[0];
+  if (choice === undefined) return next;
+  const { content, reasoning_content: reasoning, tool_calls: calls } = choice.delta ?? {};
+  const speaks = Boolean(content) || (calls?.length ?? 0) > 0;
+  // The first chunk has the role and nothing else: it says nothing about when tokens come.
+  if (speaks || reasoning) next = { ...next, state: 'streaming', firstAt: next.firstAt ?? now };
+  if (reasoning) next = { ...next, reasoning: next.reasoning + reasoning };
+  if (speaks) next = { ...next, answeredAt: next.answeredAt ?? now, text: next.text + (content ?? ''), calls: withPieces(next.calls, calls ?? []) };
+  if (choice.finish_reason) next = { ...next, finishReason: choice.finish_reason };
+  return next;
+}
+
+/** The stream is over. Without a finish reason it was cut. */
+export function ended(answer: Answer, now: number): Answer {
+  if (answer.endedAt !== null) return answer;
+  if (answer.finishReason !== null) return { ...answer, state: 'done', endedAt: now };
+  return failed(answer, { message: 'The connection was lost before the answer was complete.', code: null, param: null, status: null, requestId: null }, now);
+}
+
+/** By the person at the page. */
+export function stopped(answer: Answer, now: number): Answer {
+  return answer.endedAt !== null ? answer : { ...answer, state: 'stopped', endedAt: now, calls: [] };
+}
+
+export function failed(answer: Answer, problem: Problem, now: number): Answer {
+  return answer.endedAt !== null ? answer : { ...answer, state: 'failed', endedAt: now, problem, calls: answer.finishReason === null ? [] : answer.calls };
+}
+
+type Pieces = NonNullable<NonNullable<NonNullable<ChatChunk['choices']>[number]['delta']>['tool_calls']>;
+
+function withPieces(calls: readonly Call[], pieces: Pieces): readonly Call[] {
+  if (pieces.length === 0) return calls;
+  const next = [...calls];
+  for (const { index, id, function: piece } of pieces) {
+    const before = next[index] ?? { id: '', name: '', arguments: '' };
+    next[index] = { id: id ?? before.id, name: piece?.name ?? before.name, arguments: before.arguments + (piece?.arguments ?? '') };
+  }
+  return next;
+}
+
+function usageOf(usage: NonNullable<ChatChunk['usage']>): Usage {
+  return {
+    prompt: usage.prompt_tokens,
+    cached: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    completion: usage.completion_tokens,
+    reasoning: usage.completion_tokens_details?.reasoning_tokens ?? 0,
+  };
+}
+
+export interface Timing {
+  /** From sending to the first piece. */
+  ttftMs: number | null;
+  /** From the first piece to the first of the answer proper. */
+  thinkingMs: number | null;
+  /** Tokens after the first over the time they took; null until the usage is known, or where that time is too short to tell. */
+  tokensPerS: number | null;
+  totalMs: number;
+}
+
+/** Pieces that arrive together say nothing about how fast they were made. */
+const SHORTEST_S = 0.05;
+
+export function timing(answer: Answer, now: number): Timing {
+  const { sentAt, firstAt, answeredAt, endedAt, usage } = answer;
+  const end = endedAt ?? now;
+  const seconds = firstAt === null ? 0 : (end - firstAt) / 1000;
+  return {
+    ttftMs: firstAt === null ? null : firstAt - sentAt,
+    thinkingMs: firstAt === null || answer.reasoning === '' ? null : (answeredAt ?? end) - firstAt,
+    tokensPerS: usage === null || usage.completion < 2 || seconds < SHORTEST_S ? null : (usage.completion - 1) / seconds,
+    totalMs: end - sentAt,
+  };
+}

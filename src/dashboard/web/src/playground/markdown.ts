@@ -1,0 +1,67 @@
+// The little of Markdown that answers are shown with: fenced code, inline code, the rest as it came. Gives
+// data, never markup, so nothing a model says can become part of the page. Works on unfinished text.
+
+export type Inline = { code: boolean; text: string };
+export type Block = { kind: 'text'; text: string } | { kind: 'code'; language: string; text: string; closed: boolean };
+
+const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
+
+export function blocksOf(markdown: string): Block[] {
+  const blocks: Block[] = [];
+  let text: string[] = [];
+  let code: { fence: string; language: string; lines: string[] } | null = null;
+  const flush = (): void => {
+    const joined = text.join('\n').replace(/^\n+|\n+$/g, '');
+    if (joined.trim() !== '') blocks.push({ kind: 'text', text: joined });
+    text = [];
+  };
+  for (const line of markdown.split('\n')) {
+    if (code !== null) {
+      const { fence, language, lines } = code;
+      const trimmed = line.trim();
+      if (trimmed.length >= fence.length && trimmed === fence[0]!.repeat(trimmed.length)) {
+        blocks.push({ kind: 'code', language, text: lines.join('\n'), closed: true });
+        code = null;
+      } else lines.push(line);
+      continue;
+    }
+    const opening = FENCE.exec(line);
+    if (opening === null) {
+      text.push(line);
+      continue;
+    }
+    flush();
+    code = { fence: opening[1]!, language: (opening[2] ?? '').trim().split(/\s/)[0]!.slice(0, 30), lines: [] };
+  }
+  if (code !== null) blocks.push({ kind: 'code', language: code.language, text: code.lines.join('\n'), closed: false });
+  flush();
+  return blocks;
+}
+
+/** Code is between two runs of equally many backticks on one line. One pass: a model may say nothing but backticks. */
+export function inlinesOf(text: string): Inline[] {
+  const inlines: Inline[] = [];
+  let plain = 0;      // where the text that is not code yet begins
+  for (let start = 0; start <= text.length;) {
+    const end = text.indexOf('\n', start) === -1 ? text.length : text.indexOf('\n', start);
+    const runs = [...text.slice(start, end).matchAll(/`+/g)].map((match) => ({ at: start + match.index, length: match[0].length }));
+    const nextOf = new Map<number, number>();      // by length, the next run to the right
+    const closing = runs.map(() => -1);
+    for (let run = runs.length - 1; run >= 0; run--) {
+      closing[run] = nextOf.get(runs[run]!.length) ?? -1;
+      nextOf.set(runs[run]!.length, run);
+    }
+    for (let run = 0; run < runs.length; run++) {
+      if (closing[run] === -1) continue;
+      const { at, length } = runs[run]!;
+      run = closing[run]!;
+      const close = runs[run]!.at;
+      if (at > plain) inlines.push({ code: false, text: text.slice(plain, at) });
+      inlines.push({ code: true, text: text.slice(at + length, close) });
+      plain = close + length;
+    }
+    start = end + 1;
+  }
+  if (plain < text.length) inlines.push({ code: false, text: text.slice(plain) });
+  return inlines;
+}

@@ -1,0 +1,133 @@
+// What can be set beside the messages, as typed: texts, empty where the model's default holds. Reading them
+// gives the fields of the request, or for each wrong field what is wrong with it. Pure.
+
+import type { ChatBody, FunctionTool, ResponseFormat } from './chat-wire.js';
+
+export interface Settings {
+  model: string;
+  system: string;
+  temperature: string;
+  topP: string;
+  maxTokens: string;
+  seed: string;
+  /** '' is the model's default. */
+  effort: string;
+  tools: string;
+  format: 'text' | 'json_object' | 'json_schema';
+  schema: string;
+}
+
+export const NO_SETTINGS: Settings = {
+  model: '', system: '', temperature: '', topP: '', maxTokens: '', seed: '', effort: '', tools: '', format: 'text', schema: '',
+};
+
+export const EXAMPLE_TOOLS = JSON.stringify([{
+  type: 'function',
+  function: {
+    name: 'get_weather',
+    description: 'The weather at a place right now.',
+    parameters: {
+      type: 'object',
+      properties: { location: { type: 'string', description: 'City and country' }, unit: { type: 'string', enum: ['celsius', 'fahrenheit'] } },
+      required: ['location'],
+    },
+  },
+}], null, 2);
+
+export const EXAMPLE_SCHEMA = JSON.stringify({
+  type: 'object',
+  properties: { name: { type: 'string' }, age: { type: 'integer' }, tags: { type: 'array', items: { type: 'string' } } },
+  required: ['name', 'age', 'tags'],
+  additionalProperties: false,
+}, null, 2);
+
+export type Problems = Partial<Record<keyof Settings, string>>;
+export type RequestFields = Omit<ChatBody, 'messages' | 'stream' | 'stream_options'>;
+
+export function readSettings(settings: Settings): { fields: RequestFields } | { problems: Problems } {
+  const problems: Problems = {};
+  const read = <T>(name: keyof Settings, parse: () => T | undefined): T | undefined => {
+    try {
+      return parse();
+    } catch (error) {
+      problems[name] = error instanceof Error ? error.message : String(error);
+      return undefined;
+    }
+  };
+  if (settings.model === '') problems.model = 'Choose a model.';
+  const values = {
+    max_completion_tokens: read('maxTokens', () => numberOf(settings.maxTokens, { least: 1, integer: true })),
+    temperature: read('temperature', () => numberOf(settings.temperature, { least: 0, most: 2 })),
+    top_p: read('topP', () => numberOf(settings.topP, { least: 0, most: 1 })),
+    seed: read('seed', () => numberOf(settings.seed, { least: Number.MIN_SAFE_INTEGER, most: Number.MAX_SAFE_INTEGER, integer: true })),
+    reasoning_effort: settings.effort === '' ? undefined : settings.effort,
+    tools: read('tools', () => toolsOf(settings.tools)),
+    response_format: read('schema', () => formatOf(settings)),
+  };
+  if (Object.keys(problems).length > 0) return { problems };
+  const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Omit<RequestFields, 'model'>;
+  return { fields: { model: settings.model, ...given } };
+}
+
+function numberOf(text: string, { least, most = Infinity, integer = false }: { least: number; most?: number; integer?: boolean }): number | undefined {
+  if (text.trim() === '') return undefined;
+  const value = Number(text);
+  if (!Number.isFinite(value)) throw new Error('Not a number.');
+  if (integer && !Number.isInteger(value)) throw new Error('A whole number.');
+  if (value < least || value > most) {
+    throw new Error(Number.isSafeInteger(most) && most === Number.MAX_SAFE_INTEGER ? 'Too large.' : most === Infinity ? `At least ${least}.` : `Between ${least} and ${most}.`);
+  }
+  return value;
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`Not valid JSON: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const NAME = /^[A-Za-z0-9_-]{1,128}$/;
+
+/** What the service checks too, said before anything is sent and next to the field. */
+export function toolsOf(text: string): FunctionTool[] | undefined {
+  if (text.trim() === '') return undefined;
+  const value = jsonOf(text);
+  const list = Array.isArray(value) ? value : [value];
+  if (list.length === 0) return undefined;
+  if (list.length > 128) throw new Error('At most 128 tools.');
+  const names = new Set<string>();
+  return list.map((tool: unknown, at) => {
+    const where = list.length === 1 ? 'The tool' : `Tool ${at + 1}`;
+    if (!isObject(tool)) throw new Error(`${where} is not an object.`);
+    // The inner object alone is understood too: it is what one has at hand.
+    const named = isObject(tool['function']) ? tool['function'] : tool;
+    if (tool['type'] !== undefined && tool['type'] !== 'function') throw new Error(`${where}: type must be "function".`);
+    const { name, parameters } = named;
+    if (typeof name !== 'string' || !NAME.test(name)) throw new Error(`${where} needs a name of letters, digits, _ and -.`);
+    if (names.has(name)) throw new Error(`Two tools are named ${name}.`);
+    if (parameters !== undefined && !isObject(parameters)) throw new Error(`${name}: parameters must be a JSON Schema object.`);
+    names.add(name);
+    return { type: 'function', function: named as FunctionTool['function'] };
+  });
+}
+
+function formatOf({ format, schema }: Settings): ResponseFormat | undefined {
+  if (format === 'text') return undefined;
+  if (format === 'json_object') return { type: 'json_object' };
+  if (schema.trim() === '') throw new Error('The schema is missing.');
+  const value = jsonOf(schema);
+  if (!isObject(value)) throw new Error('A JSON Schema is an object.');
+  return { type: 'json_schema', json_schema: { name: 'answer', schema: value, strict: true } };
+}
+
+/** Pretty where it is JSON, as it came where not (cut by the output cap). */
+export function prettyJson(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}

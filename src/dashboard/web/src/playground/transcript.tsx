@@ -1,0 +1,106 @@
+// What was said so far. Keeps to the end while an answer grows, unless the reader has scrolled up.
+import { useEffect, useLayoutEffect, useRef, useState } from 'react';
+import type { ReactNode } from 'react';
+import { Button } from '../components/button.js';
+import { TextArea } from '../components/field.js';
+import { Icon } from '../components/icon.js';
+import { CopyButton } from '../components/copy.js';
+import { AnswerView } from './answer-view.js';
+import { openCalls } from './conversation.js';
+import type { Turn, UserTurn } from './conversation.js';
+
+interface Props {
+  turns: readonly Turn[];
+  running: boolean;
+  empty: ReactNode;
+  /** Absent: cannot be done now. */
+  onRegenerate: (() => void) | undefined;
+  onEdit: ((id: number, text: string) => void) | undefined;
+  onResults: ((results: Record<string, string>) => void) | undefined;
+}
+
+export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResults }: Props): ReactNode {
+  const box = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  const last = turns.at(-1);
+  const waits = openCalls(turns).length > 0;
+  const seen = useRef(last?.id);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (last?.id !== seen.current) follows.current = true;      // what one has just said is shown
+    seen.current = last?.id;
+    if (element !== null && follows.current) element.scrollTop = element.scrollHeight;
+  }, [turns, last?.id]);
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return undefined;
+    // A keyboard that comes up on a phone must not hide the end.
+    const observer = new ResizeObserver(() => { if (follows.current) element.scrollTop = element.scrollHeight; });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <div
+      ref={box} className="transcript" tabIndex={0} role="region" aria-label="Messages"
+      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => { follows.current = scrollHeight - scrollTop - clientHeight < 48; }}
+    >
+      {turns.length === 0 && empty}
+      {turns.map((turn) => (turn.kind === 'user'
+        ? <UserView key={turn.id} turn={turn} onEdit={onEdit} />
+        : (
+          <AnswerView
+            key={turn.id} answer={turn.answer} results={turn.results} {...(turn === last && waits && onResults !== undefined ? { onResults } : {})}
+            {...(running ? {} : { actions: <AnswerActions text={turn.answer.text} onRegenerate={turn === last ? onRegenerate : undefined} /> })}
+          />
+        )))}
+    </div>
+  );
+}
+
+function AnswerActions({ text, onRegenerate }: { text: string; onRegenerate: (() => void) | undefined }): ReactNode {
+  return (
+    <>
+      {text !== '' && <CopyButton text={text} label="Copy the answer" iconOnly />}
+      {onRegenerate !== undefined && <button type="button" className="icon-button" aria-label="Generate again" title="Generate again" onClick={onRegenerate}><Icon name="refresh" /></button>}
+    </>
+  );
+}
+
+function UserView({ turn, onEdit }: { turn: UserTurn; onEdit: ((id: number, text: string) => void) | undefined }): ReactNode {
+  const [draft, setDraft] = useState<string | null>(null);
+  const save = (): void => {
+    if (draft === null || draft.trim() === '') return;
+    onEdit?.(turn.id, draft);
+    setDraft(null);
+  };
+  return (
+    <div className="turn-frame user">
+      <article className="turn user" aria-label="You">
+        {turn.pictures.length > 0 && <div className="pictures">{turn.pictures.map((picture, index) => <img key={index} src={picture.dataUrl} alt={picture.name} />)}</div>}
+        {draft === null
+          ? turn.text !== '' && <p>{turn.text}</p>
+          : (
+            <form className="turn-edit" onSubmit={(event) => { event.preventDefault(); save(); }}>
+              <TextArea
+                label="Edit the message" hideLabel rows={3} value={draft} autoFocus onChange={(event) => setDraft(event.target.value)}
+                onKeyDown={(event) => {
+                  if (event.key === 'Escape') setDraft(null);
+                  if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) { event.preventDefault(); save(); }
+                }}
+              />
+              <div className="row">
+                <Button type="submit" size="small" variant="primary" disabled={draft.trim() === ''}>Send instead</Button>
+                <Button size="small" onClick={() => setDraft(null)}>Cancel</Button>
+                <span className="hint">What came after it is dropped.</span>
+              </div>
+            </form>
+          )}
+      </article>
+      {draft === null && onEdit !== undefined && (
+        <div className="turn-actions">
+          <button type="button" className="icon-button" aria-label="Edit this message" title="Edit this message" onClick={() => setDraft(turn.text)}><Icon name="edit" /></button>
+        </div>
+      )}
+    </div>
+  );
+}

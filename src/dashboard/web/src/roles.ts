@@ -1,0 +1,14 @@
+// What a role may do; the server decides, the page only leaves out what would be refused.
+import type { Role } from '../../wire.js';
+
+const ORDER: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
+
+export const ROLE_CHOICES: readonly { value: Role; label: string; help: string }[] = [
+  { value: 'owner', label: 'Owner', help: 'Everything, including deleting the organization' },
+  { value: 'admin', label: 'Admin', help: 'Members, invitations, all keys, stored responses, audit log' },
+  { value: 'developer', label: 'Developer', help: 'Creates API keys and changes their own' },
+  { value: 'viewer', label: 'Viewer', help: 'Sees keys, usage, limits and models' },
+];
+
+export const atLeast = (role: Role, least: Role): boolean => ORDER.indexOf(role) >= ORDER.indexOf(least);
+export const roleLabel = (role: Role): string => ROLE_CHOICES.find(({ value }) => value === role)?.label ?? role;

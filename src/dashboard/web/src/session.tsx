@@ -1,0 +1,110 @@
+// Who is signed in and for which organization the page works. One query: the status, and who it is if somebody is.
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { createContext, useCallback, useContext, useEffect, useMemo, useState } from 'react';
+import type { ReactNode } from 'react';
+import type { DashboardStatus, Me, Role } from '../../wire.js';
+import { api, onSession, setCsrfToken } from './api.js';
+import { ErrorState } from './components/states.js';
+import { atLeast } from './roles.js';
+
+const ORGANIZATION = 'monolith.organization';
+
+export interface SessionState { status: DashboardStatus; me: Me | null }
+
+async function loadSession(): Promise<SessionState> {
+  const status = await api.get<DashboardStatus>('/status');
+  const me = status.signed_in ? await api.get<Me>('/me') : null;
+  setCsrfToken(me?.csrf_token ?? '');
+  return { status, me };
+}
+
+export type Organization = Me['organizations'][number];
+
+interface Session extends SessionState {
+  organization: Organization | null;
+  selectOrganization(id: string): void;
+  /** After signing in or out, a new organization, a changed profile. Resolves when the page knows. */
+  reload(): Promise<void>;
+  /** Signs out here. */
+  signOut(): Promise<void>;
+}
+
+const Context = createContext<Session | null>(null);
+
+function stored(): string | null {
+  try {
+    return sessionStorage.getItem(ORGANIZATION) ?? localStorage.getItem(ORGANIZATION);
+  } catch {
+    return null;
+  }
+}
+
+export function SessionProvider({ children }: { children: ReactNode }): ReactNode {
+  const client = useQueryClient();
+  const query = useQuery({ queryKey: ['session'], queryFn: loadSession, staleTime: 60_000 });
+  const [chosen, setChosen] = useState<string | null>(stored);
+
+  const reload = useCallback(async () => { await client.refetchQueries({ queryKey: ['session'] }); }, [client]);
+  useEffect(() => {
+    onSession(
+      () => {
+        client.setQueryData<SessionState>(['session'], (old) => (old === undefined ? old : { status: { ...old.status, signed_in: false }, me: null }));
+      },
+      async () => { await loadSession(); },
+    );
+  }, [client]);
+
+  // What one person fetched is not the next one's to see, however the session ended.
+  const userId = query.data?.me?.user.id ?? null;
+  useEffect(() => (userId === null ? undefined : () => client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })), [client, userId]);
+
+  const value = useMemo<Session | null>(() => {
+    if (query.data === undefined) return null;
+    const { status, me } = query.data;
+    const organization = me?.organizations.find(({ id }) => id === chosen) ?? me?.organizations[0] ?? null;
+    return {
+      status, me, organization, reload,
+      selectOrganization: (id) => {
+        setChosen(id);
+        try {
+          sessionStorage.setItem(ORGANIZATION, id);   // of this tab; the next one starts with it too
+          localStorage.setItem(ORGANIZATION, id);
+        } catch {
+          // for this visit, then
+        }
+      },
+      signOut: async () => {
+        await api.post('/logout');
+        await reload();
+      },
+    };
+  }, [query.data, chosen, client, reload]);
+
+  if (value !== null) return <Context value={value}>{children}</Context>;
+  if (query.isError) return <main className="alone"><ErrorState error={query.error} onRetry={() => { void query.refetch(); }} /></main>;
+  return <main className="alone" aria-busy="true"><span className="visually-hidden">Loading</span></main>;
+}
+
+export function useSession(): Session {
+  const session = useContext(Context);
+  if (session === null) throw new Error('useSession outside SessionProvider');
+  return session;
+}
+
+/** Of pages behind the sign-in. */
+export function useMe(): Me {
+  const { me } = useSession();
+  if (me === null) throw new Error('useMe without a session');
+  return me;
+}
+
+/** The organization the page works for, its API path, and what the role allows. Of pages that have one. */
+export function useOrganization(): Organization & { path: string; may(least: Role): boolean } {
+  const { organization } = useSession();
+  if (organization === null) throw new Error('useOrganization without an organization');
+  return useMemo(() => ({
+    ...organization,
+    path: `/organizations/${organization.id}`,
+    may: (least: Role) => atLeast(organization.role, least),
+  }), [organization]);
+}

@@ -1,0 +1,41 @@
+// Light, dark, or as the system has it. The choice is an attribute of <html>; styles/tokens.css does the rest.
+export type Theme = 'system' | 'light' | 'dark';
+
+const KEY = 'monolith.theme';
+const listeners = new Set<() => void>();
+
+export function readTheme(): Theme {
+  try {
+    const stored = localStorage.getItem(KEY);
+    return stored === 'light' || stored === 'dark' ? stored : 'system';
+  } catch {
+    return 'system';   // storage can be forbidden
+  }
+}
+
+export function applyTheme(theme: Theme): void {
+  if (theme === 'system') delete document.documentElement.dataset['theme'];
+  else document.documentElement.dataset['theme'] = theme;
+}
+
+export function chooseTheme(theme: Theme): void {
+  try {
+    if (theme === 'system') localStorage.removeItem(KEY);
+    else localStorage.setItem(KEY, theme);
+  } catch {
+    // for this visit, then
+  }
+  applyTheme(theme);
+  for (const listener of listeners) listener();
+}
+
+/** Called whenever colours change, by choice or by the system: canvases repaint. */
+export function onThemeChange(listener: () => void): () => void {
+  listeners.add(listener);
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  system.addEventListener('change', listener);
+  return () => {
+    listeners.delete(listener);
+    system.removeEventListener('change', listener);
+  };
+}

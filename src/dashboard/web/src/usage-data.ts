@@ -1,0 +1,97 @@
+// Usage as the page needs it: fetched whole for a range, added up, laid on a line of buckets.
+import type { UsageBucket, UsageGroup, UsagePage, UsageRowObject } from '../../wire.js';
+import { api } from './api.js';
+
+export type Range = '24h' | '7d' | '30d' | '90d' | '365d';
+export const RANGES: readonly { value: Range; label: string; days: number }[] = [
+  { value: '24h', label: '24 h', days: 1 }, { value: '7d', label: '7 d', days: 7 }, { value: '30d', label: '30 d', days: 30 },
+  { value: '90d', label: '90 d', days: 90 }, { value: '365d', label: '1 y', days: 365 },
+];
+/** By hour there would be more bars than pixels. */
+export const HOURLY_DAYS = 7;
+
+const PAGE_ROWS = 5_000;
+const MOST_ROWS = 50_000;
+const HOUR_S = 3_600;
+const DAY_S = 86_400;
+
+export interface UsageAsk { from: string; to: string; bucket: UsageBucket; group_by: UsageGroup }
+
+/** Up to now. */
+export function rangeOf(range: Range, now = Date.now()): { from: string; to: string } {
+  const days = RANGES.find(({ value }) => value === range)?.days ?? 7;
+  // To the full minute: asked twice within it, the answer may come of the cache.
+  const to = Math.ceil(now / 60_000) * 60_000;
+  return { from: new Date(to - days * DAY_S * 1000).toISOString(), to: new Date(to).toISOString() };
+}
+
+export async function loadUsage(path: string, ask: UsageAsk, signal: AbortSignal): Promise<UsageRowObject[]> {
+  const rows: UsageRowObject[] = [];
+  let after: string | null = null;
+  do {
+    const page: UsagePage = await api.get<UsagePage>(`${path}/usage`, { ...ask, limit: PAGE_ROWS, after }, signal);
+    rows.push(...page.data);
+    after = page.has_more ? page.next_page : null;
+  } while (after !== null && rows.length < MOST_ROWS);
+  return rows;
+}
+
+export type Sums = Pick<UsageRowObject, 'requests' | 'errors' | 'rate_limited' | 'input_tokens' | 'cached_tokens' | 'output_tokens' | 'reasoning_tokens' | 'images'>;
+const SUMMED = ['requests', 'errors', 'rate_limited', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images'] as const;
+
+export function totalOf(rows: readonly UsageRowObject[]): Sums {
+  const total = Object.fromEntries(SUMMED.map((name) => [name, 0])) as unknown as Sums;
+  for (const row of rows) for (const name of SUMMED) total[name] += row[name];
+  return total;
+}
+
+export function groupOf(row: UsageRowObject, group: UsageGroup): string {
+  return (group === 'model' ? row.model : group === 'api_key' ? row.api_key_id : row.endpoint) ?? 'other';
+}
+
+/** Most tokens and requests first. */
+export function byGroup(rows: readonly UsageRowObject[], group: UsageGroup): { name: string; sums: Sums }[] {
+  const groups = new Map<string, UsageRowObject[]>();
+  for (const row of rows) {
+    const name = groupOf(row, group);
+    const known = groups.get(name);
+    if (known === undefined) groups.set(name, [row]);
+    else known.push(row);
+  }
+  const weight = ({ sums }: { sums: Sums }): number => sums.input_tokens + sums.output_tokens + sums.requests;
+  return [...groups].map(([name, own]) => ({ name, sums: totalOf(own) })).sort((a, b) => weight(b) - weight(a));
+}
+
+/** Every bucket of the range, in seconds, the empty ones too. */
+export function bucketsOf({ from, to, bucket }: Pick<UsageAsk, 'from' | 'to' | 'bucket'>): number[] {
+  const step = bucket === 'hour' ? HOUR_S : DAY_S;
+  const first = Math.floor(Date.parse(from) / 1000 / step) * step;
+  const end = Date.parse(to) / 1000;
+  const times: number[] = [];
+  for (let time = first; time < end; time += step) times.push(time);
+  return times;
+}
+
+export const MEASURES = [
+  { value: 'tokens', label: 'Tokens', of: (row: Sums) => row.input_tokens + row.output_tokens },
+  { value: 'requests', label: 'Requests', of: (row: Sums) => row.requests },
+  { value: 'input', label: 'Input tokens', of: (row: Sums) => row.input_tokens },
+  { value: 'cached', label: 'Cached input tokens', of: (row: Sums) => row.cached_tokens },
+  { value: 'output', label: 'Output tokens', of: (row: Sums) => row.output_tokens },
+  { value: 'errors', label: 'Errors and rate-limited', of: (row: Sums) => row.errors + row.rate_limited },
+] as const;
+export type Measure = (typeof MEASURES)[number]['value'];
+
+/** One line of values per group, on the times. */
+export function seriesOf(rows: readonly UsageRowObject[], times: readonly number[], group: UsageGroup, names: readonly string[], measure: Measure): number[][] {
+  const of = (MEASURES.find(({ value }) => value === measure) ?? MEASURES[0]).of;
+  const at = new Map(times.map((time, index) => [time, index]));
+  const place = new Map(names.map((name, index) => [name, index]));
+  const lines = names.map(() => new Array<number>(times.length).fill(0));
+  for (const row of rows) {
+    const index = at.get(Date.parse(row.bucket_start) / 1000);
+    const line = lines[place.get(groupOf(row, group)) ?? names.length - 1];   // beyond the named ones: the last, "other"
+    if (index !== undefined && line !== undefined) line[index] = (line[index] ?? 0) + of(row);
+  }
+  return lines;
+}

@@ -1,0 +1,217 @@
+// The account pages in a real browser, as a person walks through them: from the first sign-up over a key that
+// works to usage, limits, and signing out and in. Screenshots of each page go to build/screenshots.
+import OpenAI from 'openai';
+import { test } from 'tap';
+import { eventually } from '../e2e/monolith.js';
+import { go, hasFocus, noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
+import type { Page } from '../support/browser.js';
+import { startScripted } from '../support/script-model.js';
+
+const EMAIL = 'ada@example.com';
+const PASSWORD = 'correct horse battery';
+
+/** The secret shown in the dialog, which is then closed. */
+async function takeSecret(page: Page): Promise<string> {
+  const secret = await page.locator('[data-secret]').innerText();
+  await page.getByRole('button', { name: 'I have saved it' }).click();
+  return secret;
+}
+
+test('the account pages', { skip: noBrowser, timeout: 110_000, bail: true }, async (t) => {
+  const server = await startScripted({ env: { MONOLITH_LIMITS_RPM: '30' } });
+  const browser = await openBrowser();
+  t.teardown(async () => {
+    await browser.close();
+    await server.stop();
+  });
+  const window = await openWindow(browser, server.url);
+  const { page } = window;
+  const ask = async (apiKey: string, model = 'tycho-1.0'): Promise<string | null> => {
+    const client = new OpenAI({ apiKey, baseURL: `${server.url}/v1`, maxRetries: 0 });
+    return (await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Hello' }] })).choices[0]?.message.content ?? null;
+  };
+  let secret = '';
+
+  await t.test('signing up', async (t) => {
+    await page.goto('/');
+    await page.getByRole('heading', { name: 'Set up Monolith' }).waitFor();
+    t.equal(new URL(page.url()).pathname, '/dashboard/signup', 'who comes first is asked to sign up');
+    await screenshots(page, 'sign-up');
+    await page.getByLabel('Name', { exact: true }).fill('Ada');
+    await page.getByLabel('E-mail').fill(EMAIL);
+    await page.getByLabel('Password').fill('short');
+    await page.getByRole('button', { name: 'Create account' }).click();
+    await page.getByText('Password must have at least 10 characters').waitFor();
+    t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'the field that is wrong says so');
+    t.ok(await eventually(() => hasFocus(page.getByLabel('Password'))), 'and has the focus');
+    await screenshots(page, 'sign-up-error', { few: true });
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByLabel('Organization').fill('Analytical Engines');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    await page.getByText('Ready').first().waitFor();
+    await screenshots(page, 'overview-new', { few: true });
+    await noneWrong(t, window, 'overview');
+  });
+
+  await t.test('a key is created, shown once, and works', async (t) => {
+    await go(page, 'API keys');
+    await page.getByRole('button', { name: 'Create key' }).first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+    await dialog.locator('[aria-invalid=true]').waitFor();
+    await dialog.getByLabel('Name').fill('production');
+    await dialog.getByLabel('Only these').check();
+    await dialog.getByLabel('tycho-1.0').check();
+    await dialog.getByLabel('Expires').selectOption('90');
+    await dialog.getByText('Limits of this key').click();
+    await dialog.getByRole('group', { name: 'Every model' }).getByLabel('Requests per minute').fill('100');
+    await screenshots(page, 'key-create', { fullPage: false, few: true });
+    await dialog.getByRole('button', { name: 'Create key' }).click();
+    await page.getByText('shown this once', { exact: false }).waitFor();
+    await screenshots(page, 'key-secret', { fullPage: false, few: true });
+    for (let i = 0; i < 3; i++) await page.keyboard.press('Escape');
+    t.ok(await page.locator('[data-secret]').isVisible(), 'Escape does not lose the secret');
+    await page.getByRole('tab', { name: 'Python' }).click();
+    t.match(await page.getByRole('tabpanel').innerText(), /client = OpenAI\(base_url="http.*\/v1", api_key="sk-/);
+    secret = await takeSecret(page);
+    t.match(secret, /^sk-\w{8}-\w{40}$/);
+    t.notMatch(await page.content(), secret, 'then it is nowhere on the page');
+    t.ok(await ask(secret), 'the key works');
+    await t.rejects(ask(secret, 'hal-1.0'), /403/, 'for the model it was made for');
+    await page.reload();
+    await page.getByRole('rowheader', { name: 'production' }).waitFor();
+    t.match(await page.getByRole('row', { name: /production/ }).innerText(), /Active[\s\S]*tycho-1\.0[\s\S]*in 3 months/);
+    await screenshots(page, 'keys');
+    await noneWrong(t, window, 'keys');
+  });
+
+  await t.test('usage shows what it was used for', async (t) => {
+    for (let i = 0; i < 4; i++) await ask(secret);
+    await go(page, 'Usage');
+    const requests = (): Promise<string> => page.locator('.stat', { hasText: 'Requests' }).locator('dd').innerText();
+    t.ok(await eventually(async () => {
+      await page.reload();
+      await page.getByRole('heading', { name: /^(Over time|Nothing in this range)$/ }).waitFor();
+      return await page.locator('.stat').count() > 0 && await requests() === '5';
+    }, 20_000), 'five requests');
+    t.match(await page.getByRole('row', { name: /tycho-1\.0/ }).first().innerText(), /tycho-1\.0\s+5\s/);
+    await page.getByRole('radio', { name: 'By key' }).check();
+    await page.getByRole('rowheader', { name: /production \(sk-/ }).waitFor();
+    await page.getByRole('radio', { name: 'Hours' }).check();
+    await page.getByLabel('Measure').selectOption('requests');
+    await page.locator('canvas').waitFor();
+    await page.getByText('Show as a table').click();
+    t.match(await page.getByRole('region', { name: 'Requests over time, as a table' }).innerText(), /5/, 'the chart as a table');
+    await page.getByText('Show as a table').click();
+    await screenshots(page, 'usage');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'CSV' }).click()]);
+    t.equal(download.suggestedFilename(), 'usage.csv');
+    await noneWrong(t, window, 'usage');
+    await go(page, 'Overview');
+    await page.getByText('Last 24 hours').waitFor();
+    await page.locator('.stat').first().waitFor();
+    await screenshots(page, 'overview');
+  });
+
+  await t.test('limits show what is in use', async (t) => {
+    await go(page, 'Limits');
+    const meter = page.getByRole('meter', { name: 'Requests per minute, tycho-1.0' });
+    await meter.waitFor();
+    t.equal(await meter.getAttribute('aria-valuemax'), '30');
+    await Promise.all([ask(secret), ask(secret), ask(secret)]);   // given back over six seconds
+    t.ok(await eventually(async () => Number(await meter.getAttribute('aria-valuenow')) >= 1, 5_000), 'requests of this minute');
+    await page.getByText('tokens, no cap').waitFor();
+    await screenshots(page, 'limits');
+    await noneWrong(t, window, 'limits');
+  });
+
+  await t.test('a key is changed, rotated, revoked', async (t) => {
+    await go(page, 'API keys');
+    await page.getByRole('button', { name: 'Edit production' }).click();
+    const dialog = page.getByRole('dialog');
+    t.equal(await dialog.getByRole('group', { name: 'Every model' }).getByLabel('Requests per minute').inputValue(), '100', 'as it is');
+    await dialog.getByLabel('hal-1.0').check();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Key saved').waitFor();
+    t.ok(await eventually(() => ask(secret, 'hal-1.0').then(() => true, () => false), 6_000), 'another model within seconds');
+
+    await page.getByRole('button', { name: 'Rotate production' }).click();
+    await page.getByLabel('The old one goes on working for').selectOption('0');
+    await screenshots(page, 'key-rotate', { fullPage: false, few: true });
+    await page.getByRole('button', { name: 'Create the new secret' }).click();
+    await page.locator('[data-secret]').waitFor();
+    const next = await takeSecret(page);
+    t.ok(await ask(next), 'the new secret works');
+    t.ok(await eventually(() => ask(secret).then(() => false, (error: { status?: number }) => error.status === 401), 6_000), 'the old one not any more');
+
+    const revoke = page.getByRole('button', { name: 'Revoke production' });
+    await revoke.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Revoke production?' }).waitFor();
+    await screenshots(page, 'key-revoke', { fullPage: false, few: true });
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    t.ok(await hasFocus(revoke), 'the focus comes back from the dialog');
+    await revoke.click();
+    await page.getByRole('button', { name: 'Revoke key' }).click();
+    await page.getByRole('rowheader', { name: 'production' }).waitFor({ state: 'detached' });
+    t.ok(await eventually(() => ask(next).then(() => false, (error: { status?: number }) => error.status === 401), 6_000), 'a revoked key is refused');
+    await page.getByRole('radio', { name: 'All (3)' }).check();
+    t.equal(await page.getByText('Revoked', { exact: true }).count(), 2);
+    await screenshots(page, 'keys-revoked', { few: true });
+    await noneWrong(t, window, 'keys');
+  });
+
+  await t.test('profile: name, password, sessions; out and in again', async (t) => {
+    const elsewhere = await openWindow(browser, server.url);
+    await elsewhere.page.goto('/dashboard/usage');
+    await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await screenshots(elsewhere.page, 'sign-in');
+    await elsewhere.page.getByLabel('E-mail').fill(EMAIL);
+    await elsewhere.page.getByLabel('Password').fill('wrong password');
+    await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
+    await elsewhere.page.getByRole('alert').waitFor();
+    await screenshots(elsewhere.page, 'sign-in-error', { few: true });
+    await elsewhere.page.getByLabel('Password').fill(PASSWORD);
+    await elsewhere.page.getByRole('button', { name: 'Sign in' }).click();
+    await elsewhere.page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
+
+    await page.locator('.sidebar').getByRole('link', { name: /Ada/ }).click();
+    await page.getByRole('heading', { level: 1, name: 'Profile' }).waitFor();
+    await page.getByText('This one').waitFor();
+    await screenshots(page, 'profile');
+    await page.getByLabel('Name', { exact: true }).fill('Ada L.');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Name saved').waitFor();
+    await page.getByLabel('Current password').fill(PASSWORD);
+    await page.getByLabel('New password').fill('another long password');
+    await page.getByRole('button', { name: 'Change password' }).click();
+    await page.getByText('Password changed').waitFor();
+    await elsewhere.page.reload();
+    await elsewhere.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    t.pass('other sessions have ended');
+    await elsewhere.context.close();
+
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await page.goBack();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await page.getByRole('link', { name: 'Forgot your password?' }).click();
+    await page.getByText('sends no mail').waitFor();
+    await screenshots(page, 'forgot-password', { few: true });
+    await page.goto('/dashboard/reset?token=nothing');
+    await page.getByLabel('New password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Set the password' }).click();
+    await page.getByRole('alert').waitFor();
+    await screenshots(page, 'reset-password-error', { few: true });
+    await page.goto('/dashboard/verify?token=nothing');
+    await page.getByRole('alert').waitFor();
+    await page.goto('/dashboard/signin');
+    await page.getByLabel('E-mail').fill(EMAIL);
+    await page.getByLabel('Password').fill('another long password');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    await noneWrong(t, window, 'sign-in');
+  });
+});

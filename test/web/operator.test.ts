@@ -1,0 +1,202 @@
+// The operator's pages in a real browser against a real server: live figures that move, tunables that hold,
+// organizations, users, models.
+
+import { test } from 'tap';
+import type { EngineTunables, OperatorOrganization, OperatorUser } from '../../src/dashboard/wire.js';
+import { eventually } from '../e2e/monolith.js';
+import { noBrowser, openBrowser, openWindow, overflow, screenshots } from '../support/browser.js';
+import { refusal } from '../support/dashboard-client.js';
+import { openOwned } from '../support/owned-server.js';
+
+test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
+  const owned = await openOwned();
+  const { owner, server } = owned;
+  t.teardown(() => owned.close());
+  const guest = owned.client();
+  const { organization: other } = await guest.signUp({ email: 'grace@example.com', name: 'Grace', organization_name: 'Harbour' });
+  const browser = await openBrowser();
+  t.teardown(() => browser.close());
+  const { context, page, problems } = await openWindow(browser, server.url, { reducedMotion: 'no-preference' });
+  await context.addCookies([{ name: 'sid', value: owner.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+
+  await t.test('live: figures and charts move while requests run', async (t) => {
+    await page.goto('/dashboard/operator/live');
+    await page.getByText('Live', { exact: true }).waitFor();
+    const tile = (label: string): Promise<string> => page.locator('.tile', { hasText: label }).first().locator('dd').innerText();
+    const chart = page.locator('.live-chart', { hasText: 'Tokens per second' });
+    await chart.locator('canvas').waitFor();
+    const picture = (): Promise<string> => chart.locator('canvas').evaluate((canvas: { toDataURL(): string }) => canvas.toDataURL());
+    t.match(await tile('Decode'), /^0/);
+    const idle = await picture();
+    const stop = new AbortController();
+    const stories = Array.from({ length: 3 }, () => fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST', signal: stop.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+      body: JSON.stringify({ model: 'hal-1.0', stream: true, reasoning_effort: 'none', messages: [{ role: 'user', content: 'L: on and on' }] }),
+    }).then(async (response) => { await response.text(); }).catch(() => undefined));
+    t.ok(await eventually(async () => /^3/.test(await tile('Running'))), 'three are running');
+    t.ok(await eventually(async () => Number((await tile('Decode')).replace(/\D.*$/s, '')) > 0), 'tokens per second');
+    t.ok(await eventually(async () => /ms/.test(await tile('ITL'))), 'inter-token latency');
+    t.ok(await eventually(async () => !/^0%/.test(await tile('KV pages used'))), 'pages are in use');
+    t.match(await chart.locator('.live-now').innerText(), /[\d.,]+ prefill, [\d.,]+ decode/, 'the chart in words');
+    t.ok(await eventually(async () => await picture() !== idle), 'the chart has moved');
+    t.equal(await page.getByRole('figure', { name: /^Tokens per second, last 5 minutes\. Now: / }).count(), 1, 'and for screen readers');
+    await screenshots(page, 'operator-live');
+
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.getByText(/^Paused at/).waitFor();
+    const held = [await tile('Decode'), await picture()];
+    await new Promise((done) => setTimeout(done, 1500));
+    t.same([await tile('Decode'), await picture()], held, 'paused stands still');
+    await page.getByRole('button', { name: 'Resume' }).click();
+    stop.abort();
+    await Promise.all(stories);
+    t.ok(await eventually(async () => /^0/.test(await tile('Running'))), 'and back');
+  });
+
+  await t.test('tunables take effect at once', async (t) => {
+    await page.goto('/dashboard/operator/tunables');
+    const field = page.getByLabel('Concurrent sequences', { exact: true });
+    const row = page.locator('.tunable', { has: field });
+    const before = await owner.get<EngineTunables>('/operator/tunables/hal-1.0');
+    const valueOf = (engine: EngineTunables): number => engine.tunables.find(({ name }) => name === 'max_sequences')!.value;
+    t.equal(Number(await field.inputValue()), valueOf(before));
+    await field.fill('0');
+    await row.getByText(/^A number from/).waitFor();
+    t.equal(await row.getByRole('button', { name: 'Apply' }).isDisabled(), true);
+    await field.fill('2');
+    await field.press('Enter');
+    await page.getByText(/Concurrent sequences of .* is now 2/).waitFor();
+    await row.getByText('changed').waitFor();
+    t.equal(valueOf(await owner.get<EngineTunables>('/operator/tunables/hal-1.0')), 2);
+    await screenshots(page, 'operator-tunables');
+
+    const stop = new AbortController();
+    const stories = Array.from({ length: 4 }, () => fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST', signal: stop.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+      body: JSON.stringify({ model: 'hal-1.0', stream: true, reasoning_effort: 'none', messages: [{ role: 'user', content: 'L: on' }] }),
+    }).then(async (response) => { await response.text(); }).catch(() => undefined));
+    const running = async (): Promise<number> => Math.max(...[...await server.metrics()].filter(([name]) => name.startsWith('monolith_sequences_running')).map(([, value]) => value));
+    t.ok(await eventually(async () => await running() === 2), 'two of four run');
+    await row.getByRole('button', { name: 'Reset to default' }).click();
+    await page.getByText(new RegExp(`is now ${valueOf(before)}`)).waitFor();
+    t.ok(await eventually(async () => await running() === 4), 'then all');
+    stop.abort();
+    await Promise.all(stories);
+    await row.getByRole('slider').focus();
+    await page.keyboard.press('ArrowLeft');
+    t.ok(Number(await field.inputValue()) < valueOf(before), 'the slider is for keys too');
+    await row.getByRole('button', { name: 'Discard' }).click();
+    t.equal(Number(await field.inputValue()), valueOf(before));
+  });
+
+  await t.test('an organization: limits, cap, suspension', async (t) => {
+    const of = (): Promise<OperatorOrganization> => owner.get(`/operator/organizations/${other.id}`);
+    await page.goto('/dashboard/operator/organizations');
+    await page.getByRole('link', { name: 'Harbour' }).waitFor();
+    await screenshots(page, 'operator-organizations');
+    await page.getByRole('link', { name: 'Harbour' }).click();
+    await page.getByRole('heading', { name: 'Harbour' }).waitFor();
+    const model = page.getByRole('group', { name: 'hal-1.0' });
+    await model.getByLabel('Requests per minute', { exact: true }).fill('x');
+    await model.getByText('A whole number from 1 on.').waitFor();
+    t.equal(await page.getByRole('button', { name: 'Save limits' }).isDisabled(), true);
+    await model.getByLabel('Requests per minute', { exact: true }).fill('12');
+    await model.getByLabel('No limit: Tokens per minute').check();
+    await page.getByLabel('Tokens per calendar month').fill('5,000,000');
+    await page.getByRole('button', { name: 'Save limits' }).click();
+    await page.getByText('Limits of Harbour saved').waitFor();
+    const changed = await of();
+    t.match(changed, { overrides: { 'hal-1.0': { rpm: 12, tpm: null } }, monthly_token_cap: 5_000_000, limits: { 'hal-1.0': { rpm: 12, tpm: null } } });
+    await screenshots(page, 'operator-organization');
+    await page.getByRole('button', { name: 'Suspend' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
+    await page.getByText(/^Suspended: every request/).waitFor();
+    t.equal((await of()).status, 'suspended');
+    t.equal((await refusal(guest.post(`/organizations/${other.id}/playground`, { model: 'hal-1.0', messages: [{ role: 'user', content: 'A' }] }))).code, 'organization_suspended');
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
+    await page.getByText(/is active again/).waitFor();
+    t.equal((await of()).status, 'active');
+  });
+
+  await t.test('users: lock, make operator, link for a new password', async (t) => {
+    const of = async (): Promise<OperatorUser> => (await owner.get<{ data: OperatorUser[] }>('/operator/users')).data.find(({ email }) => email === 'grace@example.com')!;
+    await page.goto('/dashboard/operator/users');
+    await page.getByRole('button', { name: 'Lock Grace', exact: true }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Lock' }).click();
+    await page.getByText('Grace is locked').waitFor();
+    t.equal((await of()).locked, true);
+    await screenshots(page, 'operator-users');
+    await page.getByRole('button', { name: 'Unlock Grace' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Unlock' }).click();
+    await page.getByText('Grace is unlocked').waitFor();
+    await page.getByRole('button', { name: 'Make an operator of Grace' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Make operator' }).click();
+    await page.getByText('Grace is an operator now').waitFor();
+    t.match(await of(), { locked: false, operator: true });
+    await page.getByRole('button', { name: 'Reset link for Grace' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Make a link' }).click();
+    const link = await page.getByRole('dialog').locator('code').innerText();
+    await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click();
+    t.match(link, /^http.*token=|^http.*#/, 'a link to hand on');
+  });
+
+  await t.test('models: deprecated with dates and a successor', async (t) => {
+    await page.goto('/dashboard/operator/models');
+    await page.getByRole('button', { name: 'Change tycho-1.0' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByRole('radio', { name: 'Deprecated' }).check();
+    await dialog.getByLabel('Successor').selectOption('clarke-1.0');
+    const date = dialog.getByLabel('Retires on');
+    const proposed = await date.inputValue();
+    await date.fill(new Date(Date.now() + 10 * 86_400_000).toISOString().slice(0, 10));
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByText(/at least 90 days/).waitFor();
+    await date.fill(proposed);
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByText('tycho-1.0 is deprecated').waitFor();
+    t.match(await owner.get('/operator/models/tycho-1.0'), { lifecycle: 'deprecated', successor: 'clarke-1.0', retires_at: new RegExp(`^${proposed}`) });
+    await screenshots(page, 'operator-models');
+    await page.getByRole('button', { name: 'Change tycho-1.0' }).click();
+    await dialog.getByRole('radio', { name: 'Active' }).check();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('tycho-1.0 is active').waitFor();
+  });
+
+  await t.test('usage of all, and nothing of it for others', async (t) => {
+    t.ok(await eventually(async () => {
+      await page.goto('/dashboard/operator/usage');
+      return await page.getByRole('cell', { name: 'hal-1.0' }).first().waitFor({ timeout: 1500 }).then(() => true, () => false);
+    }));
+    await screenshots(page, 'operator-usage');
+    await page.setViewportSize({ width: 360, height: 740 });
+    for (const path of ['live', 'tunables', 'organizations', `organizations?org=${other.id}`, 'users', 'models', 'usage']) {
+      await page.goto(`/dashboard/operator/${path}`);
+      await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => undefined);      // the live page's stream never is
+      t.equal(await overflow(page), 0, `${path} at 360 pixels`);
+    }
+    await page.setViewportSize({ width: 1280, height: 800 });
+    const visitor = await openWindow(browser, server.url);
+    const stranger = owned.client();
+    await stranger.signUp({ email: 'eve@example.com' });
+    await visitor.context.addCookies([{ name: 'sid', value: stranger.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+    await visitor.page.goto('/dashboard/operator/live');
+    await visitor.page.getByRole('heading', { name: 'Not for your role' }).waitFor();
+    t.equal(await visitor.page.getByRole('link', { name: 'Live engine' }).count(), 0);
+  });
+
+  await t.test('a lost server is said, and found again by itself', async (t) => {
+    await page.goto('/dashboard/operator/live');
+    await page.getByText('Live', { exact: true }).waitFor();
+    await page.route('**/api/operator/live', (route) => route.abort());
+    await page.reload();
+    await page.getByText(/^Not connected, again in [3-9] seconds/).waitFor();
+    await page.unroute('**/api/operator/live');
+    await page.getByRole('button', { name: 'Connect now' }).click();
+    await page.getByText('Live', { exact: true }).waitFor();
+    t.pass('connected again');
+  });
+
+  t.same(problems, [], 'no script error, no broken policy, no request elsewhere');
+});

@@ -1,0 +1,153 @@
+// The pages of an organization in a real browser: models, stored responses, members and invitations, settings,
+// audit log; keyboard, narrow screens, and a server that cannot be reached.
+import OpenAI from 'openai';
+import { test } from 'tap';
+import type { CreatedApiKey } from '../../src/dashboard/wire.js';
+import { go, noBrowser, noneWrong, openBrowser, openWindow, overflow, PHONE, screenshots, WIDE } from '../support/browser.js';
+import { PASSWORD } from '../support/dashboard-client.js';
+import { openOwned } from '../support/owned-server.js';
+
+test('the pages of an organization', { skip: noBrowser, timeout: 110_000, bail: true }, async (t) => {
+  const { server: { url }, owner, organization, close } = await openOwned();
+  const browser = await openBrowser();
+  t.teardown(async () => {
+    await browser.close();
+    await close();
+  });
+  const window = await openWindow(browser, url);
+  const { context, page } = window;
+  await context.addCookies([{ name: 'sid', value: owner.cookie ?? '', url }]);
+  await page.goto('/dashboard');
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+
+  await t.test('models, stored responses, audit log', async (t) => {
+    await go(page, 'Models');
+    await page.getByRole('heading', { name: /tycho/i }).waitFor();
+    await screenshots(page, 'models');
+    await noneWrong(t, window, 'models');
+
+    const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'production' });
+    const client = new OpenAI({ apiKey: secret, baseURL: `${url}/v1`, maxRetries: 0 });
+    const response = await client.responses.create({ model: 'tycho-1.0', input: 'Hello', store: true });
+    await go(page, 'Stored responses');
+    await page.getByRole('rowheader', { name: response.id }).waitFor();
+    await screenshots(page, 'responses');
+    await page.getByRole('button', { name: `Delete ${response.id}` }).click();
+    await page.getByRole('button', { name: 'Delete response' }).click();
+    await page.getByText('Nothing is stored').waitFor();
+    await t.rejects(client.responses.retrieve(response.id), /404/, 'it is gone');
+    await screenshots(page, 'responses-empty', { few: true });
+
+    await go(page, 'Audit log');
+    await page.getByRole('rowheader', { name: 'api_key.created' }).first().waitFor();
+    await screenshots(page, 'audit-log');
+    await noneWrong(t, window, 'audit log');
+  });
+
+  await t.test('somebody is invited, joins, and loses a role', async (t) => {
+    await go(page, 'Members');
+    await page.getByRole('button', { name: 'Invite' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('E-mail').fill('grace@example.com');
+    await screenshots(page, 'invite', { fullPage: false, few: true });
+    await dialog.getByRole('button', { name: 'Invite' }).click();
+    const link = await dialog.locator('.secret code').innerText();
+    t.match(link, /\/dashboard\/accept-invite\?token=/);
+    await dialog.getByRole('button', { name: 'Done' }).click();
+
+    const other = await openWindow(browser, url, { viewport: PHONE, colorScheme: 'dark' });
+    await other.page.goto(link);
+    await other.page.getByText('as developer').waitFor();
+    t.equal(await other.page.getByLabel('E-mail').inputValue(), 'grace@example.com');
+    await screenshots(other.page, 'join', { few: true });
+    await other.page.getByLabel('Name', { exact: true }).fill('Grace');
+    await other.page.getByLabel('Password').fill(PASSWORD);
+    await other.page.getByRole('button', { name: 'Join' }).click();
+    await other.page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+    await other.page.getByRole('button', { name: 'Menu' }).click();
+    const menu = other.page.getByRole('dialog', { name: 'Menu' });
+    t.notOk(await menu.getByText('Audit log').isVisible(), 'what the role does not include is left out');
+    t.notOk(await menu.getByText('Live engine').isVisible(), 'nor is what operators see');
+    await other.page.setViewportSize(PHONE);
+    await screenshots(other.page, 'menu', { fullPage: false });
+    await menu.getByRole('link', { name: 'Members' }).click();
+    await other.page.getByRole('heading', { level: 1, name: 'Members' }).waitFor();
+    await menu.waitFor({ state: 'hidden' });
+    await noneWrong(t, other, 'members on a phone');
+    await other.page.goto('/dashboard/audit-log');
+    await other.page.getByText('Not for your role').waitFor();
+
+    await page.reload();
+    await page.getByLabel('Role of grace@example.com').selectOption('viewer');
+    await page.getByText('is viewer now').waitFor();
+    await screenshots(page, 'members');
+    await page.getByRole('button', { name: 'Remove grace@example.com' }).click();
+    await page.getByRole('button', { name: 'Remove', exact: true }).click();
+    await page.getByText('grace@example.com removed').waitFor();
+    await other.page.goto('/dashboard/keys');
+    await other.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    await other.context.close();
+    await noneWrong(t, window, 'members');
+  });
+
+  await t.test('organizations: another one, renamed, deleted', async (t) => {
+    await page.getByRole('combobox', { name: 'Organization' }).selectOption('new');
+    await page.getByRole('dialog').getByLabel('Name').fill('Second');
+    await page.getByRole('button', { name: 'Create organization' }).click();
+    await page.getByText('Second created').waitFor();
+    await go(page, 'API keys');
+    await page.getByText('No API key yet').waitFor();
+    await screenshots(page, 'keys-empty', { few: true });
+    await go(page, 'Usage');
+    await page.getByText('Nothing in this range').waitFor();
+    await screenshots(page, 'usage-empty', { few: true });
+    await go(page, 'Settings');
+    await page.getByLabel('Name', { exact: true }).fill('Renamed');
+    await page.getByRole('button', { name: 'Rename' }).click();
+    await page.getByText('Organization renamed').waitFor();
+    await screenshots(page, 'settings');
+    await page.getByRole('button', { name: 'Delete organization …' }).click();
+    const confirm = page.getByRole('button', { name: 'Delete organization', exact: true });
+    t.ok(await confirm.isDisabled(), 'its name has to be typed');
+    await screenshots(page, 'organization-delete', { fullPage: false, few: true });
+    await page.getByLabel('to confirm').fill('Renamed');
+    await confirm.click();
+    await page.getByText('Renamed deleted').waitFor();
+    t.notMatch(await page.getByRole('combobox', { name: 'Organization' }).innerText(), /Renamed/);
+    await noneWrong(t, window, 'settings');
+  });
+
+  await t.test('by keyboard, on a small phone, with an absent server', async (t) => {
+    await page.goto('/dashboard/keys');
+    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
+    await page.keyboard.press('Tab');
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the content', 'first comes the way past the navigation');
+    await page.keyboard.press('Enter');
+    t.equal(await page.evaluate('document.activeElement.id'), 'main');
+    await go(page, 'Limits');
+    t.equal(await page.evaluate('document.activeElement.tagName'), 'H1', 'the focus goes with the page');
+    t.equal(await page.title(), 'Limits · Monolith');
+
+    await page.setViewportSize({ width: 360, height: 700 });
+    for (const path of ['', '/keys', '/usage', '/limits', '/models', '/members', '/settings', '/profile', '/audit-log', '/responses']) {
+      await page.goto(`/dashboard${path}`);
+      await page.getByRole('heading', { level: 1 }).waitFor();
+      await page.locator('[aria-busy=true], .skeleton').first().waitFor({ state: 'detached' });
+      t.equal(await overflow(page), 0, `${path || '/'} fits 360 pixels`);
+    }
+    await page.setViewportSize(WIDE);
+    await page.goto('/dashboard/nothing');
+    await page.getByText('There is nothing at this address').waitFor();
+
+    await page.goto('/dashboard/keys');
+    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
+    await page.route('**/audit-log*', (route) => route.abort());
+    await go(page, 'Audit log');
+    await page.getByText('The server cannot be reached').first().waitFor();
+    await screenshots(page, 'error', { few: true });
+    await page.unroute('**/audit-log*');
+    await page.getByRole('button', { name: 'Try again' }).click();
+    await page.getByRole('rowheader', { name: 'api_key.created' }).first().waitFor();
+    await noneWrong(t, window, 'the end');
+  });
+});
