@@ -219,7 +219,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...(config.dashboard.enabled ? pageRoutes() : []),
     ...(config.dashboard.enabled ? dashboardRoutes(dashboard) : []),
   ];
-  const generating = new Set(routes.filter((route) => route.generates === true).map(({ path }) => path));
+  const generating = new Map(routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]));
   const http = new HttpServer({
     config,
     telemetry,

@@ -78,7 +78,9 @@ export interface Route {
   checksScope?: true;
   /** A generation: counted in the limits of its model rather than in limits.read_rpm, and refusals of it in the usage. */
   generates?: true;
-  /** POST: the body may be left out; it is undefined then. */
+  /** Another way in to this path, whose generations and refusals are told as that path's. */
+  countedAs?: string;
+  /** POST, PATCH, PUT: the body may be left out; it is undefined then. */
   bodyOptional?: true;
   /** Served without an API key, also while draining: health, the dashboard. `identity` must not be read before actAs(). */
   public?: true;

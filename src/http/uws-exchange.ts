@@ -151,8 +151,10 @@ export class UwsExchange implements Exchange {
       keepalive: messages ? 'event: ping\ndata: {"type":"ping"}\n\n' : ': keep-alive\n\n',
       bufferBytes: this.host.streamBufferBytes,
       writeHead: () => {
+        // One header: a route that forbids storing its answers keeps saying so.
+        const caching = this.answerHeaders.get('cache-control')?.[1] ?? 'no-cache';
+        this.setHeader('Cache-Control', `${caching}, no-transform`);
         this.writeHead(200, 'text/event-stream; charset=utf-8');
-        this.res.writeHeader('Cache-Control', 'no-cache, no-transform');
         this.res.writeHeader('Connection', 'keep-alive');
         this.res.writeHeader('X-Accel-Buffering', 'no');
       },

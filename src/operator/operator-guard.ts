@@ -52,12 +52,13 @@ export function tokenOperators(token: string): OperatorGuard {
   return ({ method, path, body: schema, serve }) => ({
     method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, maxBodyBytes: MAX_BODY_BYTES,
     headers: [['Cache-Control', 'no-store']],
-    ...(schema === undefined ? { bodyOptional: true } : {}),
+    // Where every field may be left out, so may the body.
+    ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
     before: check,
     serve: (exchange) => {
       check(exchange);
       const actor: Actor = { type: 'operator_api', id: null, email: null, ip: exchange.remoteAddress };
-      return serve({ exchange, actor, userId: null, body: (schema === undefined ? undefined : bodyOf(schema, exchange.body)) as never });
+      return serve({ exchange, actor, userId: null, body: (schema === undefined ? undefined : bodyOf(schema, exchange.body ?? {})) as never });
     },
   });
 }

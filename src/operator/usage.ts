@@ -25,8 +25,10 @@ export function usageRoutes(guard: OperatorGuard, { accounts, store }: OperatorD
         const to = date(exchange.query, 'to') ?? Date.now();
         const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;
         if (from >= to || to - from > MAX_MS) throw apiError('value_out_of_range', 'from must be before to, and at most two years.', 'from');
-        const { data, next } = accounts.organizationsPage(limit, after);
-        const rows = await usageTotals(store, { fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, data.map(({ id }) => id));
+        // Of a deleted one there are sums as long as those of any are kept.
+        const one = organizationOf(exchange.query);
+        const { ids, next } = one !== null ? { ids: [one], next: null } : page(accounts.organizationsPage(limit, after));
+        const rows = await usageTotals(store, { fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, ids);
         const list: ListPage<UsageTotal> = { object: 'list', data: rows, has_more: next !== null, next };
         exchange.json(200, list);
       },

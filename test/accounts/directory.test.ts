@@ -12,9 +12,11 @@ import { Organizations } from '../../src/accounts/organizations.js';
 import { Tokens } from '../../src/accounts/tokens.js';
 import { normalEmail } from '../../src/accounts/users.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
-import { main } from '../e2e/monolith.js';
+import { endsWithParent, main } from '../e2e/monolith.js';
 import { embeddedModel } from '../e2e/monolith.js';
 import { dashboardClient } from '../support/dashboard-client.js';
+
+t.setTimeout(120_000);     // for a busy machine
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-directory-'));
 const store = await openStore(folder);
@@ -109,7 +111,7 @@ t.test('what was answered is there after kill -9', async (t) => {
   const data = mkdtempSync(join(tmpdir(), 'monolith-killed-'));
   t.teardown(() => rmSync(data, { recursive: true, force: true }));
   const start = async (): Promise<{ url: string; kill(): Promise<void> }> => {
-    const child = spawn(process.execPath, [main, 'serve', '--log', 'json', '--port', '0', '--data-dir', data, '--model', `hal-1.0=${embeddedModel}`], { stdio: ['ignore', 'pipe', 'ignore'] });
+    const child = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', '--port', '0', '--data-dir', data, '--model', `hal-1.0=${embeddedModel}`], { stdio: ['pipe', 'pipe', 'ignore'] });
     let text = '';
     for await (const piece of child.stdout.setEncoding('utf8')) if ((text += String(piece)).includes('\n')) break;
     const { url } = JSON.parse(text) as { url: string };

@@ -9,6 +9,8 @@ import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config.js';
 import type { Asked, Told } from './threads-worker.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const THREADS = 4;
 
 async function together(asked: Omit<Asked, 'gauge' | 'seed'>): Promise<Told[]> {

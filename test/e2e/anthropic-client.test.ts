@@ -9,6 +9,8 @@ import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
 import { said, startScripted } from '../support/script-model.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const [current, previous] = ['c7'.repeat(32), '9d'.repeat(32)] as const;
 const server = await startScripted({
   env: {

@@ -8,6 +8,8 @@ import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 import { eventually, type Monolith } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const LIMITS = JSON.stringify({ '*': { 'hal-1.0': { rpm: 100, tpm: null, concurrency: null }, 'clarke-1.0': { rpm: null, tpm: null, concurrency: 10 }, 'tycho-1.0': { rpm: 30, tpm: 60_000, concurrency: 5 } } });
 
 interface Got { status: number; code: string | null; retryAfter: number; destroy(): void }

@@ -3,6 +3,8 @@
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const server = await startMonolith({
   args: ['--isa', 'plain', '--threads', '1', '--engine-max-batch-tokens', '2', '--engine-max-sequences', '1', '--arithmetic', 'exact'],
 });
@@ -50,7 +52,7 @@ for (const stream of [true, false]) {
     if (stream) await (await request.response).body!.getReader().read();
     else t.ok(await eventually(async () => await value(decodeTokens) > decoded + 3), 'it decodes');
     request.abort();
-    t.ok(await eventually(isIdle, 2_000), 'pages come back');
+    t.ok(await eventually(isIdle), 'pages come back');
     t.equal(await value(stage('decode')), before + 1);
   });
 
@@ -59,7 +61,7 @@ for (const stream of [true, false]) {
     const request = send(700, stream);
     t.ok(await eventually(async () => await value(running) === 1), 'it runs');
     request.abort();
-    t.ok(await eventually(isIdle, 2_000), 'pages come back');
+    t.ok(await eventually(isIdle), 'pages come back');
     t.equal(await value(stage('prefill')), before + 1);
   });
 
@@ -70,11 +72,11 @@ for (const stream of [true, false]) {
     const second = send(4, stream);
     t.ok(await eventually(async () => await value(waiting) === 1), 'it waits');
     second.abort();
-    t.ok(await eventually(async () => await value(waiting) === 0, 2_000), 'it leaves the queue');
+    t.ok(await eventually(async () => await value(waiting) === 0), 'it leaves the queue');
     t.equal(await value(stage('queue')), before + 1);
     t.equal(await value(running), 1, 'the one before it goes on');
     first.abort();
-    t.ok(await eventually(isIdle, 2_000));
+    t.ok(await eventually(isIdle));
   });
 }
 

@@ -7,7 +7,10 @@ import t from 'tap';
 import type { Head } from '../../src/storage/response-tables.js';
 import type { TableName } from '../../src/storage/store.js';
 import { startScripted } from '../support/script-model.js';
+import { eventually } from './monolith.js';
 import { dataFolder, inside } from './stored-server.js';
+
+t.setTimeout(120_000);     // for a busy machine
 
 const KILLS = 3;
 const CLIENTS = 8;
@@ -29,7 +32,8 @@ t.test('killed while clients stream', async (t) => {
         previous = response.id;
       }
     }));
-    await sleep(300 + Math.random() * 500);
+    await eventually(() => seen.size > before);
+    await sleep(Math.random() * 500);
     server.process.kill('SIGKILL');
     await once(server.process, 'exit');
     await clients;

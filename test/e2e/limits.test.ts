@@ -6,6 +6,8 @@ import { ask, get, post, type Answer } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const data = dataFolder();
 const server = await startScripted({
   context: 4_096,

@@ -7,6 +7,8 @@ import t from 'tap';
 import { hold, post } from '../support/connections.js';
 import { eventually, startMonolith } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const CLIENTS = 64;
 const CONCURRENCY = 20;
 const RPM = 6;

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
 
 export const root = resolve(import.meta.dirname, '..', '..', '..');   // build/test/e2e → the repository
 export const main = join(root, 'dist', 'main.js');
@@ -24,11 +25,14 @@ export interface Monolith {
 
 const KEY = 'test-key-0123456789';
 
+/** Flags of Node for a process that ends with this one; its standard input has to be a pipe. */
+export const endsWithParent = ['--import', pathToFileURL(join(root, 'build', 'test', 'support', 'ends-with-parent.js')).href];
+
 export async function startMonolith(settings: { args?: string[]; env?: Record<string, string> } = {}): Promise<Monolith> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-test-'));
-  const child = spawn(process.execPath, [main, 'serve', '--log', 'json', ...(settings.args ?? [])], {
+  const child = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', ...(settings.args ?? [])], {
     env: { ...process.env, MONOLITH_PORT: '0', MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: KEY, ...settings.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
   });
   let log = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => { log += text; });
@@ -61,8 +65,8 @@ async function firstLine(child: ChildProcess): Promise<string> {
   throw new Error('the server closed its output');
 }
 
-/** Polls until `condition` holds; false after `timeoutMs`. */
-export async function eventually(condition: () => boolean | Promise<boolean>, timeoutMs = 10_000): Promise<boolean> {
+/** Polls until `condition` holds; false after `timeoutMs`, which is long: the machine may be busy with something else. */
+export async function eventually(condition: () => boolean | Promise<boolean>, timeoutMs = 30_000): Promise<boolean> {
   for (const end = Date.now() + timeoutMs; Date.now() < end; await new Promise((done) => setTimeout(done, 20))) {
     if (await condition()) return true;
   }

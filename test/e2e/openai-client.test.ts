@@ -3,6 +3,8 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const server = await startMonolith();
 t.teardown(() => server.stop());
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });

@@ -8,6 +8,8 @@ import { ask, events } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder } from './stored-server.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 type Event = OpenAI.Responses.ResponseStreamEvent;
 const model = 'tycho-1.0';
 const ENDLESS = { model, input: 'L: tell me', background: true, max_output_tokens: 8_000 };

@@ -10,6 +10,8 @@ import { writeScriptModel } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const MAX_AGE_S = 2;
 
 t.test('the ends of a connection', async (t) => {

@@ -3,6 +3,8 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const DEPTH = 50;
 
 t.test('a chain of fifty', async (t) => {

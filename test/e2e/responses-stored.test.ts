@@ -11,6 +11,8 @@ import { said, startScripted } from '../support/script-model.js';
 import { ask, events, get } from '../support/wire.js';
 import { dataFolder, inside, keyOf } from './stored-server.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const data = dataFolder();
 const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path } });
 t.teardown(async () => { await server.stop(); data.remove(); });

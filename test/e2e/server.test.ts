@@ -10,6 +10,8 @@ import { startServer } from '../../src/server.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { embeddedModel } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-server-'));
 const quiet = (): { telemetry: ReturnType<typeof createTelemetry> } => ({ telemetry: createTelemetry({ format: 'json', level: 'silent' }) });
 const config = configWith({ port: 0, data_dir: dataDir });

@@ -4,6 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startMonolith, type Monolith } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const SLOW = ['--isa', 'plain', '--threads', '1', '--arithmetic', 'exact'];
 
 function begin(server: Monolith, maxTokens: number): Promise<Response> {

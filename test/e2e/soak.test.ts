@@ -8,6 +8,8 @@ import { openOwned } from '../support/owned-server.js';
 import { randomFrom } from '../support/random.js';
 import { eventually } from './monolith.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const SECONDS = 8;
 const CLIENTS = 24;
 const CONNECTIONS = 12;

@@ -17,6 +17,8 @@ import { Connection, handshakeStatus } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 import { inside } from './stored-server.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const TOKEN = 'an-operator-token-0123';
 const folder = mkdtempSync(join(tmpdir(), 'monolith-suspension-'));
 const file = join(folder, 'script.gguf');

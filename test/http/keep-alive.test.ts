@@ -3,6 +3,8 @@
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 t.test('keep-alive during a long prefill', async (t) => {
   // A token per step makes a long prompt slow.
   const server = await startScripted({ env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' } });

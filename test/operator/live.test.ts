@@ -9,6 +9,8 @@ import { dashboardClient, type DashboardClient } from '../support/dashboard-clie
 import { startScripted } from '../support/script-model.js';
 import { ask } from '../support/wire.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 t.test('quantiles of counted times are a few percent wide, and slide', (t) => {
   const counts = new Uint32Array(LATENCY_BUCKETS);
   t.equal(quantiles(counts), null);

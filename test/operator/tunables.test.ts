@@ -8,6 +8,8 @@ import { dashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const data = dataFolder();
 t.teardown(() => data.remove());
 const TOKEN = 'operator-token-0123456789';
@@ -48,7 +50,7 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   const running = async (): Promise<number> => (await server.metrics()).get('monolith_sequences_running{model="hal-1.0"}') ?? 0;
   t.ok(await eventually(async () => await running() === 2));
   t.equal(valueOf(await client.patch<EngineTunables>('/operator/tunables/clarke-1.0', { max_sequences: 4, step_ms: 100 }), 'max_sequences'), 4);
-  t.ok(await eventually(async () => await running() === 4, 5_000), 'the waiting ones run');
+  t.ok(await eventually(async () => await running() === 4), 'the waiting ones run');
 
   // The queue's bounds are exact.
   await client.patch('/operator/tunables/hal-1.0', { queue_max: 1, max_sequences: 1 });

@@ -11,7 +11,10 @@ import { openStore } from '../../src/storage/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/open-response-store.js';
 import type { ResponseRecord } from '../../src/storage/response-store.js';
 import type { TableName } from '../../src/storage/store.js';
+import { endsWithParent } from '../e2e/monolith.js';
 import { expected } from './saver.js';
+
+t.setTimeout(120_000);     // for a busy machine
 
 const KILLS = 5;
 
@@ -20,7 +23,7 @@ t.test('killed at any moment', async (t) => {
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const saved = new Map<string, string | null>();
   for (let round = 0; round < KILLS; round++) {
-    const child = spawn(process.execPath, [join(import.meta.dirname, 'saver.js'), path, '16'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '16'], { stdio: ['pipe', 'pipe', 'inherit'] });
     let text = '';
     child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
     const closed = once(child, 'close');

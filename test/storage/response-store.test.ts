@@ -10,6 +10,8 @@ import { newResponseId } from '../../src/ids.js';
 import type { StoredItem } from '../../src/storage/response-store.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 
+t.setTimeout(120_000);     // for a busy machine
+
 const open = await openResponses();
 t.teardown(() => open.close());
 const ids = (records: readonly { id: string }[] | null): string[] | null => records?.map(({ id }) => id) ?? null;

@@ -164,6 +164,15 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByText('tycho-1.0 is active').waitFor();
   });
 
+  await t.test('models: unloaded and loaded again', async (t) => {
+    await page.goto('/dashboard/operator/models');
+    await page.getByRole('button', { name: 'Unload clarke-1.0' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Unload' }).click();
+    await page.getByRole('button', { name: 'Load clarke-1.0', exact: true }).click();      // there once it is unloaded
+    await page.getByRole('button', { name: 'Unload clarke-1.0' }).waitFor();               // and once it is ready again
+    t.match(await owner.get('/operator/models/clarke-1.0'), { state: 'ready' });
+  });
+
   await t.test('usage of all, and nothing of it for others', async (t) => {
     t.ok(await eventually(async () => {
       await page.goto('/dashboard/operator/usage');

@@ -35,6 +35,8 @@ export interface DashboardRoute<C> {
   /** Largest body; 64 KiB. */
   maxBodyBytes?: number;
   generates?: true;
+  /** As in Route. */
+  countedAs?: string;
   /** As whom the request counts from then on, where it is one that limits hold for. */
   actAs?(call: Omit<C, 'body'>): Identity;
   serve(call: C): void | Promise<void>;

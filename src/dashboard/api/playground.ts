@@ -11,7 +11,7 @@ export const PLAYGROUND_KEY = 'playground';
 export function playgroundRoutes({ guard, accounts, chat, config, draining }: DashboardDeps): Route[] {
   return [
     guard.member('developer', {
-      method: 'POST', path: '/organizations/:org/playground', maxBodyBytes: config.http.max_body_bytes, generates: true,
+      method: 'POST', path: '/organizations/:org/playground', maxBodyBytes: config.http.max_body_bytes, generates: true, countedAs: chat.path,
       actAs: ({ organization }) => accounts.identityOf(organization, PLAYGROUND_KEY),
       serve: ({ exchange }) => {
         if (draining()) throw apiError('shutting_down', 'The server is shutting down and takes no new requests.');

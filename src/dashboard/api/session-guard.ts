@@ -65,12 +65,14 @@ export class SessionGuard implements Guard {
     };
     return {
       method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, headers: API_HEADERS, maxBodyBytes,
-      ...(schema === undefined ? { bodyOptional: true } : {}),
+      // Where every field may be left out, so may the body.
+      ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
       ...(declared.generates === true ? { generates: true } : {}),
+      ...(declared.countedAs === undefined ? {} : { countedAs: declared.countedAs }),
       before: enter,
       serve: (exchange) => {
         const caller = enter(exchange);
-        const body = schema === undefined ? undefined : bodyOf(schema, exchange.body);
+        const body = schema === undefined ? undefined : bodyOf(schema, exchange.body ?? {});
         return declared.serve({ ...caller, body } as C);
       },
     };

@@ -1,4 +1,5 @@
-// How the names of models end: deprecated with dates and a successor, then retired.
+// Models as operators have them: loaded or not, and how their names end: deprecated with dates and a successor,
+// then retired.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -22,7 +23,7 @@ export function OperatorModels(): ReactNode {
   const [chosen, setChosen] = useState<DashboardModel | null>(null);
   return (
     <>
-      <PageHeader title="Model lifecycle">Deprecated models are served with their dates in every answer; retired names answer 404 and name the successor.</PageHeader>
+      <PageHeader title="Model lifecycle">Unloaded models give their memory back. Deprecated models are served with their dates in every answer; retired names answer 404 and name the successor.</PageHeader>
       <Panel flush>
         <Loaded query={query} loading={<div className="panel-pad" />}>
           {({ data }) => (data.length === 0 ? <EmptyState icon="models" title="No model is configured" /> : (
@@ -35,7 +36,7 @@ export function OperatorModels(): ReactNode {
                 { key: 'lifecycle', header: 'Lifecycle', cell: ({ lifecycle }) => <LifecycleBadge lifecycle={lifecycle} /> },
                 { key: 'dates', header: 'Dates', cell: (model) => <Dates model={model} /> },
                 { key: 'successor', header: 'Successor', cell: ({ successor }) => (successor === null ? <span className="muted">none</span> : <span className="nowrap"><Code>{successor}</Code></span>) },
-                { key: 'actions', header: 'Actions', actions: true, cell: (model) => <Button size="small" aria-label={`Change ${model.id}`} onClick={() => setChosen(model)}>Change</Button> },
+                { key: 'actions', header: 'Actions', actions: true, cell: (model) => <><LoadButton model={model} /><Button size="small" aria-label={`Change ${model.id}`} onClick={() => setChosen(model)}>Change</Button></> },
               ]}
             />
           ))}
@@ -78,6 +79,45 @@ function Dates({ model }: { model: DashboardModel }): ReactNode {
       {model.deprecated_at !== null && <span className="cell-sub">deprecated {date(model.deprecated_at)}</span>}
       {model.retires_at !== null && <span className="cell-sub">retires {date(model.retires_at)}</span>}
     </div>
+  );
+}
+
+/** Gives a model's memory back, or loads it again. */
+function LoadButton({ model: { id, state } }: { model: DashboardModel }): ReactNode {
+  const client = useQueryClient();
+  const toast = useToast();
+  const [asking, setAsking] = useState(false);
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<unknown>(null);
+  if (state !== 'ready' && state !== 'unloaded') return null;
+  const set = (action: 'drain' | 'load'): void => {
+    setBusy(true);
+    setFailure(null);
+    api.post<DashboardModel>(`/operator/models/${encodeURIComponent(id)}/${action}`).then(
+      async () => {
+        await client.invalidateQueries({ queryKey: KEY });
+        toast(action === 'drain' ? `${id} is being unloaded` : `${id} is loading`);
+        setAsking(false);
+      },
+      (error: unknown) => {
+        setFailure(error);
+        if (action === 'load') toast(messageOf(error));
+      },
+    ).finally(() => setBusy(false));
+  };
+  if (state === 'unloaded') return <Button size="small" aria-label={`Load ${id}`} busy={busy} onClick={() => set('load')}>Load</Button>;
+  return (
+    <>
+      <Button size="small" aria-label={`Unload ${id}`} onClick={() => setAsking(true)}>Unload</Button>
+      {asking && (
+        <Dialog title={`Unload ${id}?`} onClose={() => setAsking(false)} onSubmit={() => set('drain')} footer={
+          <><Button onClick={() => setAsking(false)}>Cancel</Button><Button type="submit" variant="danger" busy={busy}>Unload</Button></>
+        }>
+          <p>New requests for {id} are refused with 503 until it is loaded again. What runs may end first. Its memory is given back unless another served name uses the same file.</p>
+          {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}
+        </Dialog>
+      )}
+    </>
   );
 }
 
