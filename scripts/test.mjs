@@ -1,5 +1,7 @@
 // npm test [-- tap arguments]: sets up and builds what is missing, checks all types, runs all tests.
 import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, root, run } from './setup.mjs';
 
@@ -9,6 +11,12 @@ await run(async () => {
   await buildWeb({ check: true });
   await buildNative({ tests: true });
   const tap = join(root, 'node_modules', 'tap', 'dist', 'esm', 'run.mjs');
-  const { status } = spawnSync(process.execPath, [tap, 'run', ...process.argv.slice(2)], { cwd: root, stdio: 'inherit' });
-  process.exitCode = status ?? 1;
+  // Data folders, models and browser profiles of all tests: gone with the run, whatever became of a test.
+  const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
+  try {
+    const { status } = spawnSync(process.execPath, [tap, 'run', ...process.argv.slice(2)], { cwd: root, stdio: 'inherit', env: { ...process.env, TMPDIR: temporary } });
+    process.exitCode = status ?? 1;
+  } finally {
+    rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
+  }
 });

@@ -137,6 +137,9 @@ function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
   return z.preprocess((value) => (typeof value === 'string' ? parsed.safeParse(value).data ?? value : value), schema) as unknown as z.ZodType<T>;
 }
 
+/** A client library counts the events of a stream and gives up at 65,536. */
+export const MAX_OUTPUT_TOKENS = 65_535;
+
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
 /** Unset: the general limit. Null: no limit. */
@@ -173,7 +176,7 @@ const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 const modelOverride = z.strictObject({
   context_window: z.number().int().min(1).optional(),
-  max_output_tokens: z.number().int().min(1).max(65_535).optional(),
+  max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   display_name: z.string().min(1).max(128).optional(),
   image_input: z.enum(['refuse', 'note']).optional(),

@@ -193,7 +193,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const mailer = openMailer(config.mail, log);
   undo.push(() => mailer.close());
 
-  if (primary) directory.keepSwept(() => finishDeletions(directory, accounts, responses), (err) => log.error({ err }, 'sweeping accounts failed'));
+  if (primary) directory.keepSwept(() => finishDeletions(directory, accounts, responses, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
   const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight });
   undo.push(() => live.close());
   const states = new ThreadStates(shared.threads);

@@ -200,6 +200,18 @@ export class ApiKeys {
     this.changed(organizationId);
   }
 
+  /** Every key of an organization that is gone, a little at a time. */
+  async eraseAll(organizationId: string): Promise<void> {
+    for (let more = true; more;) {
+      more = await this.store.transaction(() => {
+        const places = [...this.byOrganization.keys({ ...ofOrganization(organizationId), limit: SLICE })];
+        for (const place of places) this.erase(place);
+        return places.length === SLICE;
+      });
+    }
+    this.changed(organizationId);
+  }
+
   /** Id → milliseconds. */
   async noteLastUsed(times: Iterable<readonly [string, number]>): Promise<void> {
     await this.store.transaction(() => {
@@ -242,13 +254,16 @@ export class ApiKeys {
     const places = [...this.byOrganization.range(ofOrganization(organizationId))];
     const ended = places.filter(({ value }) => value !== null && value <= now);
     if (places.length - ended.length >= MAX_ACTIVE_KEYS) throw tooMany();
-    for (const { key } of ended.slice(0, Math.max(0, places.length + 1 - MAX_KEPT_KEYS))) {
-      const id = (key as [string, number, string])[2];
-      const row = this.rows.get(id);
-      if (row !== undefined) void this.byHash.remove(Buffer.from(row.hash).toString('hex'));
-      void this.rows.remove(id);
-      void this.byOrganization.remove(key);
-    }
+    for (const { key } of ended.slice(0, Math.max(0, places.length + 1 - MAX_KEPT_KEYS))) this.erase(key);
+  }
+
+  /** Within a transaction: the key that has this place, with all that tells of it. */
+  private erase(place: Key): void {
+    const id = (place as [string, number, string])[2];
+    const row = this.rows.get(id);
+    if (row !== undefined) void this.byHash.remove(Buffer.from(row.hash).toString('hex'));
+    void this.rows.remove(id);
+    void this.byOrganization.remove(place);
   }
 
   private secret(): Uint8Array | undefined {

@@ -1,5 +1,5 @@
-// How often something was tried that strangers may try: sign-ins by address and by e-mail, sign-ups, forgotten
-// passwords. Counted in the table `attempts`, so that all threads count together; rows go when their time is over.
+// How often something was done that strangers may do, or that leaves something behind for good: sign-ins by address
+// and by e-mail, sign-ups, forgotten passwords; organizations, invitations and names of a user. Counted in the table `attempts`, so that all threads count together; rows go when their time is over.
 
 import { isIPv6 } from 'node:net';
 import { createHash } from 'node:crypto';
@@ -9,7 +9,7 @@ import { walk } from '../storage/walk.js';
 
 export const ATTEMPTS_MS = 15 * 60_000;
 /** Within ATTEMPTS_MS from the first one. */
-export const MAX_ATTEMPTS = { login: 10, password: 10, signup: 30, forgot: 10, mail: 3 } as const;
+export const MAX_ATTEMPTS = { login: 10, password: 10, signup: 30, forgot: 10, mail: 3, organization: 50, invite: 100, name: 20 } as const;
 export type AttemptKind = keyof typeof MAX_ATTEMPTS;
 
 interface Row { count: number; until: number }
@@ -26,13 +26,17 @@ export class Attempts {
    * in a row. Throws ApiError 429, with none counted, if one of them has had its share.
    */
   async count(kind: AttemptKind, whose: readonly string[]): Promise<void> {
-    const wait = await this.store.transaction(() => {
+    const keys = whose.map((one) => keyOf(kind, one));
+    const over = (rows: readonly Row[], now: number): number => Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
+    const current = (now: number): Row[] => keys.map((key) => this.current(key, now));
+    // First by reading alone: whoever goes on although refused must cost next to nothing.
+    const early = over(current(this.now()), this.now());
+    const wait = early > 0 ? early : await this.store.transaction(() => {
       const now = this.now();
-      const rows = whose.map((one) => ({ key: keyOf(kind, one), row: this.current(keyOf(kind, one), now) }));
-      const over = rows.filter(({ row }) => row.count >= MAX_ATTEMPTS[kind]);
-      if (over.length > 0) return Math.max(...over.map(({ row }) => row.until)) - now;
-      for (const { key, row } of rows) void this.rows.put(key, { ...row, count: row.count + 1 });
-      return 0;
+      const rows = current(now);
+      const late = over(rows, now);
+      if (late === 0) rows.forEach((row, at) => void this.rows.put(keys[at] as Key, { ...row, count: row.count + 1 }));
+      return late;
     });
     if (wait > 0) {
       const minutes = Math.ceil(wait / 60_000);
@@ -68,13 +72,16 @@ export class Attempts {
 /** Whom an address stands for: of IPv6 the /64, which is what one subscriber has. */
 export function addressGroup(address: string): string {
   if (!isIPv6(address)) return address;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  if (mapped !== undefined) return mapped;
+  const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
+  if (dotted !== undefined) return dotted;
   const [head = '', tail] = address.split('::');
   const left = head === '' ? [] : head.split(':');
   const right = tail === undefined || tail === '' ? [] : tail.split(':');
-  const groups = tail === undefined ? left : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0'), ...right];
-  return `${groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
+  const groups = (tail === undefined ? left : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0'), ...right])
+    .map((group) => Number.parseInt(group, 16));
+  // IPv4 as a socket of both kinds names it: each address is somebody else.
+  if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) return groups.slice(6).flatMap((group) => [group >> 8, group & 255]).join('.');
+  return `${groups.slice(0, 4).map((group) => group.toString(16)).join(':')}::/64`;
 }
 
 // Hashed: what people type may be long, and is nobody's business.

@@ -8,6 +8,7 @@ import type { Directory } from './directory.js';
 
 // What still ran when it was deleted may be stored a little later.
 const LATE_MS = 3_600_000;
+const DAY_MS = 86_400_000;
 
 /** Resolves when its keys are revoked; the responses go on being erased, `erased` tells when they are. */
 export async function deleteOrganization(directory: Directory, accounts: Accounts, responses: ResponseStore, id: string, actor: Actor): Promise<{ erased: Promise<unknown> }> {
@@ -23,12 +24,22 @@ export async function deleteOrganization(directory: Directory, accounts: Account
   return { erased: responses.eraseOrganization(id) };
 }
 
-/** Goes on with deletions that were cut short, or were followed by something stored late. */
-export async function finishDeletions(directory: Directory, accounts: Accounts, responses: ResponseStore): Promise<void> {
+/**
+ * Goes on with deletions that were cut short, or were followed by something stored late. Keys are kept `keyDays`
+ * more: so long whoever still sends one is told that it is revoked. After that nobody knows them.
+ */
+export async function finishDeletions(directory: Directory, accounts: Accounts, responses: ResponseStore, keyDays: number, now = Date.now()): Promise<void> {
   const { organizations, store } = directory;
   for (const { id, deletedAt } of organizations.halfDeleted()) {
     await accounts.keys.revokeAll(id);
     await responses.eraseOrganization(id);
-    if (Date.parse(deletedAt ?? '') + LATE_MS < Date.now()) await store.transaction(() => organizations.markErased(id));
+    if (Date.parse(deletedAt ?? '') + LATE_MS < now) await store.transaction(() => organizations.markErased(id, 'erased'));
+  }
+  for (const { id } of organizations.deletedBefore(now - keyDays * DAY_MS)) {
+    await accounts.keys.eraseAll(id);
+    await store.transaction(() => {
+      accounts.settings.remove(id);
+      organizations.markErased(id, 'keysErased');
+    });
   }
 }

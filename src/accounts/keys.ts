@@ -16,8 +16,10 @@ export interface Organization {
   createdAt: string;           // RFC 3339
   /** Since when it is deleted: suspended for good, shown to nobody. The row stays, so that its tenant is never given again. */
   deletedAt?: string | null;
-  /** Nothing of a deleted one is left but this row. */
+  /** Of a deleted one, nothing it had stored is left. */
   erased?: boolean;
+  /** Nor are its keys: nothing but this row. */
+  keysErased?: boolean;
 }
 
 export interface KeyRecord {

@@ -27,4 +27,9 @@ export class OrganizationSettingsTable {
   put(organizationId: string, settings: OrganizationSettings): Promise<void> {
     return this.rows.put(organizationId, settings);
   }
+
+  /** Within a transaction. */
+  remove(organizationId: string): void {
+    void this.rows.remove(organizationId);
+  }
 }

@@ -32,6 +32,11 @@ export class Organizations {
     return this.all().filter((one) => isDeleted(one) && one.erased !== true);
   }
 
+  /** Those whose keys alone are left, deleted before this moment. */
+  deletedBefore(time: number): Organization[] {
+    return this.all().filter((one) => one.erased === true && one.keysErased !== true && Date.parse(one.deletedAt ?? '') < time);
+  }
+
   /** Within a transaction. */
   create(name: string): Organization {
     const organization: Organization = { id: newAccountId('org'), tenant: this.newTenant(), name, status: 'active', createdAt: new Date().toISOString() };
@@ -54,10 +59,10 @@ export class Organizations {
     if (organization !== undefined) void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
   }
 
-  /** Within a transaction: nothing of a deleted one is left but this row. */
-  markErased(id: string): void {
+  /** Within a transaction: what is gone of a deleted one. */
+  markErased(id: string, what: 'erased' | 'keysErased'): void {
     const organization = this.organizations.get(id);
-    if (organization !== undefined) void this.organizations.put(id, { ...organization, erased: true });
+    if (organization !== undefined) void this.organizations.put(id, { ...organization, [what]: true });
   }
 
   /** A number is never given twice: the prefix cache and counters know organizations by it. */

@@ -110,7 +110,7 @@ export class Admission {
           one.request = false;   // stays counted
           this.table.took(one.record, Number(at - now) / 1e6);
         }
-        if (identity.monthlyTokenCap !== null) this.months.add(identity.organizationId, tokens);
+        this.months.add(identity.organizationId, tokens, identity.monthlyTokenCap !== null);
       }
       this.giveBack(taken, tokens, n, at);
     };

@@ -36,7 +36,9 @@ export class MonthUse {
     return this.withRecord(organizationId, (record) => Number(this.table.load(record, 'tokens')));
   }
 
-  add(organizationId: string, tokens: number): void {
+  /** Who has no cap is counted only if counting has begun: they had one, and may have one again this month. */
+  add(organizationId: string, tokens: number, capped = true): void {
+    if (!capped && this.table.find(recordKey('month', organizationId)) < 0) return;
     this.withRecord(organizationId, (record) => this.table.add(record, 'tokens', BigInt(tokens)));
   }
 

@@ -53,6 +53,7 @@ export async function serve(argv: string[]): Promise<number> {
 function readyJson(server: Server): string {
   return `${JSON.stringify({
     event: 'ready', url: server.url, host: server.host, port: server.port, pid: process.pid, models: server.models,
+    ...(server.adminUrl === null ? {} : { admin_url: server.adminUrl }),
     ...(server.failed.length === 0 ? {} : { failed: server.failed.map(({ name }) => name) }),
     ...(server.createdKey === null ? {} : { api_key: server.createdKey }),
     ...(server.dashboardUrl === null ? {} : { dashboard_url: server.dashboardUrl }),

@@ -30,7 +30,8 @@ export class DashboardOrigin {
   /** Nobody but who is at this machine can reach the server, as far as the settings tell. */
   get isLocal(): boolean {
     const { config, configured } = this;
-    return isLoopback(config.host) && !config.http.trust_proxy && (configured === null || isLoopback(configured.hostname));
+    // Names of its own are for those who come by way of a proxy or a tunnel.
+    return isLoopback(config.host) && !config.http.trust_proxy && config.http.allowed_hosts.every(isLoopback) && (configured === null || isLoopback(configured.hostname));
   }
 
   /** Throws ApiError 403 if the request comes of another site's page; `required`: also if it does not say. */

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
+import { MAX_OUTPUT_TOKENS } from '../config-kinds.js';
 import { packageRoot } from './load-addon.js';
 
 const sampling = z.strictObject({
@@ -28,8 +29,8 @@ const catalogModel = z.strictObject({
   successor: id.nullable().optional(),
   /** Prompt plus output; null: what the file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
-  /** Cap of one answer, and what it gets when the client names none; null: what the context leaves. */
-  max_output_tokens: z.number().int().min(1).max(65_535).nullable(),
+  /** Cap of one answer, and what it gets when the client names none; null: what the context leaves, up to MAX_OUTPUT_TOKENS. */
+  max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).nullable(),
   input_modalities: z.array(z.enum(['text', 'image'])).min(1),
   /** What a model without vision does with images: refuses them, or is given a line of text in each one's place. */
   image_input: z.enum(['refuse', 'note']).default('refuse'),

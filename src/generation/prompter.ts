@@ -2,6 +2,7 @@
 // fix the sampling, submit, and turn engine events into generation events. One per loaded model; it holds
 // no state of any request.
 import { createHash, randomBytes } from 'node:crypto';
+import { MAX_OUTPUT_TOKENS } from '../config-kinds.js';
 import type { SubmitOptions } from '../engine/addon-types.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
@@ -68,7 +69,7 @@ export class Prompter {
     this.template = new ChatTemplate(source, { bos: info.bos, eos: info.eos });
     this.markers = findMarkers(source, (spelling) => engine.findToken(spelling) !== -1);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
-    this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? Infinity);
+    this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
     this.dialect = findDialect(this.template, (spelling) => engine.findToken(spelling) !== -1);
     this.#writer = new PromptWriter(this.template, this.dialect, this.markers, startersOf(info.specialTokens));
     this.#texts = new TokenTexts(engine);

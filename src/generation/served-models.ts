@@ -25,6 +25,8 @@ export interface ServedModel {
 export class ServedModels {
   // Keyed by engine as well: a reloaded model gets a new prompter.
   readonly #prompters = new WeakMap<Engine, Map<string, Prompter | TemplateError>>();
+  // By name, from when it was last ready: said on of a model that is unloaded for a while.
+  readonly #known = new Map<string, Known>();
 
   constructor(private readonly pool: ModelPool, private readonly limits: GenerationLimits, private readonly names: ModelNames = PLAIN_NAMES) {}
 
@@ -54,7 +56,7 @@ export class ServedModels {
     });
   }
 
-  /** What is published of each model, highest tier first. Windows of a model that is not ready are the catalog's, or 0. */
+  /** What is published of each model, highest tier first. Windows of one that was never ready are the catalog's, or 0. */
   describe(): ModelDescription[] {
     return this.pool.list().map((pooled) => this.#describe(pooled));
   }
@@ -66,15 +68,14 @@ export class ServedModels {
   }
 
   #describe({ model, status }: PooledModel): ModelDescription {
-    const made = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
-    const prompter = made instanceof TemplateError ? null : made;
+    if (status.state === 'ready') this.#prompter(model, status.engine);
+    const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false };
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
       id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000),
-      contextWindow: prompter?.contextWindow ?? model.context_window ?? 0,
-      maxOutputTokens: prompter?.maxOutputTokens ?? model.max_output_tokens ?? 0,
-      efforts: prompter?.markers == null ? ['none'] : EFFORTS,
-      defaultEffort: prompter?.markers == null ? 'none' : model.default_effort,
+      contextWindow: known.contextWindow, maxOutputTokens: known.maxOutputTokens,
+      efforts: known.reasons ? EFFORTS : ['none'],
+      defaultEffort: known.reasons ? model.default_effort : 'none',
       sampling: model.sampling, inputModalities: model.input_modalities,
       lifecycle: state, deprecatedAt, retiresAt, successor,
     };
@@ -90,13 +91,18 @@ export class ServedModels {
 
   #make(model: CatalogModel, engine: Engine): Prompter | TemplateError {
     try {
-      return new Prompter(engine, model, this.limits);
+      const prompter = new Prompter(engine, model, this.limits);
+      const { contextWindow, maxOutputTokens, markers } = prompter;
+      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons: markers !== null });
+      return prompter;
     } catch (error) {
       if (error instanceof TemplateError) return error;
       throw error;
     }
   }
 }
+
+interface Known { contextWindow: number; maxOutputTokens: number; reasons: boolean }
 
 /** Further names of models, and what an operator has said of their ends. */
 export interface ModelNames {

@@ -30,6 +30,9 @@ const STATUS_LINES: Readonly<Record<number, string>> = {
   500: '500 Internal Server Error', 503: '503 Service Unavailable',
 };
 
+/** An address as some proxies write it, with the client's port, which is another one each time. */
+const withoutPort = (address: string): string => /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
+
 export class UwsExchange implements Exchange {
   readonly requestId = newRequestId();
   readonly receivedAt = performance.now();
@@ -65,6 +68,7 @@ export class UwsExchange implements Exchange {
     req.forEach((name, value) => {
       const first = this.requestHeaders.get(name);
       if (first === undefined) this.requestHeaders.set(name, value);
+      else if (name.startsWith('x-forwarded-')) this.requestHeaders.set(name, `${first}, ${value}`);   // a proxy may add a line of its own behind the client's
       else if (name === 'content-length' && first !== value) lengthsDiffer = true;
     });
     this.lengthsDiffer = lengthsDiffer;
@@ -92,7 +96,7 @@ export class UwsExchange implements Exchange {
 
   get remoteAddress(): string {
     const forwarded = this.host.trustProxy ? this.header('x-forwarded-for').split(',').at(-1)?.trim() ?? '' : '';
-    if (forwarded !== '') return forwarded;
+    if (forwarded !== '') return withoutPort(forwarded);
     return this.open ? Buffer.from(this.res.getRemoteAddressAsText()).toString('latin1') : '';
   }
 

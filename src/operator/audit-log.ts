@@ -2,9 +2,9 @@
 
 import { readPage } from '../dashboard/api/paging.js';
 import type { AuditEntry, ListPage } from '../dashboard/wire.js';
-import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
+import { askedOrganization } from './organizations.js';
 import type { OperatorDeps } from './routes.js';
 
 export function auditLogRoutes(guard: OperatorGuard, { directory }: OperatorDeps): Route[] {
@@ -13,10 +13,8 @@ export function auditLogRoutes(guard: OperatorGuard, { directory }: OperatorDeps
       method: 'GET', path: '/audit-log',
       serve: ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
-        const organization = exchange.query.get('organization');
         // A deleted one's log can still be read here.
-        if (organization !== null && !/^org_[0-9A-Za-z]{24}$/.test(organization)) throw apiError('invalid_query_parameter', 'organization must be the id of one.', 'organization');
-        const { data, next } = directory.audit.list(organization, limit, after);
+        const { data, next } = directory.audit.list(askedOrganization(exchange.query), limit, after);
         const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
         exchange.json(200, page);
       },

@@ -63,7 +63,9 @@ export class LiveView {
   watch(exchange: Exchange, mayWatch: () => boolean): void {
     if (this.#draining) throw apiError('shutting_down', 'The server is shutting down.');
     if (this.#viewers.size >= MAX_VIEWERS) throw apiError('capacity_exhausted', `${MAX_VIEWERS} pages watch already.`);
-    const viewer: Viewer = { stream: exchange.sse(), mayWatch, checkAt: performance.now() + CHECK_MS, missed: 0 };
+    const stream = exchange.sse();
+    if (exchange.method === 'HEAD') return;   // answered with that: nobody watches, and nobody would tell when they leave
+    const viewer: Viewer = { stream, mayWatch, checkAt: performance.now() + CHECK_MS, missed: 0 };
     this.#viewers.add(viewer);
     exchange.onAborted(() => this.#viewers.delete(viewer));
     this.#historyText ??= `[${this.#history.join(',')}]`;

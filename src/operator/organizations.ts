@@ -48,6 +48,13 @@ export function organizationRoutes(guard: OperatorGuard, deps: OperatorDeps): Ro
   ];
 }
 
+/** `organization` of a query: the id of one, which may be deleted by now. Null: not given. Throws ApiError 400. */
+export function askedOrganization(query: URLSearchParams): string | null {
+  const id = query.get('organization');
+  if (id !== null && !/^org_[0-9A-Za-z]{24}$/.test(id)) throw apiError('invalid_query_parameter', 'organization must be the id of one.', 'organization');
+  return id;
+}
+
 function known(organization: Organization | null | undefined): Organization {
   if (organization == null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
   return organization;

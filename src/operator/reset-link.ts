@@ -4,16 +4,18 @@ import { TOKEN_MS } from '../accounts/tokens.js';
 import { resetUrl } from '../dashboard/api/objects.js';
 import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
+import { readServerRecord } from '../storage/data-dir-lock.js';
 import type { OperatorGuard } from './operator-guard.js';
 import type { OperatorDeps } from './routes.js';
 
-export function resetLinkRoutes(guard: OperatorGuard, { directory, store, origin }: OperatorDeps): Route[] {
+export function resetLinkRoutes(guard: OperatorGuard, { config, directory, store, origin }: OperatorDeps): Route[] {
   return [
     guard({
       method: 'POST', path: '/users/:user/reset-link',
-      serve: async ({ exchange, actor }) => {
+      serve: async ({ exchange, actor, userId }) => {
         const id = exchange.params['user'] as string;
-        const base = origin.base(exchange);
+        // The token's listener has no dashboard: its own address would lead nowhere.
+        const base = userId !== null ? origin.base(exchange) : origin.fixed ?? readServerRecord(config.data_dir)?.url ?? origin.base(exchange);
         const token = await store.transaction(() => {
           const user = id.length > 64 ? undefined : directory.users.get(id);
           if (user === undefined) throw apiError('resource_not_found', 'There is no such user.', 'user');

@@ -1,4 +1,4 @@
-// GET …/usage: what each organization has used of each model, over a span of hours.
+// GET …/usage: what each organization, or with `organization` one of them, has used of each model over a span of hours.
 
 import { dateField } from '../dashboard/api/key-fields.js';
 import { readPage } from '../dashboard/api/paging.js';
@@ -8,6 +8,7 @@ import type { Route } from '../http/exchange.js';
 import { usageTotals } from '../usage/usage-query.js';
 import type { UsageTotal } from '../usage/usage-query.js';
 import type { OperatorGuard } from './operator-guard.js';
+import { askedOrganization } from './organizations.js';
 import type { OperatorDeps } from './routes.js';
 
 const HOUR_MS = 3_600_000;
@@ -26,10 +27,10 @@ export function usageRoutes(guard: OperatorGuard, { accounts, store }: OperatorD
         const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;
         if (from >= to || to - from > MAX_MS) throw apiError('value_out_of_range', 'from must be before to, and at most two years.', 'from');
         // Of a deleted one there are sums as long as those of any are kept.
-        const one = organizationOf(exchange.query);
-        const { ids, next } = one !== null ? { ids: [one], next: null } : page(accounts.organizationsPage(limit, after));
-        const rows = await usageTotals(store, { fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, ids);
-        const list: ListPage<UsageTotal> = { object: 'list', data: rows, has_more: next !== null, next };
+        const one = askedOrganization(exchange.query);
+        const page = one === null ? accounts.organizationsPage(limit, after) : { data: [{ id: one }], next: null };
+        const rows = await usageTotals(store, { fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, page.data.map(({ id }) => id));
+        const list: ListPage<UsageTotal> = { object: 'list', data: rows, has_more: page.next !== null, next: page.next };
         exchange.json(200, list);
       },
     }),

@@ -237,6 +237,9 @@ t.test('a monthly cap', (t) => {
   admission.reserve(ask({ identity: capped })).settle(0);
   running.settle(1);
   t.equal(refusal(() => admission.reserve(ask({ identity: capped }))).code, 'insufficient_quota', 'it was used in December');
+  const uncapped = admission.reserve(ask({ identity: identity() }));
+  uncapped.settle(5_000);
+  t.equal(refusal(() => admission.reserve(ask({ identity: identity({ monthlyTokenCap: 5_000 }) }))).code, 'insufficient_quota', 'what was used while there was no cap counts when there is one again');
   t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored sums are read once a month');
   t.end();
 });

@@ -4,7 +4,7 @@ import type { Me } from '../../src/dashboard/wire.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());

@@ -5,7 +5,7 @@ import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const { server, owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { rpm: 60, tpm: 60_000 }, 'tycho-1.0': { tpm: null } } }) } });
 t.teardown(close);

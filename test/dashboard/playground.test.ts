@@ -1,5 +1,7 @@
 // The playground speaks for the organization: the same answers, limits and errors as with a key.
 import t from 'tap';
+import type { UsagePage } from '../../src/dashboard/wire.js';
+import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
@@ -24,6 +26,7 @@ t.test('answers as a stream', async (t) => {
   const text = await response.text();
   t.match(text, /"object":"chat.completion.chunk"/);
   t.match(text, /data: \[DONE\]\n\n$/);
+  t.equal(response.headers.get('cache-control'), 'no-store, no-transform');
 });
 
 t.test('stops when the reader goes', async (t) => {
@@ -47,6 +50,14 @@ t.test('refuses as the API does', async (t) => {
   const withKey = await fetch(`${dashboard.url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify(body), headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' } });
   t.equal(withKey.status, 429, 'for its keys as well');
   t.match(await (await fetch(`${dashboard.url}/dashboard/api${path}`, { method: 'POST', body: JSON.stringify(body), headers: { authorization: `Bearer ${key}` } })).json(), { error: { code: 'not_signed_in' } });
+});
+
+t.test('counts as the API does, answers and refusals alike', async (t) => {
+  const used = (): Promise<UsagePage> => client.get<UsagePage>(`/organizations/${id}/usage?group_by=api_key,endpoint`);
+  t.ok(await eventually(async () => (await used()).data.some(({ rate_limited: limited }) => limited > 0)));
+  const { data } = await used();
+  t.same([...new Set(data.map(({ endpoint }) => endpoint))], ['/v1/chat/completions']);
+  t.match(data.find(({ api_key_id: key }) => key === 'playground'), { requests: 4, errors: 3, rate_limited: 1 });
 });
 
 t.test('strangers are refused before they send much', async (t) => {

@@ -1,12 +1,13 @@
 // Signing in and out, the cookie, the throttle, and sessions that end.
 import { scryptSync } from 'node:crypto';
+import http from 'node:http';
 import t from 'tap';
 import { MAX_SESSIONS } from '../../src/accounts/sessions.js';
 import type { ListPage, SessionObject } from '../../src/dashboard/wire.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(120_000);     // passwords take their time on a busy machine
+t.setTimeout(300_000);     // passwords take their time on a busy machine
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());
@@ -120,6 +121,8 @@ t.test('failed sign-ins', async (t) => {
   const unknown = await refusal(client.login('nobody@example.com', 'not the password'));
   t.match(known, { status: 401, code: 'invalid_credentials' });
   t.equal(known.message, unknown.message, 'tell nothing of who exists');
+  t.match(await refusal(client.login('\ufdfa'.repeat(1_000))), { status: 401, code: 'invalid_credentials' }, 'an address longer than the database has keys');
+  await own.inside((store) => store.transaction(() => { own.server.directory.attempts.forgive('login', 'address 127.0.0.1'); }));
   await client.login('owner@example.com');
   // Two have failed of this address, seven more have elsewhere: its share is 10. At once, because nobody gets more tries by not waiting.
   const { attempts } = own.server.directory;
@@ -143,6 +146,24 @@ t.test('of one e-mail from many addresses', async (t) => {
   for (let i = 0; i < 9; i++) await own.server.directory.attempts.count('login', ['email owner@example.com', `address 10.0.1.${i}`]);
   t.equal(await attempt('10.0.0.1'), 401);
   t.equal(await attempt('10.0.0.2'), 429);
+});
+
+t.test('an address is the proxy\'s word, however it writes it', async (t) => {
+  const own = await startDashboard({ http: { trust_proxy: true }, accounts: { signup: 'open' } });
+  t.teardown(() => own.close());
+  for (let i = 0; i < 10; i++) await own.server.directory.attempts.count('login', ['address 10.0.0.1']);
+  const attempt = (...lines: string[]): Promise<number> => new Promise((resolve, reject) => {
+    const request = http.request(`${own.url}/dashboard/api/login`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-forwarded-for': lines } }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    });
+    request.on('error', reject).end(JSON.stringify({ email: 'nobody@example.com', password: 'guess guess guess' }));
+  });
+  t.equal(await attempt('10.0.0.1'), 429);
+  t.equal(await attempt('9.9.9.9', '10.0.0.1'), 429, 'a line of its own behind the client\'s');
+  t.equal(await attempt('10.0.0.1:50123'), 429, 'with a port');
+  t.equal(await attempt('[::ffff:10.0.0.1]:50123'), 429);
+  t.equal(await attempt('10.0.0.1', '9.9.9.9'), 401);
 });
 
 t.test('a hash of another cost is made anew', async (t) => {

@@ -7,7 +7,7 @@ import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const { server, owner, organization, client: clientOf, close } = await openOwned();
 t.teardown(close);

@@ -4,7 +4,7 @@ import t from 'tap';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(120_000);     // passwords take their time on a busy machine
+t.setTimeout(300_000);     // passwords take their time on a busy machine
 
 const dashboard = await startDashboard({ http: { threads: 2 } });
 t.teardown(() => dashboard.close());

@@ -7,7 +7,7 @@ import { dataFolder, inside } from '../e2e/stored-server.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const folder = dataFolder();
 const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_DATA_DIR: folder.path } });

@@ -6,7 +6,7 @@ import t from 'tap';
 import type { CreatedApiKey } from '../../src/dashboard/wire.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const { server, owner, organization, close } = await openOwned({ args: ['--http-threads', '2'] });
 t.teardown(close);

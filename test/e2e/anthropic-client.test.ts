@@ -9,7 +9,7 @@ import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
 import { said, startScripted } from '../support/script-model.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const [current, previous] = ['c7'.repeat(32), '9d'.repeat(32)] as const;
 const server = await startScripted({
@@ -66,9 +66,12 @@ t.test('create, stream, parse, count and list, however the client names itself a
       t.equal((await one.messages.countTokens({ model, messages: plain.messages })).input_tokens, inputTokens(message));
       const parsed = await one.messages.parse({ ...plain, messages: ask('J: Who?'), output_config: { format: zodOutputFormat(person) } });
       t.same(parsed.parsed_output, { name: 'Ada', age: 36, tags: ['math', 'engines'] });
-      const models: string[] = [];
-      for await (const { id } of one.models.list()) models.push(id);
-      t.same(models, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
+      for (const limit of [undefined, 1, 2, 3]) {
+        const models: string[] = [];
+        for await (const { id } of one.models.list(limit === undefined ? undefined : { limit })) models.push(id);
+        t.same(models, ['hal-1.0', 'clarke-1.0', 'tycho-1.0'], `in pages of ${limit ?? 20}`);
+      }
+      t.equal((await one.models.retrieve(model)).id, model);
     });
   }
 });

@@ -8,7 +8,7 @@ import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const LIMITS = JSON.stringify({ '*': { 'hal-1.0': { rpm: 100, tpm: null, concurrency: null }, 'clarke-1.0': { rpm: null, tpm: null, concurrency: 10 }, 'tycho-1.0': { rpm: 30, tpm: 60_000, concurrency: 5 } } });
 
@@ -67,7 +67,7 @@ for (const threads of [1, 2]) {
       t.ok(await eventually(async () => {
         const { headers } = await post(server, '/v1/chat/completions', { model: 'clarke-1.0', messages: [{ role: 'user', content: 'x'.repeat(30_000) }] });
         return headers.get('x-ratelimit-remaining-concurrency') === '10';
-      }, 2_000), 'and leave');
+      }), 'and leave');
     });
 
     await t.test('1,000 refusals of every kind leave the counters as they were', async (t) => {

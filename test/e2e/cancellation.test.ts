@@ -3,7 +3,7 @@
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const server = await startMonolith({
   args: ['--isa', 'plain', '--threads', '1', '--engine-max-batch-tokens', '2', '--engine-max-sequences', '1', '--arithmetic', 'exact'],

@@ -5,7 +5,7 @@ import { mismatch } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const server = await startScripted({ context: 32_768 });
 t.teardown(() => server.stop());

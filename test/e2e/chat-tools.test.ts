@@ -8,7 +8,7 @@ import { mismatch } from '../support/open-api.js';
 import { said, standardScripts, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 /** Long enough that a stream of it is under way before it ends. */
 const long = Array.from({ length: 200 }, (_, index) => `x${index} `);

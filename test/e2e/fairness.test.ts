@@ -7,7 +7,7 @@ import type { Monolith } from './monolith.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const FLOOD = 200;
 const PLACES = 8;

@@ -4,7 +4,7 @@ import sharp from 'sharp';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const server = await startMonolith({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { image_input: 'note' } }), MONOLITH_IMAGES_MAX_BYTES: '100KiB' } });
 t.teardown(() => server.stop());

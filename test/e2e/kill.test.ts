@@ -10,7 +10,7 @@ import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const KILLS = 3;
 const CLIENTS = 8;

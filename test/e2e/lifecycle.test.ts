@@ -11,7 +11,7 @@ import type { DashboardModel } from '../../src/dashboard/wire.js';
 import { startServer } from '../../src/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const TOKEN = 'an-operator-token-0123';
 const folder = mkdtempSync(join(tmpdir(), 'monolith-lifecycle-'));

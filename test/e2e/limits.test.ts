@@ -6,11 +6,10 @@ import { ask, get, post, type Answer } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const data = dataFolder();
 const server = await startScripted({
-  context: 4_096,
   env: {
     MONOLITH_DATA_DIR: data.path, MONOLITH_HTTP_MAX_BODY_BYTES: '65536', MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '200',
     MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { concurrency: 1 }, 'clarke-1.0': { rpm: 3 }, 'tycho-1.0': { tpm: 600 } } }),
@@ -88,10 +87,14 @@ t.test('too many requests, too many tokens', async (t) => {
 t.test('the place is taken; the engine is busy', async (t) => {
   const leaving = new AbortController();
   const endless = await fetch(`${server.url}/v1/responses`, {
-    method: 'POST', body: JSON.stringify(formats[1]!.body('hal-1.0', 'L: x', { max_output_tokens: 4_000, stream: true })), signal: leaving.signal,
+    method: 'POST', body: JSON.stringify(formats[1]!.body('hal-1.0', 'L: x', { max_output_tokens: 15_000, stream: true })), signal: leaving.signal,
     headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
   });
-  await endless.body!.getReader().read();
+  // Read to its end, which is some seconds away: the server would drop a client that does not.
+  const reader = endless.body!.getReader();
+  await reader.read();
+  reader.releaseLock();
+  const whole = endless.body!.pipeTo(new WritableStream()).then(() => true, () => false);
   const other = await keyOf(data.path, 'second');
   for (const format of formats) {
     const full = await ask(server, format.path, format.body('hal-1.0', 'A: x'));
@@ -103,6 +106,7 @@ t.test('the place is taken; the engine is busy', async (t) => {
     t.match(limitsOf(t, format, busy.headers), { concurrency: 1, requests: 9_999, tokens: 999_999 }, 'it did not count');
   }
   leaving.abort();
+  t.notOk(await whole, 'it ran all the time');
   t.ok(await eventually(async () => (await ask(server, '/v1/responses', formats[1]!.body('hal-1.0', 'A: x'))).status === 200, 1_000), 'free again when its client has left');
 });
 
@@ -122,8 +126,8 @@ t.test('of several faults the first in order is told', async (t) => {
       ['model', body('none', 'x', { temperature: 9 }), { authorization: `Bearer ${reader}` }, '404 model_not_found'],
       ['scope', body('clarke-1.0', 'x', { temperature: 9 }), { authorization: `Bearer ${reader}` }, '403 endpoint_not_allowed'],
       ["the key's models", body('clarke-1.0', 'x', { temperature: 9 }), { authorization: `Bearer ${small}` }, '403 model_not_allowed'],
-      ['content', body('clarke-1.0', 'x'.repeat(5_000), { temperature: 9 }), {}, '422 value_out_of_range'],
-      ['context', body('clarke-1.0', 'x'.repeat(5_000)), {}, '400 context_length_exceeded'],
+      ['content', body('clarke-1.0', 'x'.repeat(20_000), { temperature: 9 }), {}, '422 value_out_of_range'],
+      ['context', body('clarke-1.0', 'x'.repeat(20_000)), {}, '400 context_length_exceeded'],
       ['limits', body('clarke-1.0', 'x'), {}, '429 rpm_limit_exceeded'],
     ];
     for (const [what, sent, { path: elsewhere, ...headers }, expected] of order) {

@@ -7,7 +7,7 @@ import t from 'tap';
 import { hold, post } from '../support/connections.js';
 import { eventually, startMonolith } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const CLIENTS = 64;
 const CONCURRENCY = 20;

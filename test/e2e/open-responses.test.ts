@@ -8,7 +8,7 @@ import { startScripted } from '../support/script-model.js';
 import { Connection, textOf, type Received, type Resource, type WireEvent } from '../support/web-socket.js';
 import { ask, events, get, post } from '../support/wire.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const ANSWER = 'Hello there, friend.';
 // Every answer is thought about first, where the request lets it.

@@ -3,7 +3,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const server = await startMonolith();
 t.teardown(() => server.stop());
@@ -14,6 +14,10 @@ t.test('models are listed', async (t) => {
   const ids: string[] = [];
   for await (const model of client.models.list()) ids.push(model.id);
   t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
+  // This format has one page, whatever is asked for.
+  const asked: string[] = [];
+  for await (const model of client.models.list({ query: { limit: 1 } })) asked.push(model.id);
+  t.same(asked, ids);
   t.equal((await client.models.retrieve('tycho-1.0')).object, 'model');
 });
 

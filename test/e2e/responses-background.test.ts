@@ -8,7 +8,7 @@ import { ask, events } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder } from './stored-server.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 type Event = OpenAI.Responses.ResponseStreamEvent;
 const model = 'tycho-1.0';

@@ -8,7 +8,7 @@ import { said, startScripted } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 interface Compacted { id: string; object: string; created_at: number; output: Record<string, unknown>[]; usage: { input_tokens: number; output_tokens: number; total_tokens: number } }
 interface Answer<T> { status: number; body: T; headers: Headers }

@@ -6,7 +6,7 @@ import { checkStream, type Event } from '../protocol/responses-stream.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 // One answer at a time; who waits longer than that is turned away.
 const server = await startScripted({ env: { MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '600', MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_DRAIN_MS: '200' } });

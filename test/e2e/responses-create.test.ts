@@ -10,7 +10,7 @@ import { checkStream, textOf, type Event, type Item } from '../protocol/response
 import { said, standardScripts, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const server = await startScripted({
   scripts: { ...standardScripts, N: ['<tool_call>', '\n{"name": "weather__get", "arg', 'uments": {"location": "Rome"}', '}\n', '</tool_call>'] },

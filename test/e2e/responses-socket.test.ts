@@ -11,7 +11,7 @@ import { said, startScripted } from '../support/script-model.js';
 import { Connection, resourceOf, textOf, type WireEvent } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const weather = { type: 'function', name: 'get_weather', parameters: { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] } };
 

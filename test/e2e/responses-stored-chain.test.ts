@@ -3,7 +3,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const DEPTH = 50;
 

@@ -8,7 +8,7 @@ import { openOwned } from '../support/owned-server.js';
 import { randomFrom } from '../support/random.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const SECONDS = 8;
 const CLIENTS = 24;

@@ -1,12 +1,15 @@
 // The prompter on the embedded model: what a request becomes, and what comes back.
+import { join } from 'node:path';
 import t from 'tap';
 import { modelOfFile, type CatalogModel } from '../../src/engine/catalog.js';
 import { Engine } from '../../src/engine/engine.js';
+import { loadAddon } from '../../src/engine/load-addon.js';
 import { PromptWriter } from '../../src/generation/prompt-writer.js';
 import { Prompter } from '../../src/generation/prompter.js';
 import { startersOf } from '../../src/generation/shield.js';
 import type { GenerationEvent, GenerationRequest, Message, PreparedGeneration, ToolDefinition } from '../../src/generation/types.js';
-import { loadStarter, starterPath } from '../addon/starter.js';
+import { loadOptions, loadStarter, starterPath } from '../addon/starter.js';
+import { writeScriptModel } from '../support/script-model.js';
 
 const engine = new Engine(await loadStarter('prompter', { maxContext: 512 }));
 t.teardown(() => engine.close());
@@ -192,4 +195,14 @@ t.test('images are refused by name, or noted', async (t) => {
   noting.check(asked);
   t.ok(await noting.count(asked, 1) > await noting.count(request({ messages: [{ role: 'user', content: 'See' }] }), 1));
   t.throws(() => prompter.check(request({ sampling: { logitBias: [{ token: 1_000_000, bias: 1 }] } })), { code: 'invalid_value', param: 'logit_bias' });
+});
+
+t.test('no answer is longer than a client library can read, whatever the window', async (t) => {
+  const path = join(t.testdir(), 'script.gguf');
+  writeScriptModel(path, { context: 70_000 });
+  const wide = new Engine(await loadAddon().load('wide', path, { ...loadOptions, maxContext: 0 }, () => {}));
+  t.teardown(() => wide.close());
+  const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000 };
+  t.match(new Prompter(wide, modelOfFile('m', path), limits), { contextWindow: 70_000, maxOutputTokens: 65_535 });
+  t.equal(new Prompter(wide, { ...modelOfFile('m', path), context_window: 60_000 }, limits).maxOutputTokens, 59_999);
 });

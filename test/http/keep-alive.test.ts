@@ -3,7 +3,7 @@
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 t.test('keep-alive during a long prefill', async (t) => {
   // A token per step makes a long prompt slow.

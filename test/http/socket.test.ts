@@ -54,7 +54,7 @@ async function refusal(server: RunningServer, headers: Record<string, string>, p
 }
 
 async function until(condition: () => boolean): Promise<boolean> {
-  for (let i = 0; i < 400 && !condition(); i++) await sleep(5);
+  for (let i = 0; i < 4_000 && !condition(); i++) await sleep(5);
   return condition();
 }
 
@@ -207,8 +207,7 @@ t.test('slow readers', async (t) => {
         await nextTurn();
       }
     })();
-    await sleep(200);
-    t.ok(full, 'the socket filled up');
+    t.ok(await until(() => full), 'the socket filled up');
     socket.resume();
     await sending;
     t.ok(await until(() => received.length === 2000));

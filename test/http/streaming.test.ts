@@ -4,6 +4,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import t from 'tap';
 import { apiError } from '../../src/errors.js';
 import type { EventStream, Exchange, Route } from '../../src/http/exchange.js';
+import { eventually } from '../e2e/monolith.js';
 import { startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
@@ -125,7 +126,7 @@ t.test('a client that goes away', async (t) => {
     socket.write(request(server));
     await arrived;
     socket.destroy();
-    for (let i = 0; i < 100 && aborted === 0; i++) await sleep(5);
+    await eventually(() => aborted > 0);
     t.equal(aborted, 1, kind);
     t.equal(late?.aborted, true);
     late?.json(200, {});
@@ -190,8 +191,7 @@ t.test('slow readers', async (t) => {
       stream.end();
     });
     const socket = await paused();
-    await sleep(200);
-    t.ok(blocked, 'the socket filled up');
+    t.ok(await eventually(() => blocked), 'the socket filled up');
     const text = await new Promise<string>((resolve) => {
       const pieces: Buffer[] = [];
       socket.on('data', (data) => {

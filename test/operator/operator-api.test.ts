@@ -1,7 +1,7 @@
 // The operator API by both ways in: organizations, users, models, usage.
 
 import t from 'tap';
-import type { AuditEntry, CreatedApiKey, DashboardModel, ListPage, OperatorOrganization, OperatorUser } from '../../src/dashboard/wire.js';
+import type { AuditEntry, CreatedApiKey, DashboardModel, ListPage, Me, OperatorOrganization, OperatorUser } from '../../src/dashboard/wire.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
@@ -70,6 +70,12 @@ t.test('organizations: limits and caps act at once, by either way in', async (t)
   t.equal(new Set(ids).size, ids.length);
 });
 
+t.test('a link for a new password leads to the dashboard', async (t) => {
+  const { user } = await owner.get<Me>('/me');
+  const [byToken, bySession] = [(await admin('POST', `/users/${user.id}/reset-link`)).body, await owner.post(`/operator/users/${user.id}/reset-link`)];
+  for (const answer of [byToken, bySession]) t.match(answer, { url: `${server.url}/dashboard/reset?token=` });
+});
+
 t.test('users: locked ones are out, the last operator stays, nobody locks themselves', async (t) => {
   const other = clientOf();
   const { user } = await other.signUp({ email: 'other@example.com' });
@@ -97,6 +103,8 @@ t.test('models and usage', async (t) => {
   await new Promise((done) => setTimeout(done, 600));   // until what was used is written
   const { data } = await owner.get<ListPage<{ organization_id: string; model: string; requests: number; input_tokens: number }>>('/operator/usage');
   t.match(data.find((row) => row.organization_id === organization.id), { model: 'tycho-1.0', requests: 3, input_tokens: Number });
+  t.same((await admin('GET', `/usage?organization=${organization.id}`)).body, { object: 'list', data: data.filter((row) => row.organization_id === organization.id), has_more: false, next: null });
+  t.match(await admin('GET', '/usage?organization=mine'), { status: 400, body: { error: { code: 'invalid_query_parameter', param: 'organization' } } });
   t.match(await admin('GET', '/usage?from=soon'), { status: 400, body: { error: { code: 'invalid_query_parameter', param: 'from' } } });
   t.match(await admin('GET', '/usage?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z'), { status: 422, body: { error: { param: 'from' } } });
 });
@@ -110,8 +118,11 @@ t.test('a model is drained and loaded again while the server runs', async (t) =>
     return answer.status === 200 ? 200 : body.error?.code;
   };
   const ready = async (): Promise<number> => (await fetch(`${server.url}/readyz`)).status;
+  const published = async (): Promise<unknown> => (await fetch(`${server.url}/v1/models/clarke-1.0`, { headers: { authorization: `Bearer ${server.key}` } })).json();
+  const before = await published();
   t.match(await admin('POST', '/models/clarke-1.0/drain'), { status: 200, body: { id: 'clarke-1.0', state: 'unloaded' } });
   t.equal(await ask('clarke-1.0'), 'model_unavailable');
+  t.same(await published(), before, 'clients still read what it can do');
   t.equal(await ask('tycho-1.0'), 200);
   t.equal(await ready(), 200, 'as the operator wants it');
   for (const model of ['hal-1.0', 'tycho-1.0']) await owner.post(`/operator/models/${model}/drain`);

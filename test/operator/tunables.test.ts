@@ -8,7 +8,7 @@ import { dashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const data = dataFolder();
 t.teardown(() => data.remove());

@@ -14,7 +14,7 @@ import type { TableName } from '../../src/storage/store.js';
 import { endsWithParent } from '../e2e/monolith.js';
 import { expected } from './saver.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const KILLS = 5;
 

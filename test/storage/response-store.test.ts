@@ -9,8 +9,9 @@ import t from 'tap';
 import { newResponseId } from '../../src/ids.js';
 import type { StoredItem } from '../../src/storage/response-store.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
+import { cpuTime } from '../support/cpu-time.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 const open = await openResponses();
 t.teardown(() => open.close());
@@ -197,9 +198,9 @@ t.test('a response of very many items', async (t) => {
   t.same(open.responses.items('org_a')('item_2999')?.item, { text: 'text 2999' });
   t.same(open.responses.get('org_a', saved.id)!.input.map(({ id }) => id), items.map(({ id }) => id));
   const find = open.responses.items('org_a');
-  const begun = performance.now();
+  const spent = cpuTime();
   for (let n = 0; n < 10; n++) if (!items.every(({ id, item }) => find(id)?.item['text'] === item.text)) t.fail('each id finds its item');
-  const ms = performance.now() - begun;
+  const ms = spent();
   t.ok(ms < 3_000, `30,000 look-ups in ${ms.toFixed(0)} ms`);
   t.equal(find('item_3000'), null);
 });
@@ -238,10 +239,10 @@ t.test('a chain with too much in it is refused before any of it is read', async 
   t.equal(responses.chain('org_a', child.id)!.length, 2);
   const leaf = record({ previousId: child.id, output: megabytes(1) });
   await responses.save(leaf);
-  const begun = performance.now();
+  const spent = cpuTime();
   for (let n = 0; n < 100; n++) t.throws(() => responses.chain('org_a', leaf.id), { code: 'response_not_usable', message: /too long to be read/ });
   t.match([...responses.inputItems('org_a', leaf.id, { newestFirst: true, after: null })!].length, 5, 'it can be listed all the same');
-  const ms = performance.now() - begun;
+  const ms = spent();
   t.ok(ms < 500, `100 refusals in ${ms.toFixed(0)} ms`);
 });
 
@@ -327,11 +328,11 @@ t.test('a long chain', async (t) => {
     all.push(previousId = one.id);
   }
   await responses.sweep();
-  const begun = performance.now();
+  const spent = cpuTime();
   const chain = responses.chain('org_a', previousId!)!;
   t.same(ids(chain), all);
   t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
-  const ms = performance.now() - begun;
+  const ms = spent();
   t.ok(ms < 3_000, `read in ${ms.toFixed(0)} ms`);
   for (const id of all.slice(0, -1)) void responses.delete('org_a', id);
   t.equal(await responses.delete('org_a', previousId!), true);

@@ -67,12 +67,15 @@ export async function overflow(page: Page): Promise<number> {
 }
 
 const SCREENSHOTS = join(root, 'build', 'screenshots');
+const wanted = (process.env['MONOLITH_TEST_SCREENSHOTS'] ?? '') !== '';
 
 /**
- * Of the whole page in both colour schemes and both widths: build/screenshots/NAME-wide-light.png and so on. `few`:
- * wide in light and narrow in dark alone, for dialogs and small states.
+ * If MONOLITH_TEST_SCREENSHOTS is set, pictures of the whole page in both colour schemes and both widths:
+ * build/screenshots/NAME-wide-light.png and so on. `few`: wide in light and narrow in dark alone, for dialogs and
+ * small states.
  */
 export async function screenshots(page: Page, name: string, options: { fullPage?: boolean; few?: boolean } = {}): Promise<void> {
+  if (!wanted) return;
   mkdirSync(SCREENSHOTS, { recursive: true });
   const before = page.viewportSize() ?? WIDE;
   for (const [width, viewport] of [['wide', WIDE], ['phone', PHONE]] as const) {

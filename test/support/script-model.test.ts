@@ -4,7 +4,7 @@ import { said, spoken, standardScripts, type Said } from './scripts.js';
 import { planOf } from './script-plan.js';
 import { startScripted } from './script-model.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(300_000);     // for a busy machine
 
 interface Answer {
   choices: { finish_reason: string; message: { content: string | null; reasoning_content?: string; tool_calls?: { function: { name: string; arguments: string } }[] } }[];

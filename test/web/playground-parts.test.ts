@@ -12,6 +12,7 @@ import { Dialogue } from '../../src/dashboard/web/src/playground/dialogue.js';
 import { draftsOf, limitProblem, overridesOf } from '../../src/dashboard/web/src/operator/limit-drafts.js';
 import { blocksOf, inlinesOf } from '../../src/dashboard/web/src/playground/markdown.js';
 import { EXAMPLE_SCHEMA, EXAMPLE_TOOLS, NO_SETTINGS, readSettings } from '../../src/dashboard/web/src/playground/settings.js';
+import { cpuTime } from '../support/cpu-time.js';
 
 const chunk = (delta: object, finish: string | null = null): string => JSON.stringify({ id: 'chatcmpl-1', choices: [{ index: 0, delta, finish_reason: finish }], usage: null });
 const usage = JSON.stringify({ id: 'chatcmpl-1', choices: [], usage: { prompt_tokens: 20, completion_tokens: 11, prompt_tokens_details: { cached_tokens: 16 }, completion_tokens_details: { reasoning_tokens: 4 } } });
@@ -154,11 +155,11 @@ test('markdown: code apart from text, nothing else', (t) => {
   t.same(blocksOf(''), []);
   t.same(inlinesOf('Use `a < b`, ``x`y``.'), [{ code: false, text: 'Use ' }, { code: true, text: 'a < b' }, { code: false, text: ', ' }, { code: true, text: 'x`y' }, { code: false, text: '.' }]);
   t.same(inlinesOf('a `open\nnext` line'), [{ code: false, text: 'a `open\nnext` line' }]);
-  const start = performance.now();
+  const spent = cpuTime();
   const hostile = '`'.repeat(50_000) + 'a`'.repeat(50_000);
   blocksOf(hostile);
   inlinesOf(hostile);
-  t.ok(performance.now() - start < 2000, 'hostile text does not hold the page up');
+  t.ok(spent() < 2_000, 'hostile text does not hold the page up');
   t.end();
 });
 

@@ -12,7 +12,8 @@ export const nameField = z.string().trim().min(1).max(100).refine((text) => !/\p
 
 /** As normalEmail() gives it. What is behind the @ is for mail servers to judge. */
 export const emailField = z.string().max(254).transform(normalEmail).superRefine((email, context) => {
-  if (!/^[^\s@"<>(),:;\\[\]]{1,64}@[^\s@"<>(),:;\\[\]]{1,253}$/.test(email)) context.addIssue(issue('invalid_value', 'must be an e-mail address'));
+  // What cannot be seen would make two accounts look like one.
+  if (!/^[^\s@"<>(),:;\\[\]]{1,64}@[^\s@"<>(),:;\\[\]]{1,253}$/.test(email) || /\p{Cc}|\p{Cf}/u.test(email)) context.addIssue(issue('invalid_value', 'must be an e-mail address'));
 });
 
 /** A password that is chosen. */

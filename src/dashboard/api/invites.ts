@@ -13,7 +13,7 @@ import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './routes.js';
 
 export function inviteRoutes({ guard, directory, origin, letters, organizationLimits }: DashboardDeps): Route[] {
-  const { store, users, organizations, memberships, invites, audit } = directory;
+  const { store, users, organizations, memberships, invites, attempts, audit } = directory;
   const shown = (exchange: Exchange, invite: Invite): InviteObject => inviteObject(invite, invites, origin.base(exchange));
   const mayInvite = (own: string | undefined, role: string): void => {
     if (role === 'owner' && own !== 'owner') throw apiError('role_not_allowed', 'Only owners may invite owners or take such an invitation back.');
@@ -31,6 +31,7 @@ export function inviteRoutes({ guard, directory, origin, letters, organizationLi
     guard.member('admin', {
       method: 'POST', path: '/organizations/:org/invites', body: z.object({ email: emailField, role: roleField }),
       serve: async ({ exchange, organization, user, actor, body: { email, role } }) => {
+        await attempts.count('invite', [user.id]);
         const invite = await store.transaction(() => {
           mayInvite(memberships.get(organization.id, user.id)?.role, role);
           const known = users.withEmail(email);
@@ -41,7 +42,8 @@ export function inviteRoutes({ guard, directory, origin, letters, organizationLi
           return made;
         });
         exchange.json(200, shown(exchange, invite));
-        letters.invite(invite, user, organization.name);
+        // The link can be seen by whoever invited: a mail too many is not sent, without a word.
+        if (letters.enabled) attempts.count('mail', [`invitation ${email}`]).then(() => letters.invite(invite, user, organization.name), () => undefined);
       },
     }),
 

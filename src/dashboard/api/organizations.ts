@@ -13,7 +13,7 @@ import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './routes.js';
 
 export function organizationRoutes({ guard, directory, accounts, responses, telemetry, organizationLimits }: DashboardDeps): Route[] {
-  const { store, organizations, memberships, audit } = directory;
+  const { store, organizations, memberships, attempts, audit } = directory;
   const shown = (organization: Organization): OrganizationObject => organizationObject(organization, organizationLimits(organization));
   return [
     guard.user({
@@ -28,6 +28,7 @@ export function organizationRoutes({ guard, directory, accounts, responses, tele
     guard.user({
       method: 'POST', path: '/organizations', body: z.object({ name: nameField }),
       serve: async ({ exchange, user, actor, body }) => {
+        await attempts.count('organization', [user.id]);   // those deleted again leave a row
         const made = await store.transaction(() => {
           if (memberships.ofUser(user.id).length >= MAX_ORGANIZATIONS_OF_USER) {
             throw apiError('too_many_entries', `Nobody may belong to more than ${MAX_ORGANIZATIONS_OF_USER} organizations.`);

@@ -86,7 +86,9 @@ export function signInRoutes({ guard, directory, origin }: DashboardDeps): Route
       serve: async ({ exchange, user, actor, body }) => {
         const { name } = body;
         const secret = sessionCookie(exchange) as string;
-        const changed = name === undefined || name === null || name === user.name ? user : await store.transaction(() => {
+        const same = name === undefined || name === null || name === user.name;
+        if (!same) await attempts.count('name', [user.id]);   // each leaves an entry in the server's log, which is bounded
+        const changed = same ? user : await store.transaction(() => {
           audit.note(null, actor, 'user.renamed', user.id, { from: user.name, to: name });
           return users.change(user.id, { name });
         });

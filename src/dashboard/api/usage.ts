@@ -1,7 +1,9 @@
 // …/usage and …/usage.csv: an organization's usage by hour or day, for charts and for spreadsheets.
 
 import { apiError } from '../../errors.js';
+import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
+import { shareOf } from '../../threads/thread-count.js';
 import { usageRows } from '../../usage/usage-query.js';
 import type { UsageCursor } from '../../usage/usage-query.js';
 import type { UsagePage, UsageRowObject } from '../wire.js';
@@ -11,6 +13,9 @@ import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
 const CSV_PAGE = 2_000;
 /** Some 10 MB. */
 const CSV_ROWS = 100_000;
+
+/** A year by the hour is seconds of work and tens of MB: few at once, whoever asks for how many. */
+const reading = new FairSlots(shareOf(2), 'usage reports', 64);
 
 const COLUMNS = [
   'bucket_start', 'model', 'api_key_id', 'endpoint', 'requests', 'errors', 'rate_limited',
@@ -24,9 +29,12 @@ export function usageRoutes({ guard, store }: Pick<DashboardDeps, 'guard' | 'sto
       serve: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, Date.now());
         const { limit, after } = readUsagePage(exchange.query);
-        const { rows, next } = await usageRows(store, query, limit, after);
-        const page: UsagePage = { object: 'list', data: rows, next_page: next === null ? null : writeCursor(next), has_more: next !== null };
-        exchange.json(200, page);
+        await reading.run({ organization: organization.id }, 1, async () => {
+          if (exchange.aborted) return;
+          const { rows, next } = await usageRows(store, query, limit, after);
+          const page: UsagePage = { object: 'list', data: rows, next_page: next === null ? null : writeCursor(next), has_more: next !== null };
+          exchange.json(200, page);
+        });
       },
     }),
 
@@ -34,17 +42,20 @@ export function usageRoutes({ guard, store }: Pick<DashboardDeps, 'guard' | 'sto
       method: 'GET', path: '/organizations/:org/usage.csv',
       serve: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, Date.now());
-        const lines = [COLUMNS.join(',')];
-        for (let after: UsageCursor | null = null; ;) {
-          const { rows, next }: { rows: UsageRowObject[]; next: UsageCursor | null } = await usageRows(store, query, CSV_PAGE, after);
+        await reading.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
-          for (const row of rows) lines.push(COLUMNS.map((column) => csvField(row[column])).join(','));
-          if (lines.length > CSV_ROWS + 1) throw apiError('invalid_query_parameter', `This span has more than ${CSV_ROWS} rows; ask for a shorter one or fewer groups.`, 'from');
-          if (next === null) break;
-          after = next;
-        }
-        exchange.setHeader('Content-Disposition', 'attachment; filename="usage.csv"');
-        exchange.text(200, 'text/csv; charset=utf-8', `${lines.join('\r\n')}\r\n`);
+          const lines = [COLUMNS.join(',')];
+          for (let after: UsageCursor | null = null; ;) {
+            const { rows, next }: { rows: UsageRowObject[]; next: UsageCursor | null } = await usageRows(store, query, CSV_PAGE, after);
+            if (exchange.aborted) return;
+            for (const row of rows) lines.push(COLUMNS.map((column) => csvField(row[column])).join(','));
+            if (lines.length > CSV_ROWS + 1) throw apiError('invalid_query_parameter', `This span has more than ${CSV_ROWS} rows; ask for a shorter one or fewer groups.`, 'from');
+            if (next === null) break;
+            after = next;
+          }
+          exchange.setHeader('Content-Disposition', 'attachment; filename="usage.csv"');
+          exchange.text(200, 'text/csv; charset=utf-8', `${lines.join('\r\n')}\r\n`);
+        });
       },
     }),
   ];
