@@ -112,6 +112,7 @@ export const settings = {
 
   accounts: {
     signup: setting(kind.choice('auto', 'open', 'invited'), 'auto', 'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.'),
+    organizations_per_user: setting(kind.integer(1, 50), 5, 'Organizations one person may own: each has limits of its own. Operators may own more.'),
   },
 
   dashboard: {

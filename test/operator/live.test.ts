@@ -117,10 +117,11 @@ for (const threads of [1, 2]) {
     let mine = await next(events, 'sample');
     while ((JSON.parse(mine) as LiveSample).at < (JSON.parse(theirs) as LiveSample).at) mine = await next(events, 'sample');
     if (threads === 1) t.equal(mine, theirs, 'the very same text');
+    t.equal((await client.fetch('/operator/live', { method: 'HEAD' })).status, 200);
     leaving.abort();
     let viewers = 3;
     for (let i = 0; i < 10 && viewers !== 1; i++) ({ viewers } = JSON.parse(await next(other, 'sample')) as LiveSample);
-    t.equal(viewers, 1, 'who left is not counted any more');
+    t.equal(viewers, 1, 'who left is not counted any more, nor who asked for the headers alone');
 
     t.equal(await cut, 'the stream ended', 'whose session is over watches no more');
     const stranger = dashboardClient(server.url);

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { deleteOrganization } from '../../accounts/delete-organization.js';
 import type { Organization } from '../../accounts/keys.js';
 import { MAX_ORGANIZATIONS_OF_USER } from '../../accounts/memberships.js';
+import type { User } from '../../accounts/users.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { OrganizationObject } from '../wire.js';
@@ -12,7 +13,7 @@ import { organizationObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './routes.js';
 
-export function organizationRoutes({ guard, directory, accounts, responses, telemetry, organizationLimits }: DashboardDeps): Route[] {
+export function organizationRoutes({ config, guard, directory, accounts, responses, telemetry, organizationLimits }: DashboardDeps): Route[] {
   const { store, organizations, memberships, attempts, audit } = directory;
   const shown = (organization: Organization): OrganizationObject => organizationObject(organization, organizationLimits(organization));
   return [
@@ -33,6 +34,7 @@ export function organizationRoutes({ guard, directory, accounts, responses, tele
           if (memberships.ofUser(user.id).length >= MAX_ORGANIZATIONS_OF_USER) {
             throw apiError('too_many_entries', `Nobody may belong to more than ${MAX_ORGANIZATIONS_OF_USER} organizations.`);
           }
+          checkOwned(user);
           const organization = organizations.create(body.name);
           memberships.put(organization.id, user.id, 'owner');
           audit.note(organization.id, actor, 'organization.created', organization.id, { name: organization.name });
@@ -69,4 +71,13 @@ export function organizationRoutes({ guard, directory, accounts, responses, tele
       },
     }),
   ];
+
+  /** A new organization has limits of its own: nobody gets round theirs, or out of a suspension, by making some. */
+  function checkOwned(user: User): void {
+    if (user.operator) return;
+    const owned = memberships.ofUser(user.id).filter(({ role }) => role === 'owner').map(({ organizationId }) => organizations.get(organizationId)).filter((one) => one !== undefined);
+    if (owned.some(({ status }) => status === 'suspended')) throw apiError('organization_suspended', 'Whose organization is suspended cannot make another.');
+    const most = config.accounts.organizations_per_user;
+    if (owned.length >= most) throw apiError('too_many_entries', `Nobody may own more than ${most} organizations here; ask the operator of this server.`);
+  }
 }

@@ -12,6 +12,7 @@ import { validate } from '../../protocol/validation.js';
 import type { DashboardOrigin } from '../origin.js';
 import { API_HEADERS } from '../security-headers.js';
 import type { Role } from '../wire.js';
+import { ChangePace } from './change-pace.js';
 import { sessionCookie } from './cookie.js';
 import type { DashboardRoute, Guard, MemberCall, OpenCall, UserCall } from './guard.js';
 
@@ -22,6 +23,9 @@ type Declared<C, B> = DashboardRoute<C> & { body?: z.ZodType<B> };
 type WithoutBody<C> = Omit<C, 'body'>;
 
 export class SessionGuard implements Guard {
+  private readonly pace = new ChangePace();
+  private readonly counted = new WeakSet<Exchange>();   // looked at twice, counted once
+
   constructor(private readonly directory: Directory, private readonly origin: DashboardOrigin) {}
 
   open<B = undefined>(route: Declared<OpenCall<B>, B>): Route {
@@ -88,6 +92,8 @@ export class SessionGuard implements Guard {
       if (!isSame(exchange.header('x-csrf-token'), csrfToken(secret))) {
         throw apiError('invalid_csrf_token', 'The X-CSRF-Token header must be the csrf_token that GET /dashboard/api/me gives.');
       }
+      if (!this.counted.has(exchange)) this.pace.count(user.id);
+      this.counted.add(exchange);
     }
     this.directory.sessions.seen(secret, session);
     return { exchange, user, sessionId: session.id, actor: { type: 'user', id: user.id, email: user.email, ip: exchange.remoteAddress } };

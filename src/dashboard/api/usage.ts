@@ -12,7 +12,7 @@ import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
 
 const CSV_PAGE = 2_000;
 /** Some 10 MB. */
-const CSV_ROWS = 100_000;
+const CSV_ROWS = 25_000;
 
 /** A year by the hour is seconds of work and tens of MB: few at once, whoever asks for how many. */
 const reading = new FairSlots(shareOf(2), 'usage reports', 64);
