@@ -47,6 +47,7 @@ export function Dialog({ title, onClose, children, footer, size = 'normal', stic
   return (
     <dialog
       ref={ref} className={`dialog ${size} ${className}`} aria-labelledby={id}
+      onKeyDown={(event) => { if (sticky && event.key === 'Escape') event.preventDefault(); }}
       onCancel={(event) => { event.preventDefault(); if (!sticky) onClose(); }}
       // Browsers let a second Escape close it all the same.
       onClose={() => {
