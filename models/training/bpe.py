@@ -10,6 +10,10 @@ CONTROL = {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|image|>"}   # the r
 # \p{L} written as [^\W\d_] and \p{N} as \d: the same for the text this trains on (no marks, no letter-like numbers)
 _WORD = re.compile(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\w]?[^\W\d_]+|_[^\W\d_]+|\d| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
+# a space or another sign before a word is no part of it; apostrophes are, and spaces alone
+_LEAD = re.compile(r"( (?=\S)|[^\w\s'](?=[^\W\d_])|)(.*)", re.DOTALL)
+SPACED = 0.4   # of the merged entries begin with a space
+
 
 def _byte_letters():
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -24,12 +28,33 @@ _LETTER = _byte_letters()
 
 
 def train(texts, size):
-    """Merges the most frequent pair until there are `size` entries. Ties are broken by spelling: same text, same result."""
-    words = collections.Counter()
+    """A vocabulary in which a word falls into the same pieces with a space before it and without: first the most frequent
+    pairs of the words without their spaces are merged, and only then a space with the piece that follows it. What a model
+    learns of copying "lamp" out of a sentence so holds for "lamp" in JSON."""
+    words, spaced = collections.Counter(), collections.Counter()
     for text in texts:
-        words.update(_WORD.findall(text))
-    spelled = [[_LETTER[b] for b in word.encode()] for word in words]
-    counts = list(words.values())
+        for word in _WORD.findall(text):
+            lead, rest = _LEAD.match(word).groups()
+            if lead == " ":
+                spaced[rest] += 1
+            words[rest] += 1
+    letters = [_LETTER[b] for b in range(256)]
+    room = size - len(SPECIALS) - len(letters)
+    tokens, merges, spelled = _merges(words, room - int(SPACED * room))
+    first = collections.Counter()
+    for word, count in spaced.items():
+        first[spelled[word][0]] += count
+    space = _LETTER[32]
+    doubled = [piece for piece, _ in sorted(first.items(), key=lambda item: (-item[1], item[0]))][:room - len(tokens)]
+    tokens += [space + piece for piece in doubled]
+    merges += [(space, piece) for piece in doubled]
+    return Tokenizer(letters + tokens + SPECIALS, [" ".join(pair) for pair in merges])
+
+
+def _merges(words, room):
+    """Merges the most frequent pair until there are `room` new entries: these, the pairs, and how each word is spelled
+    with them. Ties are broken by spelling: same text, same result."""
+    names, spelled, counts = list(words), [[_LETTER[b] for b in word.encode()] for word in words], list(words.values())
     pairs, where = collections.Counter(), collections.defaultdict(set)
     for i, word in enumerate(spelled):
         for pair in zip(word, word[1:]):
@@ -37,8 +62,8 @@ def train(texts, size):
             where[pair].add(i)
     heap = [(-n, pair) for pair, n in pairs.items()]
     heapq.heapify(heap)
-    merges, tokens = [], [_LETTER[b] for b in range(256)]
-    while len(tokens) + len(SPECIALS) < size and heap:
+    merges, tokens = [], []
+    while len(tokens) < room and heap:
         count, pair = heapq.heappop(heap)
         if pairs[pair] != -count:   # counted before other merges: put back with what is left
             if pairs[pair] > 0:
@@ -59,7 +84,7 @@ def train(texts, size):
                 touched.add(new)
         for new in touched:
             heapq.heappush(heap, (-pairs[new], new))
-    return Tokenizer(tokens + SPECIALS, [" ".join(pair) for pair in merges])
+    return tokens, merges, dict(zip(names, spelled))
 
 
 def _merge(word, pair, merged):
@@ -92,6 +117,16 @@ class Tokenizer:
                 letters[at:at + 2] = [letters[at] + letters[at + 1]]
             found = self._known[word] = [self.id[letter] for letter in letters]
         return found
+
+    def stems(self):
+        """For each token the one it is a form of, and whether a space comes before it and whether it is a plural."""
+        stems, marks = [], []
+        for i, token in enumerate(self.tokens):
+            bare = token[1:] if token[0] == _LETTER[32] and token[1:] in self.id else token
+            single = bare[:-1] if len(bare) > 3 and bare[-1] == "s" and bare[:-1] in self.id and bare not in SPECIALS else bare
+            stems.append(self.id[single])
+            marks.append((bare != token, single != bare))
+        return stems, marks
 
     def encode(self, text):
         """Ids of plain text: spellings of special tokens are not taken for them."""

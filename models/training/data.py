@@ -43,8 +43,9 @@ def shorten(text, longest):
 
 
 def think_or_not(record, r, share):
-    """Thinking is a mode the request chooses: a record is read either way."""
+    """Thinking is a mode the request chooses: a record is read either way. Sums mostly with it: the steps are what can be learned."""
     last = record["messages"][-1]
+    share = 1 - (1 - share) / 3 if record["kind"] == "math" and share else share
     if "thinking" in last and r.random() >= share:
         record["messages"][-1] = {k: v for k, v in last.items() if k != "thinking"}
     return record

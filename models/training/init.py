@@ -11,11 +11,13 @@ TOKEN = 0.5        # standard deviation of an embedding's entries
 CONSTANT = 3.0     # its first entry, in the same unit: what heads that go by position alone work with
 SHARPNESS = 60.0   # of these heads
 MATCH = 3.0        # how much more a matching word counts
+MARK = 4           # entries that tell a form of a word from another
 LOGIT = 0.06       # gain of the last norm: modest certainty
 
 
 @torch.no_grad()
-def initialize(model, seed):
+def initialize(model, seed, stems=None):
+    """`stems`: of the vocabulary (see bpe.Tokenizer.stems); forms of one word start with the same numbers but for the marks."""
     shape, generator = model.shape, torch.Generator().manual_seed(seed)
     dim, head, group = shape.dim, shape.head, shape.heads // shape.kv_heads
 
@@ -35,6 +37,12 @@ def initialize(model, seed):
     embedding.zero_()
     embedding[:, 0] = CONSTANT * TOKEN
     embedding[:, token] = TOKEN * normal(shape.vocab, size)
+    if stems is not None and size > 4 * MARK:
+        of, marks = stems
+        embedding[:, token] = embedding[of, token]
+        for number in range(2):
+            at = token.stop - (number + 1) * MARK
+            embedding[:, at:at + MARK] = TOKEN * (2 * torch.tensor([mark[number] for mark in marks])[:, None] - 1.0)
     if shape.layers < 2 or shape.kv_heads < 2 or size < head:
         return
     sketch = torch.linalg.qr(normal(size, size))[0]

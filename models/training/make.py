@@ -28,7 +28,7 @@ def say(*words):
 
 def mixture(name, seed, stage, corpus, count=None):
     """The records of a stage in random order; `count`: instead of all the made ones."""
-    found = list(records.make(stage["made"] if count is None else count, seed, name))
+    found = list(records.make(stage["made"] if count is None else count, seed, name, stage["focus"]))
     found += data.corpus(corpus, stage["mix"], stage["corpus"], stage["longest"], seed)
     random.Random(seed).shuffle(found)
     return found
@@ -65,24 +65,34 @@ def folder(args, name, stage_name):
 
 def fit(args, plan, tokenizer, name, stage_name):
     import torch
-    import train
-    model = plan["models"][name]
-    stage = model["stages"][stage_name]
     out = folder(args, name, stage_name)
     done = os.path.join(out, "done.json")
     if os.path.exists(done):
         return
     os.makedirs(out, exist_ok=True)
-    torch.set_num_threads(args.threads)
+    say(f"{name} {stage_name}")
+    if args.workers == 1:
+        work(0, args, plan, tokenizer, name, stage_name)
+    else:
+        torch.multiprocessing.spawn(work, (args, plan, tokenizer, name, stage_name), args.workers)
+    with open(done, "w") as file:
+        json.dump({"model": name, "stage": stage_name}, file)
+
+
+def work(worker, args, plan, tokenizer, name, stage_name):
+    """The training of a stage, or a worker's part of it."""
+    import torch
+    import train
+    model, out = plan["models"][name], folder(args, name, stage_name)
+    stage = model["stages"][stage_name]
+    torch.set_num_threads(args.threads or max(1, os.cpu_count() // args.workers))
+    if args.workers > 1:
+        torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{args.port}", rank=worker, world_size=args.workers)
     start = None
     if stage["start"]:
         start = torch.load(os.path.join(folder(args, *stage["start"]), "checkpoint.pt"), map_location="cpu", weights_only=True)["model"]
-    shape = dict(model["shape"], vocab=len(tokenizer.tokens))
-    say(f"{name} {stage_name}")
-    trained = train.train(out, shape, data.load(os.path.join(args.work, f"{name}-{stage_name}.npz")), args.minutes or stage["minutes"], plan["batch"], model["seed"],
-                          stage["lr"], stage["adam_lr"], stage["prompt_share"], start, lambda line: say(name, stage_name, line))
-    with open(done, "w") as file:
-        json.dump({"parameters": sum(p.numel() for p in trained.parameters()), "shape": shape}, file)
+    train.train(out, dict(model["shape"], vocab=len(tokenizer.tokens)), data.load(os.path.join(args.work, f"{name}-{stage_name}.npz")), args.minutes or stage["minutes"], plan["batch"],
+                model["seed"], stage["lr"], stage["adam_lr"], stage["prompt_share"], start, lambda line: say(name, stage_name, line), tokenizer.stems(), worker, args.workers)
 
 
 def export(args, plan, tokenizer, name):
@@ -144,7 +154,9 @@ def main():
     parser.add_argument("--stages", nargs="+", default=None)
     parser.add_argument("--steps", nargs="+", choices=["vocabulary", "pack", "train", "export", "check"], default=["vocabulary", "pack", "train", "export", "check"])
     parser.add_argument("--minutes", type=float, default=None, help="of training, instead of the plan's")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--workers", type=int, default=1, help="processes that share every batch: on a CPU that others use too, better than threads")
+    parser.add_argument("--port", type=int, default=29_517, help="on this machine, where workers meet")
+    parser.add_argument("--threads", type=int, default=None, help="of each worker")
     args = parser.parse_args()
     plan = PLANS[args.plan]
     os.makedirs(args.work, exist_ok=True)

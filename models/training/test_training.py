@@ -23,6 +23,16 @@ def vocabulary():
     return found, bpe.train((text for record in found for text, special, _ in chat.pieces(record) if not special), 600)
 
 
+def half(worker, meeting, found):
+    """A worker whose gradient is its number."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=worker, world_size=2)
+    weights = [torch.nn.Parameter(torch.zeros(3, 2)), torch.nn.Parameter(torch.zeros(4))]
+    for weight in weights:
+        weight.grad = torch.full_like(weight, worker)
+    done = train.together(weights, 0.2 * worker, 2)
+    torch.save([*(weight.grad for weight in weights), torch.tensor(done)], f"{found}{worker}")
+
+
 class Training(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -41,6 +51,16 @@ class Training(unittest.TestCase):
         for text in ("It's 42 o'clock,\r\n  naïve Über_test__x  \n\n👍", "   ", "a\tb\n"):
             spelled = "".join(self.tokenizer.tokens[i] for i in self.tokenizer.encode(text))
             self.assertEqual(bytes(letters[letter] for letter in spelled).decode(), text)
+
+    def test_a_word_is_spelled_alike_with_a_space_and_without(self):
+        space, (of, marks) = bpe._LETTER[32], self.tokenizer.stems()
+        for word in ("Noor", "weather", "Brinkal", "lamps"):
+            bare, spaced = (self.tokenizer.encode(text) for text in (word, " " + word))
+            spelled = [self.tokenizer.tokens[i] for i in spaced]
+            self.assertEqual("".join(spelled), space + word)
+            self.assertEqual([self.tokenizer.tokens[i] for i in bare], ([spelled[0][1:]] if spelled[0] != space else []) + spelled[1:])
+        for token, stem, (after_space, plural) in zip(self.tokenizer.tokens, of, marks):
+            self.assertEqual(token, space * after_space + self.tokenizer.tokens[stem] + "s" * plural)
 
     def test_only_the_assistant_is_learned_from(self):
         record = {"messages": [{"role": "user", "content": "secret question"}, {"role": "assistant", "content": "plain reply", "thinking": "some thought"}]}
@@ -103,6 +123,15 @@ class Training(unittest.TestCase):
         self.assertIn("from step 0", lines[0])
         resumed = next(line for line in lines[1:] if "parameters" in line)
         self.assertGreater(int(resumed.rsplit(" ", 1)[1]), 0)
+
+    def test_workers_go_on_with_the_same_gradient(self):
+        with tempfile.TemporaryDirectory() as folder:
+            torch.multiprocessing.spawn(half, (os.path.join(folder, "meeting"), os.path.join(folder, "found")), 2)
+            for worker in range(2):
+                a, b, done = torch.load(os.path.join(folder, f"found{worker}"))
+                torch.testing.assert_close(a, torch.full((3, 2), 0.5))
+                torch.testing.assert_close(b, torch.full((4,), 0.5))
+                self.assertAlmostEqual(done.item(), 0.1, places=5)
 
     def test_q8_0_is_close(self):
         values = np.random.default_rng(1).normal(size=(4, 64)).astype(np.float32)

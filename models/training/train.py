@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 
@@ -87,13 +88,27 @@ def rate(done, step, floor=0.02):
     return min(1, (step + 1) / 50) * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * min(1, done))))
 
 
-def train(folder, shape, packed, minutes, tokens, seed, lr=0.02, adam_lr=4e-3, prompt_share=0.25, start=None, say=print):
-    """Trains for so many minutes in all, counted over restarts; returns the model. `start`: state of a shallower model to grow from, or of the same one."""
+def together(parameters, done, workers):
+    """The mean over the workers of the gradients and of how much is done, so that all go on alike."""
+    flat = torch.cat([p.grad.flatten() for p in parameters] + [torch.tensor([done])])
+    dist.all_reduce(flat)
+    flat /= workers
+    at = 0
+    for p in parameters:
+        p.grad.copy_(flat[at:at + p.numel()].view_as(p))
+        at += p.numel()
+    return flat[-1].item()
+
+
+def train(folder, shape, packed, minutes, tokens, seed, lr=0.02, adam_lr=4e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1):
+    """Trains for so many minutes in all, counted over restarts; returns the model. `start`: state of a shallower model to grow from, or of the same one.
+    `workers`: processes that each read their part of every batch, when a process group of that size was made."""
     os.makedirs(folder, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    say = say if worker == 0 else lambda line: None
     torch.manual_seed(seed)
     model = Llama(Shape(**shape))
-    init.initialize(model, seed)
+    init.initialize(model, seed, stems)
     if start is not None:
         init.grow(model, start)
     model.to(device)
@@ -112,26 +127,32 @@ def train(folder, shape, packed, minutes, tokens, seed, lr=0.02, adam_lr=4e-3, p
     begin, shown, seen, smooth = time.time(), time.time(), 0, None
 
     def save():
+        if worker:
+            return
         state = {"model": model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer, _ in optimizers], "step": step, "spent": spent + time.time() - begin}
         torch.save(state, path + ".new")
         os.replace(path + ".new", path)
 
     saved = time.time()
-    while (done := (spent + time.time() - begin) / (60 * minutes)) < 1:
+    done = spent / (60 * minutes)
+    while done < 1:
         for optimizer, peak in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = peak * rate(done, step)
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-        batch = rows.batch(step)
+        batch = [part[worker::workers] for part in rows.batch(step)]
         with torch.autocast(device, dtype=torch.bfloat16):
             loss, answer = loss_of(model, hidden_of, batch, prompt_share, generator)
         loss.backward()
+        done = (spent + time.time() - begin) / (60 * minutes)
+        if workers > 1:
+            done = together([*matrices, *others], done, workers)
         nn.utils.clip_grad_norm_(others, 1.0)
         for optimizer, _ in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         step += 1
-        seen += batch[0].numel()
+        seen += batch[0].numel() * workers
         if step % 25 == 0:
             smooth = answer.item() if smooth is None else 0.8 * smooth + 0.2 * answer.item()
             say(f"step {step} {100 * done:.1f}% loss {loss.item():.3f} answers {smooth:.3f} {seen / (time.time() - shown):.0f} tokens/s")

@@ -203,6 +203,15 @@ def extract(r):
     return with_prompt(r, "extract", prompt, text, json.dumps(values, ensure_ascii=False), think, "json")
 
 
+def one_value(r):
+    """A text and one thing asked about it after another."""
+    text, full = r.choice([_order, _contact, _booking, _event])(r)
+    asked = r.sample(list(full), r.randint(1, 4))
+    turns = [message for key in asked for message in (user(f"What is the {key}?"), answer(str(full[key])))]
+    turns[0] = user(r.choice([f"{text}\n\n{turns[0]['content']}", f"{turns[0]['content']}\n\n{text}"]))
+    return record("extract", *turns)
+
+
 UNKNOWN = "The context does not say."
 
 
@@ -258,4 +267,4 @@ def product(r):
     return record("rag", user(f"Context: {thing}. {text}\n\nQuestion: {question}"), answer(reply, think), check="exact")
 
 
-MAKERS = [(sentiment, 6), (route, 9), (intent, 4), (topic, 3), (extract, 26), (context, 18), (product, 8)]
+MAKERS = [(sentiment, 4), (route, 7), (intent, 3), (topic, 2), (extract, 28), (one_value, 3), (context, 20), (product, 7)]

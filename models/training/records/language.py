@@ -161,4 +161,4 @@ def story(r):
 
 
 def makers(model):
-    return [(greet, 3), (thanks, 1), (memory, 7), (fact, 2), (identity(model), 3), (persona, 5), (formats, 9), (summarize, 4), (story, 3)]
+    return [(greet, 2), (thanks, 0.5), (memory, 5), (fact, 2), (identity(model), 3), (persona, 7), (formats, 14), (summarize, 3), (story, 3)]

@@ -42,6 +42,21 @@ def arithmetic(r):
     return record("math", user(ask), answer(f"{x} {sign} {y} = {z}", steps), check="number")
 
 
+def drill(r):
+    """The sums of single digits, with what is carried, that the steps are made of: many at once."""
+    lines = []
+    for _ in range(r.randint(4, 10)):
+        a, b, c = r.randint(0, 9), r.randint(0, 9), r.choice([0, 0, 1])
+        if r.random() < 0.55:
+            lines.append((f"{a} + {b}{' + 1' if c else ''}", a + b + c))
+        elif r.random() < 0.75:
+            lines.append((f"{a + 10 if a < b + c else a} - {b}{' - 1' if c else ''}", (a - b - c) % 10))
+        else:
+            a, b = r.randint(2, 10), r.randint(2, 10)
+            lines.append((f"{a} x {b}", a * b))
+    return record("math", user("Solve: " + ", ".join(left for left, _ in lines)), answer(". ".join(f"{left} = {value}" for left, value in lines) + "."))
+
+
 def story_problem(r):
     n, i, x, y = person(r), r.choice(ITEMS) + "s", r.randint(2, 60), r.randint(2, 40)
     if r.random() < 0.5:
@@ -100,4 +115,4 @@ def print_code(r):
     return record("code", user(ask), answer(f"```{language.lower()}\n{text}\n```", f"A short {language} program."), check="exact")
 
 
-MAKERS = [(arithmetic, 20), (story_problem, 4), (compare, 2), (count, 1), (code_writing, 2), (print_code, 1)]
+MAKERS = [(arithmetic, 24), (drill, 8), (story_problem, 4), (compare, 2), (count, 0.5), (code_writing, 2), (print_code, 1.5)]

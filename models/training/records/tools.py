@@ -194,4 +194,4 @@ def conversation(r):
     return record("tool", *start, user(two[1]), call((two[0]["name"], two[2]), think=f"I call {two[0]['name']}."), tools=tools, check="calls")
 
 
-MAKERS = [(tool_call, 16), (tool_answer, 7), (parallel, 7), (no_tool, 5), (conversation, 2)]
+MAKERS = [(tool_call, 13), (tool_answer, 8), (parallel, 9), (no_tool, 8), (conversation, 1.5)]
