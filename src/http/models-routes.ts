@@ -121,7 +121,7 @@ function messagesModel(model: ModelDescription): object {
       effort: { supported: thinking, low: effort('low'), medium: effort('medium'), high: effort('high'), xhigh: effort('xhigh'), max: effort('max') },
       image_input: supports(model.inputModalities.includes('image')), pdf_input: no,
       server_tools: { supported: false, code_execution: no, web_search: no },
-      structured_outputs: no,
+      structured_outputs: supports(true),
       thinking: { supported: thinking, types: { adaptive: supports(thinking), between_tools: no, disabled: supports(true), enabled: supports(thinking) } },
     },
   };

@@ -11,11 +11,11 @@ import { loadStarter, starterPath } from '../addon/starter.js';
 const engine = new Engine(await loadStarter('prompter', { maxContext: 512 }));
 t.teardown(() => engine.close());
 const prompterOf = (more: Partial<CatalogModel> = {}): Prompter =>
-  new Prompter(engine, { ...modelOfFile('m', starterPath), ...more }, { queueWaitMs: 10_000, maxGenerationMs: 60_000 });
+  new Prompter(engine, { ...modelOfFile('m', starterPath), ...more }, { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } });
 const prompter = prompterOf();
 
 const tool = (name: string, description = 'Weather at a place.'): ToolDefinition => ({
-  name, description, strict: false,
+  name, description, strict: false, path: `tools.${name}`,
   parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
 });
 
