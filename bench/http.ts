@@ -42,7 +42,7 @@ export async function httpBenchCommand(args: string[]): Promise<void> {
   const server = await startServer(loadConfig({ argv: values.model === undefined ? flags : [...flags, '--model', `${name}=${values.model}`], env: {} }).config);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   try {
-    const prompter = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000 }).find(name).ready();
+    const prompter = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(name).ready();
     const ways = {
       http: () => overHttp(server.port, agent, name),
       engine: await straight(prompter, name),

@@ -5,7 +5,7 @@ import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup
 
 await run(async () => {
   ensurePackages();
-  await buildNative();
+  await buildNative({ bench: process.argv[2] === 'grammar' ? 'grammar' : null });
   await buildTypeScript({ tests: true });
   const main = join(root, 'build', 'bench', 'main.js');
   process.argv = [process.execPath, main, ...process.argv.slice(2)];

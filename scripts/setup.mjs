@@ -130,8 +130,8 @@ export function dropStaleBuild(folder) {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Builds the addon, and with `tests` the native test executables too, from one set of libraries. */
-export async function buildNative({ tests = false } = {}) {
+/** Builds the addon, with `tests` the native test executables too, and with `bench` that one of bench/native, from one set of libraries. */
+export async function buildNative({ tests = false, bench = null } = {}) {
   const missing = missingTools();
   if (missing !== null) {
     if (!tests && existsSync(kAddon)) return say(`using the addon built before; ${missing}`);
@@ -139,7 +139,7 @@ export async function buildNative({ tests = false } = {}) {
   }
   dropStaleBuild(kNativeBuild);
   if (!existsSync(kNativeBuild)) say(`building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}; this takes a few minutes once`);
-  const targets = tests ? ['monolith', 'native_tests'] : ['monolith'];
+  const targets = ['monolith', ...(tests ? ['native_tests'] : []), ...(bench === null ? [] : [`${bench}_bench`])];
   await sh(process.execPath, [at('scripts', 'cmake-js.mjs'), ...targets], 'building the engine');
   if (!existsSync(kAddon)) throw new SetupError('the build ended well but left no build/Release/monolith.node');
 }

@@ -80,6 +80,11 @@ export const settings = {
     prefix_cache: setting(kind.flag, true, 'Reuse the KV pages of prompts seen before.'),
   },
 
+  structured_outputs: {
+    white_space: setting(kind.choice('compact', 'flexible'), 'compact', 'White space in JSON answers to response_format and its kin: none, or as the model likes.'),
+    call_white_space: setting(kind.choice('compact', 'flexible'), 'flexible', 'The same in the arguments of tool calls, which models have learned to write with some.'),
+  },
+
   images: {
     max_bytes: setting(kind.bytes(1024, 1024 ** 3), 20_971_520, 'Largest image, decoded from base64 or fetched.'),
     max_pixels: setting(kind.integer(1, 1e9), 50_000_000, 'Most pixels of one image.'),

@@ -20,6 +20,7 @@ import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
+import type { GenerationLimits } from './generation/prompter.js';
 import { ServedModels } from './generation/served-models.js';
 import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
@@ -115,6 +116,13 @@ export function loadOptions(config: Config): LoadOptions {
   };
 }
 
+function generationLimits({ engine, structured_outputs: structured }: Config): GenerationLimits {
+  return {
+    queueWaitMs: engine.queue_wait_ms, maxGenerationMs: engine.max_generation_ms,
+    grammar: { whiteSpace: structured.white_space, callWhiteSpace: structured.call_white_space },
+  };
+}
+
 /** The models the settings ask for. Throws CatalogError. */
 export function configuredModels(config: Config): CatalogModel[] {
   const models = config.model.length > 0 ? config.model.map(({ name, path }) => modelOfFile(name, path)) : readCatalog();
@@ -160,7 +168,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });
   const aliases = checkedAliases(catalog, config.models.aliases);
-  const models = new ServedModels(pool, { queueWaitMs: config.engine.queue_wait_ms, maxGenerationMs: config.engine.max_generation_ms }, {
+  const models = new ServedModels(pool, generationLimits(config), {
     aliases, declared: (model) => modelSettings.declared(model),
   });
 

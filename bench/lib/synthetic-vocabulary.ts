@@ -3,6 +3,7 @@
 // letter where a Markov chain of those words says that letters follow each other, then control tokens
 // for ChatML. Nothing in it comes from another vocabulary.
 
+import { byteCharacters, GGUF_CONTROL, GGUF_NORMAL } from './byte-level.js';
 import type { Metadata } from './gguf-writer.js';
 
 const COMMON_WORDS = `the of and to in is that it was for on are as with his they at be this from have or by one had not
@@ -28,20 +29,6 @@ const CONTROL_TOKENS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const;
 const TEMPLATE =
   `{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}` +
   `{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}`;
-
-const NORMAL = 1, CONTROL = 3;   // token types of the GGUF specification
-
-// The printable stand-in of each byte that byte-level BPE uses: printable Latin-1 stands for itself, the other
-// 68 bytes take U+0100 and following in order.
-function byteCharacters(): string[] {
-  const characters: string[] = [];
-  let next = 256;
-  for (let byte = 0; byte < 256; byte++) {
-    const printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-    characters.push(String.fromCodePoint(printable ? byte : next++));
-  }
-  return characters;
-}
 
 const SPACE = 'Ġ', NEWLINE = 'Ċ';
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
@@ -142,7 +129,7 @@ export function syntheticTokenizer(size: number): Metadata {
   const merges = allMerges(size - MIN_VOCABULARY);
   const tokens = [...byteCharacters(), ...merges.map(([left, right]) => left + right), ...CONTROL_TOKENS];
   if (new Set(tokens).size !== size) throw new Error(`the vocabulary repeats itself: ${size} tokens asked for`);
-  const types = tokens.map((_, id) => (id < size - CONTROL_TOKENS.length ? NORMAL : CONTROL));
+  const types = tokens.map((_, id) => (id < size - CONTROL_TOKENS.length ? GGUF_NORMAL : GGUF_CONTROL));
   return [
     ['tokenizer.ggml.model', { type: 'string', value: 'gpt2' }],
     ['tokenizer.ggml.pre', { type: 'string', value: 'qwen2' }],

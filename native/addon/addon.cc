@@ -11,6 +11,7 @@
 #include "addon/channel.h"
 #include "addon/engine_handle.h"
 #include "addon/errors.h"
+#include "addon/grammar_handle.h"
 #include "addon/load_request.h"
 #include "addon/objects.h"
 #include "addon/options.h"
@@ -98,6 +99,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   env.SetInstanceData(data);
   data->engine_class = Napi::Persistent(EngineHandle::define(env));
   data->channel_class = Napi::Persistent(Channel::define(env));
+  data->grammar_class = Napi::Persistent(GrammarHandle::define(env));
   data->tokenizer_class = Napi::Persistent(TokenizerHandle::define(env));
 
   const std::vector<CpuIsa> available = available_cpu_isas();

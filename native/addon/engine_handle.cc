@@ -5,6 +5,7 @@
 
 #include "addon/arguments.h"
 #include "addon/errors.h"
+#include "addon/grammar_handle.h"
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "addon/promise_work.h"
@@ -20,6 +21,7 @@ Napi::Function EngineHandle::define(Napi::Env env) {
     InstanceMethod<&EngineHandle::token_bytes>("tokenBytes"),
     InstanceMethod<&EngineHandle::find_token>("findToken"),
     InstanceMethod<&EngineHandle::detokenize>("detokenize"),
+    InstanceMethod<&EngineHandle::compile_grammar>("compileGrammar"),
     InstanceMethod<&EngineHandle::stats>("stats"),
     InstanceMethod<&EngineHandle::configure>("configure"),
     InstanceMethod<&EngineHandle::drain>("drain"),
@@ -113,6 +115,12 @@ Napi::Value EngineHandle::detokenize(const Napi::CallbackInfo& info) {
   const EngineRef engine = this->engine(info.Env());
   if (!engine) return info.Env().Undefined();
   return addon::detokenize(info, engine->engine->tokenizer());
+}
+
+Napi::Value EngineHandle::compile_grammar(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return addon::compile_grammar(info, engine);
 }
 
 Napi::Value EngineHandle::stats(const Napi::CallbackInfo& info) {

@@ -24,6 +24,7 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   Napi::Value token_bytes(const Napi::CallbackInfo& info);
   Napi::Value find_token(const Napi::CallbackInfo& info);
   Napi::Value detokenize(const Napi::CallbackInfo& info);
+  Napi::Value compile_grammar(const Napi::CallbackInfo& info);
   Napi::Value stats(const Napi::CallbackInfo& info);
   void configure(const Napi::CallbackInfo& info);
   void drain(const Napi::CallbackInfo& info);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "addon/grammar_handle.h"
+
 namespace monolith::addon {
 namespace {
 
@@ -56,7 +58,8 @@ Marker call_marker(std::string text, const Tokenizer& tokenizer) {
 }
 
 // Into `request`: forbidden calls are banned markers and nothing else.
-void read_calls(Arguments& arguments, const Named& options, const Tokenizer& tokenizer, GenerationRequest& request) {
+void read_calls(Arguments& arguments, const Named& options, const Engine& engine, GenerationRequest& request) {
+  const Tokenizer& tokenizer = engine.tokenizer();
   const Named calls = arguments.field(options, "calls");
   if (arguments.is_absent(calls)) return;
   arguments.object(calls);
@@ -72,6 +75,16 @@ void read_calls(Arguments& arguments, const Named& options, const Tokenizer& tok
     const Named entry = arguments.element(list, i);
     prefixes[i] = arguments.string(entry, kMaxCallPrefixBytes);
     if (prefixes[i].empty()) arguments.reject(entry, "is empty");
+  }
+  const Named grammars = arguments.field(calls, "grammars");
+  if (!arguments.is_absent(grammars)) {
+    const uint32_t n = arguments.array_length(grammars, kMaxCallPrefixes);
+    if (arguments.ok() && n != prefixes.size()) arguments.reject(grammars, "must have one entry for each of prefixes");
+    for (uint32_t i = 0; i < n && arguments.ok(); ++i) {
+      const Named entry = arguments.element(grammars, i);
+      params.grammars.push_back(arguments.is_null(entry) ? nullptr : GrammarHandle::read(arguments, entry, engine));
+    }
+    if (std::ranges::all_of(params.grammars, [](const GrammarRef& grammar) { return grammar == nullptr; })) params.grammars.clear();
   }
   const bool required = arguments.boolean(arguments.field(calls, "required"));
   const Named forbidden_field = arguments.field(calls, "forbidden");
@@ -92,6 +105,7 @@ void read_calls(Arguments& arguments, const Named& options, const Tokenizer& tok
     if (is_token) ids.push_back(params.open.token);
     tokenizer.encode(is_token ? prefix : params.open.text + prefix, kAsWritten, ids);
     if (is_token) params.prefixes.emplace_back(ids.begin() + 1, ids.end());
+    if (!is_token) params.starts.push_back(ids);
     if (required) params.required.push_back(std::move(ids));
   }
   if (required && prefixes.empty()) {
@@ -99,6 +113,7 @@ void read_calls(Arguments& arguments, const Named& options, const Tokenizer& tok
     tokenizer.encode(params.open.text, kAsWritten, ids);
     params.required.push_back(std::move(ids));
   }
+  if (prefixes.empty() && !is_token) tokenizer.encode(params.open.text, kAsWritten, params.starts.emplace_back());
   request.calls = std::move(params);
 }
 
@@ -202,8 +217,9 @@ EngineTunables read_tunables(Arguments& arguments, const Named& object) {
   return tunables;
 }
 
-GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Tokenizer& tokenizer) {
+GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine) {
   GenerationRequest request;
+  const Tokenizer& tokenizer = engine.tokenizer();
   const int n_vocab = tokenizer.n_vocab();
   const auto integer = [&](const char* key, int64_t low, int64_t high) {
     return arguments.integer(arguments.field(options, key), low, high);
@@ -219,7 +235,9 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   request.queue_wait_ms = static_cast<uint32_t>(integer("queueWaitMs", 0, kMaxUint));
   request.generation_ms = static_cast<uint32_t>(integer("generationMs", 1, kMaxUint));
   request.reasoning = read_reasoning(arguments, options, tokenizer);
-  read_calls(arguments, options, tokenizer, request);
+  const Named format = arguments.field(options, "format");
+  if (!arguments.is_absent(format)) request.format = GrammarHandle::read(arguments, format, engine);
+  read_calls(arguments, options, engine, request);
 
   // Last: the view must not outlive a getter's run.
   const Named prompt = arguments.field(options, "prompt");

@@ -35,7 +35,7 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options);
 // All fields optional.
 EngineTunables read_tunables(Arguments& arguments, const Named& object);
 
-GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Tokenizer& tokenizer);
+GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine);
 
 // Refuses the first id that is not in the vocabulary.
 void check_tokens(Arguments& arguments, const Named& named, std::span<const TokenId> tokens, int n_vocab);

@@ -81,6 +81,7 @@ class ThreadedEngine final : public Engine {
         channel_bytes_max_(options.channel_bytes_max),
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
+        grammars_(*tokenizer_, n_vocab_),
         loop_(*model_, *tokenizer_, options, counters_) {}
 
   ~ThreadedEngine() override {
@@ -130,6 +131,7 @@ class ThreadedEngine final : public Engine {
 
   Result<RequestId> submit(ChannelId channel_id, GenerationRequest params) override {
     if (Status status = check_request(params, n_vocab_, max_context_); !status) return status.error();
+    if (Status status = check_grammars(params); !status) return status.error();
     if (Error refusal; refuses(refusal)) return refusal;
     const std::shared_ptr<Channel> channel = find_channel(channel_id);
     if (!channel) return Error{ErrorCode::kInvalidArgument, "channel is not open"};
@@ -189,6 +191,11 @@ class ThreadedEngine final : public Engine {
     wake_.notify_one();
   }
 
+  void compile_grammar(grammar::GrammarOptions options, GrammarCompiler::Done done) override {
+    compiler_.compile(std::move(options), std::move(done));
+  }
+  bool owns_grammar(const grammar::Grammar& grammar) const override { return grammars_.owns(grammar); }
+
   EngineStats stats() const override { return counters_.snapshot(now_ns()); }
 
   void configure(const EngineTunables& tunables) override {
@@ -226,6 +233,14 @@ class ThreadedEngine final : public Engine {
     std::lock_guard lock(mutex_);
     const auto at = channels_.find(id);
     return at == channels_.end() ? nullptr : at->second;
+  }
+
+  Status check_grammars(const GenerationRequest& params) const {
+    const auto foreign = [&](const GrammarRef& grammar) { return grammar != nullptr && !grammars_.owns(*grammar); };
+    if (foreign(params.format)) return Error{ErrorCode::kInvalidArgument, "format is a grammar of another engine"};
+    if (std::ranges::any_of(params.calls.grammars, foreign))
+      return Error{ErrorCode::kInvalidArgument, "calls.grammars has a grammar of another engine"};
+    return {};
   }
 
   bool refuses(Error& refusal) {
@@ -328,6 +343,8 @@ class ThreadedEngine final : public Engine {
   const size_t channel_bytes_max_;
   const int max_context_;
   const int n_vocab_;
+  GrammarCache grammars_;
+  GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;
   StepLoop loop_;       // engine thread only, once it runs
   Intake taken_;        // the same

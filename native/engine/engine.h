@@ -21,6 +21,7 @@
 
 #include "base/result.h"
 #include "engine/events.h"
+#include "engine/grammar_compiler.h"
 #include "engine/request.h"
 #include "model/model.h"
 #include "text/tokenizer/tokenizer.h"
@@ -88,6 +89,10 @@ class Engine {
   // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none; its text
   // held back and its kFinished record follow. Unknown ids and ended choices are ignored.
   virtual void finish(RequestId id, int choice) = 0;
+
+  // A grammar for requests of this engine, or why there is none, to `done` (GrammarCompiler::compile()).
+  virtual void compile_grammar(grammar::GrammarOptions options, GrammarCompiler::Done done) = 0;
+  virtual bool owns_grammar(const grammar::Grammar& grammar) const = 0;
 
   virtual EngineStats stats() const = 0;
   // From the next step or submission on, clamped to what was allocated at load. stats() tells what came of it.

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "text/grammar/grammar.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace monolith {
@@ -53,6 +55,9 @@ struct ReasoningParams {
   std::vector<TokenId> close_sequence;
 };
 
+// A grammar of the engine's own vocabulary.
+using GrammarRef = std::shared_ptr<grammar::Grammar>;
+
 // Tool calls within the content: from the open marker up to and including the close marker the text goes
 // to Section::kCall, as the tokens spell it. Stop strings do not apply there.
 struct CallParams {
@@ -61,6 +66,13 @@ struct CallParams {
   // Token sequences, in any order; none empty, at most kMaxCallPrefixes of each.
   std::vector<std::vector<TokenId>> prefixes;   // one of these follows an open marker that is a token; none: anything
   std::vector<std::vector<TokenId>> required;   // the content begins with one of these; none: with anything
+  // What a call begins with where a grammar leaves nothing else but its own text: the open marker and a prefix.
+  // None: its marker's token, if it has one.
+  std::vector<std::vector<TokenId>> starts;
+  // By prefix, or none at all: what follows it, up to and including the close marker. Null: anything. `required`
+  // and `starts` are then as many as `prefixes`, or none, and each has that of its place; with a marker that is
+  // no token there need be no `prefixes`.
+  std::vector<GrammarRef> grammars;
 };
 
 struct GenerationRequest {
@@ -71,6 +83,7 @@ struct GenerationRequest {
   SamplingParams sampling;
   ReasoningParams reasoning;
   CallParams calls;
+  GrammarRef format;                 // the content is one of its texts, or begins with a call; null: anything
   std::vector<std::string> stop;     // applied to content only; the match is not returned
   std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
   bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it
@@ -89,7 +102,7 @@ enum class FinishReason : uint8_t {
 
 enum class FailureCode : uint8_t {
   kQueueTimeout = 1,  // queue_wait_ms passed before the first step
-  kEngineError = 2,   // the step failed (non-finite logits, backend error)
+  kEngineError = 2,   // the step failed (non-finite logits, backend error), or a grammar outgrew its limits
   kShutdown = 3,      // the engine was closed
 };
 

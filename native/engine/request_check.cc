@@ -126,7 +126,14 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   if (!calls.prefixes.empty() && calls.open.token == kNoToken)
     return invalid("calls.prefixes needs an open marker that is a token");
   if (Status status = check_alternatives("calls.prefixes", calls.prefixes, n_vocab); !status) return status;
-  return check_alternatives("calls.required", calls.required, n_vocab);
+  if (Status status = check_alternatives("calls.required", calls.required, n_vocab); !status) return status;
+  if (Status status = check_alternatives("calls.starts", calls.starts, n_vocab); !status) return status;
+  if (calls.grammars.empty()) return {};
+  for (const auto* alternatives : {&calls.prefixes, &calls.required, &calls.starts})
+    if (!alternatives->empty() && alternatives->size() != calls.grammars.size())
+      return invalid("calls.grammars must have one entry for each prefix");
+  if (calls.prefixes.empty() && calls.starts.empty()) return invalid("calls.grammars needs prefixes or starts");
+  return {};
 }
 
 }  // namespace

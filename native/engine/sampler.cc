@@ -17,6 +17,20 @@ __extension__ typedef unsigned __int128 Wide;
 constexpr float kGreedyTemperature = 1e-5f;
 
 constexpr size_t kBins = 2048;
+constexpr float kLeast = std::numeric_limits<float>::lowest();
+
+// The one token that is allowed, or kNoToken.
+TokenId only_token(const TokenConstraint& constraint) {
+  if (constraint.mask.empty()) return constraint.allowed.size() == 1 ? constraint.allowed.front() : kNoToken;
+  TokenId only = kNoToken;
+  for (size_t i = 0; i < constraint.mask.size(); ++i) {
+    const uint64_t word = constraint.mask[i];
+    if (word == 0) continue;
+    if (only != kNoToken || (word & (word - 1)) != 0) return kNoToken;
+    only = static_cast<TokenId>(i * 64 + static_cast<size_t>(__builtin_ctzll(word)));
+  }
+  return only;
+}
 
 }  // namespace
 
@@ -43,11 +57,10 @@ TokenId Sampler::sample(const float* logits, const SamplingParams& params, const
     logits = adjusted_.data();
     read_row(logits);   // bans make it not finite: that is fine here
   }
-  const std::span<const TokenId> allowed = constraint.allowed;
-  TokenId token = allowed.empty() ? kNoToken : allowed.front();
-  if (allowed.size() > 1) {
-    mask(logits, allowed);
-    if (!std::isfinite(max_)) mask(raw, allowed);
+  TokenId token = only_token(constraint);
+  if (token == kNoToken && (!constraint.allowed.empty() || !constraint.mask.empty())) {
+    mask(logits, constraint);
+    if (!std::isfinite(max_)) mask(raw, constraint);
     token = choose(masked_.data(), params, 0, random_bits(seed, position));
     if (logprobs) read_row(logits);
   }
@@ -72,9 +85,15 @@ bool Sampler::read_row(const float* logits) {
   return finite;
 }
 
-void Sampler::mask(const float* logits, std::span<const TokenId> allowed) {
+void Sampler::mask(const float* logits, const TokenConstraint& constraint) {
+  if (!constraint.mask.empty()) {
+    assert(constraint.mask.size() == static_cast<size_t>(n_blocks_));
+    kernels_.select(logits, n_vocab_, constraint.mask.data(), masked_.data(), block_max_.data());
+    max_ = *std::max_element(block_max_.begin(), block_max_.end());
+    return;
+  }
   std::fill(masked_.begin(), masked_.end(), -std::numeric_limits<float>::infinity());
-  for (const TokenId token : allowed) masked_[static_cast<size_t>(token)] = logits[token];
+  for (const TokenId token : constraint.allowed) masked_[static_cast<size_t>(token)] = logits[token];
   read_row(masked_.data());
 }
 
@@ -117,7 +136,7 @@ TokenId Sampler::best(const float* logits) const {
   return static_cast<TokenId>(id);
 }
 
-void Sampler::collect_top(const float* logits, int64_t count) {
+void Sampler::collect_top(const float* logits, int64_t count, float above) {
   // `count` blocks have a maximum of at least `bound`, so at least `count` tokens do.
   float bound = -std::numeric_limits<float>::infinity();
   if (count < n_blocks_) {
@@ -128,10 +147,10 @@ void Sampler::collect_top(const float* logits, int64_t count) {
   }
   candidates_.clear();
   for (int64_t block = 0; block < n_blocks_; ++block) {
-    if (block_max_[static_cast<size_t>(block)] < bound) continue;
+    if (block_max_[static_cast<size_t>(block)] < bound || block_max_[static_cast<size_t>(block)] < above) continue;
     const int64_t end = std::min<int64_t>((block + 1) * kBlock, n_vocab_);
     for (int64_t id = block * kBlock; id < end; ++id)
-      if (logits[id] >= bound) candidates_.push_back({logits[id], static_cast<TokenId>(id), 0});
+      if (logits[id] >= bound && logits[id] >= above) candidates_.push_back({logits[id], static_cast<TokenId>(id), 0});
   }
 }
 
@@ -142,9 +161,10 @@ void Sampler::weigh_candidates(WeightScale scale) {
   for (size_t i = 0; i < n; ++i) candidates_[i].weight = gathered_[i];
 }
 
-// Leaves exactly the k best in candidates_.
+// Leaves exactly the k best in candidates_, or all if fewer are not banned.
 Cut Sampler::top_k_cut(const float* logits, int64_t k) {
-  collect_top(logits, k);
+  collect_top(logits, k, kLeast);
+  if (candidates_.size() < static_cast<size_t>(k)) return {};   // all that have a weight
   const auto last = candidates_.begin() + (k - 1);
   std::nth_element(candidates_.begin(), last, candidates_.end(), before);
   candidates_.erase(last + 1, candidates_.end());
@@ -189,7 +209,7 @@ Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
   // Most distributions are peaked: look among a few best tokens first, then among more.
   for (const int64_t count : {int64_t{32}, int64_t{512}}) {
     if (count * 4 > n_blocks_) break;   // would collect most of the row
-    collect_top(logits, count);
+    collect_top(logits, count, kLeast);
     weigh_candidates(scale);
     double held = 0;
     for (const Candidate& candidate : candidates_) held += candidate.weight;

@@ -35,6 +35,8 @@ struct TokenLogprobs {
 // those leave nothing of what it allows, they are not applied. Logprobs do not know of it.
 struct TokenConstraint {
   std::span<const TokenId> allowed;   // ascending, none twice; one is taken without drawing; empty: every token
+  // Instead of a list: one bit per token, (n_vocab + 63) / 64 words, at least one bit set and none from n_vocab on.
+  std::span<const uint64_t> mask = {};
 };
 
 class Sampler {
@@ -60,11 +62,12 @@ class Sampler {
   }
 
   bool read_row(const float* logits);
-  void mask(const float* logits, std::span<const TokenId> allowed);
+  void mask(const float* logits, const TokenConstraint& constraint);
   TokenId choose(const float* logits, const SamplingParams& params, double plain_total, uint64_t bits);
   TokenId best(const float* logits) const;
-  // Fills candidates_ with at least the `count` best tokens (all of them if that cannot be bounded).
-  void collect_top(const float* logits, int64_t count);
+  // Fills candidates_ with at least the `count` best tokens (all of them if that cannot be bounded), of those whose
+  // logit is at least `above`.
+  void collect_top(const float* logits, int64_t count, float above = -std::numeric_limits<float>::infinity());
   void weigh_candidates(WeightScale scale);
   Cut top_k_cut(const float* logits, int64_t k);
   Cut top_p_cut(const float* logits, WeightScale scale, double target);

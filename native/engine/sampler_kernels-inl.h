@@ -132,4 +132,35 @@ double sum(const float* logits, int64_t n, const float* block_max, WeightScale s
   return row_total;
 }
 
+void select(const float* logits, int64_t n, const uint64_t* words, float* out, float* block_max) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  Ints bit;
+  for (int i = 0; i < kLanes; ++i) bit[i] = 1 << i;
+  for (int64_t begin = 0, block = 0; begin < n; begin += kBlock, ++block) {
+    const uint64_t word = words[block];
+    float most = kNever;
+    if (begin + kBlock > n) {
+      for (int64_t i = begin; i < n; ++i) {
+        out[i] = word >> (i - begin) & 1 ? logits[i] : kNever;
+        most = out[i] > most ? out[i] : most;
+      }
+    } else {
+      Floats best = Floats{} + kNever;
+      for (int i = 0; i < kBlock; i += kLanes) {
+        Floats lanes = Floats{} + kNever;
+        if (word != 0) {
+          load(logits + begin + i, lanes);
+          const Ints set = (Ints{} + static_cast<int32_t>(word >> i & 0xFFFF)) & bit;
+          lanes = set != 0 ? lanes : Floats{} + kNever;
+          best = best > lanes ? best : lanes;
+        }
+        __builtin_memcpy(out + begin + i, &lanes, sizeof lanes);
+      }
+      if (word != 0)
+        for (int i = 0; i < kLanes; ++i) most = best[i] > most ? best[i] : most;
+    }
+    block_max[block] = most;
+  }
+}
+
 #undef MONOLITH_INLINE

@@ -38,6 +38,9 @@ struct SamplerKernels {
   // returns the total.
   double (*sum)(const float* logits, int64_t n, const float* block_max, WeightScale scale, Cut cut,
                 float min_weight, double* block_sums);
+  // out[i] = logits[i] where bit i of `words` is set, minus infinity elsewhere; block_max as by scan(). `words`
+  // has one word per block.
+  void (*select)(const float* logits, int64_t n, const uint64_t* words, float* out, float* block_max);
 };
 
 const SamplerKernels& sampler_kernels();                       // the best this processor runs

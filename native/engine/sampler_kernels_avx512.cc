@@ -9,6 +9,6 @@ namespace {
 }  // namespace
 
 extern const SamplerKernels kSamplerKernels_avx512;
-const SamplerKernels kSamplerKernels_avx512{"avx512", scan, weigh, sum};
+const SamplerKernels kSamplerKernels_avx512{"avx512", scan, weigh, sum, select};
 
 }  // namespace monolith

@@ -9,6 +9,6 @@ namespace {
 }  // namespace
 
 extern const SamplerKernels kSamplerKernels_plain;
-const SamplerKernels kSamplerKernels_plain{"plain", scan, weigh, sum};
+const SamplerKernels kSamplerKernels_plain{"plain", scan, weigh, sum, select};
 
 }  // namespace monolith

@@ -5,10 +5,29 @@
 namespace monolith {
 namespace {
 
-// Alternatives in the order that scripts want.
-GenerationRequest prepared(GenerationRequest params) {
-  std::sort(params.calls.prefixes.begin(), params.calls.prefixes.end());
-  std::sort(params.calls.required.begin(), params.calls.required.end());
+// Into the order that scripts want; returns the grammars in that order too.
+std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alternatives, const std::vector<GrammarRef>& grammars) {
+  if (grammars.size() != alternatives.size()) {
+    std::sort(alternatives.begin(), alternatives.end());
+    return {};
+  }
+  std::vector<std::pair<std::vector<TokenId>, GrammarRef>> pairs;
+  for (size_t i = 0; i < alternatives.size(); ++i) pairs.emplace_back(std::move(alternatives[i]), grammars[i]);
+  std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<GrammarRef> sorted;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    alternatives[i] = std::move(pairs[i].first);
+    sorted.push_back(std::move(pairs[i].second));
+  }
+  return sorted;
+}
+
+GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
+  CallParams& calls = params.calls;
+  if (calls.starts.empty() && calls.open.token != kNoToken) calls.starts = {{calls.open.token}};
+  rules.prefixes = sort_alternatives(calls.prefixes, calls.grammars);
+  rules.required = sort_alternatives(calls.required, calls.grammars);
+  if (calls.starts.size() > 1 || calls.open.token == kNoToken) rules.starts = sort_alternatives(calls.starts, calls.grammars);
   return params;
 }
 
@@ -19,7 +38,8 @@ Sequence::Sequence(Request& owner, int choice_index)
       choice(choice_index),
       n_prompt(static_cast<int>(owner.params.prompt.size())),
       text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs()),
-      call_due(!owner.params.calls.required.empty()) {
+      call_due(!owner.params.calls.required.empty()),
+      format_due(owner.params.format != nullptr && !call_due) {
   tokens.reserve(static_cast<size_t>(owner.max_length));
   tokens = owner.params.prompt;
   pages.reserve(static_cast<size_t>((owner.max_length + kPageTokens - 1) / kPageTokens));
@@ -33,7 +53,7 @@ Request::Request(RequestId request_id, std::shared_ptr<Channel> events, Generati
                  int vocabulary, int max_context)
     : id(request_id),
       channel(std::move(events)),
-      params(prepared(std::move(generation))),
+      params(prepared(std::move(generation), call_rules)),
       max_length(static_cast<int>(std::min<int64_t>(static_cast<int64_t>(params.prompt.size()) + params.max_tokens,
                                                     max_context))),
       n_vocab(vocabulary),

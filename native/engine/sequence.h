@@ -28,12 +28,26 @@
 #include "engine/page_pool.h"
 #include "engine/text_stage.h"
 #include "engine/token_script.h"
+#include "text/grammar/grammar.h"
 
 namespace monolith {
 
 using Clock = std::chrono::steady_clock;
 
 struct Request;
+
+// Where a sequence is in a grammar that holds for it now.
+struct Rule {
+  const GrammarRef* grammar = nullptr;   // null: none holds
+  grammar::Grammar::Position position;
+  size_t first = 0;                      // index of the first token it has read
+  bool active() const { return grammar != nullptr; }
+};
+
+// Grammars of a request's calls in the order of their alternatives, which is that of scripts; empty: none.
+struct CallRules {
+  std::vector<GrammarRef> prefixes, required, starts;
+};
 
 enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kEnded };
 
@@ -53,7 +67,12 @@ struct Sequence {
   PenaltyCounts counts;
   TextStage text;
   TokenScript script;         // what the engine is writing: the end of the reasoning, or the beginning of a call
+  const std::vector<GrammarRef>* script_rules = nullptr;   // what follows the script's alternatives; null: anything
+  Rule rule;
   bool call_due;              // the content must begin with a call, and has not begun
+  bool format_due;            // the content must begin with the format, or with a call, and has not begun
+  const GrammarRef* after_call = nullptr;   // that of a call that has ended: the end of the turn or another call follows
+  int spaces_after_call = 0;  // tokens of white space since
   Clock::time_point first_token_at{};
 
   int length() const { return static_cast<int>(tokens.size()); }
@@ -70,6 +89,7 @@ struct Request {
 
   RequestId id;                 // set at submission, before the engine sees it
   const std::shared_ptr<Channel> channel;
+  CallRules call_rules;
   const GenerationRequest params;
   const int max_length;         // prompt plus output: min(prompt + max_tokens, max_context)
   const int n_vocab;

@@ -40,12 +40,19 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       cache_(model.limits().n_pages, random_seed()),
       pace_(options.step_ms),
       scheduler_(cache_, {model.limits().max_batch_tokens, model.limits().max_logit_rows, options.prefix_cache}),
-      sampler_(n_vocab_) {
+      sampler_(n_vocab_),
+      mask_(static_cast<size_t>(n_vocab_)),
+      ends_(static_cast<size_t>(n_vocab_)) {
   const auto rows = static_cast<size_t>(model.limits().max_batch_tokens);
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
   segments_.reserve(rows);
   allowed_.reserve(kMaxCallPrefixes);
+  for (const TokenId token : tokenizer.end_of_generation())
+    if (token < n_vocab_) {
+      ends_.set(static_cast<uint32_t>(token));
+      if (tokenizer.kind(token) != TokenKind::kControl) plain_ends_.push_back(token);
+    }
   counters.queue.configure(options.queue_max, options.queue_max_tokens);
   counters_.most_batch_tokens.store(scheduler_.most_batch_tokens(), std::memory_order_relaxed);
   counters_.most_sequences.store(scheduler_.most_sequences(), std::memory_order_relaxed);
@@ -87,6 +94,7 @@ bool StepLoop::step() {
       if (item.sequence->state != SequenceState::kEnded) take_row(*item.sequence, logits);
       logits += model_.params().n_vocab;
     }
+    mask_ahead_.start();
     EngineCounters::add(counters_.steps, 1);
     EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
     const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);

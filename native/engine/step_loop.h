@@ -13,6 +13,7 @@
 
 #include "engine/engine_counters.h"
 #include "engine/event_writer.h"
+#include "engine/mask_ahead.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "model/model.h"
@@ -20,8 +21,7 @@
 namespace monolith {
 
 class StepLoop {
- public:
-  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters);
+ public:  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters);
 
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
@@ -56,6 +56,13 @@ class StepLoop {
   void take_row(Sequence& sequence, const float* logits);
   void take_token(Sequence& sequence, const float* logits);
   void direct(Sequence& sequence, EventWriter& writer) const;
+  bool constrain(Sequence& sequence, TokenConstraint& constraint);
+  bool constrain_beginning(Sequence& sequence);
+  bool read_by_rule(Sequence& sequence, TokenId token);
+  void end_rule(Sequence& sequence, EventWriter& writer) const;
+  void end_script(Sequence& sequence, bool was_in_reasoning, EventWriter& writer) const;
+  void add_ends(const Request& request, bool allowed);
+  void add_starts(const Request& request);
   bool redirect(Sequence& sequence, TokenId token, EventWriter& writer) const;
   void close_reasoning(Sequence& sequence, EventWriter& writer) const;
   void follow(Sequence& sequence, TokenId token, bool was_in_reasoning, bool was_in_call) const;
@@ -81,6 +88,10 @@ class StepLoop {
   Sampler sampler_;
   TokenLogprobs logprobs_;          // of the token being taken
   std::vector<TokenId> allowed_;    // by the script of its sequence; empty: every token
+  grammar::TokenMask mask_;         // by its rule
+  grammar::TokenMask ends_;         // end-of-generation tokens
+  std::vector<TokenId> plain_ends_; // of these, those a grammar takes for text
+  MaskAhead mask_ahead_;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
   std::vector<std::unique_ptr<Request>> graveyard_;   // ended in this step; the plan may still point there
   std::vector<RequestId> ended_;

@@ -1,6 +1,7 @@
 // The part of StepLoop from a row of logits to a token of a sequence: what may come next, what was chosen,
 // and what follows from it.
 #include <algorithm>
+#include <utility>
 
 #include "engine/step_loop.h"
 
@@ -11,7 +12,20 @@ namespace {
 void write_call(Sequence& sequence) {
   sequence.call_due = false;
   sequence.script.start(sequence.request.params.calls.required);
+  sequence.script_rules = &sequence.request.call_rules.required;
 }
+
+// A call's beginning of which one token was sampled.
+void begin_call(Sequence& sequence) {
+  sequence.script.start(sequence.request.params.calls.starts);
+  sequence.script_rules = &sequence.request.call_rules.starts;
+}
+
+std::span<const TokenId> read_so_far(const Sequence& sequence, const Rule& rule, size_t newest = 0) {
+  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - newest - rule.first};
+}
+
+constexpr int kMostSpacesAfterCall = 2;
 
 }  // namespace
 
@@ -40,14 +54,19 @@ void StepLoop::take_token(Sequence& sequence, const float* logits) {
   const SamplingParams& sampling = request.params.sampling;
   EventWriter writer(records_of(request), request.id, sequence.choice);
   TokenLogprobs* logprobs = request.wants_logprobs() ? &logprobs_ : nullptr;
+  bool within_limits = true;
   const auto sample = [&] {
-    sequence.script.next(allowed_);
+    TokenConstraint constraint;
+    within_limits = constrain(sequence, constraint);
+    if (!within_limits) return kNoToken;
     return sampler_.sample(logits, sampling, sequence.counts, sampling.seed + static_cast<uint64_t>(sequence.choice),
-                           static_cast<uint64_t>(sequence.generated()), {allowed_}, logprobs);
+                           static_cast<uint64_t>(sequence.generated()), constraint, logprobs);
   };
+  const auto fail_by_rule = [&] { fail(request, FailureCode::kEngineError, "the grammar of the answer has outgrown its limits"); };
   direct(sequence, writer);
   TokenId token = sample();
   if (token != kNoToken && redirect(sequence, token, writer)) token = sample();
+  if (!within_limits) return fail_by_rule();
   if (token == kNoToken) {
     fail(request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
     return;
@@ -57,19 +76,147 @@ void StepLoop::take_token(Sequence& sequence, const float* logits) {
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
   EngineCounters::add(counters_.decode_tokens, 1);
 
+  if (!sequence.script.active()) {
+    if (ends_generation(request, token)) return finish(sequence, FinishReason::kEndOfTurn);
+    if (!read_by_rule(sequence, token)) return fail_by_rule();
+  }
   const bool scripted = sequence.script.active();
-  if (!scripted && ends_generation(request, token)) return finish(sequence, FinishReason::kEndOfTurn);
   const bool was_in_reasoning = sequence.text.in_reasoning(), was_in_call = sequence.text.in_call();
   const int stop = push_text(sequence, token, logprobs, writer);
   if (scripted) {
     sequence.script.advance(token);
-    // Whether or not what closes the reasoning spells the marker.
-    if (was_in_reasoning && !sequence.script.active()) sequence.text.close_reasoning(writer);
+    if (!sequence.script.active()) end_script(sequence, was_in_reasoning, writer);
   }
   if (stop >= 0) return finish(sequence, FinishReason::kStopString, stop);
+  if (sequence.rule.active() && sequence.rule.position.ends) {
+    const bool is_last = sequence.rule.grammar == &request.params.format || request.params.calls.close.text.empty() ||
+                         request.params.calls.at_start;
+    if (is_last) return finish(sequence, FinishReason::kEndOfTurn);
+    end_rule(sequence, writer);
+  }
   if (sequence.generated() >= request.params.max_tokens) return finish(sequence, FinishReason::kMaxTokens);
   if (sequence.length() >= max_context_) return finish(sequence, FinishReason::kContextFull);
   follow(sequence, token, was_in_reasoning && !scripted, was_in_call);
+  if (sequence.rule.active()) mask_ahead_.add(sequence.rule);
+}
+
+// What may come next, by script or rule. False if a grammar has outgrown its limits.
+bool StepLoop::constrain(Sequence& sequence, TokenConstraint& constraint) {
+  sequence.script.next(allowed_);
+  constraint.allowed = allowed_;
+  if (!allowed_.empty()) return true;
+  const Request& request = sequence.request;
+  const TextStage& text = sequence.text;
+  if (Rule& rule = sequence.rule; rule.active()) {
+    if ((*rule.grammar)->allowed(rule.position, read_so_far(sequence, rule), mask_) != grammar::Grammar::Outcome::kOk)
+      return false;
+    add_ends(request, rule.position.accepts);
+  } else if (sequence.format_due && (text.in_content() || text.undecided())) {
+    if (!constrain_beginning(sequence)) return false;
+  } else if (sequence.after_call != nullptr && text.in_content()) {
+    mask_.clear();
+    if (sequence.spaces_after_call < kMostSpacesAfterCall) mask_.add((*sequence.after_call)->vocabulary().spaces());
+    add_ends(request, true);
+    add_starts(request);
+  } else {
+    return true;
+  }
+  constraint.mask = mask_.words();
+  return mask_.any();
+}
+
+// Where content is about to begin that must be the format or a call: these, or before them the reasoning.
+bool StepLoop::constrain_beginning(Sequence& sequence) {
+  const Request& request = sequence.request;
+  const TextStage& text = sequence.text;
+  mask_.clear();
+  if (!text.undecided() || !text.in_open_marker()) {
+    const GrammarRef& format = request.params.format;
+    grammar::Grammar::Position position = format->start();
+    if (format->allowed(position, {}, mask_) != grammar::Grammar::Outcome::kOk) return false;
+    add_ends(request, position.accepts);
+    add_starts(request);
+  }
+  if (!text.undecided()) return true;
+  if (const TokenId open = request.params.reasoning.open.token; open != kNoToken) {
+    mask_.set(static_cast<uint32_t>(open));
+  } else {
+    // Rare: templates' markers are tokens.
+    const char next = text.next_of_open_marker();
+    for (TokenId token = 0; token < n_vocab_; ++token) {
+      const std::string_view bytes = rendered(token);
+      if (bytes.starts_with(next) && !text.would_begin_content(token, bytes)) mask_.set(static_cast<uint32_t>(token));
+    }
+  }
+  return true;
+}
+
+// A token that no script has asked for: where it leads. False if a grammar has outgrown its limits.
+bool StepLoop::read_by_rule(Sequence& sequence, TokenId token) {
+  const GenerationRequest& params = sequence.request.params;
+  TextStage& text = sequence.text;
+  if (Rule& rule = sequence.rule; rule.active())
+    return (*rule.grammar)->advance(rule.position, read_so_far(sequence, rule, 1), token) == grammar::Grammar::Outcome::kOk;
+  if (sequence.format_due && (text.in_content() || text.undecided())) {
+    if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return true;
+    Rule rule{&params.format, params.format->start(), sequence.tokens.size() - 1};
+    switch (params.format->advance(rule.position, {}, token)) {
+      case grammar::Grammar::Outcome::kFailed: return false;
+      case grammar::Grammar::Outcome::kOk:
+        sequence.rule = rule;
+        sequence.format_due = false;
+        text.begin_plain_content();
+        return true;
+      case grammar::Grammar::Outcome::kRefused: break;
+    }
+    const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
+    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return true;   // a marker begins
+    sequence.format_due = false;
+    begin_call(sequence);
+  } else if (sequence.after_call != nullptr && text.in_content()) {
+    if ((*sequence.after_call)->vocabulary().spaces().has(static_cast<uint32_t>(token))) {
+      ++sequence.spaces_after_call;
+    } else {
+      sequence.after_call = nullptr;
+      begin_call(sequence);
+    }
+  }
+  return true;
+}
+
+// What the script has written is there: a call's text follows its prefix.
+void StepLoop::end_script(Sequence& sequence, bool was_in_reasoning, EventWriter& writer) const {
+  // Whether or not what closes the reasoning spells the marker.
+  if (was_in_reasoning) sequence.text.close_reasoning(writer);
+  const std::vector<GrammarRef>* rules = std::exchange(sequence.script_rules, nullptr);
+  if (rules == nullptr || rules->empty()) return;
+  const GrammarRef& grammar = (*rules)[sequence.script.completed()];
+  if (grammar == nullptr) return;
+  sequence.rule = {&grammar, grammar->start(), sequence.tokens.size()};
+  sequence.text.hold_call();
+}
+
+// A call's text is complete.
+void StepLoop::end_rule(Sequence& sequence, EventWriter& writer) const {
+  sequence.text.close_call(writer);
+  sequence.after_call = std::exchange(sequence.rule, Rule{}).grammar;
+  sequence.spaces_after_call = 0;
+}
+
+// The end of the turn, where the text may end, and nowhere else.
+void StepLoop::add_ends(const Request& request, bool allowed) {
+  for (const TokenId token : request.params.stop_tokens) {
+    if (allowed) mask_.set(static_cast<uint32_t>(token));
+    else mask_.reset(static_cast<uint32_t>(token));
+  }
+  if (request.params.ignore_eos) return;
+  if (allowed) mask_.add(ends_);
+  else
+    for (const TokenId token : plain_ends_) mask_.reset(static_cast<uint32_t>(token));
+}
+
+void StepLoop::add_starts(const Request& request) {
+  for (const std::vector<TokenId>& start : request.params.calls.starts) mask_.set(static_cast<uint32_t>(start.front()));
 }
 
 // Before a token is sampled: the engine writes the end of the reasoning when the budget is used up, and the
@@ -83,10 +230,16 @@ void StepLoop::direct(Sequence& sequence, EventWriter& writer) const {
   if (sequence.call_due && text.in_content() && !sequence.script.active()) write_call(sequence);
 }
 
-// True if the engine must write something else than this sampled token, because a call is due: where the
-// content would begin without it, or the turn end.
+// True if the engine must write something else than this sampled token, because a call or a format is due: where
+// the content would begin without it, or the turn end.
 bool StepLoop::redirect(Sequence& sequence, TokenId token, EventWriter& writer) const {
-  if (!sequence.call_due || sequence.script.active()) return false;
+  if (sequence.script.active()) return false;
+  if (sequence.format_due && sequence.text.in_reasoning() &&
+      (ends_generation(sequence.request, token) || sequence.text.would_spill_into_content(rendered(token)))) {
+    close_reasoning(sequence, writer);
+    return true;
+  }
+  if (!sequence.call_due) return false;
   if (!ends_generation(sequence.request, token) && !sequence.text.would_begin_content(token, rendered(token)))
     return false;
   if (sequence.text.in_reasoning()) close_reasoning(sequence, writer);
@@ -103,14 +256,15 @@ void StepLoop::close_reasoning(Sequence& sequence, EventWriter& writer) const {
   }
 }
 
-// After a token: an open marker is followed by one of the prefixes; a call that is due after the reasoning,
-// by what the model's own close marker is followed by when the engine writes it.
+// After a token: an open marker is followed by one of the prefixes; the reasoning before a call or format that
+// is due, by what the model's own close marker is followed by when the engine writes it.
 void StepLoop::follow(Sequence& sequence, TokenId token, bool was_in_reasoning, bool was_in_call) const {
   if (sequence.script.active()) return;
   const GenerationRequest& params = sequence.request.params;
   if (token == params.calls.open.token && sequence.text.in_call() && !was_in_call) {
     sequence.script.start(params.calls.prefixes);
-  } else if (was_in_reasoning && sequence.call_due && token == params.reasoning.close.token) {
+    sequence.script_rules = &sequence.request.call_rules.prefixes;
+  } else if (was_in_reasoning && (sequence.call_due || sequence.format_due) && token == params.reasoning.close.token) {
     const std::vector<TokenId>& closing = params.reasoning.close_sequence;
     const auto marker = std::find(closing.begin(), closing.end(), token);
     if (marker != closing.end())

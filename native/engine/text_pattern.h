@@ -27,9 +27,13 @@ class TextPattern {
   // Reads one byte; true if the pattern ends here. The caller resets before reading on after a match.
   bool advance(char byte) {
     if (text_.empty()) return false;
-    while (matched_ > 0 && byte != text_[matched_]) matched_ = failure_[matched_ - 1];
-    if (byte == text_[matched_]) ++matched_;
+    matched_ = after(matched_, byte);
     return matched_ == text_.size();
+  }
+  // What `matched`, less than size(), becomes with one more byte.
+  size_t after(size_t matched, char byte) const {
+    while (matched > 0 && byte != text_[matched]) matched = failure_[matched - 1];
+    return byte == text_[matched] ? matched + 1 : matched;
   }
 
   void reset() { matched_ = 0; }

@@ -64,6 +64,16 @@ bool TextStage::would_begin_content(TokenId token, std::string_view bytes) const
   return false;
 }
 
+bool TextStage::would_spill_into_content(std::string_view bytes) const {
+  if (phase_ != Phase::kReasoning || close_text_.empty()) return false;
+  size_t matched = close_text_.matched();   // all of text_ is scanned
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    matched = close_text_.after(matched, bytes[i]);
+    if (matched == close_text_.size()) return bytes.find_first_not_of("\r\n", i + 1) != bytes.npos;
+  }
+  return false;
+}
+
 int TextStage::take(TokenId token, std::string_view bytes, std::string_view spelling, const TokenLogprobs* logprobs,
                     PieceSink& sink) {
   if (phase_ == Phase::kStopped) return -1;
@@ -148,6 +158,22 @@ void TextStage::close_reasoning(PieceSink& sink) {
   if (phase_ != Phase::kReasoning) return;
   utf8_.finish(text_);
   end_reasoning(text_.size(), sink);
+}
+
+void TextStage::begin_plain_content() {
+  if (phase_ == Phase::kUndecided) phase_ = Phase::kContent;
+  skips_line_breaks_ = false;
+  call_open_token_ = kNoToken;
+  call_open_text_ = {};
+  only_at_start_ = at_start_ = false;
+}
+
+void TextStage::close_call(PieceSink& sink) {
+  call_held_ = false;
+  if (phase_ != Phase::kCall) return;
+  utf8_.finish(text_);
+  emit(text_.size(), Section::kCall, sink);
+  end_call();
 }
 
 // The rest of the reasoning is the first `length` bytes.
@@ -265,6 +291,7 @@ bool TextStage::opens_call(char byte) {
 void TextStage::begin_call(size_t start, PieceSink& sink) {
   emit(start, Section::kContent, sink);
   phase_ = Phase::kCall;
+  call_held_ = false;
   at_start_ = skips_line_breaks_ = false;
   call_open_text_.reset();
   call_close_text_.reset();
@@ -279,6 +306,7 @@ void TextStage::end_call() {
 // True when the call was closed; the text after it is left unread.
 bool TextStage::scan_call(PieceSink& sink) {
   bool closed = false;
+  if (call_held_) scanned_ = text_.size();
   while (scanned_ < text_.size() && !closed) closed = call_close_text_.advance(text_[scanned_++]);
   emit(scanned_, Section::kCall, sink);
   if (closed) end_call();

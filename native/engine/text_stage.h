@@ -63,6 +63,11 @@ class TextStage {
   }
   // Ends the reasoning section here if it is open.
   void close_reasoning(PieceSink& sink);
+  // The content begins with the next token, whatever that is: none of it is left out, and no call will come.
+  void begin_plain_content();
+  // The call that is open ends where close_call() says, and not where its marker is spelled.
+  void hold_call() { call_held_ = phase_ == Phase::kCall; }
+  void close_call(PieceSink& sink);
   // Releases all that is held; returns as push() does (a broken character's U+FFFD may end a stop string).
   int finish(PieceSink& sink);
 
@@ -72,6 +77,11 @@ class TextStage {
   bool in_call() const { return phase_ == Phase::kCall; }
   // Whether this token, were it the next, would decide an undecided beginning for content.
   bool would_begin_content(TokenId token, std::string_view bytes) const;
+  // Whether a spelled open marker has begun, and the byte it goes on with; 0: it is a token, or there is none.
+  bool in_open_marker() const { return open_matched_ > 0; }
+  char next_of_open_marker() const { return open_matched_ < open_text_.size() ? open_text_[open_matched_] : '\0'; }
+  // Whether this token, were it the next of the reasoning, would be the beginning of content too.
+  bool would_spill_into_content(std::string_view bytes) const;
   int reasoning_tokens() const { return reasoning_tokens_; }   // markers included
 
  private:
@@ -110,6 +120,7 @@ class TextStage {
   TokenId call_open_token_ = kNoToken, call_close_token_ = kNoToken;
   TextPattern call_open_text_, call_close_text_;   // empty unless found by spelling
   bool only_at_start_ = false;         // a call opens there or nowhere
+  bool call_held_ = false;             // of the open call no close marker is looked for
   bool at_start_ = false;              // of such content all is white space, or the marker as far as it is read
   Utf8Stream utf8_;
   std::string text_;                   // whole characters not yet released

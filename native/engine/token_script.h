@@ -16,12 +16,14 @@ class TokenScript {
   // `alternatives` in ascending order and alike in their first `written` tokens, which are there already.
   // They must outlive the script. Ended at once if there are none, or one has no more than these.
   void start(std::span<const std::vector<TokenId>> alternatives, size_t written = 0) {
-    left_ = alternatives;
+    left_ = all_ = alternatives;
     written_ = written;
     end_if_complete();
   }
 
   bool active() const { return !left_.empty(); }
+  // The one that was completed last, of those given to start(); only right after it was.
+  size_t completed() const { return completed_; }
 
   // The tokens that may come next, ascending, into `out` (cleared first). None if not active.
   void next(std::vector<TokenId>& out) const {
@@ -44,11 +46,14 @@ class TokenScript {
  private:
   // In ascending order a shorter sequence stands before those that continue it.
   void end_if_complete() {
-    if (!left_.empty() && left_.front().size() <= written_) left_ = {};
+    if (left_.empty() || left_.front().size() > written_) return;
+    completed_ = static_cast<size_t>(left_.data() - all_.data());
+    left_ = {};
   }
 
   std::span<const std::vector<TokenId>> left_;   // that agree with what was written
-  size_t written_ = 0;
+  std::span<const std::vector<TokenId>> all_;
+  size_t written_ = 0, completed_ = 0;
 };
 
 }  // namespace monolith

@@ -72,7 +72,48 @@ export interface SubmitOptions {
     closeText: string;                 // what the engine writes when the budget is used up, e.g. '\n</think>\n\n'
   } | null;
   calls?: CallOptions | null;          // absent or null: no tool calls
+  /**
+   * The content is one of this grammar's texts: after the reasoning if there is any, or, with calls that are
+   * neither forbidden nor required, either such a text or a call. The end of the turn is sampled only where the
+   * text may end, and taken without sampling where nothing can follow. Absent or null: free.
+   */
+  format?: NativeGrammar | null;
 }
+
+/** A compiled grammar, of one engine: another engine's is a TypeError. Any number of requests share one. */
+export interface NativeGrammar {
+  readonly bytes: number;      // of memory, without the masks its states get while it is used
+  /**
+   * For tests: what may follow `text`, byte by byte (special tokens are symbols that begin with 0xff;
+   * the suffix is part of the text). Null if no text begins so, or past the limits.
+   */
+  follow(text: Uint8Array): { bytes: Uint8Array; accepts: boolean } | null;
+}
+
+/** What a text has to be. compileGrammar() reads the member its kind needs and no other of the three. */
+export interface GrammarOptions {
+  kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice';   // json: any JSON value
+  schema?: string;             // json_schema: its JSON text, at most 1 MiB
+  pattern?: string;            // regex: what the whole text matches; 1 byte to 64 KiB
+  choices?: string[];          // choice: the text is one of these, none of them empty; at most 4,096, 1 MiB together
+  suffix?: string;             // literal text that follows the value: what ends a tool call; special tokens' spellings
+                               // are those tokens; at most 1,024 bytes
+  strict: boolean;             // a keyword that is not served: refuse, or leave it out and report it
+  oneOfAsAnyOf: boolean;       // oneOf whose branches are not shown to be disjoint is read as anyOf
+  order: 'schema' | 'any';     // of an object's properties
+  whiteSpace: 'none' | 'flexible';
+}
+
+export interface GrammarProblem {
+  /** invalid: not a schema or not an expression. too_large: more memory, time or steps than a compilation gets. impossible: no text matches. */
+  kind: 'invalid' | 'unsupported' | 'too_large' | 'impossible';
+  pointer: string;             // JSON pointer into the schema, '' = its root
+  keyword: string;             // '' = none in particular
+  what: string;
+}
+
+/** Not strict: a grammar may come with problems of kind `unsupported`, which say what it leaves out. */
+export interface CompiledGrammar { grammar: NativeGrammar | null; problems: GrammarProblem[] }
 
 /**
  * Tool calls within the content. From the open marker up to and including the close marker the text goes to
@@ -91,6 +132,14 @@ export interface CallOptions {
    * only when `required`. [] = free. At most 128 of 1 to 1024 bytes.
    */
   prefixes: string[];
+  /**
+   * Parallel to `prefixes`, or absent: what follows a call's prefix, up to and including the close marker, which
+   * is the end of the grammar's suffix. Null: free. It holds wherever the engine sees to the prefix; for an open
+   * marker that is no token that is where the call is `required`, comes instead of the format, or follows another
+   * by a grammar. A call whose grammar has ended is followed by the end of the turn or another call (with `atStart`
+   * or without a close marker by the end of the turn at once); one without, by anything.
+   */
+  grammars?: (NativeGrammar | null)[];
   /** The content begins with a call: the engine writes the open marker and a prefix, after the reasoning if there is any. */
   required: boolean;
   /** No call is possible: a marker that is a token is never sampled, no section told apart. Excludes `required`. */
@@ -141,6 +190,11 @@ export interface NativeEngine {
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>;   // off the event loop, for long texts
   tokenBytes(token: number): Uint8Array;
   findToken(spelling: string): number;      // -1 if none
+  /**
+   * Compiles off the event loop, within bounds of memory, work and time; what was compiled lately is kept. A
+   * grammar that cannot be is no rejection: `grammar` is null and `problems` say why.
+   */
+  compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
   detokenize(tokens: Int32Array): string;   // all tokens rendered, special ones too
   stats(): NativeStats;
   configure(tunables: NativeTunables): void;   // from the next step or submission on, clamped to what was allocated

@@ -1,6 +1,8 @@
 // A running engine as the service sees it: one event channel of this thread, shared by all its requests,
 // and the packed events of each step handed to the request they belong to. Event-loop thread only.
-import type { ModelInfo, NativeChannel, NativeEngine, NativeStats, NativeTunables, SubmitOptions, TokenizeOptions } from './addon-types.js';
+import type {
+  CompiledGrammar, GrammarOptions, ModelInfo, NativeChannel, NativeEngine, NativeStats, NativeTunables, SubmitOptions, TokenizeOptions,
+} from './addon-types.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import { QueuePace } from './queue-pace.js';
 import { threadCount } from '../threads/thread-count.js';
@@ -76,6 +78,8 @@ export class Engine {
   /** The token spelled exactly so in the vocabulary, or -1. */
   findToken(spelling: string): number { return this.#native.findToken(spelling); }
   detokenize(tokens: Int32Array): string { return this.#native.detokenize(tokens); }
+  /** What a text has to be, ready for SubmitOptions.format or CallOptions.grammars of this engine. Off the event loop. */
+  compileGrammar(options: GrammarOptions): Promise<CompiledGrammar> { return this.#native.compileGrammar(options); }
   /** Milliseconds until who waits now has left the queue, estimated from the recent pace of this thread's own. */
   queueDrainMs(): number { return this.#pace.drainMs(this.#native.stats().waiting / threadCount); }
   stats(): NativeStats { return this.#native.stats(); }

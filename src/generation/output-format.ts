@@ -1,71 +1,61 @@
-// What a client may demand of an answer's form, and whether an answer has it. The schemas of tools pass
-// through here too. Event-loop thread only: the work is linear in the schema, and bounded for the answer.
-//
-// output-format/keywords.ts is the table of what is understood; compile-schema.ts reads schemas by it.
+// What is seen at once of what a client demands of an answer's form and of its tools' schemas: how much it is.
+// What the schemas say, the engine's compiler decides (grammars.ts). Event-loop thread only.
 import { apiError } from '../errors.js';
-import { compileSchema, MAX_ALL_PATTERN_CHARACTERS, type CompiledSchema } from './output-format/compile-schema.js';
-import { problemWith } from './output-format/evaluate.js';
-import { MAX_SCHEMA_CHARACTERS, sizeUpTo } from './output-format/schema-size.js';
+import { MAX_SCHEMA_CHARACTERS, sizeUpTo } from './schema-size.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
-/** Schemas of requests that still run; a request's schema is compiled once. */
-const compiled = new WeakMap<JsonSchema, CompiledSchema>();
+/** Schemas of requests that still run; a request's schema is measured once. */
+const measured = new WeakMap<JsonSchema, number>();
 
-function compile(schema: JsonSchema, path: string): CompiledSchema {
-  let known = compiled.get(schema);
-  if (known === undefined) compiled.set(schema, (known = compileSchema(schema, path)));
-  return known;
+/** About the characters of a schema as compact JSON; no more than what is just too long. */
+export function schemaCharacters(schema: JsonSchema): number {
+  let characters = measured.get(schema);
+  if (characters === undefined) measured.set(schema, (characters = sizeUpTo(schema, MAX_SCHEMA_CHARACTERS)));
+  return characters;
 }
 
-function checkSchema(schema: JsonSchema, path: string, strict: boolean): CompiledSchema {
-  const result = compile(schema, path);
-  const { unsupported } = result;
-  if (strict && unsupported !== null) {
-    const why = unsupported.why === '' ? '' : ` (${unsupported.why})`;
-    throw apiError('unsupported_json_schema',
-      `${unsupported.path}: the keyword ${JSON.stringify(unsupported.keyword)} is not supported in a strict schema${why}.`, unsupported.path);
-  }
-  return result;
+function checkLength(schema: JsonSchema, path: string): number {
+  const characters = schemaCharacters(schema);
+  if (characters > MAX_SCHEMA_CHARACTERS) throw apiError('invalid_json_schema', `${path}: the schema is longer than ${MAX_SCHEMA_CHARACTERS / 1024} KiB.`, path);
+  return characters;
 }
 
-/** Throws ApiError 422: invalid_json_schema, or unsupported_json_schema where strict, naming the path of the keyword. */
+export const MAX_PATTERN_CHARACTERS = 16 * 1024;
+export const MAX_CHOICES = 4_096;
+/** Of one, and of all together. */
+export const MAX_CHOICE_CHARACTERS = 16 * 1024, MAX_ALL_CHOICE_CHARACTERS = 256 * 1024;
+
+/** Throws ApiError 422: invalid_json_schema, invalid_value. */
 export function checkOutputFormat(format: OutputFormat): void {
-  if (format.type === 'json_schema') checkSchema(format.schema, format.path, format.strict);
+  if (format.type === 'json_schema') checkLength(format.schema, format.path);
+  if (format.type !== 'choice') return;
+  const characters = format.choices.reduce((sum, choice) => sum + choice.length, 0);
+  if (characters > MAX_ALL_CHOICE_CHARACTERS) throw apiError('invalid_value', `${format.path}: the choices together are longer than ${MAX_ALL_CHOICE_CHARACTERS / 1024} KiB.`, format.path);
 }
 
-/** Schemas of all tools of a request together: reading them holds up everybody. */
+/** Schemas of all tools of a request together: writing and compiling them takes time. */
 const MAX_TOOL_CHARACTERS = 2 * 1024 * 1024;
 
-/** The same for tools' parameters, which are objects; `paths[i]` is where the schema of tool i stands. */
-export function checkToolSchemas(tools: readonly ToolDefinition[], paths: readonly string[]): void {
+/** Tools' arguments are objects. Throws ApiError 422 invalid_json_schema. */
+export function checkToolSchemas(tools: readonly ToolDefinition[]): void {
   let characters = 0;
-  let patternCharacters = 0;
-  tools.forEach(({ parameters, strict }, index) => {
-    if (parameters === null) return;
-    const path = paths[index] ?? `tools[${index}]`;
-    const { root, ...ofThis } = checkSchema(parameters, path, strict);
-    characters += ofThis.characters;
-    patternCharacters += ofThis.patternCharacters;
+  for (const { parameters, path } of tools) {
+    if (parameters === null) continue;
+    characters += checkLength(parameters, path);
     if (characters > MAX_TOOL_CHARACTERS) throw apiError('invalid_json_schema', `${path}: the schemas of all tools together are longer than ${MAX_TOOL_CHARACTERS / 1024} KiB.`, path);
-    if (patternCharacters > MAX_ALL_PATTERN_CHARACTERS) throw apiError('invalid_json_schema', `${path}: the patterns of all tools together are longer than ${MAX_ALL_PATTERN_CHARACTERS} characters.`, path);
-    if (root.types !== null && !root.types.includes('object')) throw apiError('invalid_json_schema', `${path}.type: a tool's arguments are an object.`, `${path}.type`);
-  });
+    if (parameters['type'] === undefined || [parameters['type']].flat().includes('object')) continue;
+    throw apiError('invalid_json_schema', `${path}.type: a tool's arguments are an object.`, `${path}.type`);
+  }
 }
 
-/** About the characters of a schema as compact JSON. */
-export function schemaCharacters(schema: JsonSchema): number {
-  return compiled.get(schema)?.characters ?? sizeUpTo(schema, MAX_SCHEMA_CHARACTERS);
-}
-
-/** Null if `text` is as demanded, else what is wrong with it, in words that quote none of it. */
+/** Null if `text` is as demanded, as far as that is seen without the schema; else what is wrong with it, in words that quote none of it. */
 export function formatProblem(format: OutputFormat, text: string): string | null {
-  if (format.type === 'text') return null;
+  if (format.type !== 'json_object' && format.type !== 'json_schema') return null;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     return 'it is not JSON';
   }
-  if (format.type === 'json_object') return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'it is not a JSON object';
-  return problemWith(value, compile(format.schema, format.path).root);
+  return format.type === 'json_schema' || (typeof value === 'object' && value !== null && !Array.isArray(value)) ? null : 'it is not a JSON object';
 }

@@ -11,6 +11,7 @@ import { shareOf } from '../threads/thread-count.js';
 import { VERSION } from '../version.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import { FairSlots } from './fair-slots.js';
+import { compileGrammars, type GrammarSettings, type RequestGrammars } from './grammars.js';
 import { PromptWriter } from './prompt-writer.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
 import { findMarkers, openReasoning, reasoningBudget, type OpenReasoning, type ReasoningMarkers } from './reasoning.js';
@@ -26,6 +27,7 @@ import type { GenerationEvent, GenerationRequest, Message, PreparedGeneration, R
 export interface GenerationLimits {
   queueWaitMs: number;
   maxGenerationMs: number;
+  grammar: GrammarSettings;
 }
 
 /** The addon tokenizes no longer text; far above what any context takes. */
@@ -94,27 +96,29 @@ export class Prompter {
   }
 
   /**
-   * Renders and tokenizes a checked request; nothing is reserved yet. Throws ApiError: the template refuses
-   * the messages, the prompt does not fit, too many long ones wait (503); the signal's reason if it aborts before.
+   * Compiles what a checked request binds its answer to, renders and tokenizes it; nothing is reserved yet. Throws
+   * ApiError: a schema is refused, the template refuses the messages, the prompt does not fit, too many long ones
+   * wait (503); the signal's reason if it aborts before.
    */
   async prepare(request: GenerationRequest, organization: number, signal?: AbortSignal): Promise<PreparedGeneration> {
     const effort = this.#effort(request);
     const extent = extentOf(request);
     const atLeast = this.#atLeast(extent);
     if (request.truncation === 'disabled' && atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`, request);
+    const grammars = await compileGrammars(this.engine, request, this.dialect.syntax, this.limits.grammar, { organization, signal });
     const prompt = await inTurn(preparing, extent, organization, signal, () => this.#fitted(request, effort, extent));
     const promptTokens = prompt.tokens.length;
     if (promptTokens >= this.contextWindow) throw this.#tooLong(String(promptTokens), request);
     const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens, this.contextWindow - promptTokens);
     this.#closingTokens ??= await this.#countClosing();
-    const options = this.#submitOptions(request, effort, prompt, maxTokens, organization, this.#closingTokens);
+    const options = this.#submitOptions(request, effort, prompt, grammars, maxTokens, organization, this.#closingTokens);
     const tools = callableTools(request);
     const rules: EventRules = {
       stop: request.stop, promptOnly: maxTokens === 0,
       calls: tools.size === 0 ? null : { syntax: this.dialect.syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
     };
     return {
-      promptTokens, maxTokens, n: request.n,
+      promptTokens, maxTokens, n: request.n, leftOut: grammars.leftOut,
       start: (onEvent) => this.#start(options, rules, onEvent, request),
     };
   }
@@ -231,7 +235,7 @@ export class Prompter {
     return { tokens, reasoning };
   }
 
-  #submitOptions(request: GenerationRequest, effort: ReasoningEffort, prompt: Prompt, maxTokens: number, organization: number, closing: number): SubmitOptions {
+  #submitOptions(request: GenerationRequest, effort: ReasoningEffort, prompt: Prompt, grammars: RequestGrammars, maxTokens: number, organization: number, closing: number): SubmitOptions {
     const { sampling } = request;
     const defaults = this.model.sampling;
     return {
@@ -263,7 +267,9 @@ export class Prompter {
         budget: request.reasoningBudget ?? reasoningBudget(effort, maxTokens, closing),
         closeText: closeText(this.markers),
       },
-      calls: callOptions(request, this.dialect.syntax),
+      calls: callOptions(request, this.dialect.syntax, grammars.calls),
+      // An answer that must be a call has no other text.
+      format: request.toolChoice.mode === 'required' ? null : grammars.format,
     };
   }
 

@@ -110,6 +110,7 @@ export interface WrittenCall {
   readonly turn: string;      // what stands before an answer
   readonly before: string;    // what stands between the user's text and the call's name
   readonly after: string;     // what stands behind the name
+  readonly behind: string;    // of that, what stands behind the arguments
 }
 
 /** Null if the template shows no calls. */
@@ -124,5 +125,8 @@ export function writtenCall(template: ChatTemplate): WrittenCall | null {
   };
   const text = behindUser(messages);
   const at = text.indexOf(PROBE_TOOL);
-  return at === -1 ? null : { turn: behindUser(messages.slice(0, 1)), before: text.slice(0, at), after: text.slice(at + PROBE_TOOL.length) };
+  if (at === -1) return null;
+  const after = text.slice(at + PROBE_TOOL.length);
+  const end = after.indexOf('}', after.indexOf(VALUE));
+  return { turn: behindUser(messages.slice(0, 1)), before: text.slice(0, at), after, behind: end === -1 ? '' : after.slice(end + 1) };
 }

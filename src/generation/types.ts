@@ -44,7 +44,8 @@ export interface ToolDefinition {
   name: string;
   description: string | null;
   parameters: JsonSchema | null;                 // null: an object without properties
-  strict: boolean;
+  strict: boolean;                               // a keyword of the schema that is not served: refused, or left out and told
+  path: string;                                  // where the schema stands in the client's request
 }
 
 export interface ToolChoice {
@@ -53,11 +54,13 @@ export interface ToolChoice {
   allowed: readonly string[] | null;
 }
 
-/** What the content has to be. Checked on the way out; reasoning and tool calls are not bound by it. */
+/** What the content has to be, held to while it is sampled; reasoning and tool calls are not bound by it. `path`: in the client's request. */
 export type OutputFormat =
   | { type: 'text' }
   | { type: 'json_object' }
-  | { type: 'json_schema'; name: string | null; schema: JsonSchema; strict: boolean; path: string };   // path of the schema in the client's request
+  | { type: 'json_schema'; name: string | null; schema: JsonSchema; strict: boolean; path: string }
+  | { type: 'regex'; pattern: string; path: string }        // that the whole text matches
+  | { type: 'choice'; choices: readonly string[]; path: string };
 
 /** Unset fields take the model's own defaults (models/catalog.json, `models.<id>.sampling`). */
 export interface Sampling {
@@ -121,6 +124,8 @@ export interface PreparedGeneration {
   readonly promptTokens: number;
   readonly maxTokens: number;                    // effective cap per choice, clamped to model and context
   readonly n: number;
+  /** Paths of keywords that the request's schemas have and that bind nothing: not strict, they are left out. */
+  readonly leftOut: readonly string[];
   /** Hands the request to the engine. `onEvent` is called on this thread. Throws ApiError (capacity_exhausted, ...) at once. */
   start(onEvent: (event: GenerationEvent) => void): RunningGeneration;
 }

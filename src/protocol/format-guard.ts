@@ -1,5 +1,6 @@
-// Holds an answer to the form that was asked of it. An answer that ended by itself and has another form is a
-// failure of the model; one that was cut (by a limit or a stop string) may end anywhere. Event-loop thread only.
+// The last look at an answer that was sampled under a form: it must at least be JSON where that was asked. One
+// that ended by itself and is not is a failure of ours, and no client should take it for an answer; one that
+// was cut (by a limit or a stop string) may end anywhere. Event-loop thread only.
 import { apiError } from '../errors.js';
 import { formatProblem } from '../generation/output-format.js';
 import type { GenerationEvent, OutputFormat } from '../generation/types.js';
@@ -16,7 +17,7 @@ export class FormatGuard {
 
   /** Null if any text will do. */
   static for(format: OutputFormat, n: number): FormatGuard | null {
-    return format.type === 'text' ? null : new FormatGuard(format, n);
+    return format.type !== 'json_object' && format.type !== 'json_schema' ? null : new FormatGuard(format, n);
   }
 
   text({ choice, section, text }: TextEvent): void {
@@ -36,6 +37,5 @@ export class FormatGuard {
 export function checkAnswer(format: OutputFormat, content: string): void {
   const problem = formatProblem(format, content);
   if (problem === null) return;
-  const asked = format.type === 'json_schema' ? 'does not match the schema' : 'is not of the format that was asked for';
-  throw apiError('model_error', `The model's answer ${asked}: ${problem}.`, null);
+  throw apiError('model_error', `The model's answer is not of the format that was asked for: ${problem}.`, null);
 }

@@ -13,6 +13,7 @@ import type { Prompter } from '../generation/prompter.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationEvent, GenerationRequest, PreparedGeneration, RunningGeneration } from '../generation/types.js';
 import type { Identity, Scope } from '../http/exchange.js';
+import { headerPaths } from './ignored.js';
 import type { RunningGenerations } from './running-generations.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
 import type { UsageSink } from '../usage/usage-sink.js';
@@ -132,6 +133,11 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   try {
     setHeaders(caller, reservation.headers(shape));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens });
+    if (prepared.leftOut.length > 0) {
+      const paths = headerPaths(prepared.leftOut);
+      caller.setHeader('x-ignored-schema-keywords', paths);
+      caller.annotate({ ignored_schema_keywords: paths });
+    }
     const meter = deps.telemetry.generation({
       model: model.name, endpoint: caller.endpoint, choices: prepared.n, receivedAt: caller.receivedAt,
     });

@@ -10,20 +10,21 @@ const NAME = /^[A-Za-z0-9_-]{1,128}$/;
 export interface ToolInput {
   path: string;                                  // tools[3].function
   namePath?: string;                             // `${path}.name` if absent
+  schemaPath?: string;                           // `${path}.parameters` if absent
   name: string;
   description?: string | null | undefined;
   parameters?: JsonSchema | null | undefined;
   strict?: boolean | null | undefined;
 }
 
-/** Throws ApiError: invalid_tool_name, duplicate_tool_name. Schemas are checked by checkToolSchemas (generation/output-format). */
+/** Throws ApiError: invalid_tool_name, duplicate_tool_name. Of schemas checkToolSchemas (generation/output-format) sees what can be seen at once; the engine compiles them later. */
 export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[] {
   const seen = new Set<string>();
-  return inputs.map(({ path, namePath = `${path}.name`, name, description, parameters, strict }) => {
+  return inputs.map(({ path, namePath = `${path}.name`, schemaPath = `${path}.parameters`, name, description, parameters, strict }) => {
     if (!NAME.test(name)) throw apiError('invalid_tool_name', `${namePath} must be 1 to 128 letters, digits, _ or -.`, namePath);
     if (seen.has(name)) throw apiError('duplicate_tool_name', `${namePath}: two tools have this name.`, namePath);
     seen.add(name);
-    return { name, description: description ?? null, parameters: parameters ?? null, strict: strict === true };
+    return { name, description: description ?? null, parameters: parameters ?? null, strict: strict === true, path: schemaPath };
   });
 }
 

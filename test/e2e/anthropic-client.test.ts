@@ -257,13 +257,16 @@ t.test('the tool runner goes all the way', async (t) => {
   t.same(asked, ['Oslo', 'Oslo']);
 });
 
-t.test('an answer that is not of the form asked for is a failure, whole and streamed', async (t) => {
+t.test('an answer has the form asked for, whatever the model would say; or is cut', async (t) => {
   for (const letter of ['F', 'I']) {
-    const request = { ...plain, messages: ask(`${letter}: x`), output_config: { format: zodOutputFormat(person) } };
-    t.match(await failure(client.messages.create(request)), { status: 500, errorCode: 'model_error', message: /answer does not match the schema: / }, letter);
-    const error = await failure(client.messages.stream(request).finalMessage());
-    t.ok(error instanceof Anthropic.APIError);
-    t.match(error, { errorCode: 'model_error' });
+    const request = { ...plain, max_tokens: 300, messages: ask(`${letter}: x`), output_config: { format: zodOutputFormat(person) } };
+    const answers = [await client.messages.create(request), await client.messages.stream({ ...request }).finalMessage().catch((error: unknown) => error)];
+    for (const answer of answers) {
+      if (answer instanceof Error) continue;   // the client parses what is cut, and throws
+      const { stop_reason, content: [block] } = answer as Anthropic.Message;
+      if (stop_reason === 'end_turn') t.ok(person.safeParse(JSON.parse((block as Anthropic.TextBlock).text)).success, letter);
+      else t.equal(stop_reason, 'max_tokens', letter);
+    }
   }
   t.equal((await client.messages.create({ ...plain, max_tokens: 2, messages: ask('J: x'), output_config: { format: zodOutputFormat(person) } })).stop_reason, 'max_tokens', 'a cut answer need not be whole');
 });

@@ -76,7 +76,8 @@ const rows: Row[] = [
     outside: [
       [format({ name: 'x'.repeat(65) }), 'string_too_long', 'response_format.json_schema.name'], [format({ name: 'a b' }), 'invalid_value', 'response_format.json_schema.name'],
       [format({ schema: { type: 'strange' } }), 'invalid_json_schema', 'response_format.json_schema.schema.type'],
-      [format({ strict: true, schema: { type: 'object', not: {} } }), 'unsupported_json_schema', 'response_format.json_schema.schema.not'],
+      [format({ strict: true, schema: { type: 'array', uniqueItems: true } }), 'unsupported_json_schema', 'response_format.json_schema.schema.uniqueItems'],
+      [format({ schema: { type: 'object', not: {} } }), 'invalid_json_schema', 'response_format.json_schema.schema'],
     ],
     wrong: [['json'], [5], [[]], [format({ schema: [] }), 'response_format.json_schema.schema'], [format({ strict: 'x' }), 'response_format.json_schema.strict']],
   },

@@ -132,9 +132,7 @@ async function problemOf({ path, shape }: Endpoint, body: string | Uint8Array): 
     if (status === 200 && type.startsWith('text/event-stream')) return streamProblem(text, path);
     if (!type.startsWith('application/json')) return `content type ${type}`;
     if (status === 200) return typeof JSON.parse(text) === 'object' ? null : 'not an object';
-    // The scripted model cannot help writing what some demanded form does not allow.
-    const isModels = status === 500 && /"code":"model_error"/.test(text) && /"(json_schema|json_object)"/.test(body.toString());
-    if (![400, 404, 413, 422].includes(status) && !isModels) return `status ${status}: ${text.slice(0, 300)}`;
+    if (![400, 404, 413, 422].includes(status)) return `status ${status}: ${text.slice(0, 300)}`;
     return errorProblem(status, text, shape);
   } catch (error) {
     return `${String(error)}: ${text.slice(0, 300)}`;

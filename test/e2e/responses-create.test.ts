@@ -132,15 +132,11 @@ t.test('structured output through parse()', async (t) => {
   t.same(parsed.output_parsed, { name: 'Ada', age: 36, tags: ['math', 'engines'] });
   t.match(parsed.text!.format, { type: 'json_schema', name: 'person', strict: true, description: null, schema: { type: 'object' } });
 
-  await t.rejects(client.responses.parse({ model: 'clarke-1.0', input: ask('I'), reasoning: { effort: 'none' }, text }), { status: 500, code: 'model_error', message: /answer does not match the schema: / });
-  const { events } = await raw({ input: ask('I'), text, stream: true });
-  t.same(events.slice(-2).map(({ type }) => type), ['error', 'response.failed']);
-  const failed = checkStream([...events.slice(0, 2), ...events.slice(-2)].map((event, at) => ({ ...event, sequence_number: at, ...(event.response === undefined ? {} : { response: { ...event.response, output: [] } }) })), { reasoning: 'response.reasoning' });
-  t.match(failed, { status: 'failed', error: { code: 'server_error' }, completed_at: null });
-  t.match(events.at(-1)!.response!.output, [{ type: 'message', status: 'incomplete' }]);
-  t.notOk(events.some(({ type }) => type === 'response.output_item.done'), 'what failed gets no end');
-  t.same(events.map(({ sequence_number }) => sequence_number), events.map((_, at) => at));
-  await t.rejects(client.responses.stream({ model: 'clarke-1.0', input: ask('I'), reasoning: { effort: 'none' }, text }).finalResponse(), { code: 'model_error' });
+  const { events } = await raw({ input: ask('I'), text, max_output_tokens: 300, stream: true });
+  const ended = checkStream(events, { reasoning: 'response.reasoning' });
+  const said = ended.output.flatMap((item) => (item.type === 'message' ? item.content : []));
+  if (ended.status === 'completed') t.ok(person.safeParse(JSON.parse((said[0] as { text: string }).text)).success, 'a model that would say something else cannot');
+  else t.equal(ended.status, 'incomplete');
 });
 
 t.test('the tool loop: everything resent, or only the output', async (t) => {

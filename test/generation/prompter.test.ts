@@ -13,12 +13,13 @@ import { writeScriptModel } from '../support/script-model.js';
 
 const engine = new Engine(await loadStarter('prompter', { maxContext: 512 }));
 t.teardown(() => engine.close());
+const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } } as const;
 const prompterOf = (more: Partial<CatalogModel> = {}): Prompter =>
-  new Prompter(engine, { ...modelOfFile('m', starterPath), ...more }, { queueWaitMs: 10_000, maxGenerationMs: 60_000 });
+  new Prompter(engine, { ...modelOfFile('m', starterPath), ...more }, limits);
 const prompter = prompterOf();
 
 const tool = (name: string, description = 'Weather at a place.'): ToolDefinition => ({
-  name, description, strict: false,
+  name, description, strict: false, path: `tools.${name}`,
   parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
 });
 
@@ -202,7 +203,6 @@ t.test('no answer is longer than a client library can read, whatever the window'
   writeScriptModel(path, { context: 70_000 });
   const wide = new Engine(await loadAddon().load('wide', path, { ...loadOptions, maxContext: 0 }, () => {}));
   t.teardown(() => wide.close());
-  const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000 };
   t.match(new Prompter(wide, modelOfFile('m', path), limits), { contextWindow: 70_000, maxOutputTokens: 65_535 });
   t.equal(new Prompter(wide, { ...modelOfFile('m', path), context_window: 60_000 }, limits).maxOutputTokens, 59_999);
 });

@@ -109,6 +109,10 @@ t.test('one line per rule', async (t) => {
     [{ response_format: { type: 'json_schema' } }, '400 missing_required_parameter response_format.json_schema'],
     [schema({ name: undefined }), '400 missing_required_parameter response_format.json_schema.name'], [schema({ name: '' }), '422 invalid_value response_format.json_schema.name'],
     [schema({ name: 'x'.repeat(64) }), 'ok'], [schema({ name: 'x'.repeat(65) }), '422 string_too_long response_format.json_schema.name'], [schema({ name: 'a b' }), '422 invalid_value response_format.json_schema.name'],
+    [{ response_format: { type: 'regex', pattern: 'a+' } }, 'ok'], [{ response_format: { type: 'regex' } }, '400 missing_required_parameter response_format.pattern'],
+    [{ response_format: { type: 'regex', pattern: '' } }, '422 invalid_value response_format.pattern'], [{ response_format: { type: 'regex', pattern: 'a'.repeat(16_385) } }, '422 string_too_long response_format.pattern'],
+    [{ response_format: { type: 'choice', choices: ['a', 'b'] } }, 'ok'], [{ response_format: { type: 'choice', choices: [] } }, '400 missing_required_parameter response_format.choices'],
+    [{ response_format: { type: 'choice', choices: [''] } }, '422 invalid_value response_format.choices[0]'], [{ response_format: { type: 'choice', choices: [1] } }, '400 invalid_type response_format.choices[0]'],
     [schema({ schema: undefined }), '400 missing_required_parameter response_format.json_schema.schema'], [schema({ schema: [] }), '400 invalid_type response_format.json_schema.schema'],
     [{ tools: [] }, 'ok'], [{ tools: null }, 'ok'], [{ tools: {} }, '400 invalid_type tools'], [{ tools: [5] }, '400 invalid_type tools[0]'],
     [{ tools: [tool('f')] }, 'ok'], [{ tools: [tool('f', { description: null, parameters: null, strict: null })] }, 'ok'], [{ tools: [tool('f', { parameters: { type: 'object' }, strict: true })] }, 'ok'],
@@ -192,7 +196,10 @@ t.test('tools, choice and format come out as asked', async (t) => {
   const plain = of({});
   t.match(plain, { tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true, format: { type: 'text' } });
   const asked = of({ tools, parallel_tool_calls: false });
-  t.same(asked.tools, [{ name: 'f', description: 'does', parameters, strict: true }, { name: 'g', description: null, parameters: null, strict: false }]);
+  t.same(asked.tools, [
+    { name: 'f', description: 'does', parameters, strict: true, path: 'tools[0].function.parameters' },
+    { name: 'g', description: null, parameters: null, strict: false, path: 'tools[1].function.parameters' },
+  ]);
   t.equal(asked.tools[0]!.parameters, parameters, 'the schema is not copied');
   t.equal(asked.parallelToolCalls, false);
   const choices: [given: unknown, expected: object][] = [
@@ -203,6 +210,8 @@ t.test('tools, choice and format come out as asked', async (t) => {
   ];
   for (const [given, expected] of choices) t.same(of({ tools, tool_choice: given }).toolChoice, expected, JSON.stringify(given));
   t.same(of({ response_format: { type: 'json_object' } }).format, { type: 'json_object' });
+  t.same(of({ response_format: { type: 'regex', pattern: 'a+' } }).format, { type: 'regex', pattern: 'a+', path: 'response_format.pattern' });
+  t.same(of({ response_format: { type: 'choice', choices: ['a', 'b'] } }).format, { type: 'choice', choices: ['a', 'b'], path: 'response_format.choices' });
   t.same(of({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema: parameters, strict: true, description: 'd' } } }).format,
     { type: 'json_schema', name: 'n', schema: parameters, strict: true, path: 'response_format.json_schema.schema' });
 });

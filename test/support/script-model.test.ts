@@ -39,7 +39,7 @@ t.test('every script without calls is said as written, greedy and sampled', asyn
   }
 });
 
-const tools = ['get_weather', 'get_time', 'save_note', 'write_file'].map((name) => ({ type: 'function', function: { name } }));
+const tools = ['get_weather', 'get_time', 'save_note', 'write_file'].map((name) => ({ type: 'function', function: { name, parameters: { type: 'object' } } }));
 
 t.test('every script with calls is said as written, offered tools in any order', async (t) => {
   for (const letter of ['W', 'P', 'K', 'D', 'O'] as const) {

@@ -137,6 +137,7 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   };
   const lineFeed = ids.get(spelled('\n'))!, colon = ids.get(spelled(':'))!;
   for (let byte = 0; byte < 256; byte++) if (byte !== lineFeed && byte !== colon) vote(0, byte, continuation, INSTEAD);
+  vote(0, special('</tool_call>'), special('<|im_end|>'), SIGN);   // behind arguments that no script has
   vote(0, lineFeed, afterClose, SIGN_DEFAULT);
   vote(0, colon, callArguments, SIGN_DEFAULT);
 

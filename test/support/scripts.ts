@@ -18,8 +18,8 @@ export const standardScripts = {
   /** A literal marker, spelled out: text, no call. */
   B: ['To call, write ', '<tool', '_call>', ' and then', ' JSON.', ' Think with <th', 'ink>.'],
 
-  /** A call between two texts. */
-  C: ['Before', ' it. ', '<tool_call>', '\n{"name": "get_we', 'ather", "arguments": {"location": "Ly', 'on"}}\n', '</tool_call>', ' After', ' it.'],
+  /** A call behind a text. */
+  C: ['Before', ' it. ', '<tool_call>', '\n{"name": "get_we', 'ather", "arguments": {"location": "Ly', 'on"}}\n', '</tool_call>'],
 
   /** One call with nested arguments, escapes and characters split over tokens. */
   D: ['<tool_call>', '\n{"name": "save_note', '", "arguments": {"te', 'xt": "Zo', bytes(0xc3), bytes(0xab, 0x20, 0x73, 0x61, 0x79, 0x73), ' \\"hi', '\\" \\u00e9', '\\', 'n}]{', bytes(0xf0, 0x9f), bytes(0x91, 0x8b, 0x22),
@@ -29,7 +29,7 @@ export const standardScripts = {
   E: ['Gr', bytes(0xc3), bytes(0xbc, 0xc3), bytes(0x9f, 0x65), ', ', bytes(0xe4, 0xb8), bytes(0x96, 0xe7), bytes(0x95, 0x8c), '! ',
     bytes(0xf0), bytes(0x9f, 0x91), bytes(0x8b, 0xf0, 0x9f), bytes(0x8f, 0xbd, 0x20), bytes(0xf0, 0x9f, 0x87), bytes(0xab, 0xf0, 0x9f, 0x87), bytes(0xb7, 0x2e)],
 
-  /** JSON in a code fence: right in itself, and not what a schema asks for. */
+  /** JSON in a code fence: right in itself, and not what a schema asks for (under one, it cannot be said). */
   F: ['```js', 'on\n{"name": "Gr', 'ace", "age": 85}', '\n```', '\n'],
 
   /** Reasoning, then text. */
@@ -39,7 +39,7 @@ export const standardScripts = {
   I: ['{"na', 'me": "Alan', '", "ag', 'e": "forty-', 'one"}'],
 
   /** JSON: {"name": string, "age": integer, "tags": string[]}. */
-  J: ['{"', 'name": "Ad', 'a", ', '"age": 3', '6, "tags": ["ma', 'th", "engi', 'nes"]}'],
+  J: ['{"', 'name":"Ad', 'a",', '"age":3', '6,"tags":["ma', 'th","engi', 'nes"]}'],
 
   /** Reasoning, text and a call. */
   K: ['<think>', '\nI need', ' the weather', ' first.', '\n', '</think>', '\n\n\n', 'Let me', ' look.', '\n\n',
@@ -48,7 +48,7 @@ export const standardScripts = {
   /** A story without end. */
   L: ['Once', ' upon a time', { repeat: [' there was', ' a model', ' that told', ' a story', ' of', ' a machine', ' that', ' never came', ' to an end', ',', ' and in it'] }],
 
-  /** A call whose syntax breaks. */
+  /** A call whose syntax would break, were its arguments not held to their schema. */
   M: ['<tool_call>', '\n{"name": "get_weather", "argu', 'ments": {"location": Par', 'is, }', ' oops', '\n', '</tool_call>'],
 
   /** A call without arguments. */

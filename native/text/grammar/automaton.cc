@@ -50,20 +50,33 @@ Automaton::Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptio
   frames_.push_back({false, 0, 0, 0});   // 0: no frame, the value is the whole text
   lexes_.push_back({ExpressionPool::kNothing});
   intern(false);                         // kDead
-  put({Phase::kValue, schema.root(), 0, 0});
-  start_ = intern(false);
+  bool accepts = false;
+  if (schema.text() == ExpressionPool::kNothing) {
+    put({Phase::kValue, schema.root(), 0, 0});
+  } else {
+    put_lex(Phase::kText, {schema.text()}, 0);
+    accepts_next_ = false;
+    if (pool_.nullable(schema.text())) complete(0);
+    accepts = accepts_next_;
+  }
+  start_ = intern(accepts);
 }
 
 StateId Automaton::compute(StateId state, uint8_t byte) {
   next_.clear();
   accepts_next_ = false;
   const Header header = headers_[state];
-  for (uint32_t i = 0; i < header.n_places; ++i) {
+  if (!pool_.fuel().spend(1 + header.n_places)) failed_ = true;
+  for (uint32_t i = 0; i < header.n_places && !failed_; ++i) {
     const Place place = places_[header.first_place + i];   // a copy: places_ may grow
     advance(place, byte);
   }
   const StateId next = failed() ? kDead : intern(accepts_next_);
   if (rows_[state] == kNoRow) {
+    if (transitions_.size() / 256 >= options_.most_rows) {
+      failed_ = true;
+      return kDead;
+    }
     rows_[state] = static_cast<uint32_t>(transitions_.size() / 256);
     transitions_.resize(transitions_.size() + 256, kUnknown);
   }
@@ -86,13 +99,14 @@ StateId Automaton::intern(bool accepts) {
         std::equal(next_.begin(), next_.end(), places_.begin() + known.first_place))
       return at->second;
   }
-  if (headers_.size() >= options_.most_states || places_.size() + next_.size() > options_.most_places) {
+  if (headers_.size() >= options_.most_states || places_.size() + next_.size() > options_.most_places ||
+      lexes_.size() + frames_.size() + progress_.size() > options_.most_places) {
     failed_ = true;
     return kDead;
   }
   uint32_t free = 0;
   for (const Place& place : next_) {
-    if (place.phase != Phase::kString && place.phase != Phase::kKey) continue;
+    if (place.phase != Phase::kString && place.phase != Phase::kKey && place.phase != Phase::kText) continue;
     const Lex& lex = lexes_[place.lex];
     if (lex.sub == kBetween && lex.name == 0) free = std::max(free, pool_.free_characters(lex.expression));
   }
@@ -200,17 +214,17 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   const bool simple = object.needs.empty() && object.most == kUnbounded && object.least <= 1;
   for (uint32_t i = 0; i < n; ++i) {
     if (object.properties[i].shape == kNoShape || has(now.seen, i) || (ordered && (i < now.next || now.others > 0))) continue;
-    if (!simple || ordered) {
+    if (!simple) {
+      if (!pool_.fuel().spend(n / 8)) failed_ = true;
+      if (failed_) break;
       Progress with = now;
       with.seen[i / 64] |= uint64_t{1} << (i % 64);
       if (ordered) with.next = i + 1;
-      // In order: behind a required one nothing can be chosen before it.
-      if (!feasible(object, with)) {
-        if (ordered && simple) break;
-        continue;
-      }
+      if (!feasible(object, with)) continue;
     }
     ways.push_back(names[i]);
+    // In order: behind a required one nothing can be chosen before it.
+    if (simple && ordered && object.properties[i].required) break;
   }
   if (!object.others.empty()) {
     Progress with = now;
@@ -278,7 +292,8 @@ void Automaton::close_key(const Place& place) {
 // ---- values ----
 
 void Automaton::complete(uint32_t frame) {
-  if (frame == 0) accepts_next_ = true;
+  if (frame == 0 && options_.suffix.empty()) accepts_next_ = true;
+  else if (frame == 0) put({Phase::kSuffix, 0, 0, 0});
   else put({frames_[frame].is_object ? Phase::kAfterMember : Phase::kAfterItem, 0, 0, frame});
 }
 
@@ -311,7 +326,7 @@ void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
 
 void Automaton::put_lex(Phase phase, const Lex& lex, uint32_t frame) {
   if (lex.expression == ExpressionPool::kNothing) return;
-  if (phase == Phase::kScalar && lex.expression == ExpressionPool::kEmpty) return;
+  if (lex.expression == ExpressionPool::kEmpty && (phase == Phase::kScalar || (phase == Phase::kText && lex.sub == kBetween))) return;
   put({phase, 0, intern_lex(lex), frame});
 }
 
@@ -417,6 +432,12 @@ bool Automaton::partial_is_alive(const Lex& lex) {
   }
 }
 
+// One more byte of text that is no JSON.
+bool Automaton::step_plain_character(Lex& lex, uint8_t byte, bool& at_boundary) {
+  if (lex.sub == kBetween && (byte < 0x20 || byte == '\\')) return at_boundary = true, read(lex, byte);
+  return step_character(lex, byte, at_boundary);
+}
+
 // One more byte of a string. False if nothing fits then.
 bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
   at_boundary = false;
@@ -506,6 +527,18 @@ bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
 void Automaton::advance(const Place& place, uint8_t byte) {
   bool at_boundary;
   switch (place.phase) {
+    case Phase::kText: {
+      Lex lex = lexes_[place.lex];
+      if (!step_plain_character(lex, byte, at_boundary)) return;
+      if (lex.sub == kBetween && pool_.nullable(lex.expression)) complete(0);
+      put_lex(Phase::kText, lex, 0);
+      return;
+    }
+    case Phase::kSuffix:
+      if (static_cast<uint8_t>(options_.suffix[place.what]) != byte) return;
+      if (place.what + 1 == options_.suffix.size()) accepts_next_ = true;
+      else put({Phase::kSuffix, place.what + 1, 0, 0});
+      return;
     case Phase::kScalar: {
       if (byte >= 0x80) return;
       Lex lex = lexes_[place.lex];
@@ -626,17 +659,37 @@ void Automaton::walk_plain(StateId state, TokenMask& mask) {
   }
 }
 
-void Automaton::allowed(StateId state, TokenMask& mask) {
-  const auto known = masks_.find(state);
-  if (known != masks_.end()) {
-    mask.copy(known->second);
-    return;
-  }
+void Automaton::find_allowed(StateId state, TokenMask& mask) {
   mask.clear();
   if (headers_[state].free >= trie_.longest_plain() && headers_[state].free > 0) mask.add(trie_.plain_mask());
   else walk_plain(state, mask);
   walk(trie_.other(), 0, static_cast<uint32_t>(trie_.other().nodes.size()), state, mask);
-  if (masks_.size() < 4096) masks_.emplace(state, mask);
+}
+
+void Automaton::allowed(StateId state, TokenMask& mask) { mask.copy(allowed(state)); }
+
+const TokenMask& Automaton::allowed(StateId state) {
+  if (const auto known = masks_.find(state); known != masks_.end()) return known_masks_[known->second].mask;
+  const size_t most = std::max<size_t>(options_.most_mask_bytes / (trie_.n_tokens() / 8 + sizeof(KnownMask)), 16);
+  uint32_t at;
+  if (known_masks_.size() < most) {
+    at = static_cast<uint32_t>(known_masks_.size());
+    known_masks_.push_back({kDead, TokenMask(trie_.n_tokens())});
+  } else {
+    at = static_cast<uint32_t>(next_mask_++ % most);
+    masks_.erase(known_masks_[at].state);
+  }
+  known_masks_[at].state = state;
+  find_allowed(state, known_masks_[at].mask);
+  if (!failed()) masks_.emplace(state, at);
+  return known_masks_[at].mask;
+}
+
+size_t Automaton::bytes() const {
+  constexpr size_t kEntry = 48;   // of a hash table
+  return headers_.size() * (sizeof(Header) + 4 + kEntry) + places_.size() * sizeof(Place) + transitions_.size() * sizeof(StateId) +
+         lexes_.size() * (sizeof(Lex) + kEntry) + frames_.size() * (sizeof(Frame) + kEntry) + progress_.size() * (sizeof(Progress) + kEntry + 32) +
+         known_masks_.size() * (trie_.n_tokens() / 8 + sizeof(KnownMask) + kEntry);
 }
 
 }  // namespace monolith::grammar

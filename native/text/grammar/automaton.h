@@ -1,12 +1,13 @@
 // The pushdown automaton of a schema over bytes, made deterministic as it is used: a state is the set of places
 // a text so far may have led to, each with its stack of open objects and arrays; states are interned, so a
 // transition and the tokens allowed at a state are computed once. Bounded: past its limits it fails, which
-// ends one request. One thread at a time; one automaton per request or shared by requests one after another.
+// what uses it has to begin with a new one (Grammar does). One thread at a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -23,8 +24,11 @@ enum class WhiteSpace : uint8_t { kNone, kFlexible };
 struct AutomatonOptions {
   PropertyOrder order = PropertyOrder::kSchema;
   WhiteSpace white_space = WhiteSpace::kNone;
+  std::string suffix;                 // bytes that follow the value
   size_t most_states = 200'000;
   size_t most_places = 4'000'000;     // of all states together
+  size_t most_rows = 200'000;         // states with transitions: 1 KiB each
+  size_t most_mask_bytes = 64 << 20;  // beyond, the oldest masks go
 };
 
 class Automaton {
@@ -49,17 +53,22 @@ class Automaton {
   bool ends(StateId state) const { return headers_[state].accepts && headers_[state].n_places == 0; }
   // The tokens whose bytes may come next. `mask` has one bit per token of the trie.
   void allowed(StateId state, TokenMask& mask);
+  // The same, kept until a later call needs the room.
+  const TokenMask& allowed(StateId state);
+  // Whether that is there already.
+  bool knows_allowed(StateId state) const { return masks_.contains(state); }
+  size_t bytes() const;
   bool failed() const { return failed_ || schema_.expressions().failed(); }
   size_t n_states() const { return headers_.size(); }
 
  private:
   static constexpr uint32_t kNoRow = UINT32_MAX, kUnknown = UINT32_MAX;
-  enum class Phase : uint8_t { kValue, kScalar, kString, kKey, kObjectStart, kColon, kAfterMember, kNextKey, kArrayStart, kAfterItem };
+  enum class Phase : uint8_t { kText, kSuffix, kValue, kScalar, kString, kKey, kObjectStart, kColon, kAfterMember, kNextKey, kArrayStart, kAfterItem };
 
   struct Place {
     Phase phase;
-    uint32_t what = 0;     // kValue, kColon: shape
-    uint32_t lex = 0;      // kScalar, kString, kKey: into lexes_
+    uint32_t what = 0;     // kValue, kColon: shape; kSuffix: bytes read
+    uint32_t lex = 0;      // kText, kScalar, kString, kKey: into lexes_; others: spaces read
     uint32_t frame = 0;
     auto operator<=>(const Place&) const = default;
   };
@@ -101,6 +110,8 @@ class Automaton {
   void put(Place place) { next_.push_back(place); }
   void put_lex(Phase phase, const Lex& lex, uint32_t frame);
   bool step_character(Lex& lex, uint8_t byte, bool& at_boundary);
+  bool step_plain_character(Lex& lex, uint8_t byte, bool& at_boundary);
+  void find_allowed(StateId state, TokenMask& mask);
   bool partial_is_alive(const Lex& lex);
   bool read(Lex& lex, uint32_t code_point);
   uint32_t intern_lex(const Lex& lex);
@@ -142,7 +153,13 @@ class Automaton {
   uint32_t n_names_ = 1;
   std::vector<std::vector<ExprId>> name_expressions_;      // by object: each property's name with its tag
   std::vector<StateId> stack_;                    // scratch of walks
-  std::unordered_map<StateId, TokenMask> masks_;
+  struct KnownMask {
+    StateId state;
+    TokenMask mask;
+  };
+  std::vector<KnownMask> known_masks_;            // a ring
+  size_t next_mask_ = 0;
+  std::unordered_map<StateId, uint32_t> masks_;   // into the ring
 };
 
 }  // namespace monolith::grammar

@@ -41,7 +41,7 @@ ExprId ExpressionPool::intern(Node node, std::span<const uint32_t> list) {
       return at->second;
     }
   }
-  if (nodes_.size() + lists_.size() / 8 >= most_nodes_) return fail();
+  if (nodes_.size() + lists_.size() / 8 >= most_nodes_ || !fuel_.spend(1 + list.size())) return fail();
   if (!list.empty()) {
     node.a = static_cast<uint32_t>(lists_.size());
     lists_.insert(lists_.end(), list.begin(), list.end());
@@ -262,8 +262,10 @@ ExprId ExpressionPool::derivative(ExprId e, CharClassId c) {
   const uint64_t key = uint64_t{e} << 16 | c;
   const auto known = derivatives_.find(key);
   if (known != derivatives_.end()) return known->second;
+  if (!fuel_.spend()) return fail();
   const ExprId result = compute(e, c);
-  if (derivatives_.size() < 8 * most_nodes_) derivatives_.emplace(key, result);
+  if (failed_) return kNothing;
+  if (derivatives_.size() < 2 * most_nodes_) derivatives_.emplace(key, result);
   return result;
 }
 
@@ -332,7 +334,7 @@ bool ExpressionPool::alive(ExprId e) {
       continue;
     }
     const ExprId to = derivative(step.at, step.next++);
-    if (failed_) return false;
+    if (failed_ || (!fuel_.spend() && (fail(), true))) return false;
     if (life_[to] == Life::kDead || (life_[to] == Life::kUnknown && !visited.emplace(to, true).second)) continue;
     if (life_[to] == Life::kAlive || nodes_[to].nullable) {
       life_[to] = Life::kAlive;
@@ -344,6 +346,31 @@ bool ExpressionPool::alive(ExprId e) {
   }
   for (const ExprId id : seen) life_[id] = Life::kDead;   // none of them leads anywhere
   return false;
+}
+
+void ExpressionPool::keep(size_t most_nodes) {
+  kept_nodes_ = nodes_.size();
+  kept_lists_ = lists_.size();
+  kept_sets_ = sets_.size();
+  most_nodes_ = kept_nodes_ + kept_lists_ / 8 + most_nodes;
+  derivatives_ = {};
+}
+
+void ExpressionPool::forget() {
+  std::erase_if(by_hash_, [&](const auto& entry) { return entry.second >= kept_nodes_; });
+  std::erase_if(sets_by_hash_, [&](const auto& entry) { return entry.second * words_per_set_ >= kept_sets_; });
+  nodes_.resize(kept_nodes_, Node{Kind::kNothing, false});
+  life_.resize(kept_nodes_);
+  lists_.resize(kept_lists_);
+  sets_.resize(kept_sets_);
+  derivatives_ = {};
+  failed_ = false;
+}
+
+size_t ExpressionPool::bytes() const {
+  constexpr size_t kEntry = 48;   // of a hash table
+  return nodes_.size() * (sizeof(Node) + 1 + kEntry) + lists_.size() * 4 + sets_.size() * 8 + sets_by_hash_.size() * kEntry +
+         derivatives_.size() * kEntry;
 }
 
 uint32_t ExpressionPool::free_characters(ExprId e) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "text/grammar/code_points.h"
+#include "text/grammar/fuel.h"
 
 namespace monolith::grammar {
 
@@ -57,6 +58,12 @@ class ExpressionPool {
   // So many characters, whatever they are, surely leave something that can be completed; 0 if that is not seen at once.
   uint32_t free_characters(ExprId e) const;
   bool failed() const { return failed_; }
+  // What building and deriving may still cost; used up, it fails like one that has too many nodes.
+  Fuel& fuel() { return fuel_; }
+  // What is there now stays; of what use adds, up to `most_nodes` more, forget() takes all away, a failure too.
+  void keep(size_t most_nodes);
+  void forget();
+  size_t bytes() const;
   size_t n_nodes() const { return nodes_.size(); }
   const CharPartition& partition() const { return partition_; }
 
@@ -78,7 +85,8 @@ class ExpressionPool {
   ExprId compute(ExprId e, CharClassId c);
 
   const CharPartition& partition_;
-  const size_t most_nodes_;
+  size_t most_nodes_;
+  Fuel fuel_;
   size_t words_per_set_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> lists_;
@@ -88,6 +96,7 @@ class ExpressionPool {
   std::unordered_map<uint64_t, ExprId> derivatives_;     // e << 16 | class
   std::vector<Life> life_;
   bool failed_ = false;
+  size_t kept_nodes_ = 0, kept_lists_ = 0, kept_sets_ = 0;
 };
 
 }  // namespace monolith::grammar

@@ -74,6 +74,7 @@ class SchemaCompiler {
     if (!gather_characters()) return nullptr;
     schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options_.most_expressions);
     pool_ = schema->pool_.get();
+    pool_->fuel() = options_.fuel;
     any_character_ = pool_->set(CodePointSet::all());
     schema->root_ = shape_of({root_});
     while (!pending_.empty() && !failed_) {
@@ -114,7 +115,8 @@ class SchemaCompiler {
   }
   bool spend(size_t steps = 1) {
     steps_ += steps;
-    if (steps_ > options_.most_steps) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema takes too many steps to compile");
+    if (steps_ > options_.most_steps || (pool_ && !pool_->fuel().spend(steps)))
+      problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema takes too many steps to compile");
     return !failed_;
   }
 
@@ -1204,6 +1206,7 @@ class SchemaCompiler {
     };
     for (bool changed = true; changed;) {
       changed = false;
+      if (!spend(shapes.size())) return false;
       for (ShapeId id = 0; id < shapes.size(); ++id) {
         if (good[id]) continue;
         const Shape& shape = shapes[id];
@@ -1257,6 +1260,59 @@ class SchemaCompiler {
 
 std::unique_ptr<Schema> Schema::compile(std::string_view json, const SchemaOptions& options, std::vector<SchemaProblem>& problems) {
   return SchemaCompiler(options, problems).run(json);
+}
+
+std::unique_ptr<Schema> Schema::regex(std::string_view pattern, const SchemaOptions& options, std::vector<SchemaProblem>& problems) {
+  const auto problem = [&](SchemaProblem::Kind kind, std::string what) {
+    problems.push_back({kind, "", "", std::move(what)});
+    return nullptr;
+  };
+  Regex regex;
+  Regex::Problem error;
+  if (!Regex::parse(pattern, regex, error))
+    return problem(error.unsupported ? SchemaProblem::Kind::kUnsupported : SchemaProblem::Kind::kInvalid,
+                   error.unsupported ? "the pattern has " + error.what : "the pattern is no regular expression: " + error.what);
+  auto schema = std::make_unique<Schema>();
+  regex.separate(schema->partition_);
+  if (!schema->partition_.freeze()) return problem(SchemaProblem::Kind::kTooLarge, "the pattern tells more than 4,096 kinds of characters apart");
+  schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
+  schema->pool_->fuel() = options.fuel;
+  schema->text_ = regex.whole(*schema->pool_);
+  const bool possible = schema->pool_->alive(schema->text_);
+  if (schema->pool_->failed()) return problem(SchemaProblem::Kind::kTooLarge, "the pattern is too complex");
+  if (!possible) return problem(SchemaProblem::Kind::kImpossible, "no text matches the pattern");
+  return schema;
+}
+
+std::unique_ptr<Schema> Schema::choice(std::span<const std::string> texts, const SchemaOptions& options, std::vector<SchemaProblem>& problems) {
+  auto schema = std::make_unique<Schema>();
+  for (const std::string& text : texts) {
+    for (std::string_view left = text; !left.empty();) {
+      const Utf8Char c = decode_utf8(left);
+      if (c.code_point != kInvalidByte) schema->partition_.separate(c.code_point);
+      left.remove_prefix(c.size);
+    }
+  }
+  const auto problem = [&](SchemaProblem::Kind kind, std::string what) {
+    problems.push_back({kind, "", "", std::move(what)});
+    return nullptr;
+  };
+  if (!schema->partition_.freeze()) return problem(SchemaProblem::Kind::kTooLarge, "the choices have more than 4,096 different characters");
+  schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
+  schema->pool_->fuel() = options.fuel;
+  std::vector<ExprId> ways;
+  for (const std::string& text : texts) ways.push_back(schema->pool_->literal(text));
+  schema->text_ = schema->pool_->either(std::move(ways));
+  if (schema->pool_->failed()) return problem(SchemaProblem::Kind::kTooLarge, "the choices are too long");
+  if (schema->text_ == ExpressionPool::kNothing) return problem(SchemaProblem::Kind::kImpossible, "there is no choice");
+  return schema;
+}
+
+size_t Schema::bytes() const {
+  size_t bytes = pool_->bytes() + shapes_.size() * sizeof(Shape) + arrays_.size() * sizeof(ArrayShape) + objects_.size() * sizeof(ObjectShape);
+  for (const ObjectShape& object : objects_)
+    bytes += object.properties.size() * (sizeof(ObjectShape::Property) + 32) + object.others.size() * sizeof(ObjectShape::OtherNames) + object.needs.size() * 64;
+  return bytes + partition_.n_classes() * 64;
 }
 
 std::unique_ptr<Schema> Schema::any_json(bool objects_only) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,6 +55,7 @@ struct SchemaOptions {
   size_t most_expressions = 200'000;
   size_t most_shapes = 20'000;
   size_t most_steps = 2'000'000;       // of everything else
+  Fuel fuel;                           // of all together
 };
 
 struct SchemaProblem {
@@ -70,9 +72,15 @@ class Schema {
   static std::unique_ptr<Schema> compile(std::string_view json, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
   // Any JSON object (`objects_only`) or any JSON value.
   static std::unique_ptr<Schema> any_json(bool objects_only);
+  // No JSON but the text itself: what a regular expression matches from end to end, or one of several texts.
+  static std::unique_ptr<Schema> regex(std::string_view pattern, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
+  static std::unique_ptr<Schema> choice(std::span<const std::string> texts, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
 
   ExpressionPool& expressions() { return *pool_; }
   ShapeId root() const { return root_; }
+  // The characters of such a text; kNothing if the root is a JSON value.
+  ExprId text() const { return text_; }
+  size_t bytes() const;
   const Shape& shape(ShapeId id) const { return shapes_[id]; }
   const ObjectShape& object(uint32_t id) const { return objects_[id]; }
   const ArrayShape& array(uint32_t id) const { return arrays_[id]; }
@@ -86,6 +94,7 @@ class Schema {
   std::vector<ObjectShape> objects_;
   std::vector<ArrayShape> arrays_;
   ShapeId root_ = 0;
+  ExprId text_ = ExpressionPool::kNothing;
 };
 
 }  // namespace monolith::grammar

@@ -3,6 +3,7 @@
 // string, and the others. Immutable after build; any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ class TokenMask {
   }
   std::span<const uint64_t> words() const { return words_; }
   size_t count() const;
+  bool any() const { return std::ranges::any_of(words_, [](uint64_t word) { return word != 0; }); }
 
  private:
   std::vector<uint64_t> words_;

@@ -1,5 +1,5 @@
 // What the engine has to know of a request's tools: how calls begin, which may, and whether one must. Pure.
-import type { CallOptions } from '../../engine/addon-types.js';
+import type { CallOptions, NativeGrammar } from '../../engine/addon-types.js';
 import type { GenerationRequest } from '../types.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntaxes.js';
@@ -12,16 +12,18 @@ export function callableTools({ tools, toolChoice: { mode, allowed } }: ToolRequ
   return new Map(tools.filter(({ name }) => allowed === null || allowed.includes(name)).map(({ name, parameters }) => [name, parameters]));
 }
 
-/** Null without tools. */
-export function callOptions(request: ToolRequest, syntax: ToolSyntax): CallOptions | null {
+/** Null without tools. `grammars`: of the tools' arguments, by name. */
+export function callOptions(request: ToolRequest, syntax: ToolSyntax, grammars: ReadonlyMap<string, NativeGrammar>): CallOptions | null {
   if (request.tools.length === 0) return null;
   const names = [...callableTools(request).keys()];
   const required = request.toolChoice.mode === 'required';
   if (names.length === 0) return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };
+  // An answer that happens to begin like a bare call may be no call at all: nothing is forced upon it.
+  const isFree = syntax.bare && !required;
   return {
     open: syntax.engineOpen, close: syntax.close, atStart: syntax.bare,
-    // An answer that happens to begin like a bare call may be no call at all: nothing is forced upon it.
-    prefixes: syntax.bare && !required ? [] : names.map((name) => syntax.head(name)),
+    prefixes: isFree ? [] : names.map((name) => syntax.head(name)),
+    ...(isFree ? {} : { grammars: names.map((name) => grammars.get(name) ?? null) }),
     required, forbidden: false,
   };
 }

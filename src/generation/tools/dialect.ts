@@ -27,7 +27,10 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
 const JSON_HEAD = /\{\s*"name":\s*"$/;
 const JSON_TAIL = /^",\s*"(arguments|parameters)":/;
 
-function recognize({ turn, before, after }: WrittenCall): ToolSyntax | null {
+/** Behind the arguments: the end of the object, and what closes the call. */
+const JSON_ENDS = { hermes: /^\s*\}\s*<\/tool_call>/, mistral: /^\s*\}\s*\]/, llama: /^\s*\}/ } as const;
+
+function recognize({ turn, before, after, behind }: WrittenCall): ToolSyntax | null {
   if (/<tool_call>\s*<function=$/.test(before) && after.startsWith('>')) return XML;
   if (before.endsWith(MISTRAL.open) && after.startsWith(CALL_ID)) return MISTRAL_NUMBERED;
   if (before.endsWith(MISTRAL.open) && after.startsWith(ARGS)) return MISTRAL_NAMED;
@@ -35,12 +38,14 @@ function recognize({ turn, before, after }: WrittenCall): ToolSyntax | null {
   const tail = JSON_TAIL.exec(after)?.[0];
   if (head === undefined || tail === undefined) return null;
   const lead = before.slice(0, -head.length);
+  const tailOf = (name: keyof typeof JSON_ENDS, usual: string | null): string | null => JSON_ENDS[name].exec(behind)?.[0] ?? usual;
   // The exact spacing is the one the model has learned.
   for (const syntax of [HERMES, MISTRAL]) {
     const opened = lead.lastIndexOf(syntax.open);
     const between = lead.slice(opened + syntax.open.length);
-    if (opened !== -1 && /^\s*\[?\s*$/.test(between)) return { ...syntax, head: (tool) => between + head + tool + tail };
+    if (opened === -1 || !/^\s*\[?\s*$/.test(between)) continue;
+    return { ...syntax, head: (tool) => between + head + tool + tail, tail: tailOf(syntax === HERMES ? 'hermes' : 'mistral', syntax.tail) };
   }
   // Nothing in between: the call is the answer.
-  return lead.trim() === turn.trim() ? { ...LLAMA, engineOpen: head, head: (tool) => tool + tail } : null;
+  return lead.trim() === turn.trim() ? { ...LLAMA, engineOpen: head, head: (tool) => tool + tail, tail: tailOf('llama', LLAMA.tail) } : null;
 }

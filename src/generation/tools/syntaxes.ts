@@ -12,6 +12,8 @@ export interface ToolSyntax extends CallSyntax {
   readonly engineOpen: string;
   /** What follows it up to the arguments, as far as it is always the same. */
   head(tool: string): string;
+  /** What follows the arguments, the end of the call included; null where JSON arguments do not follow the head at once. */
+  readonly tail: string | null;
   /** Calls as the model itself would have written them: for templates that have no place for them. */
   write(calls: readonly Pick<ToolCall, 'name' | 'arguments'>[]): string;
 }
@@ -27,6 +29,7 @@ export const HERMES: ToolSyntax = {
   name: 'hermes', open: TOOL_CALL, close: END_TOOL_CALL, bare: false, separators: '[],', engineOpen: TOOL_CALL,
   reader: json(false),
   head: (tool) => `\n{"name": "${tool}", "arguments":`,
+  tail: `}\n${END_TOOL_CALL}`,
   write: (calls) => calls.map((call) => `${TOOL_CALL}\n{"name": "${call.name}", "arguments": ${call.arguments}}\n${END_TOOL_CALL}`).join('\n'),
 };
 
@@ -35,6 +38,7 @@ export const XML: ToolSyntax = {
   ...HERMES, name: 'xml', separators: '',
   reader: (first, tools, sink) => (first === '<' ? new XmlCall(tools, sink) : HERMES.reader(first, tools, sink)),
   head: (tool) => `\n<function=${tool}>`,
+  tail: null,
 };
 
 /** Llama 3.x: the call is the whole answer. Its marker is optional, and a control token that content does not show. */
@@ -42,6 +46,7 @@ export const LLAMA: ToolSyntax = {
   name: 'llama', open: '<|python_tag|>', close: '', bare: true, separators: ';,', engineOpen: BARE_HEAD,
   reader: json(true),
   head: (tool) => `${tool}", "parameters":`,
+  tail: '}',
   write: (calls) => calls.map((call) => `${BARE_HEAD}${call.name}", "parameters": ${call.arguments}}`).join('; '),
 };
 
@@ -51,6 +56,7 @@ export const MISTRAL: ToolSyntax = {
   // Whatever a model's template shows, its weights may know the other way too.
   reader: (first, tools, sink) => (first === '{' ? new JsonCall(tools, sink, false) : new NamedCall(tools, sink)),
   head: (tool) => `[{"name": "${tool}", "arguments":`,
+  tail: '}]',
   write: (calls) => `${TOOL_CALLS}[${calls.map((call) => `{"name": "${call.name}", "arguments": ${call.arguments}}`).join(', ')}]`,
 };
 
@@ -58,8 +64,9 @@ export const MISTRAL: ToolSyntax = {
 export const MISTRAL_NAMED: ToolSyntax = {
   ...MISTRAL, name: 'mistral-named',
   head: (tool) => `${tool}${ARGS}`,
+  tail: '',
   write: (calls) => calls.map((call) => `${TOOL_CALLS}${call.name}${ARGS}${call.arguments}`).join(''),
 };
 
 /** The same for templates that number their calls. */
-export const MISTRAL_NUMBERED: ToolSyntax = { ...MISTRAL_NAMED, head: (tool) => `${tool}${CALL_ID}` };
+export const MISTRAL_NUMBERED: ToolSyntax = { ...MISTRAL_NAMED, head: (tool) => `${tool}${CALL_ID}`, tail: null };

@@ -119,7 +119,7 @@ function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
     return { path: `tools[${index}].function`, ...tool.function };
   });
   const tools = toToolDefinitions(inputs);
-  checkToolSchemas(tools, inputs.map(({ path }) => `${path}.parameters`));
+  checkToolSchemas(tools);
   return tools;
 }
 
@@ -138,13 +138,23 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
   }
 }
 
-/** Throws ApiError: invalid_json_schema, unsupported_json_schema. */
+/** Throws ApiError: invalid_json_schema, invalid_value. */
 function toFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
-  if (asked?.type !== 'json_schema') return { type: asked?.type ?? 'text' };
-  const { name, schema, strict } = asked.json_schema;
-  const format: OutputFormat = { type: 'json_schema', name, schema, strict: strict === true, path: 'response_format.json_schema.schema' };
+  const format = namedFormat(asked);
   checkOutputFormat(format);
   return format;
+}
+
+function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
+  switch (asked?.type) {
+    case 'json_schema': {
+      const { name, schema, strict } = asked.json_schema;
+      return { type: 'json_schema', name, schema, strict: strict === true, path: 'response_format.json_schema.schema' };
+    }
+    case 'regex': return { type: 'regex', pattern: asked.pattern, path: 'response_format.pattern' };
+    case 'choice': return { type: 'choice', choices: asked.choices, path: 'response_format.choices' };
+    default: return { type: asked?.type ?? 'text' };
+  }
 }
 
 function effortOf(chat: ChatEnvelopeFields): GenerationRequest['effort'] {

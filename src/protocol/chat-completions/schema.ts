@@ -2,6 +2,7 @@
 // Unknown fields are dropped; null means absent for every optional field.
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
+import { MAX_CHOICE_CHARACTERS, MAX_CHOICES, MAX_PATTERN_CHARACTERS } from '../../generation/output-format.js';
 import { bounded, clientId, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 
@@ -84,6 +85,9 @@ const responseFormat = z.discriminatedUnion('type', [
     type: z.literal('json_schema'),
     json_schema: z.object({ name: schemaName(), schema: jsonObject(), strict: z.boolean().nullish(), description: text.nullish() }),
   }),
+  // Ours: see docs/structured-output.md.
+  z.object({ type: z.literal('regex'), pattern: z.string().min(1).max(MAX_PATTERN_CHARACTERS) }),
+  z.object({ type: z.literal('choice'), choices: z.array(z.string().min(1).max(MAX_CHOICE_CHARACTERS)).min(1).max(MAX_CHOICES) }),
 ]);
 
 export const MAX_MESSAGES = 100_000;

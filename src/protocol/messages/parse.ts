@@ -141,8 +141,8 @@ function toolDefinitions({ tools }: MessagesRequest): ToolDefinition[] {
     if (tool.input_schema['type'] !== 'object') refuse('invalid_json_schema', `tools[${index}].input_schema.type`, `tools[${index}].input_schema.type must be "object".`);
     return tool;
   });
-  const definitions = toToolDefinitions(custom.map(({ name, description, input_schema: parameters, strict }, index) => ({ path: `tools[${index}]`, name, description, parameters, strict })));
-  checkToolSchemas(definitions, definitions.map((_, index) => `tools[${index}].input_schema`));
+  const definitions = toToolDefinitions(custom.map(({ name, description, input_schema: parameters, strict }, index) => ({ path: `tools[${index}]`, schemaPath: `tools[${index}].input_schema`, name, description, parameters, strict })));
+  checkToolSchemas(definitions);
   return definitions;
 }
 

@@ -100,6 +100,7 @@ export function wireUsage(usage: Usage): WireUsage {
 }
 
 export function wireFormat(format: OutputFormat, description: string | null): WireFormat {
-  if (format.type !== 'json_schema') return format;
+  if (format.type === 'text' || format.type === 'json_object') return format;
+  if (format.type !== 'json_schema') throw new Error(`the responses format has no text.format of type ${format.type}`);
   return { type: 'json_schema', name: format.name ?? '', description, schema: format.schema, strict: format.strict };
 }

@@ -59,7 +59,7 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
     });
   }
   read.definitions = toToolDefinitions(inputs);
-  checkToolSchemas(read.definitions, inputs.map(({ path }) => `${path}.parameters`));
+  checkToolSchemas(read.definitions);
   read.ignored = [...ignored];
   return read;
 }

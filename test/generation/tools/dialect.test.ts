@@ -1,3 +1,4 @@
+import type { NativeGrammar } from '../../../src/engine/addon-types.js';
 import t from 'tap';
 import { ChatTemplate } from '../../../src/generation/chat-template.js';
 import { callOptions, callableTools } from '../../../src/generation/tools/call-options.js';
@@ -13,18 +14,18 @@ const template = (call: string, begin = '', end = ''): ChatTemplate => new ChatT
 const none = (): boolean => false;
 
 t.test('the template decides how calls are written', async (t) => {
-  const cases: [string, ChatTemplate, string, string][] = [
-    ['hermes', template('<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>'), '<tool_call>', '\n{"name": "f", "arguments":'],
-    ['hermes', template('<tool_call>{"name":"{{ c.function.name }}","arguments":{{ c.function.arguments }}}</tool_call>'), '<tool_call>', '{"name":"f","arguments":'],
-    ['xml', template('<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments | items %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>'), '<tool_call>', '\n<function=f>'],
-    ['llama', template('{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}'), '{"name": "', 'f", "parameters":'],
-    ['mistral', template('{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}, "id": "{{ c.id }}"}{{ ", " if not loop.last }}', '[TOOL_CALLS] [', ']'), '[TOOL_CALLS]', ' [{"name": "f", "arguments":'],
-    ['mistral-named', template('[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}'), '[TOOL_CALLS]', 'f[ARGS]'],
-    ['mistral-named', template('[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]{{ c.function.arguments | tojson }}'), '[TOOL_CALLS]', 'f[CALL_ID]'],
+  const cases: [string, ChatTemplate, string, string, tail: string | null][] = [
+    ['hermes', template('<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>'), '<tool_call>', '\n{"name": "f", "arguments":', '}\n</tool_call>'],
+    ['hermes', template('<tool_call>{"name":"{{ c.function.name }}","arguments":{{ c.function.arguments }}}</tool_call>'), '<tool_call>', '{"name":"f","arguments":', '}</tool_call>'],
+    ['xml', template('<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments | items %}<parameter={{ k }}>\n{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>'), '<tool_call>', '\n<function=f>', null],
+    ['llama', template('{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}'), '{"name": "', 'f", "parameters":', '}'],
+    ['mistral', template('{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}, "id": "{{ c.id }}"}{{ ", " if not loop.last }}', '[TOOL_CALLS] [', ']'), '[TOOL_CALLS]', ' [{"name": "f", "arguments":', '}]'],
+    ['mistral-named', template('[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}'), '[TOOL_CALLS]', 'f[ARGS]', ''],
+    ['mistral-named', template('[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]{{ c.function.arguments | tojson }}'), '[TOOL_CALLS]', 'f[CALL_ID]', null],
   ];
-  for (const [name, source, open, head] of cases) {
+  for (const [name, source, open, head, tail] of cases) {
     const { syntax, showsTools, showsCalls } = findDialect(source, none);
-    t.same([syntax.name, syntax.engineOpen, syntax.head('f'), showsTools, showsCalls], [name, open, head, true, true]);
+    t.same([syntax.name, syntax.engineOpen, syntax.head('f'), syntax.tail, showsTools, showsCalls], [name, open, head, tail, true, true]);
   }
 });
 
@@ -36,22 +37,24 @@ t.test('a template that knows no calls, or unknown ones, gets them described', a
   t.match(findDialect(template('{{ c.function.name }}'), (token) => token === '[TOOL_CALLS]'), { ...expected, syntax: { name: 'mistral' } });
 });
 
-const tool = (name: string): ToolDefinition => ({ name, description: 'what it does', parameters: null, strict: false });
+const tool = (name: string): ToolDefinition => ({ name, description: 'what it does', parameters: null, strict: false, path: `tools.${name}` });
 const hermes = findDialect(template('<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>'), none).syntax;
 const llama = findDialect(template('{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}'), none).syntax;
 
 t.test('what the engine is told', async (t) => {
   const tools = [tool('a'), tool('b')];
-  const options = (mode: 'none' | 'auto' | 'required', allowed: string[] | null, syntax = hermes) => callOptions({ tools, toolChoice: { mode, allowed } }, syntax);
+  const options = (mode: 'none' | 'auto' | 'required', allowed: string[] | null, syntax = hermes) => callOptions({ tools, toolChoice: { mode, allowed } }, syntax, grammars);
+  const grammarOfA = { bytes: 1 } as NativeGrammar;
+  const grammars = new Map([['a', grammarOfA]]);
   const base = { open: '<tool_call>', close: '</tool_call>', atStart: false, required: false, forbidden: false };
   const head = (name: string): string => `\n{"name": "${name}", "arguments":`;
-  t.equal(callOptions({ tools: [], toolChoice: { mode: 'none', allowed: null } }, hermes), null);
-  t.same(options('auto', null), { ...base, prefixes: [head('a'), head('b')] });
-  t.same(options('auto', ['b']), { ...base, prefixes: [head('b')] });
-  t.same(options('required', ['b']), { ...base, prefixes: [head('b')], required: true });
+  t.equal(callOptions({ tools: [], toolChoice: { mode: 'none', allowed: null } }, hermes, grammars), null);
+  t.same(options('auto', null), { ...base, prefixes: [head('a'), head('b')], grammars: [grammarOfA, null] });
+  t.same(options('auto', ['b']), { ...base, prefixes: [head('b')], grammars: [null] });
+  t.same(options('required', ['b']), { ...base, prefixes: [head('b')], grammars: [null], required: true });
   t.same(options('none', null), { ...base, prefixes: [], forbidden: true });
   t.same(options('auto', null, llama), { open: '{"name": "', close: '', atStart: true, prefixes: [], required: false, forbidden: false });
-  t.same(options('required', null, llama), { open: '{"name": "', close: '', atStart: true, prefixes: ['a", "parameters":', 'b", "parameters":'], required: true, forbidden: false });
+  t.same(options('required', null, llama), { open: '{"name": "', close: '', atStart: true, prefixes: ['a", "parameters":', 'b", "parameters":'], grammars: [grammarOfA, null], required: true, forbidden: false });
   t.equal(options('none', null, llama)?.open, '<|python_tag|>', 'a brace stays allowed');
   t.same([...callableTools({ tools, toolChoice: { mode: 'auto', allowed: ['b', 'x'] } }).keys()], ['b']);
 });

@@ -251,12 +251,47 @@ TEST(sampler_chooses_among_what_a_constraint_allows) {
     const uint64_t seed = random(), position = random() % 100;
     const TokenId chosen = sampler.sample(logits.data(), params, counts, seed, position, {allowed}, nullptr);
     CHECK_EQ(chosen, plain_sample(logits, banning, prompt, {}, seed, position).token);
+    std::vector<uint64_t> bits(static_cast<size_t>(n + 63) / 64);
+    for (const TokenId token : allowed) bits[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
+    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {.allowed = {}, .mask = bits}, nullptr), chosen);
     TokenLogprobs of_constrained, of_given;
     params.top_logprobs = 3;
     CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {allowed}, &of_constrained), chosen);
     CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {{&chosen, 1}}, &of_given), chosen);
     CHECK_EQ(of_constrained.logprob, of_given.logprob);
     CHECK_EQ(of_constrained.top[0].token, of_given.top[0].token);
+  }
+}
+
+// A mask of many tokens is the same as banning the others.
+TEST(sampler_chooses_among_what_a_mask_allows) {
+  std::mt19937 random(9);
+  const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };
+  for (int round = 0; round < 600; ++round) {
+    const int n = static_cast<int>(pick({5, 64, 640, 9001}));
+    const auto logits = random_logits(n, pick({0.01f, 1, 3, 12}), static_cast<uint32_t>(round));
+    const uint32_t one_in = 1 + random() % 200;
+    std::vector<uint64_t> bits(static_cast<size_t>(n + 63) / 64);
+    SamplingParams params, banning;
+    params.temperature = pick({0, 0.3f, 1, 2});
+    params.top_k = static_cast<int>(pick({0, 1, 2, 40, 700}));
+    params.top_p = pick({0.1f, 0.9f, 1, 1});
+    params.min_p = pick({0, 0, 0.5f});
+    banning = params;
+    int n_allowed = 0;
+    for (TokenId id = 0; id < n; ++id) {
+      if (random() % one_in == 0 || id + 1 == n) bits[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64), ++n_allowed;
+      else banning.logit_bias.emplace_back(id, -100.0f);
+    }
+    const uint64_t seed = random(), position = random() % 100;
+    for (const char* name : {"plain", "avx2", "avx512"}) {
+      const SamplerKernels* kernels = sampler_kernels_named(name);
+      if (!kernels) continue;
+      Sampler sampler(n, *kernels);
+      const TokenId chosen = sampler.sample(logits.data(), params, {}, seed, position, {.allowed = {}, .mask = bits}, nullptr);
+      const TokenId plain = n_allowed == 1 ? n - 1 : plain_sample(logits, banning, {}, {}, seed, position).token;
+      CHECK_EQ(chosen, plain);
+    }
   }
 }
 

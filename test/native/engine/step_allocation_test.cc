@@ -52,6 +52,10 @@ TEST(step_loop_decodes_without_allocating) {
   EngineCounters counters;
   StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
   auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
+  GrammarCache grammars(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));
+  grammar::GrammarOptions numbers;   // its states come again and again
+  numbers.kind = grammar::GrammarOptions::Kind::kRegex;
+  numbers.text = "[0-9]{3}([, ]+[0-9]{1,3})*;";
   for (RequestId id = 1; id <= 6; ++id) {
     GenerationRequest request;
     request.prompt = test_prompt(20 + static_cast<int>(id), static_cast<int>(id));
@@ -75,6 +79,13 @@ TEST(step_loop_decodes_without_allocating) {
       request.sampling.frequency_penalty = 0;
     }
     if (id == 3) request.calls.required = {{301, 310, 311}, {301, 313, 314, 315}};
+    if (id <= 2) {
+      request.format = grammars.compile(numbers).grammar;
+      if (id == 2) request.reasoning = {};
+      request.sampling.logit_bias = {};
+      for (TokenId token = 0; token < parts.tokenizer->n_vocab(); ++token)
+        if (parts.tokenizer->bytes(token).find(';') != std::string_view::npos) request.sampling.logit_bias.emplace_back(token, -100.0f);
+    }
     loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 512));
   }
   std::vector<std::byte> drained;

@@ -15,6 +15,17 @@ Tokens next_of(const TokenScript& script) {
   return tokens;
 }
 
+TEST(token_script_tells_which_one_was_completed) {
+  const Alternatives alternatives = {{1, 2, 3}, {1, 2, 4, 5}, {1, 6}, {7}};
+  TokenScript script;
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    script.start(alternatives);
+    for (const TokenId token : alternatives[i]) script.advance(token);
+    CHECK(!script.active());
+    CHECK_EQ(script.completed(), i);
+  }
+}
+
 TEST(token_script_narrows_to_what_agrees) {
   const Alternatives alternatives = {{1, 2, 3}, {1, 2, 4, 5}, {1, 6}, {7}};
   TokenScript script;

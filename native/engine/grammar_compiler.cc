@@ -1,0 +1,78 @@
+#include "engine/grammar_compiler.h"
+
+#include <exception>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace monolith {
+namespace {
+
+constexpr int kShortMs = 20;   // enough for all but a few of the schemas met in the wild
+constexpr int kNice = 10;
+
+CompiledGrammar refused(const char* what) {
+  return {nullptr, {{grammar::SchemaProblem::Kind::kTooLarge, "", "", what}}};
+}
+
+void lower_priority() {
+#if defined(__linux__)
+  // Of this thread: Linux gives each its own.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+#endif
+}
+
+}  // namespace
+
+GrammarCompiler::~GrammarCompiler() {
+  cache_.cancel();
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+  for (auto* queue : {&fresh_, &long_})
+    for (Wanted& wanted : *queue) wanted.done(refused("the engine was closed"));
+}
+
+void GrammarCompiler::compile(grammar::GrammarOptions options, Done done) {
+  if (auto known = cache_.find(options)) return done(std::move(*known));
+  {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    fresh_.push_back({std::move(options), std::move(done)});
+  }
+  wake_.notify_one();
+}
+
+void GrammarCompiler::run() {
+  lower_priority();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [&] { return closing_ || !fresh_.empty() || !long_.empty(); });
+    if (closing_) return;
+    const bool is_fresh = !fresh_.empty();
+    std::deque<Wanted>& queue = is_fresh ? fresh_ : long_;
+    Wanted wanted = std::move(queue.front());
+    queue.pop_front();
+    lock.unlock();
+    CompiledGrammar compiled;
+    bool is_long = false;
+    try {
+      if (auto known = cache_.find(wanted.options)) compiled = std::move(*known);   // meanwhile
+      else compiled = cache_.compile(wanted.options, is_fresh ? kShortMs : 0, &is_long);
+    } catch (const std::exception&) {
+      compiled = refused("there is not enough memory to compile it");
+    }
+    if (!is_long) wanted.done(std::move(compiled));
+    lock.lock();
+    if (is_long) long_.push_back(std::move(wanted));
+  }
+}
+
+}  // namespace monolith

@@ -1,0 +1,41 @@
+// Compiles grammars on a thread of its own, of low priority: whoever computes or serves goes first. One that takes
+// long is put behind all that do not.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "engine/grammar_cache.h"
+
+namespace monolith {
+
+class GrammarCompiler {
+ public:
+  using Done = std::function<void(CompiledGrammar)>;
+
+  explicit GrammarCompiler(GrammarCache& cache) : cache_(cache) {}
+  ~GrammarCompiler();   // what still waits is refused
+
+  // `done` is called once: at once if the grammar is known, else on the compiling thread. It must not block, nor
+  // destroy this.
+  void compile(grammar::GrammarOptions options, Done done);
+
+ private:
+  struct Wanted {
+    grammar::GrammarOptions options;
+    Done done;
+  };
+  void run();
+
+  GrammarCache& cache_;
+  std::mutex mutex_;    // guards what follows
+  std::condition_variable wake_;
+  std::deque<Wanted> fresh_, long_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace monolith

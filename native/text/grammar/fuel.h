@@ -1,0 +1,51 @@
+// What a computation may still cost: steps, time of the thread that computes, and somebody's leave. One thread at
+// a time but for the flag.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+
+namespace monolith::grammar {
+
+class Fuel {
+ public:
+  Fuel() = default;
+  // `deadline`: by thread_time().
+  explicit Fuel(uint64_t steps, int64_t deadline = INT64_MAX, const std::atomic<bool>* cancelled = nullptr)
+      : steps_(steps), deadline_(deadline), cancelled_(cancelled) {}
+
+  // Nanoseconds that this thread has run: a busy machine takes nothing away from a computation.
+  static int64_t thread_time() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  }
+
+  // False once it is used up, and from then on.
+  bool spend(uint64_t steps = 1) {
+    if (steps > steps_) {
+      steps_ = 0;
+      return false;
+    }
+    steps_ -= steps;
+    until_look_ -= static_cast<int64_t>(std::min<uint64_t>(steps, kLook));
+    if (until_look_ > 0) return true;
+    until_look_ = kLook;
+    if ((cancelled_ && cancelled_->load(std::memory_order_relaxed)) ||
+        (deadline_ != INT64_MAX && thread_time() >= deadline_))
+      steps_ = 0;
+    return steps_ > 0;
+  }
+
+ private:
+  static constexpr int64_t kLook = 2048;   // steps between looks at the clock
+
+  uint64_t steps_ = UINT64_MAX;
+  int64_t deadline_ = INT64_MAX;
+  const std::atomic<bool>* cancelled_ = nullptr;
+  int64_t until_look_ = kLook;
+};
+
+}  // namespace monolith::grammar

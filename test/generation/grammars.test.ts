@@ -1,0 +1,75 @@
+// What a request asks the engine to compile, and what becomes of what the compiler says.
+import t from 'tap';
+import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../src/engine/addon-types.js';
+import { compileGrammars, type GrammarSettings } from '../../src/generation/grammars.js';
+import { HERMES, XML } from '../../src/generation/tools/syntaxes.js';
+import type { OutputFormat, ToolDefinition } from '../../src/generation/types.js';
+
+const settings: GrammarSettings = { whiteSpace: 'compact', callWhiteSpace: 'flexible' };
+const claimant = { organization: 1 };
+
+/** An engine that notes what it is asked, and answers with these problems. */
+function compiler(answer: (options: GrammarOptions) => GrammarProblem[] = () => []): { compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>; asked: GrammarOptions[] } {
+  const asked: GrammarOptions[] = [];
+  return {
+    asked,
+    compileGrammar(options) {
+      asked.push(options);
+      const problems = answer(options);
+      const refused = problems.some(({ kind }) => kind !== 'unsupported' || options.strict);
+      return Promise.resolve({ grammar: refused ? null : { bytes: asked.length } as NativeGrammar, problems });
+    },
+  };
+}
+
+const schemaFormat = (strict: boolean): OutputFormat => ({ type: 'json_schema', name: 'x', schema: { a: { not: {} } }, strict, path: 'text.format.schema' });
+const tool = (name: string, strict = false, parameters: ToolDefinition['parameters'] = {}): ToolDefinition => ({ name, description: null, parameters, strict, path: `tools.${name}` });
+const problem = (kind: GrammarProblem['kind'], pointer = '/a', keyword = 'not'): GrammarProblem => ({ kind, pointer, keyword, what: 'so it is' });
+
+t.test('what is compiled', async (t) => {
+  const engine = compiler();
+  const none = await compileGrammars(engine, { format: { type: 'text' }, tools: [] }, HERMES, settings, claimant);
+  t.same([none.format, none.calls.size, engine.asked.length], [null, 0, 0]);
+  const { format, calls, leftOut } = await compileGrammars(engine, { format: schemaFormat(true), tools: [tool('f', true), tool('g', false, null)] }, HERMES, settings, claimant);
+  t.same([format, calls.get('f'), calls.get('g'), leftOut], [{ bytes: 1 }, { bytes: 2 }, { bytes: 3 }, []]);
+  const common = { kind: 'json_schema', oneOfAsAnyOf: true, order: 'schema' };
+  t.same(engine.asked, [
+    { ...common, schema: '{"a":{"not":{}}}', strict: true, whiteSpace: 'none' },
+    { ...common, schema: '{"type":"object"}', strict: true, whiteSpace: 'flexible', suffix: '}\n</tool_call>' },
+    { ...common, schema: '{"type":"object","properties":{},"additionalProperties":false}', strict: false, whiteSpace: 'flexible', suffix: '}\n</tool_call>' },
+  ]);
+  const xml = compiler();
+  t.equal((await compileGrammars(xml, { format: { type: 'text' }, tools: [tool('f')] }, XML, settings, claimant)).calls.size, 0, 'arguments that are no JSON are free');
+  t.same(xml.asked.map(({ suffix }) => suffix), [undefined], 'but their schema is checked');
+  for (const other of [{ type: 'json_object' }, { type: 'regex', pattern: 'a+', path: 'p' }, { type: 'choice', choices: ['a', 'b'], path: 'p' }] as const) {
+    const one = compiler();
+    t.ok((await compileGrammars(one, { format: other, tools: [] }, HERMES, settings, claimant)).format);
+    t.match(one.asked, [{ kind: other.type, strict: true, ...('pattern' in other ? { pattern: 'a+' } : 'choices' in other ? { choices: ['a', 'b'] } : {}) }]);
+  }
+});
+
+t.test('problems', async (t) => {
+  const outcome = (kind: GrammarProblem['kind'], format: OutputFormat = schemaFormat(true)) =>
+    compileGrammars(compiler(() => [problem(kind)]), { format, tools: [] }, HERMES, settings, claimant);
+  const param = 'text.format.schema.a.not';
+  await t.rejects(outcome('unsupported'), { status: 422, code: 'unsupported_json_schema', param, message: `${param}: the keyword "not" at "/a" is not supported in a strict schema: so it is.` });
+  await t.rejects(outcome('too_large'), { code: 'unsupported_json_schema', param });
+  await t.rejects(outcome('invalid'), { code: 'invalid_json_schema', param });
+  await t.rejects(outcome('impossible'), { code: 'invalid_json_schema', param });
+  await t.rejects(outcome('invalid', { type: 'regex', pattern: '(', path: 'response_format.pattern' }), { code: 'invalid_value', param: 'response_format.pattern' });
+  await t.rejects(outcome('unsupported', { type: 'regex', pattern: '(?<=a)', path: 'response_format.pattern' }), { code: 'unsupported_value' });
+  t.same((await outcome('unsupported', schemaFormat(false))).leftOut, [param], 'not strict: left out and told');
+  const tools = [tool('f'), tool('g', true)];
+  await t.rejects(compileGrammars(compiler(({ strict }) => (strict ? [problem('unsupported', '')] : [])), { format: { type: 'text' }, tools }, HERMES, settings, claimant),
+    { code: 'unsupported_json_schema', param: 'tools.g.not' });
+});
+
+t.test('nobody wants it any more', async (t) => {
+  const controller = new AbortController();
+  const engine = compiler(() => {
+    controller.abort(new Error('gone'));
+    return [];
+  });
+  await t.rejects(compileGrammars(engine, { format: schemaFormat(true), tools: [tool('f'), tool('g')] }, HERMES, settings, { organization: 1, signal: controller.signal }), { message: 'gone' });
+  t.equal(engine.asked.length, 1, 'the rest is not compiled');
+});

@@ -1,0 +1,513 @@
+// Grammars in the running engine: what is said obeys them, begins and ends where it has to, and stays the same in
+// whatever company.
+#include <algorithm>
+#include <future>
+#include <set>
+
+#include "engine/step_loop.h"
+#include "engine_fixture.h"
+#include "text/grammar/automaton.h"
+
+namespace monolith::testing {
+namespace {
+
+using grammar::GrammarOptions;
+
+constexpr const char* kPerson =
+    R"({"type":"object","properties":{"name":{"type":"string","maxLength":6},"age":{"type":"integer","minimum":0,"maximum":120},)"
+    R"("tags":{"type":"array","items":{"enum":["red","green","blue"]},"minItems":1,"maxItems":3}},"required":["name","age","tags"],"additionalProperties":false})";
+
+GrammarOptions schema_options(std::string schema, std::string suffix = "") {
+  GrammarOptions options;
+  options.kind = GrammarOptions::Kind::kJsonSchema;
+  options.text = std::move(schema);
+  options.suffix = std::move(suffix);
+  return options;
+}
+GrammarOptions regex_options(std::string pattern) {
+  GrammarOptions options;
+  options.kind = GrammarOptions::Kind::kRegex;
+  options.text = std::move(pattern);
+  return options;
+}
+GrammarOptions choice_options(std::vector<std::string> choices) {
+  GrammarOptions options;
+  options.kind = GrammarOptions::Kind::kChoice;
+  options.choices = std::move(choices);
+  return options;
+}
+
+GrammarRef compiled(Engine& engine, const GrammarOptions& options) {
+  std::promise<CompiledGrammar> promise;
+  engine.compile_grammar(options, [&](CompiledGrammar done) { promise.set_value(std::move(done)); });
+  const CompiledGrammar result = promise.get_future().get();
+  for (const auto& problem : result.problems) check::note(problem.what);
+  CHECK(result.grammar != nullptr);
+  return result.grammar;
+}
+
+// Whether the whole text is one of the grammar's (or could go on to be one), read byte by byte.
+bool obeys(const GrammarOptions& options, std::string_view text, bool whole = true) {
+  std::vector<grammar::SchemaProblem> problems;
+  const auto schema = options.kind == GrammarOptions::Kind::kJsonSchema ? grammar::Schema::compile(options.text, {}, problems)
+                      : options.kind == GrammarOptions::Kind::kRegex    ? grammar::Schema::regex(options.text, {}, problems)
+                      : options.kind == GrammarOptions::Kind::kChoice   ? grammar::Schema::choice(options.choices, {}, problems)
+                                                                        : grammar::Schema::any_json(options.kind == GrammarOptions::Kind::kJsonObject);
+  const grammar::TokenTrie trie(std::vector<std::string>{"x"});
+  grammar::AutomatonOptions of_automaton;
+  of_automaton.suffix = options.suffix;
+  grammar::Automaton automaton(*schema, trie, of_automaton);
+  grammar::StateId state = automaton.start();
+  for (const char c : text) state = automaton.step(state, static_cast<uint8_t>(c));
+  return whole ? automaton.accepts(state) : state != grammar::Automaton::kDead;
+}
+
+GenerationRequest format_request(const GrammarRef& format, int max_tokens = 400) {
+  GenerationRequest request;
+  request.prompt = test_prompt(20, 1);
+  request.max_tokens = max_tokens;
+  request.sampling.seed = 11;
+  request.format = format;
+  return request;
+}
+
+TEST(engine_says_what_its_format_asks_for) {
+  EngineSetup setup;
+  setup.limits.max_context = 1024;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  GrammarOptions any;
+  any.kind = GrammarOptions::Kind::kJsonObject;
+  int n_ended = 0, n_cut = 0;
+  for (const GrammarOptions& options : {schema_options(kPerson), regex_options("[a-f]{2,5}-\\d{3}(é|ü)?"), choice_options({"yes", "no", "now and then"}), any,
+                                        schema_options(R"({"type":"array","items":{"type":"number"},"maxItems":4})")}) {
+    std::set<std::string> said;
+    for (const float temperature : {0.0f, 1.0f, 3.0f}) {
+      GenerationRequest request = format_request(compiled(*engine, options));
+      request.n = 6;
+      request.sampling.temperature = temperature;
+      request.sampling.top_p = temperature > 2 ? 0.9f : 1.0f;
+      request.sampling.top_k = temperature > 2 ? 40 : 0;
+      request.sampling.top_logprobs = 2;
+      request.sampling.frequency_penalty = temperature > 2 ? 0.5f : 0.0f;
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      CHECK_EQ(consumer.outcomes()[id].message, std::string());
+      for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
+        const bool ended = choice.reason == FinishReason::kEndOfTurn;
+        ++(ended ? n_ended : n_cut);
+        if (!ended) CHECK(choice.reason == FinishReason::kMaxTokens);
+        // What is cut may end within a character: U+FFFD then, which no grammar needs to allow.
+        std::string content = choice.content;
+        if (!ended && content.ends_with("\uFFFD")) content.resize(content.size() - 3);
+        if (!obeys(options, content, ended)) check::fail(__FILE__, __LINE__, content);
+        CHECK(choice.reasoning.empty() && choice.calls.empty());
+        said.insert(choice.content);
+      }
+    }
+    CHECK(said.size() > 1);
+  }
+  check::note(std::to_string(n_ended) + " ended, " + std::to_string(n_cut) + " cut");
+  CHECK(n_ended > 50);
+  CHECK(pages_come_back(*engine));
+}
+
+TEST(engine_ends_where_nothing_can_follow_and_only_where_the_text_may_end) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const TokenId eos = engine->tokenizer().eos();
+  // However much the model wants to stop, or not to: whole texts, and no token beyond the last.
+  for (const float bias : {100.0f, -100.0f}) {
+    for (const bool ignore : {false, true}) {
+      GenerationRequest request = format_request(compiled(*engine, choice_options({"maybe", "perhaps"})));
+      request.sampling.logit_bias = {{eos, bias}};
+      request.ignore_eos = ignore;
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
+      CHECK(choice.content == "maybe" || choice.content == "perhaps");
+      CHECK(choice.reason == FinishReason::kEndOfTurn);
+      CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));   // no end token was sampled
+    }
+  }
+  // Where it may end but need not, the end is sampled; bans that leave nothing are not applied.
+  for (const float bias : {100.0f, -100.0f}) {
+    GenerationRequest request = format_request(compiled(*engine, regex_options("(ab)+")), 40);
+    request.sampling.logit_bias = {{eos, bias}};
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
+    if (bias > 0) CHECK_EQ(choice.content, std::string("ab"));
+    else CHECK(choice.content.size() >= 40 && choice.reason == FinishReason::kMaxTokens);
+  }
+  // An ordinary token as stop token ends it where the text may end, and is not sampled elsewhere.
+  TokenId a = kNoToken;
+  for (TokenId token = 0; token < engine->tokenizer().n_vocab(); ++token)
+    if (engine->tokenizer().bytes(token) == "a" && engine->tokenizer().kind(token) == TokenKind::kNormal) a = token;
+  if (a != kNoToken) {
+    GenerationRequest request = format_request(compiled(*engine, regex_options("b+")), 40);
+    request.stop_tokens = {a};
+    request.sampling.logit_bias = {{a, 100.0f}, {eos, -100.0f}};
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    CHECK(consumer.outcomes()[id].choices[0].reason == FinishReason::kEndOfTurn);
+    CHECK(consumer.outcomes()[id].choices[0].content.starts_with('b'));
+  }
+}
+
+// Ordinary tokens of plain letters, for markers.
+std::vector<TokenId> letter_tokens(const Tokenizer& tokenizer, size_t count) {
+  std::vector<TokenId> tokens;
+  for (TokenId id = 0; id < tokenizer.n_vocab() && tokens.size() < count; ++id) {
+    const std::string_view bytes = tokenizer.bytes(id);
+    if (tokenizer.kind(id) == TokenKind::kNormal && bytes.size() > 1 &&
+        std::all_of(bytes.begin(), bytes.end(), [](char c) { return c >= 'a' && c <= 'z'; }))
+      tokens.push_back(id);
+  }
+  return tokens;
+}
+
+TEST(engine_says_its_format_after_the_reasoning) {
+  EngineSetup setup;
+  setup.limits.max_context = 1024;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const Tokenizer& tokenizer = engine->tokenizer();
+  const std::vector<TokenId> words = letter_tokens(tokenizer, 4);
+  const TokenId eos = tokenizer.eos();
+  const GrammarOptions options = schema_options(kPerson);
+  const GrammarRef format = compiled(*engine, options);
+  enum Way { kBudget, kOwnMarker, kEndInside, kSkipped, kOpened, kNoCloseSequence, kSpelled };
+  for (const Way way : {kBudget, kOwnMarker, kEndInside, kSkipped, kOpened, kNoCloseSequence, kSpelled}) {
+    GenerationRequest request = format_request(format);
+    request.n = 4;
+    request.sampling.temperature = 1.5f;
+    request.reasoning.open = {std::string(tokenizer.bytes(words[0])), words[0]};
+    request.reasoning.close = {std::string(tokenizer.bytes(words[1])), words[1]};
+    request.reasoning.close_sequence = {words[2], words[1]};
+    request.reasoning.starts_inside = way != kSkipped && way != kOpened && way != kSpelled;
+    request.reasoning.budget = 30;
+    request.sampling.logit_bias = {{eos, -100.0f}};
+    switch (way) {
+      case kBudget: request.reasoning.budget = 7; break;
+      case kOwnMarker: request.sampling.logit_bias.emplace_back(words[1], 10.0f); break;
+      case kEndInside: request.sampling.logit_bias = {{eos, 100.0f}}; break;
+      case kSkipped: request.sampling.logit_bias.emplace_back(words[0], -100.0f); break;
+      case kOpened: request.sampling.logit_bias.emplace_back(words[0], 100.0f); break;
+      case kNoCloseSequence: request.reasoning.close_sequence.clear(); break;
+      case kSpelled:
+        request.reasoning.open = {"<think>", kNoToken};
+        request.reasoning.close = {"</think>", kNoToken};
+        break;
+    }
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    CHECK_EQ(consumer.outcomes()[id].message, std::string());
+    for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
+      const bool ended = choice.reason == FinishReason::kEndOfTurn;
+      if (!obeys(options, choice.content, ended)) check::fail(__FILE__, __LINE__, std::to_string(way) + ": " + choice.content);
+      CHECK(ended);
+      if (way == kSkipped) CHECK(choice.reasoning.empty());
+      if (way == kBudget || way == kOpened) CHECK(!choice.reasoning.empty());
+    }
+  }
+}
+
+// Calls whose markers are tokens: "open", one of two names, arguments, and a closing text.
+struct CallGrammars {
+  const Tokenizer& tokenizer;
+  std::vector<TokenId> words;
+  std::vector<GrammarOptions> options;
+  GenerationRequest request;
+
+  explicit CallGrammars(Engine& engine) : tokenizer(engine.tokenizer()), words(letter_tokens(tokenizer, 8)) {
+    request = format_request(nullptr, 300);
+    request.n = 4;
+    request.sampling.temperature = 1.5f;
+    request.calls.open = {word(0), words[0]};
+    request.calls.close = {"}}>" + word(1), kNoToken};   // found by its spelling, which the arguments may hold too
+    request.calls.prefixes = {{words[3], words[4]}, {words[2], words[4]}};
+    options = {schema_options(R"({"type":"object","properties":{"city":{"type":"string","maxLength":8}},"required":["city"],"additionalProperties":false})", "}}>" + word(1)),
+               schema_options(R"({"type":"object","properties":{"n":{"type":"integer"},"why":{"const":"}}>)" + word(1) + R"("}},"required":["n","why"],"additionalProperties":false})", "}}>" + word(1))};
+    for (const GrammarOptions& one : options) request.calls.grammars.push_back(compiled(engine, one));
+  }
+  std::string word(size_t i) const { return std::string(tokenizer.bytes(words[i])); }
+  void require() {
+    for (const auto& prefix : request.calls.prefixes) {
+      request.calls.required.push_back({words[0]});
+      request.calls.required.back().insert(request.calls.required.back().end(), prefix.begin(), prefix.end());
+    }
+  }
+  // How many whole calls there are; -1 if something is none.
+  int count(std::string_view calls, bool cut) const {
+    int n = 0;
+    while (!calls.empty()) {
+      bool read = false;
+      for (size_t i = 0; i < 2 && !read; ++i) {
+        const std::string begin = word(0) + word(i == 0 ? 3 : 2) + word(4);
+        if (!calls.starts_with(begin)) continue;
+        for (size_t end = begin.size(); end <= calls.size() && !read; ++end) {
+          if (!obeys(options[i], calls.substr(begin.size(), end - begin.size()))) continue;
+          calls.remove_prefix(end);
+          ++n;
+          read = true;
+        }
+        if (!read && cut && obeys(options[i], calls.substr(begin.size()), false)) return n;
+      }
+      if (!read) return cut && calls.size() < 40 ? n : -1;
+    }
+    return n;
+  }
+};
+
+TEST(engine_writes_calls_by_their_grammars) {
+  EngineSetup setup;
+  setup.limits.max_context = 1024;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  enum Way { kRequired, kSampled, kBesideFormat };
+  for (const Way way : {kRequired, kSampled, kBesideFormat}) {
+    int n_calls = 0, n_formats = 0, n_ended = 0;
+    for (int round = 0; round < 8; ++round) {
+      CallGrammars setup(*engine);
+      GenerationRequest& request = setup.request;
+      request.sampling.seed = static_cast<uint64_t>(100 * round);
+      const GrammarOptions format = schema_options(kPerson);
+      switch (way) {
+        case kRequired: setup.require(); break;
+        case kSampled:
+          request.max_tokens = 120;
+          request.sampling.logit_bias = {{setup.words[0], 8.0f}};
+          break;
+        case kBesideFormat:
+          request.format = compiled(*engine, format);
+          request.sampling.logit_bias = {{setup.words[0], round % 2 ? 5.0f : -5.0f}};
+          break;
+      }
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      CHECK_EQ(consumer.outcomes()[id].message, std::string());
+      for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
+        const bool cut = choice.reason == FinishReason::kMaxTokens;
+        n_ended += !cut;
+        const int n = setup.count(choice.calls, cut);
+        if (n < 0) check::fail(__FILE__, __LINE__, choice.calls);
+        n_calls += std::max(n, 0);
+        if (way == kRequired) CHECK(!choice.calls.empty());
+        if (way != kSampled) {
+          std::string content = choice.content;
+          if (!choice.calls.empty()) CHECK(content.find_first_not_of(" \n\t\r") == std::string::npos);
+          else if (!obeys(format, content, !cut)) check::fail(__FILE__, __LINE__, content);
+          else ++n_formats;
+        }
+      }
+    }
+    check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_formats) + " formats, " + std::to_string(n_ended) + " ended");
+    CHECK(n_calls > 10);
+    if (way == kBesideFormat) CHECK(n_formats > 3);
+  }
+}
+
+// A closing marker that is a control token: only that token, and only where the arguments are complete.
+TEST(engine_closes_calls_with_the_token_they_name) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  const Tokenizer& tokenizer = engine->tokenizer();
+  TokenId close = kNoToken;
+  for (TokenId token = 0; token < tokenizer.n_vocab(); ++token)
+    if (tokenizer.kind(token) == TokenKind::kControl && !tokenizer.is_end_of_generation(token) && !tokenizer.bytes(token).empty()) close = token;
+  REQUIRE(close != kNoToken);
+  const std::string spelling(tokenizer.bytes(close));
+  Consumer consumer(*engine);
+  CallGrammars setup(*engine);
+  setup.options = {schema_options(R"({"type":"object","properties":{"x":{"type":"string","maxLength":9}},"required":["x"],"additionalProperties":false})", "}\n" + spelling)};
+  GenerationRequest& request = setup.request;
+  request.calls.close = {spelling, close};
+  request.calls.prefixes.resize(1);
+  request.calls.grammars = {compiled(*engine, setup.options[0])};
+  setup.require();
+  const RequestId id = consumer.submit(request);
+  consumer.pump_until_ended(id);
+  for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
+    if (setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens) < 1) check::fail(__FILE__, __LINE__, choice.calls);
+    CHECK(choice.content.find_first_not_of(" \n\t\r") == std::string::npos);
+  }
+}
+
+TEST(engine_cuts_and_stops_a_format_like_any_text) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const GrammarOptions options = schema_options(kPerson);
+  GenerationRequest request = format_request(compiled(*engine, options), 5);
+  RequestId id = consumer.submit(request);
+  consumer.pump_until_ended(id);
+  CHECK(consumer.outcomes()[id].choices[0].reason == FinishReason::kMaxTokens);
+  CHECK_EQ(consumer.outcomes()[id].choices[0].completion_tokens, 5u);
+  CHECK(obeys(options, consumer.outcomes()[id].choices[0].content, false));
+  request.max_tokens = 300;
+  request.stop = {"\":"};
+  id = consumer.submit(request);
+  consumer.pump_until_ended(id);
+  CHECK(consumer.outcomes()[id].choices[0].reason == FinishReason::kStopString);
+  CHECK(consumer.outcomes()[id].choices[0].content.starts_with("{\""));
+  CHECK(consumer.outcomes()[id].choices[0].content.find(':') == std::string::npos);
+}
+
+std::string alone(const EngineSetup& setup, const GenerationRequest& request, const GrammarOptions& options) {
+  auto engine = start_engine(setup);
+  if (!engine) return "";
+  Consumer consumer(*engine);
+  GenerationRequest own = request;
+  own.format = compiled(*engine, options);
+  const RequestId id = consumer.submit(own);
+  consumer.pump_until_ended(id);
+  return consumer.outcomes()[id].choices[0].content;
+}
+
+TEST(engine_says_the_same_in_any_company_and_after_preemption) {
+  EngineSetup roomy;
+  roomy.limits.max_context = 512;
+  EngineSetup tight = roomy;
+  tight.limits.n_pages = 12;
+  tight.options.max_sequences = 6;
+  const GrammarOptions options = schema_options(R"({"type":"array","items":{"type":"string","pattern":"^[a-z ]{3,12}$"},"minItems":20,"maxItems":20})");
+  std::vector<GenerationRequest> requests;
+  std::vector<std::string> expected;
+  for (int i = 0; i < 6; ++i) {
+    GenerationRequest request = format_request(nullptr, 150);
+    request.prompt = test_prompt(20 + i, i);
+    request.sampling.seed = static_cast<uint64_t>(i);
+    requests.push_back(request);
+    expected.push_back(alone(roomy, request, options));
+    if (expected.back().empty()) return;   // no golden models
+  }
+  auto engine = start_engine(tight);
+  Consumer consumer(*engine);
+  std::vector<RequestId> ids;
+  for (GenerationRequest& request : requests) {
+    request.format = compiled(*engine, options);
+    ids.push_back(consumer.submit(request));
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    consumer.pump_until_ended(ids[i]);
+    CHECK_EQ(consumer.outcomes()[ids[i]].choices[0].content, expected[i]);
+  }
+  CHECK(engine->stats().preemptions > 0);
+}
+
+// The step loop without threads, and grammars with limits of the test's own.
+TEST(step_loop_begins_a_grammar_anew_that_has_grown_too_large) {
+  EngineSetup setup;
+  setup.limits.max_context = 1024;
+  std::vector<std::string> said[2];
+  for (const bool tight : {false, true}) {
+    EngineParts parts = load_parts(setup);
+    if (!parts.model) return;
+    EngineCounters counters;
+    StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
+    auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
+    grammar::GrammarLimits limits;
+    if (tight) limits.most_states = 400;
+    GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
+    const GrammarOptions options = schema_options(R"({"type":"array","items":{"type":"string","maxLength":30,"pattern":"^[a-m]+ [n-z]+$"},"minItems":8,"maxItems":8})");
+    const GrammarRef format = cache.compile(options).grammar;
+    REQUIRE(format != nullptr);
+    std::map<RequestId, Outcome> outcomes;
+    for (RequestId id = 1; id <= 3; ++id) {
+      GenerationRequest request = format_request(format, 300);
+      request.sampling.seed = id;
+      outcomes[id].n = 1;
+      loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 1024));
+    }
+    while (!loop.idle()) CHECK(loop.step());
+    std::vector<std::byte> events;
+    channel->drain(events);
+    EventReader(events).read_into(outcomes);
+    for (auto& [id, outcome] : outcomes) {
+      CHECK_EQ(outcome.message, std::string());
+      CHECK(obeys(options, outcome.choices[0].content, outcome.choices[0].reason == FinishReason::kEndOfTurn));
+      said[tight].push_back(outcome.choices[0].content);
+    }
+    check::note(std::to_string(format->epoch()) + " beginnings");
+    if (tight) CHECK(format->epoch() > 3);
+    else CHECK_EQ(format->epoch(), 1u);
+  }
+  CHECK(said[0] == said[1]);
+}
+
+TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
+  EngineSetup setup;
+  EngineParts parts = load_parts(setup);
+  if (!parts.model) return;
+  EngineCounters counters;
+  StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
+  auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
+  grammar::GrammarLimits limits;
+  GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
+  limits.most_states = 40;
+  GrammarCache tight(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
+  // Its first token is one of few; what follows takes more states than there may be.
+  const GrammarOptions options = schema_options(R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
+  std::map<RequestId, Outcome> outcomes;
+  for (RequestId id = 1; id <= 2; ++id) {
+    GenerationRequest request = format_request((id == 1 ? tight : cache).compile(options).grammar, 100);
+    if (id == 1 && request.format == nullptr) return check::fail(__FILE__, __LINE__, "does not even begin");
+    outcomes[id].n = 1;
+    loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 512));
+  }
+  while (!loop.idle()) CHECK(loop.step());
+  std::vector<std::byte> events;
+  channel->drain(events);
+  EventReader(events).read_into(outcomes);
+  CHECK(outcomes[1].failed && outcomes[1].code == FailureCode::kEngineError);
+  CHECK(!outcomes[2].failed && obeys(options, outcomes[2].choices[0].content, outcomes[2].choices[0].reason == FinishReason::kEndOfTurn));
+  CHECK(loop.consistent());
+}
+
+TEST(engine_refuses_grammars_of_another) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  auto other = start_engine({});
+  Consumer consumer(*engine);
+  GenerationRequest request = format_request(compiled(*other, choice_options({"a"})));
+  auto refused = engine->submit(consumer.channel(), request);
+  CHECK(!refused && refused.error().code == ErrorCode::kInvalidArgument);
+  request.calls.grammars = {std::exchange(request.format, nullptr)};
+  request.calls.open = {"abc", 300};
+  request.calls.prefixes = {{301}};
+  refused = engine->submit(consumer.channel(), request);
+  CHECK(!refused && refused.error().code == ErrorCode::kInvalidArgument);
+  request.calls.grammars = {nullptr, nullptr};
+  refused = engine->submit(consumer.channel(), request);
+  CHECK(!refused && refused.error().code == ErrorCode::kInvalidArgument);
+}
+
+TEST(grammar_cache_keeps_what_was_asked_for_lately) {
+  EngineParts parts = load_parts({});
+  if (!parts.model) return;
+  GrammarCache cache(*parts.tokenizer, parts.tokenizer->n_vocab(), {}, 64 << 20, 3);
+  const GrammarRef first = cache.compile(choice_options({"1"})).grammar;
+  CHECK(first == cache.compile(choice_options({"1"})).grammar);
+  CHECK(cache.owns(*first));
+  CHECK(first != cache.compile(choice_options({"2"})).grammar);
+  CHECK(cache.compile(schema_options(R"({"type":"strang)")).grammar == nullptr);
+  CHECK(!cache.compile(schema_options(R"({"type":"strang)")).problems.empty());   // a refusal is kept too
+  CHECK_EQ(cache.entries(), size_t{3});
+  cache.compile(choice_options({"1"}));
+  cache.compile(choice_options({"3"}));
+  CHECK_EQ(cache.entries(), size_t{3});
+  CHECK(first == cache.compile(choice_options({"1"})).grammar);
+  GrammarCache small(*parts.tokenizer, parts.tokenizer->n_vocab(), {}, 1);
+  const GrammarRef kept = small.compile(choice_options({"1"})).grammar;
+  small.compile(choice_options({"2"}));
+  CHECK_EQ(small.entries(), size_t{1});
+  CHECK(kept != small.compile(choice_options({"1"})).grammar);
+}
+
+}  // namespace
+}  // namespace monolith::testing

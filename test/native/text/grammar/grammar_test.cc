@@ -1,0 +1,153 @@
+// Compiled grammars over a small vocabulary: texts that are no JSON, what follows a value, special tokens, limits.
+#include "text/grammar/grammar.h"
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+using namespace monolith::grammar;
+using monolith::TokenId;
+
+// Token = byte below 256, then longer ones.
+std::shared_ptr<const GrammarVocabulary> vocabulary() {
+  static const auto made = [] {
+    std::vector<std::string> tokens;
+    for (int c = 0; c < 256; ++c) tokens.emplace_back(1, static_cast<char>(c));
+    for (const char* text : {"{\"", "\":", "\"}", "}}", "ye", "yes", " no", "\n</", "call>", "}\n", "ab", "abab", "\\d", "é", "日本", "\xE6\x97"}) tokens.emplace_back(text);
+    tokens.emplace_back();
+    return std::make_shared<const GrammarVocabulary>(tokens);
+  }();
+  return made;
+}
+
+GrammarOptions of(GrammarOptions::Kind kind, std::string text, std::string suffix = "") {
+  GrammarOptions options;
+  options.kind = kind;
+  options.text = std::move(text);
+  options.suffix = std::move(suffix);
+  return options;
+}
+
+std::shared_ptr<Grammar> compiled(const GrammarOptions& options, const GrammarLimits& limits = {}) {
+  std::vector<SchemaProblem> problems;
+  auto grammar = Grammar::compile(options, vocabulary(), limits, nullptr, problems);
+  if (!grammar) check::fail(__FILE__, __LINE__, problems.back().what);
+  return grammar;
+}
+
+enum class Read { kWhole, kBeginning, kNot };
+Read read(Grammar& grammar, std::string_view text) {
+  Grammar::Position position = grammar.start();
+  std::vector<TokenId> before;
+  for (const char c : text) {
+    const auto token = static_cast<TokenId>(static_cast<uint8_t>(c));
+    if (grammar.advance(position, before, token) != Grammar::Outcome::kOk) return Read::kNot;
+    before.push_back(token);
+  }
+  return position.accepts ? Read::kWhole : Read::kBeginning;
+}
+
+TEST(grammar_of_a_regular_expression_is_its_whole_text) {
+  const auto grammar = compiled(of(GrammarOptions::Kind::kRegex, "\"?[a-c\\\\]{2,3}(é|日本|\\n)?"));
+  for (const char* text : {"ab", "\"abc", "a\\", "ab\n", "abcé", "ab日本"}) CHECK(read(*grammar, text) == Read::kWhole);
+  for (const char* text : {"", "a", "\"", "ab\xE6", "ab\xC3"}) CHECK(read(*grammar, text) == Read::kBeginning);
+  for (const char* text : {"d", "abcd", "ab日", "xab", "ab\r", "ab\xFF", "\xC3"}) CHECK((read(*grammar, text) == Read::kNot) != (std::string_view(text) == "ab日"));
+}
+
+TEST(grammar_of_choices_ends_with_them) {
+  GrammarOptions options;
+  options.kind = GrammarOptions::Kind::kChoice;
+  options.choices = {"yes", "no", "yes, but"};
+  const auto grammar = compiled(options);
+  for (const std::string& choice : options.choices) CHECK(read(*grammar, choice) == Read::kWhole);
+  CHECK(read(*grammar, "yes, bu") == Read::kBeginning && read(*grammar, "maybe") == Read::kNot);
+  Grammar::Position position = grammar->start();
+  TokenMask mask(vocabulary()->trie().n_tokens());
+  CHECK(grammar->allowed(position, {}, mask) == Grammar::Outcome::kOk);
+  CHECK_EQ(mask.count(), size_t{4});   // y, n, ye, yes
+  std::vector<TokenId> before;
+  for (const char c : std::string_view("no")) {
+    CHECK(grammar->advance(position, before, c) == Grammar::Outcome::kOk);
+    before.push_back(c);
+  }
+  CHECK(position.accepts && position.ends);
+  CHECK(grammar->advance(position, before, 'x') == Grammar::Outcome::kRefused);
+  CHECK(position.ends);   // and nothing has changed
+}
+
+TEST(grammar_goes_on_with_its_suffix) {
+  const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"number"})", "}\n</call>"));
+  CHECK(read(*grammar, "12") == Read::kBeginning);
+  CHECK(read(*grammar, "12}\n</call>") == Read::kWhole);
+  CHECK(read(*grammar, "12.}\n") == Read::kNot && read(*grammar, "12}\n</call>x") == Read::kNot && read(*grammar, "}") == Read::kNot);
+  // A token may end the value and begin the suffix, but not go beyond it.
+  const auto object = compiled(of(GrammarOptions::Kind::kJsonObject, "", "}"));
+  Grammar::Position position = object->start();
+  CHECK(object->advance(position, {}, '{') == Grammar::Outcome::kOk);
+  const std::vector<TokenId> before = {'{'};
+  TokenMask mask(vocabulary()->trie().n_tokens());
+  CHECK(object->allowed(position, before, mask) == Grammar::Outcome::kOk);
+  CHECK(mask.has(256 + 3));    // "}}"
+  CHECK(!mask.has(256 + 9));   // "}\n"
+  CHECK(object->advance(position, before, 256 + 3) == Grammar::Outcome::kOk);
+  CHECK(position.ends);
+}
+
+TEST(grammar_masks_are_what_tokens_do) {
+  std::mt19937 random(4);
+  for (const GrammarOptions& options : {of(GrammarOptions::Kind::kRegex, "(\\\\d|[^x]){1,9}(yes| no)\\n?"), of(GrammarOptions::Kind::kRegex, "[\\s\\S]*ab"),
+                                        of(GrammarOptions::Kind::kJsonObject, "", "\n</call>")}) {
+    GrammarLimits tight;
+    tight.most_states = 300;
+    const auto grammar = compiled(options), small = compiled(options, tight);
+    for (int round = 0; round < 30; ++round) {
+      Grammar::Position position = grammar->start(), other = small->start();
+      std::vector<TokenId> before;
+      TokenMask mask(vocabulary()->trie().n_tokens()), again = mask;
+      for (int i = 0; i < 12; ++i) {
+        REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk);
+        REQUIRE(small->allowed(other, before, again) == Grammar::Outcome::kOk);
+        std::vector<TokenId> fine;
+        for (uint32_t token = 0; token < vocabulary()->trie().n_tokens(); ++token) {
+          Grammar::Position to = position;
+          const bool ok = grammar->advance(to, before, static_cast<TokenId>(token)) == Grammar::Outcome::kOk;
+          if (ok != mask.has(token) || ok != again.has(token)) return check::fail(__FILE__, __LINE__, "token " + std::to_string(token));
+          if (ok) fine.push_back(static_cast<TokenId>(token));
+        }
+        if (fine.empty()) {
+          CHECK(position.accepts);
+          break;
+        }
+        const TokenId token = fine[random() % fine.size()];
+        CHECK(grammar->advance(position, before, token) == Grammar::Outcome::kOk);
+        CHECK(small->advance(other, before, token) == Grammar::Outcome::kOk);
+        CHECK(position.accepts == other.accepts && position.ends == other.ends);
+        before.push_back(token);
+      }
+    }
+  }
+}
+
+TEST(grammar_compilation_is_bounded) {
+  const auto refused = [](const GrammarOptions& options, const GrammarLimits& limits, const std::atomic<bool>* cancelled = nullptr) {
+    std::vector<SchemaProblem> problems;
+    const int64_t begun = Fuel::thread_time();
+    const bool none = Grammar::compile(options, vocabulary(), limits, cancelled, problems) == nullptr;
+    const int64_t took = (Fuel::thread_time() - begun) / 1'000'000;
+    if (took > 10 * limits.compile_ms) check::fail(__FILE__, __LINE__, std::to_string(took) + " ms");
+    return none && problems.back().kind == SchemaProblem::Kind::kTooLarge;
+  };
+  GrammarLimits limits;
+  limits.compile_ms = 20;
+  CHECK(refused(of(GrammarOptions::Kind::kRegex, "((a|b)*a(a|b){20}c|(b|a)*(aab){9,5000}){7,900}(x?y?z?){800}&"), limits) ||
+        refused(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){16}$"},{"pattern":"^(.*x.*y.*z){3,60}$"},{"not":{"pattern":"(ab|ba)*c{9,4000}"}}]})"), limits));
+  const std::atomic<bool> cancelled{true};
+  limits.compile_ms = 5000;
+  CHECK(refused(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){16}$"},{"pattern":"^(.*x.*y.*z){3,60}$"},{"not":{"pattern":"(ab|ba)*c{9,4000}"}}]})"), limits, &cancelled));
+}
+
+}  // namespace
