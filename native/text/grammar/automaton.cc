@@ -2,16 +2,11 @@
 
 #include <algorithm>
 
+#include "text/grammar/mix.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith::grammar {
 namespace {
-
-uint64_t mix(uint64_t h, uint64_t v) {
-  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-  h *= 0xff51afd7ed558ccdull;
-  return h ^ (h >> 32);
-}
 
 // Within a character of a string: the low four bits of Lex::sub.
 enum Sub : uint32_t {
@@ -36,6 +31,8 @@ int hex_digit(uint8_t c) {
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
 }
+
+bool has_short_escape(uint32_t c) { return c == '\b' || c == '\t' || c == '\n' || c == '\f' || c == '\r'; }
 
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
@@ -119,7 +116,7 @@ StateId Automaton::intern(bool accepts) {
 }
 
 uint32_t Automaton::intern_lex(const Lex& lex) {
-  const uint64_t hash = mix(mix(lex.expression, uint64_t{lex.sub} << 32 | lex.more), lex.name);
+  const uint64_t hash = mix(mix(lex.expression, uint64_t{lex.sub} << 32 | lex.more), uint64_t{lex.name} << 1 | lex.plain);
   const auto [first, last] = lexes_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at)
     if (lexes_[at->second] == lex) return at->second;
@@ -300,9 +297,12 @@ void Automaton::complete(uint32_t frame) {
 void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
   const Shape& shape = schema_.shape(shape_id);
   switch (byte) {
-    case '"':
-      put_lex(Phase::kString, {shape.string}, frame);
+    case '"': {
+      Lex lex{shape.string};
+      lex.plain = writes_plainly() && pool_.free_characters(shape.string) == 0;
+      put_lex(Phase::kString, lex, frame);
       return;
+    }
     case '{':
       for (const uint32_t id : shape.objects) {
         Progress fresh;
@@ -381,7 +381,7 @@ void Automaton::forget(Lex& lex) {
       sub = kAnyUtf8 | count << 4;
       break;
     case kHex:
-      if (count == 0) return;
+      if (count == 0 || lex.plain) return;
       first = lex.more << (4 * (4 - count));
       last = first | ((1u << (4 * (4 - count))) - 1);
       if (first <= 0xDFFF && last >= 0xD800) return;
@@ -396,7 +396,9 @@ void Automaton::forget(Lex& lex) {
   }
   const ExprId behind = uniform(lex.expression, first, last);
   if (behind == ExpressionPool::kNothing) return;
-  lex = {behind, sub, 0, 0};
+  lex.expression = behind;
+  lex.sub = sub;
+  lex.more = 0;
 }
 
 // Whether the unfinished character can become one that fits.
@@ -410,9 +412,16 @@ bool Automaton::partial_is_alive(const Lex& lex) {
       if (count == 3 && lex.more == 0) first = 0x10000;
       return any_alive(lex.expression, first, std::min(last, kLastCodePoint));
     }
-    case kEscape: return any_alive(lex.expression, 0, kLastCodePoint);
+    case kEscape:
+      if (lex.plain) return any_alive(lex.expression, 0, 0x1F) || any_alive(lex.expression, '"', '"') || any_alive(lex.expression, '\\', '\\');
+      return any_alive(lex.expression, 0, kLastCodePoint);
     case kHex: {
       const uint32_t first = lex.more << (4 * (4 - count)), last = first | ((1u << (4 * (4 - count))) - 1);
+      if (lex.plain) {
+        for (uint32_t c = first; c <= std::min(last, 0x1Fu); ++c)
+          if (!has_short_escape(c) && any_alive(lex.expression, c, c)) return true;
+        return false;
+      }
       if (any_alive(lex.expression, first, last)) return true;
       const uint32_t low = std::max(first, 0xD800u), high = std::min(last, 0xDBFFu);
       return low <= high && any_alive(lex.expression, 0x10000 + ((low - 0xD800) << 10), 0x10000 + ((high - 0xD800) << 10) + 0x3FF);
@@ -492,7 +501,8 @@ bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
     case kEscape:
       at_boundary = true;
       switch (byte) {
-        case '"': case '\\': case '/': return read(lex, byte);
+        case '"': case '\\': return read(lex, byte);
+        case '/': return !lex.plain && read(lex, byte);
         case 'b': return read(lex, '\b');
         case 'f': return read(lex, '\f');
         case 'n': return read(lex, '\n');
@@ -506,6 +516,7 @@ bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
       if (digit < 0) return false;
       const uint32_t value = lex.more << 4 | static_cast<uint32_t>(digit);
       if (count < 3) return partial(kHex | (count + 1) << 4, value);
+      if (lex.plain && (value > 0x1F || has_short_escape(value))) return false;
       if (value >= 0xDC00 && value <= 0xDFFF) return false;   // a low surrogate alone is no character
       if (value >= 0xD800 && value <= 0xDBFF) return partial(kHigh, value);
       return at_boundary = true, read(lex, value);
@@ -580,6 +591,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
         put({Phase::kNextKey, 0, 0, place.frame});
       if (byte == '"' && place.phase != Phase::kAfterMember) {
         Lex lex{now.keys};
+        lex.plain = writes_plainly();
         if (remembers_names(schema_.object(frame.shape))) lex.name = 1;
         put_lex(Phase::kKey, lex, place.frame);
       }

@@ -82,6 +82,7 @@ class Automaton {
     uint32_t sub = 0;      // within a character: see lex steps
     uint32_t more = 0;
     uint32_t name = 0;     // of the names tree, where names are remembered
+    bool plain = false;    // escapes only where a character cannot stand as it is, in their short form if there is one
     auto operator<=>(const Lex&) const = default;
   };
   struct Frame {
@@ -103,6 +104,8 @@ class Automaton {
     ExprId keys = ExpressionPool::kNothing;
   };
 
+  // Names, and strings of which few fit, as JSON writers spell them: where texts are read that others wrote, any spelling.
+  bool writes_plainly() const { return options_.order == PropertyOrder::kSchema; }
   StateId compute(StateId state, uint8_t byte);
   StateId intern(bool accepts);
   void advance(const Place& place, uint8_t byte);

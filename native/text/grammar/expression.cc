@@ -3,18 +3,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "text/grammar/mix.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith::grammar {
-namespace {
-
-uint64_t mix(uint64_t h, uint64_t v) {
-  h ^= v + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
-  h *= 0xff51afd7ed558ccdull;
-  return h ^ (h >> 32);
-}
-
-}  // namespace
 
 ExpressionPool::ExpressionPool(const CharPartition& partition, size_t most_nodes)
     : partition_(partition), most_nodes_(most_nodes), words_per_set_((partition.n_classes() + 63) / 64) {
@@ -69,21 +61,20 @@ ExprId ExpressionPool::set(const CodePointSet& code_points) {
   size_t n = 0;
   for (const auto& range : code_points.ranges())
     partition_.for_each_class(range.first, range.last, [&](CharClassId c) { bits[c / 64] |= uint64_t{1} << (c % 64); });
+  for (const uint64_t word : bits) n += static_cast<size_t>(__builtin_popcountll(word));
+  return n == 0 ? kNothing : set_of_classes(bits);
+}
+
+ExprId ExpressionPool::set_of_classes(const std::vector<uint64_t>& bits) {
   uint64_t hash = 7;
-  for (const uint64_t word : bits) {
-    hash = mix(hash, word);
-    n += static_cast<size_t>(__builtin_popcountll(word));
-  }
-  if (n == 0) return kNothing;
-  uint32_t index = UINT32_MAX;
+  for (const uint64_t word : bits) hash = mix(hash, word);
   const auto [first, last] = sets_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at)
-    if (std::equal(bits.begin(), bits.end(), sets_.begin() + static_cast<ptrdiff_t>(at->second * words_per_set_))) index = at->second;
-  if (index == UINT32_MAX) {
-    index = static_cast<uint32_t>(sets_.size() / words_per_set_);
-    sets_.insert(sets_.end(), bits.begin(), bits.end());
-    sets_by_hash_.emplace(hash, index);
-  }
+    if (std::equal(bits.begin(), bits.end(), sets_.begin() + static_cast<ptrdiff_t>(at->second * words_per_set_)))
+      return intern({Kind::kSet, false, at->second});
+  const uint32_t index = static_cast<uint32_t>(sets_.size() / words_per_set_);
+  sets_.insert(sets_.end(), bits.begin(), bits.end());
+  sets_by_hash_.emplace(hash, index);
   return intern({Kind::kSet, false, index});
 }
 
@@ -155,19 +146,7 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
       if (nodes_[e].kind == Kind::kSet)
         for (size_t w = 0; w < words_per_set_; ++w) bits[w] |= sets_[nodes_[e].a * words_per_set_ + w];
     std::erase_if(flat, [&](ExprId e) { return nodes_[e].kind == Kind::kSet; });
-    CodePointSet merged;
-    uint64_t hash = 7;
-    for (const uint64_t word : bits) hash = mix(hash, word);
-    uint32_t index = UINT32_MAX;
-    const auto [first, last] = sets_by_hash_.equal_range(hash);
-    for (auto at = first; at != last; ++at)
-      if (std::equal(bits.begin(), bits.end(), sets_.begin() + static_cast<ptrdiff_t>(at->second * words_per_set_))) index = at->second;
-    if (index == UINT32_MAX) {
-      index = static_cast<uint32_t>(sets_.size() / words_per_set_);
-      sets_.insert(sets_.end(), bits.begin(), bits.end());
-      sets_by_hash_.emplace(hash, index);
-    }
-    flat.push_back(intern({Kind::kSet, false, index}));
+    flat.push_back(set_of_classes(bits));
   }
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());

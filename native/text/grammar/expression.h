@@ -76,6 +76,7 @@ class ExpressionPool {
   };
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
 
+  ExprId set_of_classes(const std::vector<uint64_t>& bits);
   ExprId intern(Node node, std::span<const uint32_t> list = {});
   ExprId fail() { failed_ = true; return kNothing; }
   std::span<const uint32_t> list(const Node& node) const { return {lists_.data() + node.a, node.b - node.a}; }

@@ -102,6 +102,19 @@ TEST(members_come_in_the_order_of_the_schema_where_asked) {
   CHECK(!fits(run, R"({"z":1,"b":2})"));
 }
 
+TEST(names_and_listed_strings_are_written_as_json_writers_do) {
+  const char* json = R"({"type":"object","properties":{"age":{"enum":["a\nb","x\u0001y","é/"]},"free":{"type":"string"}},"additionalProperties":false})";
+  Run written = open(json, PropertyOrder::kSchema), read = open(json, PropertyOrder::kAny);
+  for (const char* text : {R"({"age":"a\nb"})", R"({"age":"x\u0001y"})", R"({"age":"é/"})", R"({"free":"\u0061\/\n"})"}) {
+    CHECK(fits(written, text));
+    CHECK(fits(read, text));
+  }
+  for (const char* text : {R"({"\u0061ge":"é/"})", R"({"age":"\u00e9/"})", R"({"age":"é\/"})", R"({"age":"a\u000ab"})", R"({"age":"x\u0001\u0079"})"}) {
+    CHECK(!fits(written, text));
+    CHECK(fits(read, text));
+  }
+}
+
 TEST(what_is_not_served_is_named_with_its_place) {
   const auto refused = [](const char* json, SchemaProblem::Kind kind, const char* pointer, const char* keyword) {
     Run run = open(json);
@@ -164,7 +177,7 @@ TEST(masks_say_what_bytes_do_and_never_lead_nowhere) {
            R"({"type":"object","minProperties":2,"maxProperties":3,"additionalProperties":{"type":"boolean"},"propertyNames":{"maxLength":3}})",
            R"({"type":"string","pattern":"^[a-z]{2,4}(-[0-9]{2})?$"})", R"({"type":"string","format":"date"})",
            R"({"anyOf":[{"type":"number","minimum":0.5,"maximum":12.25},{"type":"array","items":{"$ref":"#"},"maxItems":2}]})",
-           R"({"type":"string","minLength":3,"maxLength":3,"not":{"pattern":"b"}})"}) {
+           R"({"enum":["a\nb","x\u0001y"]})", R"({"type":"string","minLength":3,"maxLength":3,"not":{"pattern":"b"}})"}) {
     for (const PropertyOrder order : {PropertyOrder::kSchema, PropertyOrder::kAny}) {
       std::vector<SchemaProblem> problems;
       const auto schema = Schema::compile(json, {}, problems);
