@@ -19,7 +19,6 @@ await run(async () => {
     cMakeOptions: {
       CMAKE_LIBRARY_OUTPUT_DIRECTORY: join(root, 'build', 'Release'),
       MONOLITH_TESTS: existsSync(join(root, 'test', 'native')) ? 'ON' : 'OFF',
-      MONOLITH_BENCH: targets.some((target) => target.endsWith('_bench')) ? 'ON' : 'OFF',
     },
   });
   try {
