@@ -34,6 +34,8 @@ const catalogModel = z.strictObject({
   input_modalities: z.array(z.enum(['text', 'image'])).min(1),
   /** What a model without vision does with images: refuses them, or is given a line of text in each one's place. */
   image_input: z.enum(['refuse', 'note']).default('refuse'),
+  /** White space in answers bound to JSON, instead of structured_outputs.white_space: for a model that is lost without what it learned. */
+  white_space: z.enum(['compact', 'flexible']).optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']),
   sampling,
 });

@@ -64,8 +64,11 @@ export class Prompter {
   #longestToken: number | null = null;      // bytes; known after the first huge prompt
   #closingTokens: number | null = null;     // what the engine writes to end the reasoning; known after the first request
 
+  private readonly grammarSettings: GrammarSettings;
+
   /** Throws TemplateError if the model's chat template is unusable. */
   constructor(private readonly engine: Engine, private readonly model: CatalogModel, private readonly limits: GenerationLimits) {
+    this.grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
     const { info } = engine;
     const source = info.chatTemplate ?? CHATML_TEMPLATE;
     this.template = new ChatTemplate(source, { bos: info.bos, eos: info.eos });
@@ -105,7 +108,7 @@ export class Prompter {
     const extent = extentOf(request);
     const atLeast = this.#atLeast(extent);
     if (request.truncation === 'disabled' && atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`, request);
-    const grammars = await compileGrammars(this.engine, request, this.dialect.syntax, this.limits.grammar, { organization, signal });
+    const grammars = await compileGrammars(this.engine, request, this.dialect.syntax, this.grammarSettings, { organization, signal });
     const prompt = await inTurn(preparing, extent, organization, signal, () => this.#fitted(request, effort, extent));
     const promptTokens = prompt.tokens.length;
     if (promptTokens >= this.contextWindow) throw this.#tooLong(String(promptTokens), request);
