@@ -44,7 +44,6 @@ uint32_t type_named(std::string_view name) {
 constexpr const char* kNotEnum = "\x01not-enum";
 constexpr const char* kNotPattern = "\x01not-pattern";
 constexpr const char* kNotFormat = "\x01not-format";
-constexpr const char* kNotMultiple = "\x01not-multiple";
 
 constexpr size_t kMostBranches = 512;
 
@@ -182,9 +181,7 @@ class SchemaCompiler {
     return false;
   }
 
-  // Long texts (descriptions) would only cost: what is no name and no value of an enum is not separated. A text
-  // that turns out to be needed is short of classes only if it was skipped here, so nothing is skipped but
-  // what annotations hold.
+  // Every string of the schema, because any may turn out to be a name or a listed value.
   void separate_text(const std::string& text) {
     std::string_view left = text;
     while (!left.empty()) {
@@ -259,7 +256,7 @@ class SchemaCompiler {
       }
       if (!alive || failed_) continue;
       if (types_of(branch.flat) == 0) continue;
-      // One choice is made now, the others later: what it rules out never multiplies.
+      // What the types rule out of the choices never multiplies.
       if (choices.empty()) {
         done.push_back(std::move(branch));
         continue;
@@ -687,7 +684,7 @@ class SchemaCompiler {
                name == "additionalProperties" || name == "patternProperties" || name == "propertyNames" || name == "oneOf" || name == "if" ||
                name == "dependencies" || name == "dependentSchemas" || name == "dependentRequired" || name == "$dynamicRef" ||
                name == "$recursiveRef" || name == "unevaluatedProperties" || name == "unevaluatedItems" || name == "minContains" ||
-               name == kNotPattern || name == kNotFormat || name == kNotMultiple) {
+               name == kNotPattern || name == kNotFormat) {
       // What holds for everything says nothing.
       if (doc_.is(value, Kind::kTrue) && (name == "items" || name == "additionalProperties" || name == "additionalItems")) return true;
       if (doc_.is(value, Kind::kObject) && doc_.members(value).empty() && name != "oneOf" && name != "if") return true;
