@@ -62,7 +62,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
     const int layer = static_cast<int>(times.size()) % shape.n_layers;
     const double before = seconds();
     cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache,
-                           0.125f, out.data(), q_dim);
+                           {.scale = 0.125f}, out.data(), q_dim);
     times.push_back(seconds() - before);
   }
   pool.end_step();

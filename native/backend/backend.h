@@ -81,6 +81,13 @@ struct RopeParams {
   float magnitude = 1.0f;          // scales cos and sin (YaRN); 1 otherwise
 };
 
+// How one layer attends.
+struct AttentionParams {
+  float scale;               // of the scores: usually 1 / sqrt(head_dim)
+  int window = 0;            // a row at position p sees p - window + 1 .. p; 0: all positions before it
+  float soft_cap = 0.0f;     // scores become soft_cap * tanh(score / soft_cap); 0: none
+};
+
 // One product of a matmul group: out[row * out_stride + r] = (add_to_out ? out : 0) + bias[r] + W x[row].
 struct MatmulTarget {
   const Matrix* weight;
@@ -136,10 +143,10 @@ class Backend {
   virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q,
                               int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
                               int64_t v_stride, int layer, KvCache& cache) = 0;
-  // Causal attention of each row over positions 0 .. its own, keys and values from the pages.
+  // Causal attention of each row over positions 0 .. its own (or its window), keys and values from the pages.
   // q and out: [n_rows][n_heads][head_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads,
-                         int layer, const KvCache& cache, float scale, float* out, int64_t out_stride) = 0;
+                         int layer, const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
   // out[row][i] = silu(gate[row][i]) * up[row][i]; dense, out may be gate.
   virtual void silu_multiply(const float* gate, const float* up, int n_rows, int64_t dim, float* out) = 0;
   // out[i] = x[rows[i]]; `rows` host.

@@ -233,8 +233,8 @@ Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
 
 void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(params_.head_dim));
-  backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads, index, *kv_, scale,
-                     attended_, q_dim(params_));
+  backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads, index, *kv_,
+                     {.scale = scale}, attended_, q_dim(params_));
   const MatmulTarget target{layer.attention_output.get(), rows.x, params_.n_embd, nullptr, true};
   backend_.matmul({&target, 1}, attended_, rows.count);
 }

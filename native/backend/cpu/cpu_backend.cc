@@ -102,9 +102,9 @@ class CpuBackend final : public Backend {
                         static_cast<CpuKvCache&>(cache));
   }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
-                 const KvCache& cache, float scale, float* out, int64_t out_stride) override {
+                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer,
-                   static_cast<const CpuKvCache&>(cache), scale, out, out_stride);
+                   static_cast<const CpuKvCache&>(cache), params, out, out_stride);
   }
   void silu_multiply(const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
     ops_.silu_multiply(pool_, gate, up, n_rows, dim, out);

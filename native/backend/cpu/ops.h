@@ -112,7 +112,7 @@ class CpuOps {
   // of sums. `out` must not overlap `q`.
   void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
                  const float* q, int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
-                 float scale, float* out, int64_t out_stride) const;
+                 const AttentionParams& params, float* out, int64_t out_stride) const;
   void silu_multiply(ThreadPool& pool, const float* gate, const float* up, int n_rows, int64_t dim,
                      float* out) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,

@@ -157,7 +157,7 @@ size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t 
 
 void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
                        const float* q, int64_t q_stride, int n_heads, int layer,
-                       const CpuKvCache& cache, float scale, float* out, int64_t out_stride) const {
+                       const CpuKvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) const {
   const int n_kv_heads = cache.shape.n_kv_heads;
   assert(n_heads % n_kv_heads == 0 && cache.shape.head_dim <= scratch.max_head_dim_);
   assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
@@ -168,7 +168,7 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                        .cache = cache,
                        .layer = layer,
                        .group = n_heads / n_kv_heads,
-                       .scale = scale,
+                       .scale = params.scale,
                        .out = out,
                        .out_stride = out_stride};
   const size_t n_segments = segments.size();

@@ -88,7 +88,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(),
                        kv_dim, rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
     ops.attention(pool, scratch, {&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache,
-                  1.0f / std::sqrt(float(shape.head_dim)), out.data() + at * q_dim, q_dim);
+                  {.scale = 1.0f / std::sqrt(float(shape.head_dim))}, out.data() + at * q_dim, q_dim);
     at += n;
   }
   return out;
@@ -298,7 +298,7 @@ TEST(attention_keeps_rows_of_a_step_apart) {
     std::vector<float> out(q.size());
     cpu_ops(isa).rope_and_store(pool, scratch, rope, segments, q.data(), q_dim, 6, k.data(), kv_dim,
                                 v.data(), kv_dim, 0, **cache);
-    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, 6, 0, **cache, 0.125f,
+    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, 6, 0, **cache, {.scale = 0.125f},
                            out.data(), q_dim);
     for (size_t s = 0; s < lengths.size(); ++s) {
       const int n = s == 2 ? 16 : lengths[s];
