@@ -20,9 +20,9 @@
 namespace monolith::grammar {
 
 struct GrammarOptions {
-  enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice };
+  enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice, kRules };
   Kind kind = Kind::kJson;
-  std::string text;                   // the schema or the pattern
+  std::string text;                   // the schema, the pattern or the rules
   std::vector<std::string> choices;
   std::string suffix;                 // literal text behind the value; special tokens' spellings are those tokens
   bool strict = true;

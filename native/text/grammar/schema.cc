@@ -17,6 +17,7 @@
 #include "text/grammar/formats.h"
 #include "text/grammar/number_ranges.h"
 #include "text/grammar/regex.h"
+#include "text/grammar/rule_expressions.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith::grammar {
@@ -1278,6 +1279,25 @@ std::unique_ptr<Schema> Schema::regex(std::string_view pattern, const SchemaOpti
   const bool possible = schema->pool_->alive(schema->text_);
   if (schema->pool_->failed()) return problem(SchemaProblem::Kind::kTooLarge, "the pattern is too complex");
   if (!possible) return problem(SchemaProblem::Kind::kImpossible, "no text matches the pattern");
+  return schema;
+}
+
+std::unique_ptr<Schema> Schema::rules(std::string_view text, const SchemaOptions& options, std::vector<SchemaProblem>& problems) {
+  const auto problem = [&](SchemaProblem::Kind kind, std::string what) {
+    problems.push_back({kind, "", "", std::move(what)});
+    return nullptr;
+  };
+  RuleTree tree;
+  std::string what;
+  if (!RuleTree::parse(text, tree, what)) return problem(SchemaProblem::Kind::kInvalid, "the grammar is wrong: " + what);
+  auto schema = std::make_unique<Schema>();
+  tree.separate(schema->partition_);
+  if (!schema->partition_.freeze()) return problem(SchemaProblem::Kind::kTooLarge, "the grammar tells more than 4,096 kinds of characters apart");
+  schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
+  schema->pool_->fuel() = options.fuel;
+  schema->text_ = texts_of_rules(tree, *schema->pool_, what);
+  if (schema->pool_->failed()) return problem(SchemaProblem::Kind::kTooLarge, what.empty() ? "the grammar is too complex" : "the grammar is too complex: " + what);
+  if (schema->text_ == ExpressionPool::kNothing) return problem(SchemaProblem::Kind::kImpossible, what);
   return schema;
 }
 
