@@ -79,8 +79,9 @@ class Automaton {
   };
   struct Lex {
     ExprId expression;
-    uint32_t sub = 0;      // within a character: see lex steps
+    uint32_t sub = 0;      // within a character: see automaton_characters.cc
     uint32_t more = 0;
+    bool between() const { return sub == 0; }   // characters
     uint32_t name = 0;     // of the names tree, where names are remembered
     bool plain = false;    // escapes only where a character cannot stand as it is, in their short form if there is one
     auto operator<=>(const Lex&) const = default;
