@@ -82,8 +82,46 @@ StateId Automaton::intern(bool accepts) {
   headers_.push_back({static_cast<uint32_t>(places_.size()), static_cast<uint32_t>(next_.size()), accepts, free});
   places_.insert(places_.end(), next_.begin(), next_.end());
   rows_.push_back(kNoRow);
+  only_bytes_.push_back(kUnknownByte);
   states_by_hash_.emplace(hash, id);
   return id;
+}
+
+int Automaton::only_byte(StateId state) {
+  constexpr uint32_t kMostPlaces = 64;   // where a text may be in more, it has hardly one way to go on
+  if (only_bytes_[state] != kUnknownByte) return only_bytes_[state];
+  const Header header = headers_[state];
+  int only = kNoByte;
+  if (!header.accepts && header.free == 0 && header.n_places > 0 && header.n_places <= kMostPlaces) {
+    for (int i = 0; i < 256; ++i) {
+      const int byte = (i + 0x20) & 0xFF;   // what is text first: a second one is soon found
+      if (step(state, static_cast<uint8_t>(byte)) == kDead) continue;
+      if (only != kNoByte) {
+        only = kNoByte;
+        break;
+      }
+      only = byte;
+    }
+    if (failed()) return kNoByte;
+  }
+  only_bytes_[state] = static_cast<int16_t>(only);
+  return only;
+}
+
+bool Automaton::goes_on_in_a_token(std::string_view text, StateId state) {
+  for (const TokenTree* tree : {&trie_.plain(), &trie_.other()}) {
+    const auto& nodes = tree->nodes;
+    uint32_t first = 0, end = static_cast<uint32_t>(nodes.size());
+    for (const char c : text) {
+      while (first < end && nodes[first].byte != static_cast<uint8_t>(c)) first = nodes[first].end;
+      if (first == end) break;
+      end = nodes[first].end;
+      ++first;
+    }
+    for (; first < end; first = nodes[first].end)
+      if (step(state, nodes[first].byte) != kDead) return true;
+  }
+  return false;
 }
 
 uint32_t Automaton::intern_lex(const Lex& lex) {
@@ -252,7 +290,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
 
 size_t Automaton::bytes() const {
   constexpr size_t kEntry = 48;   // of a hash table
-  return headers_.size() * (sizeof(Header) + 4 + kEntry) + places_.size() * sizeof(Place) + transitions_.size() * sizeof(StateId) +
+  return headers_.size() * (sizeof(Header) + 4 + 2 + kEntry) + places_.size() * sizeof(Place) + transitions_.size() * sizeof(StateId) +
          lexes_.size() * (sizeof(Lex) + kEntry) + frames_.size() * (sizeof(Frame) + kEntry) + progress_.size() * (sizeof(Progress) + kEntry + 32) +
          known_masks_.size() * (trie_.n_tokens() / 8 + sizeof(KnownMask) + kEntry);
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -51,6 +52,11 @@ class Automaton {
   // Whether the text so far is complete, and whether nothing can follow.
   bool accepts(StateId state) const { return headers_[state].accepts; }
   bool ends(StateId state) const { return headers_[state].accepts && headers_[state].n_places == 0; }
+  // The only byte that may come next; kNoByte where there are several or none, or where the text may end.
+  static constexpr int kNoByte = -1;
+  int only_byte(StateId state);
+  // Whether some token begins with `text` and goes on with a byte that may come at `state`.
+  bool goes_on_in_a_token(std::string_view text, StateId state);
   // The tokens whose bytes may come next. `mask` has one bit per token of the trie.
   void allowed(StateId state, TokenMask& mask);
   // The same, kept until a later call needs the room.
@@ -63,6 +69,7 @@ class Automaton {
 
  private:
   static constexpr uint32_t kNoRow = UINT32_MAX, kUnknown = UINT32_MAX;
+  static constexpr int16_t kUnknownByte = -2;
   enum class Phase : uint8_t { kText, kSuffix, kValue, kScalar, kString, kKey, kObjectStart, kColon, kAfterMember, kNextKey, kArrayStart, kAfterItem };
 
   struct Place {
@@ -145,6 +152,7 @@ class Automaton {
   std::vector<Header> headers_;
   std::vector<Place> places_;
   std::vector<uint32_t> rows_;                    // state -> row of transitions_
+  std::vector<int16_t> only_bytes_;               // of states: only_byte(), or kUnknownByte
   std::vector<StateId> transitions_;
   std::unordered_multimap<uint64_t, StateId> states_by_hash_;
   std::vector<Lex> lexes_;
