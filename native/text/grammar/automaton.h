@@ -132,6 +132,7 @@ class Automaton {
   const Progress& progress(uint32_t id);
   bool feasible(const ObjectShape& object, const Progress& progress) const;
   bool remembers_names(const ObjectShape& object) const;
+  void add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways);
   void close_key(const Place& place);
   uint32_t with_member(uint32_t progress_id, uint32_t property);
   bool any_alive(ExprId e, uint32_t first, uint32_t last);

@@ -51,6 +51,32 @@ bool Automaton::feasible(const ObjectShape& object, const Progress& progress) co
   return remembers || (progress.others == 0 && counted + possible + 1 >= object.least);
 }
 
+// The names that may come next where they come in order and none needs another: feasible() of each, for all of them from
+// what is counted behind it.
+void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways) {
+  const uint32_t n = static_cast<uint32_t>(object.properties.size());
+  if (now.others > 0 || now.next >= n) return;
+  if (!pool_.fuel().spend(1 + n / 8)) {
+    failed_ = true;
+    return;
+  }
+  const bool others = !object.others.empty(), remembers = remembers_names(object);
+  uint64_t n_seen = 0, required = 0, possible = 0;   // the latter two: behind
+  for (const uint64_t word : now.seen) n_seen += static_cast<uint64_t>(__builtin_popcountll(word));
+  const size_t first_way = ways.size();
+  for (uint32_t i = n; i-- > now.next;) {
+    const auto& property = object.properties[i];
+    const bool available = property.shape != kNoShape;
+    const uint64_t counted = n_seen + 1 + required;
+    const bool enough = remembers || counted + possible + others >= object.least;
+    if (property.required) ways.resize(first_way);     // none behind it can come before it
+    if (available && counted <= object.most && enough) ways.push_back(names[i]);
+    if (property.required && !available) return;       // never to be had, so that none before it leads to an end
+    if (property.required) ++required;
+    else possible += available;
+  }
+}
+
 const Automaton::Progress& Automaton::progress(uint32_t id) {
   if (progress_[id].known) return progress_[id];
   Progress now = progress_[id];
@@ -66,7 +92,9 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   }
   std::vector<ExprId> ways;
   const bool simple = object.needs.empty() && object.most == kUnbounded && object.least <= 1;
-  for (uint32_t i = 0; i < n; ++i) {
+  const bool counted_at_once = ordered && object.needs.empty() && !simple;
+  if (counted_at_once) add_next_in_order(object, now, names, ways);
+  for (uint32_t i = 0; i < n && !counted_at_once; ++i) {
     if (object.properties[i].shape == kNoShape || has(now.seen, i) || (ordered && (i < now.next || now.others > 0))) continue;
     if (!simple) {
       if (!pool_.fuel().spend(n / 8)) failed_ = true;

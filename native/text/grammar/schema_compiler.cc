@@ -38,15 +38,10 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
   }
   if (pool_->failed() && !failed_) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
   if (failed_) return nullptr;
-  if (!prune()) {
-    problem(SchemaProblem::Kind::kImpossible, root_, "", "no value fits the schema");
-    return nullptr;
-  }
-  if (pool_->failed()) {
-    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
-    return nullptr;
-  }
-  return schema;
+  const bool possible = prune();
+  if (pool_->failed()) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");   // then that says nothing
+  else if (!possible) problem(SchemaProblem::Kind::kImpossible, root_, "", "no value fits the schema");
+  return failed_ ? nullptr : std::move(schema);
 }
 
 void SchemaCompiler::problem(SchemaProblem::Kind kind, JsonId at, std::string_view keyword, std::string what) {
