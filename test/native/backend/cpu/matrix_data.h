@@ -1,6 +1,7 @@
 // Random weight matrices in every encoding, for tests: all bit patterns of the quantized values occur.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -69,8 +70,9 @@ inline float largest_value(monolith::TensorType type) {
   }
 }
 
-// rows x cols of `type`, of about unit size.
-inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t rows, int64_t cols, uint64_t seed) {
+// rows x cols of `type`, of about the size `size`, which is a power of two.
+inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t rows, int64_t cols, uint64_t seed,
+                                          float size = 1) {
   using monolith::TensorType;
   const auto& traits = monolith::traits_of(type);
   const int64_t blocks = rows * cols / traits.block_values;
@@ -84,7 +86,7 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
       const uint16_t half = monolith::float_to_half(value);
       std::memcpy(block + at, &half, sizeof half);
     };
-    const float value = random.uniform();
+    const float value = random.uniform() * size;
     switch (type) {
       case TensorType::kF32: std::memcpy(block, &value, sizeof value); break;
       case TensorType::kF16: put_half(0, value); break;
@@ -93,10 +95,10 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
         std::memcpy(block, &bits, sizeof bits);
         break;
       }
-      case TensorType::kMXFP4: block[0] = static_cast<std::byte>(118 + random.bits() % 8); break;
+      case TensorType::kMXFP4: block[0] = static_cast<std::byte>(118 + std::ilogb(size) + static_cast<int>(random.bits() % 8)); break;
       default:
         put_half(scales.at, value / largest_value(type));
-        if (scales.bytes == 4) put_half(scales.at + 2, random.uniform() / (traits.block_values == 32 ? 1 : 64));
+        if (scales.bytes == 4) put_half(scales.at + 2, random.uniform() * size / (traits.block_values == 32 ? 1 : 64));
     }
   }
   return data;
