@@ -33,6 +33,9 @@ constexpr int kPrefetchAhead = 2048;
 // Halves of a strip that a kernel of M rows covers at once.
 template <int M>
 constexpr int kHalves = M <= 2 ? 2 : 1;
+// Four-bit kernels always take both: their sums fit beside two vectors of weights, and what is asked of the
+// activations halves.
+inline constexpr int kNibbleHalves = 2;
 
 // Asks for weights early: large arrays kPrefetchAhead bytes, which runs on into the next strip; small ones a
 // strip ahead, as the first lines of each strip would otherwise come too late.
@@ -130,15 +133,17 @@ template <int M>
 }
 
 // Runs `half(first_lane)` over the strip, kHalves<M> halves at a time.
-#define EACH_HALF(first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * kHalves<M>)
+#define EACH_HALF_BY(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * halves)
+#define EACH_HALF(first) EACH_HALF_BY(kHalves<M>, first)
 // Rows and halves a kernel has at hand: accumulator h * M + r.
-#define EACH_SUM(h, r)                          \
-  UNROLL for (int h = 0; h < kHalves<M>; ++h)   \
+#define EACH_SUM_OF(halves, h, r)           \
+  UNROLL for (int h = 0; h < halves; ++h)   \
     UNROLL for (int r = 0; r < M; ++r)
+#define EACH_SUM(h, r) EACH_SUM_OF(kHalves<M>, h, r)
 
-template <int M>
-[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[M * kHalves<M>]) {
-  UNROLL for (int h = 0; h < kHalves<M>; ++h) finish_half<M>(tile, first + 8 * h, acc + h * M);
+template <int M, int kSums>
+[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[kSums]) {
+  UNROLL for (int h = 0; h < kSums / M; ++h) finish_half<M>(tile, first + 8 * h, acc + h * M);
 }
 
 // --- quantized ----------------------------------------------------------------------------------------
@@ -157,6 +162,16 @@ __m256 load_unsigned_bytes(const std::byte* at) {
 }
 __m256 load_signed_bytes(const std::byte* at) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))));
+}
+// sum += x, here and now. GCC would turn a chain of additions into a tree, for which it computes all products of a
+// block first and has no registers to keep them in: that took twice the time.
+[[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
+  sum = _mm256_add_epi16(sum, x);
+  asm("" : "+x"(sum));
+}
+[[gnu::always_inline]] inline void add32(__m256i& sum, __m256i x) {
+  sum = _mm256_add_epi32(sum, x);
+  asm("" : "+x"(sum));
 }
 __m256i widen(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
 
@@ -183,7 +198,7 @@ void q8_0(const StripTile& tile) {
           const __m256i size = _mm256_abs_epi8(q);
           UNROLL for (int r = 0; r < M; ++r) {
             const __m256i a = _mm256_sign_epi8(broadcast4(x[r].a + 4 * g), q);
-            isum[h * M + r] = _mm256_add_epi32(isum[h * M + r], widen(_mm256_maddubs_epi16(size, a)));
+            add32(isum[h * M + r], widen(_mm256_maddubs_epi16(size, a)));
           }
         }
       }
@@ -195,18 +210,20 @@ void q8_0(const StripTile& tile) {
 
 // pairs = the 32 four-bit weights at `w` times the activations, summed by neighbours in 16 bits.
 template <int M>
-[[gnu::always_inline]] inline void dot_nibbles(__m256i (&pairs)[M * kHalves<M>], const std::byte* w,
+[[gnu::always_inline]] inline void dot_nibbles(__m256i (&pairs)[M * kNibbleHalves], const std::byte* w,
                                                const ActivationBlock* x) {
   const __m256i nibble = _mm256_set1_epi8(15);
-  EACH_SUM(h, r) pairs[h * M + r] = _mm256_setzero_si256();
+  EACH_SUM_OF(kNibbleHalves, h, r) pairs[h * M + r] = _mm256_setzero_si256();
   UNROLL for (int v = 0; v < 4; ++v) {
-    UNROLL for (int h = 0; h < kHalves<M>; ++h) {
-      const __m256i both = load_bytes(w + 64 * v + 32 * h);
-      const __m256i low = _mm256_and_si256(both, nibble), high = _mm256_and_si256(_mm256_srli_epi16(both, 4), nibble);
+    UNROLL for (int part = 0; part < 2; ++part) {   // low nibbles, then high ones
+      __m256i q[kNibbleHalves];
+      UNROLL for (int h = 0; h < kNibbleHalves; ++h) {
+        const __m256i both = load_bytes(w + 64 * v + 32 * h);
+        q[h] = _mm256_and_si256(part == 0 ? both : _mm256_srli_epi16(both, 4), nibble);
+      }
       UNROLL for (int r = 0; r < M; ++r) {
-        __m256i& sum = pairs[h * M + r];
-        sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(low, broadcast4(x[r].a + 8 * v)));
-        sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(high, broadcast4(x[r].a + 8 * v + 4)));
+        const __m256i a = broadcast4(x[r].a + 8 * v + 4 * part);
+        UNROLL for (int h = 0; h < kNibbleHalves; ++h) add16(pairs[h * M + r], _mm256_maddubs_epi16(q[h], a));
       }
     }
   }
@@ -214,18 +231,18 @@ template <int M>
 
 template <int M>
 void q4_0(const StripTile& tile) {
-  EACH_HALF(first) {
+  EACH_HALF_BY(kNibbleHalves, first) {
     const std::byte* w = tile.strip + tile.layout->values + 4 * first;
     const std::byte* d = tile.strip + tile.layout->d + 2 * first;
     const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
-    __m256 acc[M * kHalves<M>];
-    EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
+    __m256 acc[M * kNibbleHalves];
+    EACH_SUM_OF(kNibbleHalves, h, r) acc[h * M + r] = _mm256_setzero_ps();
     for (int64_t block = tile.layout->cols / 32; block > 0; --block, w += 256, d += 32, x += M) {
       stream<256>(w);
       stream_next_strip<32>(tile, d);
-      __m256i pairs[M * kHalves<M>];
+      __m256i pairs[M * kNibbleHalves];
       dot_nibbles<M>(pairs, w, x);
-      EACH_SUM(h, r) {
+      EACH_SUM_OF(kNibbleHalves, h, r) {
         const __m256i isum = _mm256_add_epi32(widen(pairs[h * M + r]), _mm256_set1_epi32(x[r].minus_8_sum));
         acc[h * M + r] = add_scaled(acc[h * M + r], isum, load_halves(d + 16 * h), x[r]);
       }
@@ -237,13 +254,13 @@ void q4_0(const StripTile& tile) {
 template <int M>
 void q4_k(const StripTile& tile) {
   const StripLayout& layout = *tile.layout;
-  EACH_HALF(first) {
+  EACH_HALF_BY(kNibbleHalves, first) {
     const std::byte* w = tile.strip + layout.values + 4 * first;
     const std::byte *scale = tile.strip + layout.scales + first, *minimum = tile.strip + layout.minima + first;
     const std::byte *d = tile.strip + layout.d + 2 * first, *d_min = tile.strip + layout.d_min + 2 * first;
     const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
-    __m256 acc[M * kHalves<M>];
-    EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
+    __m256 acc[M * kNibbleHalves];
+    EACH_SUM_OF(kNibbleHalves, h, r) acc[h * M + r] = _mm256_setzero_ps();
     for (int64_t super = layout.cols / 256; super > 0; --super, d += 32, d_min += 32) {
       stream_next_strip<128>(tile, scale);
       stream_next_strip<128>(tile, minimum);
@@ -251,9 +268,9 @@ void q4_k(const StripTile& tile) {
       stream_next_strip<32>(tile, d_min);
       for (int block = 0; block < 8; ++block, w += 256, scale += 16, minimum += 16, x += M) {
         stream<256>(w);
-        __m256i pairs[M * kHalves<M>];
+        __m256i pairs[M * kNibbleHalves];
         dot_nibbles<M>(pairs, w, x);
-        UNROLL for (int h = 0; h < kHalves<M>; ++h) {
+        UNROLL for (int h = 0; h < kNibbleHalves; ++h) {
           const __m256 step = _mm256_mul_ps(load_halves(d + 16 * h), load_unsigned_bytes(scale + 8 * h));
           const __m256 floor = _mm256_mul_ps(load_halves(d_min + 16 * h), load_unsigned_bytes(minimum + 8 * h));
           UNROLL for (int r = 0; r < M; ++r) {
