@@ -58,16 +58,16 @@ template <int M>
   }
 }
 
-// Runs `half(first_lane)` over the strip, kHalves<M> halves at a time.
-#define EACH_HALF(first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * kHalves<M>)
+// Runs its body over the strip with the first lane of `halves` halves at a time.
+#define EACH_HALF(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * (halves))
 // Rows and halves a kernel has at hand: accumulator h * M + r.
-#define EACH_SUM(h, r)                          \
-  UNROLL for (int h = 0; h < kHalves<M>; ++h)   \
+#define EACH_SUM(halves, h, r)                \
+  UNROLL for (int h = 0; h < (halves); ++h)   \
     UNROLL for (int r = 0; r < M; ++r)
 
-template <int M>
-[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[M * kHalves<M>]) {
-  UNROLL for (int h = 0; h < kHalves<M>; ++h) finish_half<M>(tile, first + 8 * h, acc + h * M);
+template <int M, int kSums>
+[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[kSums]) {
+  UNROLL for (int h = 0; h < kSums / M; ++h) finish_half<M>(tile, first + 8 * h, acc + h * M);
 }
 
 }  // namespace
