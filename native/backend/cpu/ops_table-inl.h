@@ -6,6 +6,7 @@ constexpr OpKernels kKernels = {
     .rotate = rotate,
     .to_half = to_half,
     .silu_multiply = silu_multiply,
+    .soft_cap = soft_cap,
     .attention_span = attention_span,
     .attention_merge = attention_merge,
     .attention_finish = attention_finish,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/ops.h"
+#include "backend/cpu/ops_kernels.h"
 #include "backend/cpu/ops_logits.h"
 #include "base/half.h"
 #include "check.h"
@@ -249,6 +250,40 @@ TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
     logit_ops(isa).exp(edges, 7, 0.0f, result);
     CHECK(result[0] == 0 && result[1] == 0 && result[2] == 0 && result[5] == 0 && result[6] == 1);
     CHECK(result[3] == kInfinity && result[4] == kInfinity);
+  }
+}
+
+// soft_cap is the hyperbolic tangent seen from outside: with a cap of 1 nothing else.
+TEST(soft_cap_is_within_three_ulp_and_the_same_everywhere) {
+  std::vector<float> x;
+  for (float at = 1e-30f; at < 30.0f; at *= 1.0007f)
+    x.push_back(at), x.push_back(-at);
+  std::vector<float> first;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    const OpKernels& kernels = isa == CpuIsa::kAvx512 ? op_kernels_avx512()
+                               : isa == CpuIsa::kAvx2 ? op_kernels_avx2()
+                                                      : op_kernels_plain();
+    std::vector<float> out = x;
+    kernels.soft_cap(out.data(), int64_t(out.size()), 1.0f);
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double exact = std::tanh(double(x[i]));
+      const double ulp = std::ldexp(1.0, std::ilogb(exact) - 23);
+      worst = std::max(worst, std::abs(double(out[i]) - exact) / ulp);
+    }
+    CHECK(worst <= 3);
+    check::note("hyperbolic tangent, " + std::string(cpu_isa_name(isa)) + ": " +
+                std::to_string(worst) + " ulp at worst");
+    if (first.empty()) first = out;
+    CHECK(same_bits(out, first));
+
+    float edges[5] = {0.0f, 500.0f, -kInfinity, 1e-3f, kNaN};
+    kernels.soft_cap(edges, 5, 50.0f);
+    CHECK_EQ(edges[0], 0.0f);
+    CHECK_EQ(edges[1], 50.0f);
+    CHECK_EQ(edges[2], -50.0f);
+    CHECK(std::abs(edges[3] - 1e-3f) <= 1e-9f);
+    CHECK(std::isnan(edges[4]));
   }
 }
 
