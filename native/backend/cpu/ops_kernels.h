@@ -52,9 +52,14 @@ struct OpKernels {
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
+  // May be in place.
   void (*silu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  void (*gelu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
   void (*soft_cap)(float* x, int64_t count, float cap);
+  // x += factor * y, times sigmoid(*gate) unless that is null.
+  void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
   // State of every query over the positions of span `span` that it sees, into `states`
   // [kTileQueries][attention_state_floats]; a query that sees none is left undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
