@@ -2,9 +2,13 @@
 // written. Tests only.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -163,6 +167,31 @@ struct ParsedModel {
   Bytes bytes;
   std::unique_ptr<const GgufFile> file;  // null: `error` says why
   std::string error;
+};
+
+// An image as a file of its own; removed with the object.
+class ModelFile {
+ public:
+  explicit ModelFile(const TinyModel& model) {
+    std::string name = (std::filesystem::temp_directory_path() / "monolith-model-XXXXXX").string();
+    const int file = mkstemp(name.data());
+    if (file < 0) return;
+    close(file);
+    path_ = std::move(name);
+    const Bytes bytes = model.build();
+    std::ofstream(path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  ~ModelFile() {
+    if (!path_.empty()) std::filesystem::remove(path_);
+  }
+  ModelFile(const ModelFile&) = delete;
+  ModelFile& operator=(const ModelFile&) = delete;
+  const std::string& path() const { return path_; }  // empty: it could not be written
+
+ private:
+  std::string path_;
 };
 
 }  // namespace monolith::testing
