@@ -31,7 +31,7 @@ struct Attention {
   const CpuKvCache& cache;
   int layer;
   int group;   // query heads per KV head
-  float scale;
+  AttentionParams params;
   float* out;
   int64_t out_stride;
 
@@ -41,8 +41,16 @@ struct Attention {
   int64_t tiles(const Segment& segment) const {
     return (queries(segment) + kTileQueries - 1) / kTileQueries;
   }
+  // The first position that a query at `position` sees.
+  int start(int position) const {
+    return params.window > 0 ? std::max(0, position - params.window + 1) : 0;
+  }
+  // Spans first_span() .. first_span() + spans() - 1 hold what the segment's rows see.
+  int first_span(const Segment& segment) const {
+    return start(segment.first_position) / kAttentionSpan;
+  }
   int spans(const Segment& segment) const {
-    return spans_of(segment.first_position + segment.n_tokens);
+    return spans_of(segment.first_position + segment.n_tokens) - first_span(segment);
   }
 
   // Where query `index` of (segment, kv_head) lies within rows of n_heads * head_dim.
@@ -52,7 +60,7 @@ struct Attention {
   }
 };
 
-// One tile in one thread's scratch: queries packed and scaled, limits filled in.
+// One tile in one thread's scratch: queries packed and scaled, starts and limits filled in.
 class Tile {
  public:
   Tile(const Attention& a, const Segment& segment, int kv_head, int64_t first_query, float* memory)
@@ -67,6 +75,7 @@ class Tile {
     for (int i = 0; i < kTileQueries; ++i) {
       const int64_t row = (first_query + std::min(i, n - 1)) / a.group;
       limits_[i] = segment.first_position + static_cast<int>(row) + 1;
+      starts_[i] = a.start(limits_[i] - 1);
     }
     // Register tiles are rounded up to 2, 4 or 8 queries: the surplus computes on zeros.
     const int padded = std::min(kTileQueries, (n + 7) / 8 * 8);
@@ -75,11 +84,12 @@ class Tile {
       const float* from =
           i < n ? a.q + a.offset(segment, kv_head, first_query + i, a.q_stride) : nullptr;
       for (int64_t d = 0; d < head_dim; ++d)
-        to[d * kQueryBlock] = from ? from[d] * a.scale : 0.0f;
+        to[d * kQueryBlock] = from ? from[d] * a.params.scale : 0.0f;
     }
     const CpuKvCache& cache = a.cache;
     tile_ = {.n_queries = n,
              .head_dim = head_dim,
+             .starts = starts_,
              .limits = limits_,
              .q = packed,
              .pages = segment.pages,
@@ -89,23 +99,27 @@ class Tile {
              .value_page_bytes = cache.value_page_bytes(),
              .value_stride = cache.value_stride(),
              .type = cache.shape.type,
+             .soft_cap = a.params.soft_cap,
              .scores = scores};
   }
-
-  bool sees(int i, int span) const { return limits_[i] > span * kAttentionSpan; }
 
   // All spans in order, and the result.
   void whole() {
     const Attention& a = attention_;
     const int64_t state_floats = a.state_floats();
-    a.kernels.attention_span(tile_, 0, states_);
+    const int first_span = starts_[0] / kAttentionSpan;
     const int n_spans = spans_of(limits_[tile_.n_queries - 1]);
-    for (int span = 1; span < n_spans; ++span) {
+    a.kernels.attention_span(tile_, first_span, states_);
+    for (int span = first_span + 1; span < n_spans; ++span) {
       a.kernels.attention_span(tile_, span, next_);
-      for (int i = 0; i < tile_.n_queries; ++i)
-        if (sees(i, span))
-          a.kernels.attention_merge(states_ + i * state_floats, next_ + i * state_floats,
-                                    a.head_dim());
+      for (int i = 0; i < tile_.n_queries; ++i) {
+        float* state = states_ + i * state_floats;
+        const float* next = next_ + i * state_floats;
+        if (starts_[i] / kAttentionSpan == span)
+          std::memcpy(state, next, static_cast<size_t>(state_floats) * sizeof(float));
+        else if (starts_[i] / kAttentionSpan < span && limits_[i] > span * kAttentionSpan)
+          a.kernels.attention_merge(state, next, a.head_dim());
+      }
     }
     for (int i = 0; i < tile_.n_queries; ++i)
       a.kernels.attention_finish(
@@ -115,7 +129,9 @@ class Tile {
 
   // The states of one span, to be merged later.
   void one_span(int span, float* partials) {
-    if (!sees(tile_.n_queries - 1, span)) return;
+    if (limits_[tile_.n_queries - 1] <= span * kAttentionSpan ||
+        starts_[0] >= (span + 1) * kAttentionSpan)
+      return;
     attention_.kernels.attention_span(tile_, span, states_);
     std::memcpy(partials, states_, tile_.n_queries * attention_.state_floats() * sizeof(float));
   }
@@ -127,6 +143,7 @@ class Tile {
   int64_t first_query_;
   float* states_;
   float* next_;
+  int starts_[kTileQueries];
   int limits_[kTileQueries];
   AttentionTile tile_;
 };
@@ -135,10 +152,13 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, con
                     float* state) {
   const int64_t n_queries = a.queries(segment), state_floats = a.state_floats();
   for (int64_t i = 0; i < n_queries; ++i) {
-    const int limit = segment.first_position + static_cast<int>(i / a.group) + 1;
-    std::memcpy(state, partials + i * state_floats,
+    const int position = segment.first_position + static_cast<int>(i / a.group);
+    const int first_kept = a.first_span(segment);
+    const int first = a.start(position) / kAttentionSpan - first_kept;
+    const int end = spans_of(position + 1) - first_kept;
+    std::memcpy(state, partials + (first * n_queries + i) * state_floats,
                 static_cast<size_t>(state_floats) * sizeof(float));
-    for (int span = 1; span < spans_of(limit); ++span)
+    for (int span = first + 1; span < end; ++span)
       a.kernels.attention_merge(state, partials + (span * n_queries + i) * state_floats,
                                 a.head_dim());
     a.kernels.attention_finish(state, a.head_dim(),
@@ -157,7 +177,8 @@ size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t 
 
 void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
                        const float* q, int64_t q_stride, int n_heads, int layer,
-                       const CpuKvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) const {
+                       const CpuKvCache& cache, const AttentionParams& params, float* out,
+                       int64_t out_stride) const {
   const int n_kv_heads = cache.shape.n_kv_heads;
   assert(n_heads % n_kv_heads == 0 && cache.shape.head_dim <= scratch.max_head_dim_);
   assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
@@ -168,7 +189,7 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                        .cache = cache,
                        .layer = layer,
                        .group = n_heads / n_kv_heads,
-                       .scale = params.scale,
+                       .params = params,
                        .out = out,
                        .out_stride = out_stride};
   const size_t n_segments = segments.size();
@@ -179,8 +200,9 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
   for (const Segment& segment : segments) {
     const int64_t tiles = a.tiles(segment) * n_kv_heads;
     pieces += tiles;
-    products += int64_t{2} * segment.n_tokens * (segment.first_position + segment.n_tokens) *
-                n_heads * cache.shape.head_dim;
+    const int last = segment.first_position + segment.n_tokens - 1;
+    products += int64_t{2} * segment.n_tokens * (last + 1 - a.start(last)) * n_heads *
+                cache.shape.head_dim;
     split_pieces += tiles * a.spans(segment);
     partial_floats += a.queries(segment) * n_kv_heads * a.spans(segment) * a.state_floats();
   }
@@ -213,7 +235,8 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
         continue;
       }
       const int64_t slot = (int64_t{kv_head} * n_spans + span) * a.queries(segment) + first_query;
-      tile.one_span(span, scratch.partials_ + first_partial[s] + slot * a.state_floats());
+      tile.one_span(a.first_span(segment) + span,
+                    scratch.partials_ + first_partial[s] + slot * a.state_floats());
     }
   });
   if (!split) return;

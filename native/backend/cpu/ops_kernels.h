@@ -31,15 +31,19 @@ constexpr int64_t attention_state_floats(int64_t head_dim) {
 struct AttentionTile {
   int n_queries;
   int head_dim;
-  const int* limits;   // [kTileQueries] positions each query sees, ascending; filled past n_queries
+  // [kTileQueries] query i sees positions starts[i] .. limits[i] - 1; both ascend, and are filled past
+  // n_queries.
+  const int* starts;
+  const int* limits;
   const float* q;      // scaled, [kTileQueries / kQueryBlock][head_dim][kQueryBlock]
-  const int32_t* pages;    // of the sequence, from position 0
+  const int32_t* pages;    // of the sequence, from position 0; those before starts[0] are not read
   const std::byte* keys;   // page 0 of this layer and head
   const std::byte* values;
   size_t key_page_bytes, value_page_bytes;
   int64_t value_stride;
   KvType type;
-  float* scores;   // [kTileQueries][kScoreStride], scratch
+  float soft_cap;   // 0: none
+  float* scores;    // [kTileQueries][kScoreStride], scratch
 };
 
 struct OpKernels {
@@ -48,7 +52,14 @@ struct OpKernels {
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
+  // May be in place.
   void (*silu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  void (*gelu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  void (*scale)(float* x, int64_t count, float factor);
+  // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
+  void (*soft_cap)(float* x, int64_t count, float cap);
+  // x += factor * y, times sigmoid(*gate) unless that is null.
+  void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
   // State of every query over the positions of span `span` that it sees, into `states`
   // [kTileQueries][attention_state_floats]; a query that sees none is left undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);

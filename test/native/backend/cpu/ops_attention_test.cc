@@ -52,7 +52,13 @@ struct Setup {
   int threads = 1;
   std::vector<int> cuts = {};   // segment lengths, one attention call each; empty: one segment
   int first_page = 0, page_step = 1;
+  int window = 0;
+  float soft_cap = 0.0f;
 };
+
+AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
+  return {.scale = 1.0f / std::sqrt(float(shape.head_dim)), .window = window, .soft_cap = soft_cap};
+}
 
 // Runs one sequence through rope_and_store and attention in layer 1; returns
 // [n][n_heads][head_dim].
@@ -82,13 +88,17 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   int at = 0;
   for (size_t c = 0; at < rows.n; ++c) {
     const int n = std::min(cuts[c % cuts.size()], rows.n - at);
+    // Pages wholly before the window of this call's first row: nobody may look at them again.
+    if (setup.window > 0)
+      for (int p = 0; (p + 1) * kPageTokens <= at - setup.window + 1; ++p)
+        pages[p] = -1;
     std::vector<float> q(rows.q.begin() + at * q_dim, rows.q.begin() + (at + n) * q_dim);
     std::vector<float> k(rows.k.begin() + at * kv_dim, rows.k.begin() + (at + n) * kv_dim);
     const Segment segment = {0, n, at, pages.data()};
     ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(),
                        kv_dim, rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
     ops.attention(pool, scratch, {&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache,
-                  {.scale = 1.0f / std::sqrt(float(shape.head_dim))}, out.data() + at * q_dim, q_dim);
+                  params_of(shape, setup.window, setup.soft_cap), out.data() + at * q_dim, q_dim);
     at += n;
   }
   return out;
@@ -114,7 +124,8 @@ void rotate_exactly(const RopeParams& rope, int position, std::vector<double>& x
 }
 
 // The definition, in double. Keys and values are rounded to binary16 where the cache does.
-std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope) {
+std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope,
+                          int window = 0, double soft_cap = 0) {
   const int dim = shape.head_dim, group = shape.n_heads / shape.n_kv_heads;
   const auto stored = [&](double x) {
     return shape.type == KvType::kF16 ? double(half_to_float(float_to_half(float(x)))) : x;
@@ -135,16 +146,18 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
       std::vector<double> q(rows.q.begin() + at, rows.q.begin() + at + dim), weights(row + 1);
       rotate_exactly(rope, row, q);
       double top = -1e300, sum = 0;
-      for (int p = 0; p <= row; ++p) {
+      const int start = window > 0 ? std::max(0, row - window + 1) : 0;
+      for (int p = start; p <= row; ++p) {
         const auto& key = keys[size_t(p) * shape.n_kv_heads + head / group];
         for (int d = 0; d < dim; ++d)
           weights[p] += q[d] * key[d];
         weights[p] /= std::sqrt(double(dim));
+        if (soft_cap > 0) weights[p] = soft_cap * std::tanh(weights[p] / soft_cap);
         top = std::max(top, weights[p]);
       }
-      for (double& w : weights)
-        sum += w = std::exp(w - top);
-      for (int p = 0; p <= row; ++p)
+      for (int p = start; p <= row; ++p)
+        sum += weights[p] = std::exp(weights[p] - top);
+      for (int p = start; p <= row; ++p)
         for (int d = 0; d < dim; ++d)
           out[at + d] += weights[p] / sum * values[size_t(p) * shape.n_kv_heads + head / group][d];
     }
@@ -221,6 +234,57 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
   for (const CpuIsa isa : available_cpu_isas())
     check_close(run(shape, rows, rope, {.isa = isa, .threads = 2}), expected, tolerance_of(shape),
                 4 * 32, std::string(cpu_isa_name(isa)));
+}
+
+// Windows within a page, across pages and across spans, longer than the sequence too.
+TEST(windows_and_soft_caps_match_the_definition_in_double) {
+  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16}}) {
+    const auto frequency = frequencies(shape.head_dim);
+    const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
+    const int n = shape.head_dim == 32 ? 600 : 70;
+    const Rows rows = random_rows(shape, n, 17);
+    for (const int window : {1, 5, 16, 39, 256, 300, 5000}) {
+      const float soft_cap = window == 5 || window == 300 ? 1.5f : 0.0f;
+      const auto expected = exact(shape, rows, rope, window, soft_cap);
+      for (const CpuIsa isa : available_cpu_isas()) {
+        if (isa == CpuIsa::kPlain && window > 39) continue;   // slow; held to the others below
+        check_close(run(shape, rows, rope,
+                        {.isa = isa, .threads = 2, .window = window, .soft_cap = soft_cap}),
+                    expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim,
+                    shape.name() + ", window " + std::to_string(window) + " on " +
+                        std::string(cpu_isa_name(isa)));
+      }
+    }
+  }
+}
+
+TEST(windows_and_soft_caps_give_the_same_bits_on_every_instruction_set_and_however_cut) {
+  const Shape shape = {6, 2, 48, KvType::kF16};
+  const auto frequency = frequencies(shape.head_dim);
+  const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
+  const Rows rows = random_rows(shape, 531, 23);
+  const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
+  for (const int window : {7, 40, 270}) {
+    const float soft_cap = window == 40 ? 0.0f : 2.0f;
+    const auto expected =
+        run(shape, rows, rope, {.threads = 2, .window = window, .soft_cap = soft_cap});
+    for (const CpuIsa isa : available_cpu_isas())
+      for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {23}, {256, 9}}) {
+        if (isa == CpuIsa::kPlain) continue;
+        const int threads = cuts[0] == 531 ? 1 : 3;
+        check_same_bits(run(shape, rows, rope,
+                            {.isa = isa,
+                             .threads = threads,
+                             .cuts = cuts,
+                             .first_page = 2,
+                             .page_step = 2,
+                             .window = window,
+                             .soft_cap = soft_cap}),
+                        expected, row_size,
+                        "window " + std::to_string(window) + ", pieces of " +
+                            std::to_string(cuts[0]) + " on " + std::string(cpu_isa_name(isa)));
+      }
+  }
 }
 
 TEST(attention_gives_the_same_bits_on_every_instruction_set) {
