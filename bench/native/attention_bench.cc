@@ -71,7 +71,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
   const double seen =
       c.n_tokens * (c.depth + 0.5 * (c.n_tokens + 1));   // positions, summed over a sequence's rows
   const double flops = 4.0 * seen * c.n_sequences * q_dim;
-  std::printf("%-8s %-26s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(),
+  std::printf("%-8s %-31s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(),
               c.name, best * 1e6, flops / best * 1e-9);
   if (c.n_tokens == 1)
     std::printf(" %6.1f GB/s, %3.0f%% of a read loop", double(layer_bytes) / best * 1e-9,
@@ -86,18 +86,23 @@ int main(int argc, char** argv) {
   ThreadPool pool(threads < 1 ? 1 : threads);
   const double bandwidth = read_bandwidth(pool.size(), size_t{256} << 20, 5).value();
   std::printf("%d threads, read loop %.1f GB/s\n", pool.size(), bandwidth * 1e-9);
-  const KvType f16 = KvType::kF16, f32 = KvType::kF32;
+  const KvType f16 = KvType::kF16, f32 = KvType::kF32, q8 = KvType::kQ8_0;
   const Case cases[] = {
       {"decode 32/4x64 @4096 f16", 32, 4, 64, f16, 1, 1, 4095},
       {"decode 32/8x128 @4096 f16", 32, 8, 128, f16, 1, 1, 4095},
       {"decode 32/32x128 @4096 f16", 32, 32, 128, f16, 1, 1, 4095},
       {"decode 32/8x128 @4096 f32", 32, 8, 128, f32, 1, 1, 4095},
+      {"decode 32/4x64 @4096 q8_0", 32, 4, 64, q8, 1, 1, 4095},
+      {"decode 32/8x128 @4096 q8_0", 32, 8, 128, q8, 1, 1, 4095},
+      {"decode 32/32x128 @4096 q8_0", 32, 32, 128, q8, 1, 1, 4095},
       {"decode 28/4x128 @4096 f16", 28, 4, 128, f16, 1, 1, 4095},
       {"decode 32/4x64 @128 f16", 32, 4, 64, f16, 1, 1, 127},
       {"decode 16 x 32/4x64 @512", 32, 4, 64, f16, 16, 1, 511},
       {"prefill 256 32/4x64 @0", 32, 4, 64, f16, 1, 256, 0},
       {"prefill 256 32/4x64 @1024", 32, 4, 64, f16, 1, 256, 1024},
       {"prefill 256 32/8x128 @1024", 32, 8, 128, f16, 1, 256, 1024},
+      {"prefill 256 32/4x64 @1024 q8_0", 32, 4, 64, q8, 1, 256, 1024},
+      {"prefill 256 32/8x128 @1024 q8_0", 32, 8, 128, q8, 1, 256, 1024},
       {"prefill 256 16/16x80 @256", 16, 16, 80, f16, 1, 256, 256},
   };
   for (const CpuIsa isa : available_cpu_isas()) {

@@ -79,10 +79,15 @@ class Tile {
     }
     // Register tiles are rounded up to 2, 4 or 8 queries: the surplus computes on zeros.
     const int padded = std::min(kTileQueries, (n + 7) / 8 * 8);
+    const bool q8 = a.cache.shape.type == KvType::kQ8_0;
     for (int i = 0; i < padded; ++i) {
-      float* to = packed + int64_t{i / kQueryBlock * kQueryBlock} * head_dim + i % kQueryBlock;
       const float* from =
           i < n ? a.q + a.offset(segment, kv_head, first_query + i, a.q_stride) : nullptr;
+      if (q8) {
+        a.kernels.pack_query_q8(from, head_dim, a.params.scale, i, packed);
+        continue;
+      }
+      float* to = packed + int64_t{i / kQueryBlock * kQueryBlock} * head_dim + i % kQueryBlock;
       for (int64_t d = 0; d < head_dim; ++d)
         to[d * kQueryBlock] = from ? from[d] * a.params.scale : 0.0f;
     }
