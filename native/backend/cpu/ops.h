@@ -86,7 +86,8 @@ class OpsScratch {
   int64_t tile_floats_ = 0;
   float* partials_ = nullptr;   // attention split over positions: a state per (query, span)
   int64_t partial_floats_ = 0;
-  std::vector<int64_t> first_piece_, first_partial_;   // per segment, and the end
+  std::vector<int64_t> first_piece_, first_partial_;   // per segment
+  std::vector<int32_t> split_segments_;   // that are cut into spans
   float* rope_ = nullptr;
   std::vector<int32_t> rope_positions_;   // of each row of rope_; -1: not computed
   std::vector<float> rope_frequency_;     // the parameters rope_ was computed for

@@ -448,6 +448,44 @@ TEST(attention_keeps_rows_of_a_step_apart) {
   }
 }
 
+// Long sequences are cut into spans beside short ones that are not; nobody's bits change.
+TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
+  const int n_heads = 6, n_kv_heads = 2, dim = 64;
+  const std::vector<int> positions = {5, 1999, 40, 700, 3, 1300, 0};
+  for (const int window : {0, 600}) {
+    std::vector<Segment> segments;
+    std::vector<std::vector<int32_t>> pages;
+    int page = 0;
+    for (const int position : positions) {
+      pages.emplace_back();
+      for (int i = 0; i <= position / kPageTokens; ++i)
+        pages.back().push_back(page++);
+      segments.push_back({int(segments.size()), 1, position, pages.back().data()});
+    }
+    auto cache = CpuKvCache::create({1, n_kv_heads, dim, page, KvType::kF16});
+    REQUIRE(cache.ok());
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    auto* halves = reinterpret_cast<uint16_t*>((*cache)->keys(0, 0));
+    for (size_t i = 0; i < (*cache)->bytes / 2; ++i)
+      halves[i] = float_to_half(normal(random));
+    std::vector<float> q(positions.size() * n_heads * dim), together(q.size()), alone(q.size());
+    for (float& x : q)
+      x = normal(random);
+    ThreadPool one(1), three(3);
+    OpsScratch scratch;
+    CHECK(scratch.reserve(3, int(positions.size()), n_heads * dim, 2000, dim).ok());
+    const CpuOps& ops = cpu_ops(available_cpu_isas().back());
+    const AttentionParams params = {.scale = 0.125f, .window = window};
+    ops.attention(three, scratch, segments, q.data(), n_heads * dim, n_heads, 0, **cache, params,
+                  together.data(), n_heads * dim);
+    for (const Segment& segment : segments)
+      ops.attention(one, scratch, {&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache,
+                    params, alone.data(), n_heads * dim);
+    check_same_bits(together, alone, n_heads * dim, "window " + std::to_string(window));
+  }
+}
+
 TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
   auto made = CpuKvCache::create({3, 2, 40, 4, KvType::kF16});
   REQUIRE(made.ok());
