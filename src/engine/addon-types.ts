@@ -12,7 +12,7 @@ export interface LoadOptions {
   threads: number;            // 0 = one per core
   isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512'
   arithmetic: 'production' | 'exact';
-  kvType: 'f16' | 'f32';
+  kvType: 'f16' | 'f32' | 'q8_0';
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
   maxBatchTokens: number;
