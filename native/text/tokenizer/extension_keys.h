@@ -13,5 +13,9 @@ inline constexpr std::string_view kIgnoreMergesKey = "tokenizer.monolith.ignore_
 // The space that SentencePiece puts in front comes only at the very beginning, not after each special token.
 // Boolean.
 inline constexpr std::string_view kSpacePrefixOnceKey = "tokenizer.monolith.space_prefix_once";
+// It does not come where the text begins with a space already. Boolean.
+inline constexpr std::string_view kSpacePrefixSparedKey = "tokenizer.monolith.space_prefix_spared";
+// bos_token_id, eos_token_id and unknown_token_id count as they stand: one that is missing has no default. Boolean.
+inline constexpr std::string_view kExplicitIdsKey = "tokenizer.monolith.explicit_ids";
 
 }  // namespace monolith

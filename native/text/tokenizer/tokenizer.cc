@@ -8,6 +8,7 @@
 #include "text/tokenizer/sentencepiece.h"
 #include "text/tokenizer/special_matcher.h"
 #include "text/tokenizer/unicode.h"
+#include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace monolith {
@@ -45,12 +46,20 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
   if (!*model)
     return Error{ErrorCode::kInvalidFile,
                  "the file has no tokenizer: tokenizer.ggml.model is missing"};
-  const bool byte_level = **model == "gpt2", sentencepiece = **model == "llama";
-  if (!byte_level && !sentencepiece)
+  struct Family {
+    std::string_view model;
+    Result<std::unique_ptr<Tokenizer>> (*load)(const GgufFile& file);
+  };
+  constexpr Family kFamilies[] = {{"gpt2", ByteLevelBpe::load},
+                                  {"llama", SentencePiece::load},
+                                  {"gemma4", SentencePiece::load},
+                                  {"t5", Unigram::load}};
+  const auto family = std::ranges::find(kFamilies, **model, &Family::model);
+  if (family == std::end(kFamilies))
     return Error{ErrorCode::kUnsupported,
                  "the file asks for the tokenizer '" + std::string((*model)->substr(0, 64)) +
-                     "' (tokenizer.ggml.model); this build has 'gpt2' and 'llama'"};
-  auto tokenizer = byte_level ? ByteLevelBpe::load(file) : SentencePiece::load(file);
+                     "' (tokenizer.ggml.model); this build has 'gpt2', 'llama', 'gemma4' and 't5'"};
+  auto tokenizer = family->load(file);
   if (!tokenizer) return tokenizer.error();
   if (Status status = (*tokenizer)->read_added_tokens(file); !status) return status.error();
   return std::unique_ptr<const Tokenizer>(std::move(tokenizer).value());
@@ -63,7 +72,8 @@ Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits&
       add_bos_(traits.add_bos),
       add_eos_(traits.add_eos),
       strips_leading_space_(traits.strips_leading_space),
-      cleans_up_spaces_(traits.cleans_up_spaces) {}
+      cleans_up_spaces_(traits.cleans_up_spaces),
+      opens_once_(traits.opens_once) {}
 
 Tokenizer::~Tokenizer() = default;
 
@@ -93,14 +103,13 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
   std::vector<SpecialMatch> matches;
   (options.parse_special ? special_ : user_defined_)->find(text, guards, matches);
   size_t done = 0;
-  bool opens = true;
+  const auto opens = [&] { return !opens_once_ || done == 0; };
   for (const SpecialMatch& match : matches) {
-    if (match.begin > done) encode_text(text.substr(done, match.begin - done), opens, out);
+    if (match.begin > done) encode_text(text.substr(done, match.begin - done), opens(), out);
     out.push_back(match.id);
-    opens = true;
     done = match.end;
   }
-  if (done < text.size()) encode_text(text.substr(done), opens, out);
+  if (done < text.size()) encode_text(text.substr(done), opens(), out);
   if (options.add_special && add_eos_) out.push_back(eos());
 }
 

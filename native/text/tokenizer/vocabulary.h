@@ -17,6 +17,7 @@ namespace monolith {
 enum class SpellingStyle {
   kByteLevel,       // every byte is a printable character (GPT-2's table)
   kSentencePiece,   // "▁" is a space, "<0x41>" of kind kByte is one byte
+  kUnigram,         // the same, with T5's order of special tokens where the file names none
 };
 
 // Longer tokens are refused: the longest in the field have 512 bytes (runs of spaces in code
