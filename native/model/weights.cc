@@ -1,8 +1,5 @@
 #include "model/weights.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
@@ -127,14 +124,6 @@ size_t vector_bytes(const WeightSlot& slot) {
   return static_cast<size_t>(slot.cols) * sizeof(float);
 }
 
-// The repacked copy is what will be read from now on: without this, both would count as resident.
-void give_back_pages(std::span<const std::byte> data) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(data.data()) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(data.data()) + data.size()) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
-
 }  // namespace
 
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
@@ -180,28 +169,31 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
   size_t total = 0, done = 0;
   int64_t longest_vector = 0;
   for (const WeightSlot& slot : slots) {
-    total += slot.tensor->data.size();
+    total += slot.tensor->bytes();
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
+  std::vector<std::byte> scratch;
   for (WeightSlot& slot : slots) {
     const GgufTensor& tensor = *slot.tensor;
+    const std::span<const std::byte> data = file.read(tensor, 0, tensor.bytes(), scratch);
     if (slot.vector != nullptr) {
       auto memory = backend.allocate(slot.cols);
       if (!memory) return memory.error();
-      dequantize(tensor.type, tensor.data.data(), slot.cols, decoded.data());
+      dequantize(tensor.type, data.data(), slot.cols, decoded.data());
       backend.write_floats(*memory, decoded.data(), slot.cols);
       *slot.vector = *memory;
       allocated += vector_bytes(slot);
     } else {
-      auto matrix = backend.matrix({tensor.type, slot.rows, slot.cols, tensor.data});
+      auto matrix = backend.matrix({tensor.type, slot.rows, slot.cols, data});
       if (!matrix)
         return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
-    if (file.is_mapped()) give_back_pages(tensor.data);
-    done += tensor.data.size();
+    // The repacked copy is what will be read from now on: without this, both would count as resident.
+    file.give_back(tensor, 0, tensor.bytes());
+    done += tensor.bytes();
     if (progress)
       progress(total == 0
                    ? 1.0f

@@ -17,5 +17,10 @@ inline constexpr std::string_view kSpacePrefixOnceKey = "tokenizer.monolith.spac
 inline constexpr std::string_view kSpacePrefixSparedKey = "tokenizer.monolith.space_prefix_spared";
 // bos_token_id, eos_token_id and unknown_token_id count as they stand: one that is missing has no default. Boolean.
 inline constexpr std::string_view kExplicitIdsKey = "tokenizer.monolith.explicit_ids";
+// Ids of further tokens that end a generation. Array of integers.
+inline constexpr std::string_view kEndTokensKey = "tokenizer.monolith.end_token_ids";
+// Ids of special tokens that take the white space before them, or behind them, with them. Arrays of integers.
+inline constexpr std::string_view kStripBeforeKey = "tokenizer.monolith.strip_before_ids";
+inline constexpr std::string_view kStripBehindKey = "tokenizer.monolith.strip_behind_ids";
 
 }  // namespace monolith

@@ -4,7 +4,9 @@
 #include <string>
 
 #include "text/tokenizer/byte_level_bpe.h"
+#include "text/tokenizer/char_reader.h"
 #include "text/tokenizer/clean_up_spaces.h"
+#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/sentencepiece.h"
 #include "text/tokenizer/special_matcher.h"
 #include "text/tokenizer/unicode.h"
@@ -36,6 +38,20 @@ bool remove_guards(std::string_view text, char32_t guard, std::string& out,
   }
   out.append(text, begin);
   return true;
+}
+
+// The length of `text` without the white space at its end.
+size_t without_trailing_space(std::string_view text) {
+  size_t end = text.size();
+  while (end > 0) {
+    size_t begin = end - 1;
+    while (begin > 0 && end - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const CharReader reader(text.substr(0, end));
+    const Char c = reader.at(begin);
+    if (!c.is(CharClass::kSpace) || begin + c.size != end) break;
+    end = begin;
+  }
+  return end;
 }
 
 }  // namespace
@@ -90,7 +106,15 @@ Status Tokenizer::read_added_tokens(const GgufFile& file) {
   };
   Status status = read("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", bos(), add_bos_);
   if (!status) return status;
-  return read("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos(), add_eos_);
+  status = read("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos(), add_eos_);
+  if (!status) return status;
+  for (auto [key, ids] : {std::pair{kStripBeforeKey, &strips_before_}, std::pair{kStripBehindKey, &strips_behind_}}) {
+    auto read_ids = vocabulary_->read_ids(file, key);
+    if (!read_ids) return read_ids.error();
+    *ids = std::move(*read_ids);
+    std::ranges::sort(*ids);
+  }
+  return {};
 }
 
 void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
@@ -104,7 +128,12 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
   (options.parse_special ? special_ : user_defined_)->find(text, guards, matches);
   size_t done = 0;
   const auto opens = [&] { return !opens_once_ || done == 0; };
-  for (const SpecialMatch& match : matches) {
+  for (SpecialMatch match : matches) {
+    if (std::ranges::binary_search(strips_before_, match.id))
+      match.begin = std::max(done, without_trailing_space(text.substr(0, match.begin)));
+    if (std::ranges::binary_search(strips_behind_, match.id))
+      match.end = CharReader(text).skip_class(match.end, CharClass::kSpace);
+    if (match.begin < done) continue;   // within the white space that another has taken
     if (match.begin > done) encode_text(text.substr(done, match.begin - done), opens(), out);
     out.push_back(match.id);
     done = match.end;

@@ -87,6 +87,7 @@ class Tokenizer {
 
   std::unique_ptr<const Vocabulary> vocabulary_;
   std::unique_ptr<const SpecialMatcher> special_, user_defined_;
+  std::vector<TokenId> strips_before_, strips_behind_;   // ascending; most files have none
   bool add_bos_, add_eos_, strips_leading_space_, cleans_up_spaces_, opens_once_;
 };
 

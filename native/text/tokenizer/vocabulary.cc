@@ -172,6 +172,20 @@ Result<TokenId> Vocabulary::read_id(const GgufFile& file, std::string_view key, 
   return static_cast<TokenId>(**value);
 }
 
+Result<std::vector<TokenId>> Vocabulary::read_ids(const GgufFile& file, std::string_view key) const {
+  auto values = file.integers(key);
+  if (!values) return values.error();
+  std::vector<TokenId> ids;
+  if (!*values) return ids;
+  for (const int64_t value : **values) {
+    if (value < 0 || value >= size())
+      return invalid(std::string(key) + " holds " + std::to_string(value) + ", but the vocabulary has " +
+                     std::to_string(size()) + " tokens");
+    ids.push_back(static_cast<TokenId>(value));
+  }
+  return ids;
+}
+
 Status Vocabulary::read_special_ids(const GgufFile& file, SpellingStyle style) {
   // Files without these keys mean SentencePiece's own order: <unk>, <s>, </s>; or T5's: <pad>, </s>, <unk>.
   struct {
@@ -219,6 +233,9 @@ Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
     if (*id != kNoToken) ends.push_back(*id);
   }
   if (eos_ != kNoToken) ends.push_back(eos_);
+  auto further = read_ids(file, kEndTokensKey);
+  if (!further) return further.error();
+  ends.insert(ends.end(), further->begin(), further->end());
 
   const auto ends_with = [&](std::string_view spelling) {
     const TokenId id = find(spelling);

@@ -45,6 +45,8 @@ class Vocabulary {
   TokenId eos() const { return eos_; }
   TokenId unknown() const { return unknown_; }
   const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }   // ascending
+  // The ids in an array of `file`; none if it is not there. kInvalidFile if one is out of range.
+  Result<std::vector<TokenId>> read_ids(const GgufFile& file, std::string_view key) const;
 
  private:
   Vocabulary() : by_spelling_(spellings_, 0) {}
