@@ -14,7 +14,6 @@
 
 #include "engine/file_hash.h"
 #include "engine/page_budget.h"
-#include "model/gguf/read_gguf.h"
 
 namespace monolith::addon {
 namespace {
@@ -79,7 +78,7 @@ Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const
   try {
     auto backend = make_cpu_backend(options.cpu());
     if (!backend) return backend.error();
-    return read_gguf(path, [&](const GgufFile& file) {
+    return read_model_file(path, options.file(), [&](const GgufFile& file) {
       return load_from(file, std::move(*backend), options, progress);
     });
   } catch (const std::bad_alloc&) {

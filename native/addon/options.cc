@@ -17,6 +17,8 @@ constexpr uint32_t kMaxStopTokens = 1024;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0"};        // in the order of KvType
+constexpr std::string_view kQuantizeNames[] = {"q8_0", "q4_0"};
+constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ4_0};
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
 
@@ -173,7 +175,7 @@ ModelLimits LoadOptions::limits() const {
 
 bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && arithmetic == other.arithmetic &&
-         kv_type == other.kv_type && max_context == other.max_context && kv_bytes == other.kv_bytes &&
+         kv_type == other.kv_type && quantize == other.quantize && max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
          engine.max_sequences == other.engine.max_sequences &&
          engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
@@ -191,6 +193,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.isa = kIsas[arguments.one_of(arguments.field(options, "isa"), kIsas)];
   load.arithmetic = static_cast<Arithmetic>(arguments.one_of(arguments.field(options, "arithmetic"), kArithmetics));
   load.kv_type = static_cast<KvType>(arguments.one_of(arguments.field(options, "kvType"), kKvTypes));
+  if (const Named quantize = arguments.field(options, "quantize"); !arguments.is_absent(quantize))
+    load.quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
   load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
   load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 1, kMaxBatchTokens));

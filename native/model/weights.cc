@@ -1,9 +1,6 @@
 // Loading: bytes of every slot, and filling them. The list itself is weight_slots.cc's.
 #include "model/weights.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 namespace monolith {
@@ -14,22 +11,17 @@ size_t vector_bytes(const WeightSlot& slot) {
   return static_cast<size_t>(slot.cols) * sizeof(float);
 }
 
-// The repacked copy is what will be read from now on: without this, both would count as resident.
-void give_back_pages(std::span<const std::byte> data) {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<uintptr_t>(data.data()) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<uintptr_t>(data.data()) + data.size()) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-}
-
 // The part of its tensor's bytes that a slot takes.
-std::span<const std::byte> bytes_of(const WeightSlot& slot) {
+struct Part {
+  size_t offset, size;
+};
+Part part_of(const WeightSlot& slot) {
   const TensorTypeTraits& traits = traits_of(slot.tensor->type);
   const auto bytes = [&traits](int64_t values) {
     return static_cast<size_t>(values / traits.block_values * traits.block_bytes);
   };
   const int64_t before = slot.vector != nullptr ? slot.first : slot.first * slot.cols;
-  return slot.tensor->data.subspan(bytes(before), bytes(slot.rows * slot.cols));
+  return {bytes(before), bytes(slot.rows * slot.cols)};
 }
 
 }  // namespace
@@ -48,13 +40,15 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
   size_t total = 0, done = 0;
   int64_t longest_vector = 0;
   for (const WeightSlot& slot : slots) {
-    total += bytes_of(slot).size();
+    total += part_of(slot).size;
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
+  std::vector<std::byte> scratch;
   for (WeightSlot& slot : slots) {
     const GgufTensor& tensor = *slot.tensor;
-    const std::span<const std::byte> data = bytes_of(slot);
+    const Part part = part_of(slot);
+    const std::span<const std::byte> data = file.read(tensor, part.offset, part.size, scratch);
     if (slot.vector != nullptr) {
       auto memory = backend.allocate(slot.cols);
       if (!memory) return memory.error();
@@ -69,8 +63,9 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
-    if (file.is_mapped()) give_back_pages(data);
-    done += data.size();
+    // The repacked copy is what will be read from now on: without this, both would count as resident.
+    file.give_back(tensor, part.offset, part.size);
+    done += part.size;
     if (progress)
       progress(total == 0
                    ? 1.0f
