@@ -19,9 +19,9 @@ namespace monolith {
 namespace {
 
 inline constexpr int kMaxRows = 4;
-inline constexpr int kPrefetchAhead = 2048;
+inline constexpr int kPrefetchAhead = 4096;
 
-// Halves of a strip that a kernel of M rows covers at once.
+// Halves of a strip that a kernel of M rows covers at once; quantized ones choose theirs.
 template <int M>
 constexpr int kHalves = M <= 2 ? 2 : 1;
 
@@ -58,16 +58,16 @@ template <int M>
   }
 }
 
-// Runs `half(first_lane)` over the strip, kHalves<M> halves at a time.
-#define EACH_HALF(first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * kHalves<M>)
+// The lanes of `halves` halves at a time.
+#define EACH_HALF_BY(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * halves)
 // Rows and halves a kernel has at hand: accumulator h * M + r.
-#define EACH_SUM(h, r)                          \
-  UNROLL for (int h = 0; h < kHalves<M>; ++h)   \
+#define EACH_SUM_OF(halves, h, r)           \
+  UNROLL for (int h = 0; h < halves; ++h)   \
     UNROLL for (int r = 0; r < M; ++r)
 
-template <int M>
-[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[M * kHalves<M>]) {
-  UNROLL for (int h = 0; h < kHalves<M>; ++h) finish_half<M>(tile, first + 8 * h, acc + h * M);
+template <int M, int kSums>
+[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[kSums]) {
+  UNROLL for (int h = 0; h < kSums / M; ++h) finish_half<M>(tile, first + 8 * h, acc + h * M);
 }
 
 }  // namespace
