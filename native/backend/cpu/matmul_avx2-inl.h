@@ -21,7 +21,7 @@ namespace {
 inline constexpr int kMaxRows = 4;
 inline constexpr int kPrefetchAhead = 4096;
 
-// Halves of a strip that a kernel of M rows covers at once; quantized ones choose theirs.
+// Halves of a strip that a kernel of M rows covers at once.
 template <int M>
 constexpr int kHalves = M <= 2 ? 2 : 1;
 
@@ -58,11 +58,11 @@ template <int M>
   }
 }
 
-// The lanes of `halves` halves at a time.
-#define EACH_HALF_BY(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * halves)
+// Runs its body over the strip with the first lane of `halves` halves at a time.
+#define EACH_HALF(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * (halves))
 // Rows and halves a kernel has at hand: accumulator h * M + r.
-#define EACH_SUM_OF(halves, h, r)           \
-  UNROLL for (int h = 0; h < halves; ++h)   \
+#define EACH_SUM(halves, h, r)                \
+  UNROLL for (int h = 0; h < (halves); ++h)   \
     UNROLL for (int r = 0; r < M; ++r)
 
 template <int M, int kSums>

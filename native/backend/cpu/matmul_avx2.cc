@@ -107,11 +107,11 @@ struct Bf16Weights {
 
 template <typename Weights, int M>
 void floats(const StripTile& tile) {
-  EACH_HALF_BY(kHalves<M>, first) {
+  EACH_HALF(kHalves<M>, first) {
     const std::byte* w = tile.strip;
     const float* x = reinterpret_cast<const float*>(tile.lines);
     __m256 even[M * kHalves<M>], odd[M * kHalves<M>];
-    EACH_SUM_OF(kHalves<M>, h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
+    EACH_SUM(kHalves<M>, h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
     const int64_t lines = (tile.layout->cols + 15) / 16;
     for (int64_t line = 0; line < lines; ++line, x += 16 * M) {
       for (int k = 0; k < 16; k += 2, w += Weights::kPairBytes) {
@@ -125,7 +125,7 @@ void floats(const StripTile& tile) {
         }
       }
     }
-    EACH_SUM_OF(kHalves<M>, h, r) even[h * M + r] = _mm256_add_ps(even[h * M + r], odd[h * M + r]);
+    EACH_SUM(kHalves<M>, h, r) even[h * M + r] = _mm256_add_ps(even[h * M + r], odd[h * M + r]);
     finish<M>(tile, first, even);
   }
 }
