@@ -19,7 +19,7 @@ namespace monolith {
 namespace {
 
 inline constexpr int kMaxRows = 4;
-inline constexpr int kPrefetchAhead = 2048;
+inline constexpr int kPrefetchAhead = 4096;
 
 // Halves of a strip that a kernel of M rows covers at once.
 template <int M>

@@ -25,12 +25,12 @@ consteval int groups_in_16_bits(StripForm form) {
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
-// Halves of a strip a kernel of M rows covers at once. Codes of four bits with one step a block always take both:
-// their sums fit beside two vectors of weights, and what is asked of the activations halves.
+// Halves of a strip a kernel of M rows covers at once. Types whose sums of a block stay in 16 bits always take both:
+// they fit beside two vectors of weights, and what is asked of the activations halves.
 template <TensorType T, int M>
 consteval int parts() {
   constexpr StripForm form = strip_form(T);
-  return !is_signed(form) && form.step == 32 && groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
+  return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }
 
 // sum += x, here and now. GCC would turn a chain of additions into a tree, for which it computes all products of a
@@ -181,12 +181,10 @@ void quantized(const StripTile& tile) {
     for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
       stream_next_strip<kStripRows * d_size>(tile, d);
       if constexpr (form.minima) stream_next_strip<kStripRows * d_size>(tile, d_min);
-      for (int block = 0; block < blocks; ++block, x += M) {
-        stream<block_bytes>(at + block * block_bytes);
-        const std::byte* low = at + block * (64 * form.low_bits) + 4 * first;
-        const std::byte* high = at + record.high + block * (64 * form.high_bits) + 4 * first;
-        const std::byte* number = at + record.scales + block * (32 / form.step * kStripRows) + first;
-        const std::byte* minimum = at + minima + block * (32 / form.step * kStripRows) + first;
+      const std::byte *ahead = at, *low = at + 4 * first, *high = at + record.high + 4 * first;
+      const std::byte *number = at + record.scales + first, *minimum = at + minima + first;
+      for (int block = 0; block < blocks; ++block) {
+        stream<block_bytes>(ahead);
         __m256i isum[kSums];
         EACH_SUM(kParts, h, r) isum[h * M + r] = _mm256_setzero_si256();
         if constexpr (form.step == 32) {
@@ -233,6 +231,12 @@ void quantized(const StripTile& tile) {
             }
           }
         }
+        ahead += block_bytes;
+        low += 64 * form.low_bits;
+        high += 64 * form.high_bits;
+        number += 32 / form.step * kStripRows;
+        minimum += 32 / form.step * kStripRows;
+        x += M;
       }
       at += record.bytes;
       d += kStripRows * d_size;

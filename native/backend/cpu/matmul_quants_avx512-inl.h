@@ -119,12 +119,10 @@ void quantized(const StripTile& tile) {
   for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
     stream_next_strip<d_bytes>(tile, d);
     if constexpr (form.minima) stream_next_strip<d_bytes>(tile, d_min);
-    for (int block = 0; block < blocks; ++block, x += M) {
-      stream<block_bytes, 16384, 2048>(at + block * block_bytes);
-      const std::byte* low = at + block * (64 * form.low_bits);
-      const std::byte* high = at + record.high + block * (64 * form.high_bits);
-      const std::byte* number = at + record.scales + block * (32 / form.step * kStripRows);
-      const std::byte* minimum = at + minima + block * (32 / form.step * kStripRows);
+    const std::byte *ahead = at, *low = at, *high = at + record.high;
+    const std::byte *number = at + record.scales, *minimum = at + minima;
+    for (int block = 0; block < blocks; ++block) {
+      stream<block_bytes, 8192, 4096>(ahead);
       __m512i isum[M];
       if constexpr (form.step == 32) {
         EACH_ROW(r)
@@ -159,6 +157,12 @@ void quantized(const StripTile& tile) {
           }
         }
       }
+      ahead += block_bytes;
+      low += 64 * form.low_bits;
+      high += 64 * form.high_bits;
+      number += 32 / form.step * kStripRows;
+      minimum += 32 / form.step * kStripRows;
+      x += M;
     }
     at += record.bytes;
     d += d_bytes;
