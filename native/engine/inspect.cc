@@ -66,7 +66,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
   info.name = optional_string(file, "general.name");
   std::map<TensorType, int64_t> values_by_type;
   for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name == "rope_freqs.weight") continue;
+    if (tensor.name.starts_with("rope_f")) continue;  // rope_freqs, rope_factors_*: no parameters
     info.parameters += tensor.n_values();
     values_by_type[tensor.type] += tensor.n_values();
   }

@@ -11,6 +11,7 @@
 #include <cassert>
 
 #include "backend/cpu/isa.h"
+#include "backend/cpu/row_tiles.h"
 
 namespace monolith {
 namespace {
@@ -31,23 +32,6 @@ constexpr int64_t kPackAlone = 16 * 1024;
 const CpuMatrix& cpu_matrix(const MatmulTarget& target) {
   return static_cast<const CpuMatrix&>(*target.weight);
 }
-
-// How n_rows are cut into tiles.
-struct Tiles {
-  int n_rows, count, base, extra;
-
-  Tiles(int rows, int max_tile_rows) : n_rows(rows) {
-    count = (rows + max_tile_rows - 1) / max_tile_rows;
-    base = rows / count;
-    extra = rows % count;
-  }
-  int first_row(int tile) const { return tile * base + std::min(tile, extra); }
-  int rows(int tile) const { return base + (tile < extra); }
-  int tile_of(int row) const {
-    const int in_larger = extra * (base + 1);
-    return row < in_larger ? row / (base + 1) : extra + (row - in_larger) / base;
-  }
-};
 
 // How one target is cut into pieces.
 struct Pieces {

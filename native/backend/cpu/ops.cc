@@ -60,10 +60,32 @@ void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, cons
                     });
 }
 
-void CpuOps::silu_multiply(ThreadPool& pool, const float* gate, const float* up, int n_rows,
-                           int64_t dim, float* out) const {
+void CpuOps::gated(ThreadPool& pool, Activation activation, const float* gate, const float* up,
+                   int n_rows, int64_t dim, float* out) const {
+  const auto kernel =
+      activation == Activation::kGelu ? kernels_->gelu_multiply : kernels_->silu_multiply;
   pool.parallel_for(n_rows * dim, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
-    kernels_->silu_multiply(gate + begin, up + begin, end - begin, out + begin);
+    kernel(gate + begin, up + begin, end - begin, out + begin);
+  });
+}
+
+void CpuOps::scale(ThreadPool& pool, float* x, int64_t count, float factor) const {
+  pool.parallel_for(count, kElementsPerPiece, [&](int64_t begin, int64_t end, int) {
+    kernels_->scale(x + begin, end - begin, factor);
+  });
+}
+
+void CpuOps::soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const {
+  pool.parallel_for(count, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
+    kernels_->soft_cap(x + begin, end - begin, cap);
+  });
+}
+
+void CpuOps::add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate,
+                      int n_rows, int64_t dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->add_scaled(x + row * dim, y + row * dim, factor, gate ? gate + row : nullptr, dim);
   });
 }
 

@@ -65,9 +65,14 @@ struct OpKernels {
   void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
   // Query i of a tile, times `scale`; x null: zeros.
   void (*pack_query_q8)(const float* x, int head_dim, float scale, int i, float* packed);
+  // May be in place.
   void (*silu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  void (*gelu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
   void (*soft_cap)(float* x, int64_t count, float cap);
+  // x += factor * y, times sigmoid(*gate) unless that is null.
+  void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
   // State of every query over the positions of span `span` that it sees, into `states`
   // [kTileQueries][attention_state_floats]; a query that sees none is left undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);

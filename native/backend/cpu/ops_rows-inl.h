@@ -1,4 +1,4 @@
-// Row kernels over 16-float vectors: exponential, norms, rotation, activation, logits. Compiled
+// Row kernels over 16-float vectors: exponential, norms, rotation, logits. Compiled
 // once per instruction set, inside an unnamed namespace, after one ops_vector_*.h.
 
 // x = n ln 2 + r, |r| <= ln(2)/2, and e^r - 1 = r + r^2 q(r), q fitted to the least largest relative
@@ -111,22 +111,6 @@ void to_half(const float* x, uint16_t* out, int64_t count) {
     store(halves, load_first(x + at, n));
     for (int i = 0; i < n; ++i)
       out[at + i] = halves[i];
-  });
-}
-
-void silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
-  for_vectors(count, [&](int64_t at, int n) {
-    const Vec g = load_up_to(gate + at, n);
-    const Vec denominator = add(splat(1.0f), exponential(sub(splat(0.0f), g)));
-    store_up_to(out + at, mul(div(g, denominator), load_up_to(up + at, n)), n);
-  });
-}
-
-void soft_cap(float* x, int64_t count, float cap) {
-  const Vec factor = splat(cap), inverse = splat(1.0f / cap);
-  for_vectors(count, [&](int64_t at, int n) {
-    const Vec scaled = mul(load_up_to(x + at, n), inverse);
-    store_up_to(x + at, mul(hyperbolic_tangent(scaled), factor), n);
   });
 }
 

@@ -10,7 +10,9 @@ namespace monolith {
 // Floats of each region, each a multiple of a cache line.
 struct OpsScratch::Sizes {
   int64_t tile, tiles, partials, rope;
-  int64_t bytes() const { return (tiles + partials + rope) * static_cast<int64_t>(sizeof(float)); }
+  int64_t bytes() const {
+    return (tiles + partials + kRopeTables * rope) * static_cast<int64_t>(sizeof(float));
+  }
 };
 
 OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_cols,
@@ -58,13 +60,16 @@ Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_
   partial_floats_ = sizes.partials;
   tiles_ = reinterpret_cast<float*>(memory_.data());
   partials_ = tiles_ + sizes.tiles;
-  rope_ = partials_ + sizes.partials;
   first_piece_.assign(max_rows + 1, 0);
   first_partial_.assign(max_rows + 1, 0);
   split_segments_.reserve(max_rows);
-  rope_positions_.assign(max_rows, -1);
-  rope_frequency_.assign(max_head_dim / 2 + 1, 0.0f);
-  rope_dims_ = 0;
+  for (int i = 0; i < kRopeTables; ++i) {
+    rope_[i] = {};
+    rope_[i].factors = partials_ + sizes.partials + i * sizes.rope;
+    rope_[i].positions.assign(max_rows, -1);
+    rope_[i].frequency.assign(max_head_dim / 2 + 1, 0.0f);
+  }
+  next_rope_ = 0;
   return {};
 }
 

@@ -35,6 +35,7 @@ constexpr GoldenFile kFiles[] = {
     {"llama-rope3.f16", "f16", true},
     {"qwen2.f16", "f16", true},
     {"qwen3.f16", "f16", true},
+    {"gemma3.f16", "f16", true},
 };
 
 // Where better kernels are here, the plain ones get one file of each type and the prompts of few
