@@ -33,7 +33,8 @@ inline void score_pages(const float* packed, int first, int head_dim, const T* c
     MONOLITH_UNROLL
     for (int p = 0; p < Pages; ++p) {
       keys[p] = load(pages[p] + d * kPageTokens);
-      if constexpr (kFetchesAhead<Queries>) prefetch(pages[p + kPagesAhead] + d * kPageTokens);
+      if constexpr (kFetchesAhead<Queries>)
+        prefetch(pages[p + kScoresAhead<Pages>] + d * kPageTokens);
     }
     MONOLITH_UNROLL
     for (int b = 0; b < kBlocks; ++b) {
@@ -68,7 +69,7 @@ inline void weigh_values(const float* weights, const T* values, const T* ahead,
   for (int position = 0; position < count;
        ++position, values += value_stride, ahead += value_stride) {
     Vec value[Vectors];
-    if constexpr (kFetchesAhead<Queries>) prefetch(ahead);
+    if constexpr (kFetchesAhead<Queries>) prefetch_row<Vectors * kLanes>(ahead);
     MONOLITH_UNROLL
     for (int v = 0; v < Vectors; ++v)
       value[v] = load(values + v * kLanes);
@@ -180,9 +181,9 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   if (n_pages <= first_page) return;
   // The last entries are only fetched ahead: of the next span where there is one.
   const int n_sequence_pages = (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens;
-  const T* keys[kAttentionSpan / kPageTokens + kPagesAhead];
-  const T* values[kAttentionSpan / kPageTokens + kPagesAhead];
-  for (int p = first_page; p < n_pages + kPagesAhead; ++p) {
+  const T* keys[kAttentionSpan / kPageTokens + kMostPagesAhead];
+  const T* values[kAttentionSpan / kPageTokens + kMostPagesAhead];
+  for (int p = first_page; p < n_pages + kMostPagesAhead; ++p) {
     const int index = begin / kPageTokens + p;
     const auto page =
         static_cast<size_t>(tile.pages[index < n_sequence_pages ? index : n_sequence_pages - 1]);

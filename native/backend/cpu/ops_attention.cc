@@ -3,9 +3,9 @@
 //
 // The queries of a segment that read one KV head are numbered row by row, head by head, and cut
 // into tiles of kTileQueries. A piece of work is one (segment, KV head, tile). Pieces so large that
-// threads would wait for the last of them, as in the decode of one long sequence, alone or beside short
-// ones, are cut further into their spans of positions, whose states are kept and merged in a second
-// pass in the same order that one thread would have merged them.
+// threads would wait for the last of them, as in the decode of one long sequence, alone or beside
+// short ones, are cut further into their spans of positions, whose states are kept and merged in a
+// second pass in the same order that one thread would have merged them.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -260,7 +260,8 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
   pool.parallel_for(static_cast<int64_t>(split.size()) * n_kv_heads, grain,
                     [&](int64_t begin, int64_t end, int thread) {
                       for (int64_t p = begin; p < end; ++p) {
-                        const auto s = static_cast<size_t>(split[static_cast<size_t>(p / n_kv_heads)]);
+                        const auto at = static_cast<size_t>(p / n_kv_heads);
+                        const auto s = static_cast<size_t>(split[at]);
                         const int kv_head = static_cast<int>(p % n_kv_heads);
                         const int64_t floats =
                             a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();

@@ -9,7 +9,7 @@ struct Vec {
 constexpr int kAccumulators = 16;
 constexpr int kRegisterQueries = 8;
 // Register tiles of so many queries fetch ahead (ops_attention-inl.h).
-constexpr int kPrefetchQueries = 8;
+constexpr int kPrefetchQueries = 4;
 
 inline __mmask16 first_mask(int n) { return static_cast<__mmask16>((1u << n) - 1); }
 
