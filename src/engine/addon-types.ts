@@ -8,11 +8,14 @@ export type NativeErrorCode =
   | 'io' | 'invalid_file' | 'unsupported' | 'invalid_argument' | 'out_of_memory'
   | 'queue_full' | 'too_long' | 'closed' | 'internal';
 
+export type Quantize = 'q8_0' | 'q4_0';
+
 export interface LoadOptions {
   threads: number;            // 0 = one per core
   isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512'
   arithmetic: 'production' | 'exact';
   kvType: 'f16' | 'f32' | 'q8_0';
+  quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
   maxBatchTokens: number;
@@ -218,6 +221,7 @@ export interface NativeTokenizer {
 export interface Addon {
   readonly version: string;
   readonly isas: string[];    // what this processor can run, plainest first
+  /** `path`, here and below: a GGUF file, or a Hugging Face folder, which is read as the GGUF file it would be converted to. */
   inspect(path: string, options: LoadOptions): Inspection;
   loadTokenizer(path: string): NativeTokenizer;
   /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */

@@ -1,5 +1,6 @@
 // Hugging Face folders against the GGUF files they were made from: the same ids, and logits equal bit for bit.
 #include <algorithm>
+#include <cmath>
 
 #include "check.h"
 #include "engine/debug_logits.h"
@@ -113,7 +114,7 @@ TEST(llama3_scaling_becomes_frequency_factors) {
   write_folder(folder, **file,
                {"", "llama", "LlamaForCausalLM",
                 ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,"
-                "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":8192}"},
+                "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":256}"},
                1);
   const auto opened = open_model_file(folder.path());
   REQUIRE(opened.ok());
