@@ -23,6 +23,7 @@ struct LoadOptions {
   KvType kv_type = KvType::kF16;
   int max_context = 0;
   uint64_t kv_bytes = 0;
+  bool profile = false;      // note what each operation of a step costs
   EngineOptions engine;
 
   CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }   // views isa
