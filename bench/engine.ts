@@ -5,7 +5,7 @@
 //   npm run bench -- engine --model FILE --json OUT --peer LLAMA_BENCH --peer-batched LLAMA_BATCHED_BENCH
 //
 // Each repeat visits every point once, ours and the peer's in turn, so that a slow spell of the machine falls
-// on all of them; the read loop and the arithmetic peak are measured between the repeats.
+// on all of them; the read loop is measured before and after each decode of one stream, which it bounds.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
@@ -14,6 +14,7 @@ import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
 import { VERSION } from '../src/version.js';
 import { plotsOf } from './lib/engine-plots.js';
+import { leastDisturbed } from './lib/disturbance.js';
 import { pointsOf, sumOf, type Point, type PointLists, type StepCosts } from './lib/engine-points.js';
 import { sharesOf, table, type EngineResult, type PointResult } from './lib/engine-report.js';
 import { benchLoadOptions } from './lib/engine-requests.js';
@@ -32,7 +33,8 @@ const USAGE = `npm run bench -- engine --model FILE [options]
   --batch LIST        sequences decoding at once (default 1,4,16,32)
   --depth LIST        tokens before the decoding of one sequence (default 512,1024)
   --tokens N          tokens each sequence decodes (default 32)
-  --repeats N         passes over all points (default 5), after one that is not counted
+  --repeats N         passes over all points (default 5)
+  --tries N           runs of a point within a pass until others leave the processors alone (default 3)
   --max-batch-tokens N   tokens per step (default 512)
   --peer FILE         llama-bench of llama.cpp or a fork: prefill and one stream, on the same file
   --peer-batched FILE    llama-batched-bench: several streams
@@ -46,13 +48,16 @@ interface BenchOptions extends PointLists {
   append: boolean;
   load: LoadOptions;
   repeats: number;
+  tries: number;
   peer: Pick<PeerOptions, 'bench' | 'batchedBench'>;
   peerName: string | null;
 }
 
-interface Runs { ours: number[]; peer: number[]; costs: StepCosts }
+interface Runs { ours: number[]; peer: number[]; ofRead: number[]; costs: StepCosts; disturbed: number }
 
 const BANDWIDTH_BYTES = 1 << 29;
+/** Others may have this share of the machine's processors during a run that counts as undisturbed. */
+const FOREIGN_LIMIT = 0.03;
 
 export async function engineBenchCommand(args: string[]): Promise<void> {
   const options = readOptions(args);
@@ -68,25 +73,36 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
     const { threads, isa } = engine.backend;
     process.stderr.write(`${options.model}: ${inspection.model.quantization}, ${(inspection.model.parameters / 1e6).toFixed(0)} M parameters, ${isa}, ${threads} threads\n`);
     const points = pointsOf(engine, options, inspection, { ...options.peer, model: options.model, threads });
-    const runs = new Map<Point, Runs>(points.map((point) => [point, { ours: [], peer: [], costs: { seconds: 0, steps: 0, operations: [] } }]));
+    const runs = new Map<Point, Runs>(points.map((point) => [point, { ours: [], peer: [], ofRead: [], costs: { seconds: 0, steps: 0, operations: [] }, disturbed: 0 }]));
     const bandwidth: number[] = [], integer8: number[] = [], float32: number[] = [];
-    for (let repeat = -1; repeat < options.repeats; repeat++) {
-      const read = await addon.readBandwidth(threads, BANDWIDTH_BYTES, 3);
-      const peak = await addon.arithmeticPeak(isa, threads, 3);
-      if (repeat >= 0) {
-        bandwidth.push(read / 1e9);
-        integer8.push(peak.integer8 / 1e9);
-        float32.push(peak.float32 / 1e9);
-      }
+    const calm = <T>(work: () => Promise<T>) => leastDisturbed(options.tries, FOREIGN_LIMIT, work);
+    const readLoop = async (): Promise<number> => (await calm(() => addon.readBandwidth(threads, BANDWIDTH_BYTES, 3))).value / 1e9;
+    await (points[0]?.measure() ?? Promise.resolve());   // warm: memory touched, pace learnt
+    for (let repeat = 0; repeat < options.repeats; repeat++) {
+      const { value: peak } = await calm(() => addon.arithmeticPeak(isa, threads, 3));
+      integer8.push(peak.integer8 / 1e9);
+      float32.push(peak.float32 / 1e9);
       for (const [point, own] of runs) {
-        const { rate, costs } = await point.measure();
-        if (repeat < 0) continue;
+        // A tenant of the same host may take half of the memory's rate from one second to the next.
+        const before = point.bytesPerToken === undefined ? null : await readLoop();
+        const { value: { rate, costs }, foreignShare } = await calm(() => point.measure());
         own.ours.push(rate);
         own.costs = sumOf(own.costs, costs);
-        const peer = point.peer();
-        if (peer !== null) own.peer.push(await peer);
+        let disturbed = foreignShare > FOREIGN_LIMIT;
+        if (point.peer() !== null) {
+          const theirs = await calm(() => point.peer()!());
+          own.peer.push(theirs.value);
+          disturbed ||= theirs.foreignShare > FOREIGN_LIMIT;
+        }
+        if (before !== null && point.bytesPerToken !== undefined) {
+          const read = (before + await readLoop()) / 2;
+          bandwidth.push(read);
+          own.ofRead.push((rate * point.bytesPerToken) / 1e9 / read);
+        }
+        if (disturbed) own.disturbed++;
       }
-      process.stderr.write(repeat < 0 ? 'warm\n' : `pass ${repeat + 1} of ${options.repeats}\n`);
+      if (bandwidth.length === 0) bandwidth.push(await readLoop());
+      process.stderr.write(`pass ${repeat + 1} of ${options.repeats}\n`);
     }
     const fresh = resultOf(options, engine, inspection, runs, { bandwidth, integer8, float32 });
     const before = options.append && options.json !== null && existsSync(options.json) ? JSON.parse(readFileSync(options.json, 'utf8')) as EngineResult : null;
@@ -108,9 +124,9 @@ function resultOf(options: BenchOptions, engine: Engine, inspection: Inspection,
     backend: engine.backend, load: options.load, tokens: options.tokens, peerName: options.peerName,
     readBandwidth: { unit: 'GB/s', ...spreadOf(rooflines.bandwidth) },
     peak: { unit: '10^9 operations/s', integer8: spreadOf(rooflines.integer8), float32: spreadOf(rooflines.float32) },
-    results: [...runs].map(([point, { ours, peer, costs }]): PointResult => ({
-      name: point.name, unit: 'tokens/s', kind: point.kind, size: point.size, ...spreadOf(ours), costs, operations: [],
-      ...(point.bytesPerToken === undefined ? {} : { bytesPerToken: point.bytesPerToken }),
+    results: [...runs].map(([point, { ours, peer, ofRead, costs, disturbed }]): PointResult => ({
+      name: point.name, unit: 'tokens/s', kind: point.kind, size: point.size, ...spreadOf(ours), disturbed, costs, operations: [],
+      ...(point.bytesPerToken === undefined ? {} : { bytesPerToken: point.bytesPerToken, ofReadBandwidth: spreadOf(ofRead) }),
       ...(peer.length === 0 ? {} : { peer: spreadOf(peer) }),
     })),
   });
@@ -122,10 +138,7 @@ function derived(result: EngineResult): EngineResult {
   const rooflines = { bytes: read * 1e9, integer8: result.peak.integer8.median * 1e9, float32: result.peak.float32.median * 1e9 };
   for (const point of result.results) {
     point.operations = sharesOf(point.costs, result.model.quantization ?? '', rooflines);
-    if (point.bytesPerToken !== undefined) {
-      point.gigabytesPerSecond = (point.median * point.bytesPerToken) / 1e9;
-      point.ofReadBandwidth = point.gigabytesPerSecond / read;
-    }
+    if (point.bytesPerToken !== undefined) point.gigabytesPerSecond = (point.median * point.bytesPerToken) / 1e9;
     if (point.peer !== undefined) {
       const { runs } = point.peer;
       point.ratio = spreadOf(point.runs.slice(-runs.length).map((rate, index) => rate / (runs[index] ?? NaN)));
@@ -152,7 +165,11 @@ function merged(before: EngineResult, fresh: EngineResult): EngineResult {
       continue;
     }
     const peer = old.peer === undefined ? point.peer : point.peer === undefined ? old.peer : joined(old.peer, point.peer);
-    results.set(point.name, { ...joined(old, point), costs: sumOf(old.costs, point.costs), ...(peer === undefined ? {} : { peer }) });
+    results.set(point.name, {
+      ...joined(old, point), disturbed: old.disturbed + point.disturbed, costs: sumOf(old.costs, point.costs),
+      ...(peer === undefined ? {} : { peer }),
+      ...(old.ofReadBandwidth === undefined || point.ofReadBandwidth === undefined ? {} : { ofReadBandwidth: joined(old.ofReadBandwidth, point.ofReadBandwidth) }),
+    });
   }
   return derived({
     ...fresh,
@@ -169,7 +186,7 @@ function readOptions(args: string[]): BenchOptions | null {
     args, strict: true,
     options: {
       model: text, json: text, threads: text, isa: text, prefill: text, batch: text, depth: text, tokens: text,
-      repeats: text, 'max-batch-tokens': text, peer: text, 'peer-batched': text, 'peer-name': text, 'peer-most': text,
+      repeats: text, tries: text, 'max-batch-tokens': text, peer: text, 'peer-batched': text, 'peer-name': text, 'peer-most': text,
       append: { type: 'boolean' }, help: { type: 'boolean' },
     },
   });
@@ -192,6 +209,7 @@ function readOptions(args: string[]): BenchOptions | null {
     depth: list('depth', values.depth ?? '512,1024'),
     tokens: number('tokens', values.tokens ?? '32', 2),
     repeats: number('repeats', values.repeats ?? '5', 1),
+    tries: number('tries', values.tries ?? '3', 1),
     peer,
     peerName: peer.bench === null && peer.batchedBench === null ? null : values['peer-name'] ?? 'llama.cpp',
     peerMost: number('peer-most', values['peer-most'] ?? '4096', 0),

@@ -1,6 +1,6 @@
 // What the engine bench measures: points, each a rate of ours, with what the operations of its steps cost, and
 // the same of a peer if there is one.
-import type { Inspection, OpFigures } from '../../src/engine/addon-types.js';
+import type { Inspection, OpFigures, SubmitOptions } from '../../src/engine/addon-types.js';
 import type { Engine } from '../../src/engine/engine.js';
 import { continuation, finish, submission } from './engine-requests.js';
 import { peerBatch, peerDecode, peerPrefill, type PeerOptions } from './peer.js';
@@ -16,7 +16,7 @@ export interface Point {
   size: number;                          // tokens, sequences, tokens
   measure(): Promise<Measured>;
   /** Null: this peer cannot, or it would take too long. */
-  peer(): Promise<number> | null;
+  peer(): (() => Promise<number>) | null;
   /** For decode of one stream: the bytes of weights, keys and values that a token reads. */
   bytesPerToken?: number;
 }
@@ -74,15 +74,16 @@ async function measurePrefill(engine: Engine, length: number): Promise<Measured>
   return { rate: length / (prefillMs / 1000), costs: difference(costsOf(engine), before) };
 }
 
-/** All sequences decode together from the second token on: the slowest one's time counts for all. */
-async function measureDecode(engine: Engine, submissions: ReturnType<typeof submission>[]): Promise<Measured> {
-  let before = costsOf(engine), begun = 0;
-  const ends = await Promise.all(submissions.map((options) => finish(engine, options, () => {
-    if (++begun === submissions.length) before = costsOf(engine);
+/** From the step in which the last sequence got its first token to that in which the first one ended: all decode together. */
+async function measureDecode(engine: Engine, submissions: SubmitOptions[]): Promise<Measured> {
+  const now = () => ({ at: performance.now(), tokens: engine.stats().decodeTokens, costs: costsOf(engine) });
+  let begun = 0, ended = 0, first = now(), last = first;
+  await Promise.all(submissions.map((options) => finish(engine, options, () => {
+    if (++begun === submissions.length) first = now();
+  }, () => {
+    if (++ended === 1) last = now();
   })));
-  const slowest = Math.max(...ends.map(({ decodeMs }) => decodeMs));
-  const tokens = submissions.reduce((sum, { maxTokens }) => sum + maxTokens - 1, 0);
-  return { rate: tokens / (slowest / 1000), costs: difference(costsOf(engine), before) };
+  return { rate: (last.tokens - first.tokens) / ((last.at - first.at) / 1000), costs: difference(last.costs, first.costs) };
 }
 
 function costsOf(engine: Engine): StepCosts {

@@ -23,7 +23,10 @@ export interface PointResult extends Spread {
   /** Decode of one stream: weights, keys and values that a token reads. */
   bytesPerToken?: number;
   gigabytesPerSecond?: number;
-  ofReadBandwidth?: number;
+  /** Of what the read loop got just before and after, run by run. */
+  ofReadBandwidth?: Spread;
+  /** Runs during which others had some of the processors in spite of all tries. */
+  disturbed: number;
   peer?: Spread;
   /** Ours over the peer's, pair by pair. */
   ratio?: Spread;
@@ -72,9 +75,10 @@ export function table(result: EngineResult): string {
   const cells = ({ median, min, max }: Spread): string => [median, min, max].map((value) => value.toFixed(1).padStart(10)).join('');
   const lines = [`${'point'.padEnd(20)}${'median'.padStart(10)}${'min'.padStart(10)}${'max'.padStart(10)}  tokens/s`];
   for (const point of result.results) {
-    const bandwidth = point.ofReadBandwidth === undefined ? '' : `  ${point.gigabytesPerSecond!.toFixed(1)} GB/s, ${percent(point.ofReadBandwidth)} of the read loop`;
+    const bandwidth = point.ofReadBandwidth === undefined ? '' : `  ${point.gigabytesPerSecond!.toFixed(1)} GB/s, ${percent(point.ofReadBandwidth.median)} of the read loop`;
     const peer = point.peer === undefined || point.ratio === undefined ? '' : `  peer ${point.peer.median.toFixed(1)}, ${point.ratio.median.toFixed(2)} times (${point.ratio.min.toFixed(2)} to ${point.ratio.max.toFixed(2)})`;
-    lines.push(`${point.name.padEnd(20)}${cells(point)}${bandwidth}${peer}`);
+    const disturbed = point.disturbed === 0 ? '' : `  (${point.disturbed} of ${point.runs.length} disturbed)`;
+    lines.push(`${point.name.padEnd(20)}${cells(point)}${bandwidth}${peer}${disturbed}`);
     for (const { name, share, ofRoofline, bound } of point.operations) {
       if (share < 0.005) continue;
       lines.push(`  ${name.padEnd(30)}${percent(share).padStart(6)} of the step${bound === 'none' ? '' : `, at ${percent(ofRoofline)} of what ${bound} allows`}`);

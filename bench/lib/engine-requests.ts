@@ -37,7 +37,8 @@ export function continuation(engine: Engine, length: number, maxTokens: number):
   return { ...submission(engine, 1, maxTokens), prompt: walk(0, length, vocabularyOf(engine)), prefixCache: true };
 }
 
-export function finish(engine: Engine, options: SubmitOptions, onFirstToken: () => void = () => undefined): Promise<FinishedEvent> {
+/** Both calls are made within the event, before anything else can happen. */
+export function finish(engine: Engine, options: SubmitOptions, onFirstToken: () => void = () => undefined, onEnd: () => void = () => undefined): Promise<FinishedEvent> {
   return new Promise((resolve, reject) => {
     let begun = false;
     engine.generate(options, (event) => {
@@ -45,8 +46,11 @@ export function finish(engine: Engine, options: SubmitOptions, onFirstToken: () 
         begun = true;
         onFirstToken();
       }
-      if (event.type === 'finished') resolve(event);
-      else if (event.type === 'failed') reject(new Error(`the engine failed: ${event.message}`));
+      if (event.type === 'finished') {
+        onEnd();
+        resolve(event);
+      }
+      if (event.type === 'failed') reject(new Error(`the engine failed: ${event.message}`));
     });
   });
 }

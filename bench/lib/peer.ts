@@ -8,20 +8,22 @@ const MOST_OUTPUT = 16 << 20;
 
 export interface PeerOptions { bench: string | null; batchedBench: string | null; model: string; threads: number }
 
-/** Tokens per second of a prompt of `length`; null without the program for it. */
-export function peerPrefill(peer: PeerOptions, length: number): Promise<number> | null {
-  return peer.bench === null ? null : llamaBench(peer, peer.bench, ['-p', `${length}`, '-n', '0']);
+/** Measures tokens per second of a prompt of `length`; null without the program for it. */
+export function peerPrefill(peer: PeerOptions, length: number): (() => Promise<number>) | null {
+  const program = peer.bench;
+  return program === null ? null : () => llamaBench(peer, program, ['-p', `${length}`, '-n', '0']);
 }
 
-/** Tokens per second of one answer of `tokens` after `depth` tokens. */
-export function peerDecode(peer: PeerOptions, depth: number, tokens: number): Promise<number> | null {
-  if (peer.bench === null) return null;
-  return llamaBench(peer, peer.bench, ['-p', '0', '-n', `${tokens}`, ...(depth > 0 ? ['-d', `${depth}`] : [])]);
+/** The same of one answer of `tokens` after `depth` tokens. */
+export function peerDecode(peer: PeerOptions, depth: number, tokens: number): (() => Promise<number>) | null {
+  const program = peer.bench;
+  return program === null ? null : () => llamaBench(peer, program, ['-p', '0', '-n', `${tokens}`, ...(depth > 0 ? ['-d', `${depth}`] : [])]);
 }
 
-/** Tokens per second of `batch` answers together, each after a prompt of its own of `prompt` tokens. */
-export function peerBatch(peer: PeerOptions, batch: number, prompt: number, tokens: number): Promise<number> | null {
-  return peer.batchedBench === null ? null : llamaBatchedBench(peer, peer.batchedBench, batch, prompt, tokens);
+/** The same of `batch` answers together, each after a prompt of its own of `prompt` tokens. */
+export function peerBatch(peer: PeerOptions, batch: number, prompt: number, tokens: number): (() => Promise<number>) | null {
+  const program = peer.batchedBench;
+  return program === null ? null : () => llamaBatchedBench(peer, program, batch, prompt, tokens);
 }
 
 async function llamaBench(peer: PeerOptions, program: string, args: string[]): Promise<number> {
