@@ -1,59 +1,63 @@
 // How fast the engine computes: prefill by prompt length, decode by batch and by depth, through the same
-// calls the service makes (scheduler, sampling and detokenizing included; HTTP and templates not). A plain
-// read loop over memory is timed between the passes, since it is what bounds decode of one stream.
+// calls the service makes (scheduler, sampling and detokenizing included; HTTP and templates not), what each
+// operation's share of a step is and how far it is from what the machine could do, and a peer beside it.
 //
-//   npm run bench -- engine --model FILE --json OUT
+//   npm run bench -- engine --model FILE --json OUT --peer LLAMA_BENCH --peer-batched LLAMA_BATCHED_BENCH
 //
-// Each repeat visits every point once, so that a slow spell of the machine falls on all of them.
-import { cpus, totalmem } from 'node:os';
-import { writeFileSync } from 'node:fs';
+// Each repeat visits every point once, ours and the peer's in turn, so that a slow spell of the machine falls
+// on all of them; the read loop is measured before and after each decode of one stream, which it bounds.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 import type { Inspection, LoadOptions } from '../src/engine/addon-types.js';
 import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
 import { VERSION } from '../src/version.js';
-import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
-import { spreadOf, type Spread } from './lib/statistics.js';
+import { plotsOf } from './lib/engine-plots.js';
+import { leastDisturbed } from './lib/disturbance.js';
+import { pointsOf, sumOf, type Point, type PointLists, type StepCosts } from './lib/engine-points.js';
+import { sharesOf, table, type EngineResult, type PointResult } from './lib/engine-report.js';
+import { benchLoadOptions } from './lib/engine-requests.js';
+import { commit, machine } from './lib/machine.js';
+import type { PeerOptions } from './lib/peer.js';
+import { spreadOf } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- engine --model FILE [options]
 
   --model FILE        the GGUF file to measure
-  --json OUT          write every figure to OUT
+  --json OUT          write every figure to OUT, and plots beside it
+  --append            add the runs to those that OUT has of the same model, backend and lengths
   --threads N         threads that compute (default: one per core)
   --isa NAME          auto, plain, avx2, avx512 (default auto)
   --prefill LIST      prompt lengths in tokens (default 128,512)
   --batch LIST        sequences decoding at once (default 1,4,16,32)
   --depth LIST        tokens before the decoding of one sequence (default 512,1024)
   --tokens N          tokens each sequence decodes (default 32)
-  --repeats N         passes over all points (default 5), after one that is not counted
+  --repeats N         passes over all points (default 5)
+  --tries N           runs of a point within a pass until others leave the processors alone (default 3)
   --max-batch-tokens N   tokens per step (default 512)
+  --peer FILE         llama-bench of llama.cpp or a fork: prefill and one stream, on the same file
+  --peer-batched FILE    llama-batched-bench: several streams
+  --peer-name NAME    what the peer is called (default llama.cpp)
+  --peer-most N       longest prompt the peer is asked for (default 4096)
 `;
 
-interface BenchOptions {
+interface BenchOptions extends PointLists {
   model: string;
   json: string | null;
+  append: boolean;
   load: LoadOptions;
-  prefill: number[];
-  batch: number[];
-  depth: number[];
-  tokens: number;
   repeats: number;
+  tries: number;
+  peer: Pick<PeerOptions, 'bench' | 'batchedBench'>;
+  peerName: string | null;
 }
 
-interface Point {
-  name: string;
-  unit: 'tokens/s';
-  /** One measurement. */
-  measure(): Promise<number>;
-  /** Set for decode of one stream: how many bytes of weights and KV a token reads. */
-  bytesPerToken?: number;
-}
+interface Runs { ours: number[]; peer: number[]; ofRead: number[]; costs: StepCosts; disturbed: number }
 
-export interface PointResult extends Spread { name: string; unit: string; gigabytesPerSecond?: number; ofReadBandwidth?: number }
-
-const SHALLOW = 16;                      // prompt tokens of a decode measurement that has no depth of its own
 const BANDWIDTH_BYTES = 1 << 29;
+/** Others may have this share of the machine's processors during a run that counts as undisturbed. */
+const FOREIGN_LIMIT = 0.03;
 
 export async function engineBenchCommand(args: string[]): Promise<void> {
   const options = readOptions(args);
@@ -68,100 +72,112 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
   try {
     const { threads, isa } = engine.backend;
     process.stderr.write(`${options.model}: ${inspection.model.quantization}, ${(inspection.model.parameters / 1e6).toFixed(0)} M parameters, ${isa}, ${threads} threads\n`);
-    const points = pointsOf(engine, options, inspection);
-    const figures = new Map<Point, number[]>(points.map((point) => [point, []]));
-    const bandwidth: number[] = [];
-    for (let repeat = -1; repeat < options.repeats; repeat++) {
-      const read = await addon.readBandwidth(threads, BANDWIDTH_BYTES, 3);
-      if (repeat >= 0) bandwidth.push(read / 1e9);
-      for (const [point, runs] of figures) {
-        const value = await point.measure();
-        if (repeat >= 0) runs.push(value);
+    const points = pointsOf(engine, options, inspection, { ...options.peer, model: options.model, threads });
+    const runs = new Map<Point, Runs>(points.map((point) => [point, { ours: [], peer: [], ofRead: [], costs: { seconds: 0, steps: 0, operations: [] }, disturbed: 0 }]));
+    const bandwidth: number[] = [], integer8: number[] = [], float32: number[] = [];
+    const calm = <T>(work: () => Promise<T>) => leastDisturbed(options.tries, FOREIGN_LIMIT, work);
+    const readLoop = async (): Promise<number> => (await calm(() => addon.readBandwidth(threads, BANDWIDTH_BYTES, 3))).value / 1e9;
+    await (points[0]?.measure() ?? Promise.resolve());   // warm: memory touched, pace learnt
+    for (let repeat = 0; repeat < options.repeats; repeat++) {
+      const { value: peak } = await calm(() => addon.arithmeticPeak(isa, threads, 3));
+      integer8.push(peak.integer8 / 1e9);
+      float32.push(peak.float32 / 1e9);
+      for (const [point, own] of runs) {
+        // A tenant of the same host may take half of the memory's rate from one second to the next.
+        const before = point.bytesPerToken === undefined ? null : await readLoop();
+        const { value: { rate, costs }, foreignShare } = await calm(() => point.measure());
+        own.ours.push(rate);
+        own.costs = sumOf(own.costs, costs);
+        let disturbed = foreignShare > FOREIGN_LIMIT;
+        if (point.peer() !== null) {
+          const theirs = await calm(() => point.peer()!());
+          own.peer.push(theirs.value);
+          disturbed ||= theirs.foreignShare > FOREIGN_LIMIT;
+        }
+        if (before !== null && point.bytesPerToken !== undefined) {
+          const read = (before + await readLoop()) / 2;
+          bandwidth.push(read);
+          own.ofRead.push((rate * point.bytesPerToken) / 1e9 / read);
+        }
+        if (disturbed) own.disturbed++;
       }
-      process.stderr.write(repeat < 0 ? 'warm\n' : `pass ${repeat + 1} of ${options.repeats}\n`);
+      if (bandwidth.length === 0) bandwidth.push(await readLoop());
+      process.stderr.write(`pass ${repeat + 1} of ${options.repeats}\n`);
     }
-    report(options, engine, inspection, figures, bandwidth);
+    const fresh = resultOf(options, engine, inspection, runs, { bandwidth, integer8, float32 });
+    const before = options.append && options.json !== null && existsSync(options.json) ? JSON.parse(readFileSync(options.json, 'utf8')) as EngineResult : null;
+    const result = before === null ? fresh : merged(before, fresh);
+    process.stdout.write(`${table(result)}\n`);
+    if (options.json === null) return;
+    writeFileSync(options.json, `${JSON.stringify(result, null, 1)}\n`);
+    for (const [suffix, svg] of plotsOf(result)) writeFileSync(options.json.replace(/(\.json)?$/, `-${suffix}.svg`), svg);
   } finally {
     await engine.close();
   }
 }
 
-function pointsOf(engine: Engine, options: BenchOptions, inspection: Inspection): Point[] {
-  const points: Point[] = [];
-  const room = engine.maxContext;
-  const fits = (tokens: number, what: string): boolean => {
-    if (tokens <= room) return true;
-    process.stderr.write(`${what} left out: ${tokens} tokens exceed the context of ${room}\n`);
-    return false;
-  };
-  for (const length of options.prefill) {
-    const name = `prefill ${length}`;
-    if (fits(length + 1, name)) points.push({ name, unit: 'tokens/s', measure: () => measurePrefill(engine, length) });
-  }
-  for (const batch of options.batch) {
-    if (!fits(SHALLOW + options.tokens, `decode batch ${batch}`)) continue;
-    points.push({
-      name: `decode batch ${batch}`, unit: 'tokens/s', measure: () => measureDecode(engine, batch, SHALLOW, options.tokens),
-      ...(batch === 1 ? { bytesPerToken: bytesPerToken(inspection, SHALLOW + options.tokens / 2) } : {}),
-    });
-  }
-  for (const depth of options.depth) {
-    const name = `decode depth ${depth}`;
-    if (!fits(depth + options.tokens, name)) continue;
-    points.push({
-      name, unit: 'tokens/s', measure: () => measureDecode(engine, 1, depth, options.tokens),
-      bytesPerToken: bytesPerToken(inspection, depth + options.tokens / 2),
-    });
-  }
-  return points;
-}
-
-/** Weights a token's forward pass reads once each, plus keys and values of the positions before it. */
-function bytesPerToken(inspection: Inspection, positions: number): number {
-  const tied = !inspection.tensors.some(({ name }) => name === 'output.weight');
-  const weights = inspection.tensors
-    .filter(({ name }) => tied || name !== 'token_embd.weight')
-    .reduce((sum, { bytes }) => sum + bytes, 0);
-  return weights + ((inspection.plan?.pageBytes ?? 0) / 16) * positions;
-}
-
-async function measurePrefill(engine: Engine, length: number): Promise<number> {
-  const { prefillMs } = await finish(engine, submission(engine, length, 1));
-  return length / (prefillMs / 1000);
-}
-
-/** All sequences decode together from the second token on: the slowest one's time counts for all. */
-async function measureDecode(engine: Engine, batch: number, depth: number, tokens: number): Promise<number> {
-  const ends = await Promise.all(Array.from({ length: batch }, () => finish(engine, submission(engine, depth, tokens))));
-  const slowest = Math.max(...ends.map(({ decodeMs }) => decodeMs));
-  return (batch * (tokens - 1)) / (slowest / 1000);
-}
-
-function report(options: BenchOptions, engine: Engine, inspection: Inspection, figures: Map<Point, number[]>, bandwidth: number[]): void {
-  const read = spreadOf(bandwidth);
-  const results = [...figures].map(([point, runs]): PointResult => {
-    const spread = spreadOf(runs);
-    if (point.bytesPerToken === undefined) return { name: point.name, unit: point.unit, ...spread };
-    const gigabytesPerSecond = (spread.median * point.bytesPerToken) / 1e9;
-    return { name: point.name, unit: point.unit, ...spread, gigabytesPerSecond, ofReadBandwidth: gigabytesPerSecond / read.median };
+function resultOf(options: BenchOptions, engine: Engine, inspection: Inspection, runs: Map<Point, Runs>, rooflines: Record<'bandwidth' | 'integer8' | 'float32', number[]>): EngineResult {
+  const { architecture, name, parameters, contextLength, layers, heads, kvHeads, headDim, embedding, feedForward, vocabulary, quantization } = engine.info;
+  return derived({
+    bench: 'engine', version: VERSION, commit: commit(), at: new Date().toISOString(), machine: machine(),
+    model: { architecture, name, parameters, contextLength, layers, heads, kvHeads, headDim, embedding, feedForward, vocabulary, quantization, fileHash: engine.fileHash, fileBytes: inspection.fileBytes },
+    backend: engine.backend, load: options.load, tokens: options.tokens, peerName: options.peerName,
+    readBandwidth: { unit: 'GB/s', ...spreadOf(rooflines.bandwidth) },
+    peak: { unit: '10^9 operations/s', integer8: spreadOf(rooflines.integer8), float32: spreadOf(rooflines.float32) },
+    results: [...runs].map(([point, { ours, peer, ofRead, costs, disturbed }]): PointResult => ({
+      name: point.name, unit: 'tokens/s', kind: point.kind, size: point.size, ...spreadOf(ours), disturbed, costs, operations: [],
+      ...(point.bytesPerToken === undefined ? {} : { bytesPerToken: point.bytesPerToken, ofReadBandwidth: spreadOf(ofRead) }),
+      ...(peer.length === 0 ? {} : { peer: spreadOf(peer) }),
+    })),
   });
-  const lines = [`${'point'.padEnd(20)}${'median'.padStart(10)}${'min'.padStart(10)}${'max'.padStart(10)}  tokens/s`];
-  for (const result of results) {
-    const numbers = [result.median, result.min, result.max].map((value) => value.toFixed(1).padStart(10)).join('');
-    const share = result.ofReadBandwidth === undefined ? '' :
-      `  ${result.gigabytesPerSecond!.toFixed(1)} GB/s, ${(result.ofReadBandwidth * 100).toFixed(0)} % of the read loop`;
-    lines.push(`${result.name.padEnd(20)}${numbers}${share}`);
+}
+
+/** Fills in what follows from the runs. */
+function derived(result: EngineResult): EngineResult {
+  const read = result.readBandwidth.median;
+  const rooflines = { bytes: read * 1e9, integer8: result.peak.integer8.median * 1e9, float32: result.peak.float32.median * 1e9 };
+  for (const point of result.results) {
+    point.operations = sharesOf(point.costs, result.model.quantization ?? '', rooflines);
+    if (point.bytesPerToken !== undefined) point.gigabytesPerSecond = (point.median * point.bytesPerToken) / 1e9;
+    if (point.peer !== undefined) {
+      const { runs } = point.peer;
+      point.ratio = spreadOf(point.runs.slice(-runs.length).map((rate, index) => rate / (runs[index] ?? NaN)));
+    }
   }
-  lines.push(`read loop           ${[read.median, read.min, read.max].map((value) => value.toFixed(1).padStart(10)).join('')}  GB/s, ${engine.backend.threads} threads`);
-  process.stdout.write(`${lines.join('\n')}\n`);
-  if (options.json === null) return;
-  writeFileSync(options.json, `${JSON.stringify({
-    bench: 'engine', version: VERSION, at: new Date().toISOString(),
-    machine: { cpu: cpus()[0]?.model.trim() ?? 'unknown', cores: cpus().length, memoryBytes: totalmem(), node: process.version },
-    model: { ...engine.info, chatTemplate: undefined, endOfGeneration: undefined, specialTokens: undefined, fileHash: engine.fileHash, fileBytes: inspection.fileBytes },
-    backend: engine.backend, load: options.load, tokens: options.tokens, repeats: options.repeats,
-    readBandwidth: { unit: 'GB/s', ...read }, results,
-  }, null, 2)}\n`);
+  return result;
+}
+
+function merged(before: EngineResult, fresh: EngineResult): EngineResult {
+  const same = (what: string, a: unknown, b: unknown): void => {
+    if (JSON.stringify(a) !== JSON.stringify(b)) throw new Error(`--append: the file has ${what} ${JSON.stringify(a)}, this run ${JSON.stringify(b)}`);
+  };
+  same('the model', before.model.fileHash, fresh.model.fileHash);
+  same('the backend', before.backend, fresh.backend);
+  same('tokens', before.tokens, fresh.tokens);
+  same('the machine', before.machine.cpu, fresh.machine.cpu);
+  same('the commit', before.commit, fresh.commit);
+  const joined = <S extends { runs: number[] }>(a: S, b: S): S => ({ ...a, ...spreadOf([...a.runs, ...b.runs]) });
+  const results = new Map(before.results.map((point) => [point.name, point]));
+  for (const point of fresh.results) {
+    const old = results.get(point.name);
+    if (old === undefined) {
+      results.set(point.name, point);
+      continue;
+    }
+    const peer = old.peer === undefined ? point.peer : point.peer === undefined ? old.peer : joined(old.peer, point.peer);
+    results.set(point.name, {
+      ...joined(old, point), disturbed: old.disturbed + point.disturbed, costs: sumOf(old.costs, point.costs),
+      ...(peer === undefined ? {} : { peer }),
+      ...(old.ofReadBandwidth === undefined || point.ofReadBandwidth === undefined ? {} : { ofReadBandwidth: joined(old.ofReadBandwidth, point.ofReadBandwidth) }),
+    });
+  }
+  return derived({
+    ...fresh,
+    peerName: fresh.peerName ?? before.peerName,
+    readBandwidth: joined(before.readBandwidth, fresh.readBandwidth),
+    peak: { ...fresh.peak, integer8: joined(before.peak.integer8, fresh.peak.integer8), float32: joined(before.peak.float32, fresh.peak.float32) },
+    results: [...results.values()],
+  });
 }
 
 function readOptions(args: string[]): BenchOptions | null {
@@ -170,7 +186,8 @@ function readOptions(args: string[]): BenchOptions | null {
     args, strict: true,
     options: {
       model: text, json: text, threads: text, isa: text, prefill: text, batch: text, depth: text, tokens: text,
-      repeats: text, 'max-batch-tokens': text, help: { type: 'boolean' },
+      repeats: text, tries: text, 'max-batch-tokens': text, peer: text, 'peer-batched': text, 'peer-name': text, 'peer-most': text,
+      append: { type: 'boolean' }, help: { type: 'boolean' },
     },
   });
   if (values.help === true) return null;
@@ -182,16 +199,22 @@ function readOptions(args: string[]): BenchOptions | null {
   };
   const list = (name: string, raw: string): number[] => raw.split(',').filter((item) => item !== '').map((item) => number(name, item.trim(), 1));
   const batch = list('batch', values.batch ?? '1,4,16,32');
+  const peer = { bench: values.peer ?? null, batchedBench: values['peer-batched'] ?? null };
   return {
     model: values.model,
     json: values.json ?? null,
+    append: values.append ?? false,
     prefill: list('prefill', values.prefill ?? '128,512'),
     batch,
     depth: list('depth', values.depth ?? '512,1024'),
     tokens: number('tokens', values.tokens ?? '32', 2),
     repeats: number('repeats', values.repeats ?? '5', 1),
+    tries: number('tries', values.tries ?? '3', 1),
+    peer,
+    peerName: peer.bench === null && peer.batchedBench === null ? null : values['peer-name'] ?? 'llama.cpp',
+    peerMost: number('peer-most', values['peer-most'] ?? '4096', 0),
     load: {
-      ...benchLoadOptions, threads: number('threads', values.threads ?? '0', 0), isa: values.isa ?? 'auto',
+      ...benchLoadOptions, threads: number('threads', values.threads ?? '0', 0), isa: values.isa ?? 'auto', prefixCache: true, profile: true,
       maxBatchTokens: number('max-batch-tokens', values['max-batch-tokens'] ?? '512', 1), maxSequences: Math.max(32, ...batch),
     },
   };

@@ -11,29 +11,46 @@ export const benchLoadOptions: LoadOptions = {
 
 let nextPrompt = 1;
 
-/** Token ids nobody has asked for before, so that no prefix is cached: a small linear congruential walk. */
-function freshPrompt(length: number, vocabulary: number): Int32Array {
-  let state = (nextPrompt++ * 2_654_435_761) >>> 0;
+/** A small linear congruential walk over token ids. */
+function walk(seed: number, length: number, vocabulary: number): Int32Array {
+  let state = (seed * 2_654_435_761) >>> 0;
   return Int32Array.from({ length }, () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return (state >>> 8) % vocabulary;
   });
 }
 
+const vocabularyOf = (engine: Engine): number => Math.min(engine.info.vocabulary, 1_000);
+
+/** A prompt nobody has asked for before, so that none of it is cached. */
 export function submission(engine: Engine, length: number, maxTokens: number): SubmitOptions {
   return {
-    prompt: freshPrompt(length, Math.min(engine.info.vocabulary, 1_000)), organization: 1, n: 1, maxTokens,
+    prompt: walk(nextPrompt++, length, vocabularyOf(engine)), organization: 1, n: 1, maxTokens,
     temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, frequencyPenalty: 0, presencePenalty: 0, seed: 0n,
     logitBias: [], topLogprobs: -1, stop: [], stopTokens: [], ignoreEos: true, prefixCache: false,
     queueWaitMs: 600_000, generationMs: 3_600_000, reasoning: null,
   };
 }
 
-export function finish(engine: Engine, options: SubmitOptions): Promise<FinishedEvent> {
+/** Its prompt continues that of every shorter length: what is cached of those is not computed again. */
+export function continuation(engine: Engine, length: number, maxTokens: number): SubmitOptions {
+  return { ...submission(engine, 1, maxTokens), prompt: walk(0, length, vocabularyOf(engine)), prefixCache: true };
+}
+
+/** Both calls are made within the event, before anything else can happen. */
+export function finish(engine: Engine, options: SubmitOptions, onFirstToken: () => void = () => undefined, onEnd: () => void = () => undefined): Promise<FinishedEvent> {
   return new Promise((resolve, reject) => {
+    let begun = false;
     engine.generate(options, (event) => {
-      if (event.type === 'finished') resolve(event);
-      else if (event.type === 'failed') reject(new Error(`the engine failed: ${event.message}`));
+      if (event.type === 'text' && !begun) {
+        begun = true;
+        onFirstToken();
+      }
+      if (event.type === 'finished') {
+        onEnd();
+        resolve(event);
+      }
+      if (event.type === 'failed') reject(new Error(`the engine failed: ${event.message}`));
     });
   });
 }

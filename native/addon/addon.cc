@@ -2,6 +2,7 @@
 // No inference logic here.
 #include <napi.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "addon/options.h"
 #include "addon/promise_work.h"
 #include "addon/text.h"
+#include "backend/cpu/peak.h"
 #include "base/memory_bandwidth.h"
 #include "engine/debug_logits.h"
 #include "engine/inspect.h"
@@ -95,6 +97,27 @@ Napi::Value js_read_bandwidth(const Napi::CallbackInfo& info) {
       [](Napi::Env env, double&& rate) -> Napi::Value { return Napi::Number::New(env, rate); });
 }
 
+Napi::Value js_arithmetic_peak(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Arguments arguments(info);
+  const std::string name = arguments.string(arguments.argument(0, "isa"), kMaxNameBytes);
+  const auto threads = static_cast<int>(arguments.integer(arguments.argument(1, "threads"), 1, 1024));
+  const auto repeats = static_cast<int>(arguments.integer(arguments.argument(2, "repeats"), 1, 1000));
+  if (!arguments.ok()) return env.Undefined();
+  const std::vector<CpuIsa> available = available_cpu_isas();
+  const auto isa = std::ranges::find(available, name, cpu_isa_name);
+  if (isa == available.end())
+    return raise(env, Error{ErrorCode::kInvalidArgument, "isa: '" + name + "' is not among this processor's"});
+  return promise_of(
+      env, [=, isa = *isa]() -> Result<ArithmeticPeak> { return measure_peak(isa, threads, repeats); },
+      [](Napi::Env env, ArithmeticPeak&& peak) -> Napi::Value {
+        const Napi::Object object = Napi::Object::New(env);
+        object.Set("integer8", Napi::Number::New(env, peak.integer8));
+        object.Set("float32", Napi::Number::New(env, peak.float32));
+        return object;
+      });
+}
+
 Napi::Object start(Napi::Env env, Napi::Object exports) {
   auto* data = new AddonData;   // owned by the environment
   env.SetInstanceData(data);
@@ -112,6 +135,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("loadTokenizer", Napi::Function::New<js_load_tokenizer>(env, "loadTokenizer"));
   exports.Set("load", Napi::Function::New<js_load>(env, "load"));
   exports.Set("debugLogits", Napi::Function::New<js_debug_logits>(env, "debugLogits"));
+  exports.Set("arithmeticPeak", Napi::Function::New<js_arithmetic_peak>(env, "arithmeticPeak"));
   exports.Set("readBandwidth", Napi::Function::New<js_read_bandwidth>(env, "readBandwidth"));
   return exports;
 }

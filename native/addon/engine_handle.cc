@@ -23,6 +23,7 @@ Napi::Function EngineHandle::define(Napi::Env env) {
     InstanceMethod<&EngineHandle::detokenize>("detokenize"),
     InstanceMethod<&EngineHandle::compile_grammar>("compileGrammar"),
     InstanceMethod<&EngineHandle::stats>("stats"),
+    InstanceMethod<&EngineHandle::profile>("profile"),
     InstanceMethod<&EngineHandle::configure>("configure"),
     InstanceMethod<&EngineHandle::drain>("drain"),
     InstanceMethod<&EngineHandle::close>("close"),
@@ -127,6 +128,13 @@ Napi::Value EngineHandle::stats(const Napi::CallbackInfo& info) {
   const EngineRef engine = this->engine(info.Env());
   if (!engine) return info.Env().Undefined();
   return to_object(info.Env(), engine->engine->stats());
+}
+
+Napi::Value EngineHandle::profile(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  if (engine->profile == nullptr) return info.Env().Null();
+  return to_array(info.Env(), engine->profile->read());
 }
 
 void EngineHandle::configure(const Napi::CallbackInfo& info) {

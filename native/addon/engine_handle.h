@@ -26,6 +26,7 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   Napi::Value detokenize(const Napi::CallbackInfo& info);
   Napi::Value compile_grammar(const Napi::CallbackInfo& info);
   Napi::Value stats(const Napi::CallbackInfo& info);
+  Napi::Value profile(const Napi::CallbackInfo& info);
   void configure(const Napi::CallbackInfo& info);
   void drain(const Napi::CallbackInfo& info);
   Napi::Value close(const Napi::CallbackInfo& info);

@@ -78,9 +78,16 @@ Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const
   try {
     auto backend = make_cpu_backend(options.cpu());
     if (!backend) return backend.error();
-    return read_model_file(path, options.file(), [&](const GgufFile& file) {
+    std::shared_ptr<StepProfile> profile;
+    if (options.profile) {
+      profile = std::make_shared<StepProfile>();
+      backend = make_profiled_backend(std::move(*backend), profile);
+    }
+    auto loaded = read_model_file(path, options.file(), [&](const GgufFile& file) {
       return load_from(file, std::move(*backend), options, progress);
     });
+    if (loaded) (*loaded)->profile = std::move(profile);
+    return loaded;
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::kOutOfMemory, path + ": not enough memory to load the model"};
   } catch (const std::exception& error) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "addon/options.h"
+#include "backend/profiled_backend.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/inspect.h"
@@ -24,6 +25,7 @@ struct LoadedEngine {
   BackendInfo backend;
   InspectedPlan plan;
   std::string file_hash;
+  std::shared_ptr<const StepProfile> profile;   // null unless asked for
 };
 
 // Shared ownership of a registered engine. Destroying the last one waits for the engine's current step.

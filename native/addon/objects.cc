@@ -183,6 +183,22 @@ Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
       .done();
 }
 
+Napi::Array to_array(Napi::Env env, std::span<const OpFigures> operations) {
+  Napi::Array array = Napi::Array::New(env, operations.size());
+  uint32_t i = 0;
+  for (const OpFigures& figures : operations) {
+    const Napi::HandleScope scope(env);
+    array.Set(i++, Builder(env)
+                       .text("name", figures.name)
+                       .number("calls", figures.calls)
+                       .number("nanoseconds", figures.nanoseconds)
+                       .number("bytes", figures.bytes)
+                       .number("operations", figures.operations)
+                       .done());
+  }
+  return array;
+}
+
 Napi::Object to_object(Napi::Env env, const DebugLogits& logits, std::span<const int32_t> ids) {
   const auto number = [&](double value) { return to_number(env, value); };
   const auto position = [&](const PositionLogits& item) { return to_object(env, item); };

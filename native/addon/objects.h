@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "backend/profiled_backend.h"
 #include "engine/debug_logits.h"
 #include "engine/engine.h"
 #include "engine/inspect.h"
@@ -17,6 +18,7 @@ Napi::Object to_object(Napi::Env env, const BackendInfo& backend);
 Napi::Object to_object(Napi::Env env, const InspectedPlan& plan);
 Napi::Object to_object(Napi::Env env, const Inspection& inspection);
 Napi::Object to_object(Napi::Env env, const EngineStats& stats);
+Napi::Array to_array(Napi::Env env, std::span<const OpFigures> operations);
 Napi::Object to_object(Napi::Env env, const DebugLogits& logits, std::span<const int32_t> ids);
 
 Napi::Value to_int32_array(Napi::Env env, std::span<const int32_t> values);

@@ -175,7 +175,8 @@ ModelLimits LoadOptions::limits() const {
 
 bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && arithmetic == other.arithmetic &&
-         kv_type == other.kv_type && quantize == other.quantize && max_context == other.max_context && kv_bytes == other.kv_bytes &&
+         kv_type == other.kv_type && quantize == other.quantize && profile == other.profile &&
+         max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
          engine.max_sequences == other.engine.max_sequences &&
          engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
@@ -203,6 +204,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.engine.queue_max = static_cast<int>(integer("queueMax", 0, kQueueRequestsMost));
   load.engine.queue_max_tokens = static_cast<int>(integer("queueMaxTokens", 1, kQueueTokensMost));
   load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
+  const Named profile = arguments.field(options, "profile");
+  if (!arguments.is_absent(profile)) load.profile = arguments.boolean(profile);
   return load;
 }
 

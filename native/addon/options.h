@@ -26,6 +26,7 @@ struct LoadOptions {
   std::optional<TensorType> quantize;
   int max_context = 0;
   uint64_t kv_bytes = 0;
+  bool profile = false;      // note what each operation of a step costs
   EngineOptions engine;
 
   CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }   // views isa

@@ -12,14 +12,22 @@
 namespace monolith {
 namespace {
 
-// Eight independent sums hide the latency of the additions; a compiler's plain vector code is enough to
-// be bound by memory.
+// Whole vectors and several places at once: eight-byte loads of one run of memory leave half of what a Zen 5 core
+// gets from it unused (22 of 39 GB/s), and a bound that is too low flatters whoever is measured against it.
+constexpr size_t kPlaces = 4;
+typedef uint64_t Vector __attribute__((vector_size(16)));
+
 uint64_t add_up(const uint64_t* words, size_t count) {
-  uint64_t sums[8] = {};
-  for (size_t i = 0; i + 8 <= count; i += 8)
-    for (size_t lane = 0; lane < 8; ++lane) sums[lane] += words[i + lane];
+  constexpr size_t kStep = 8;   // words: a cache line
+  const size_t part = count / kPlaces / kStep * kStep;
+  Vector sums[kPlaces][kStep / 2] = {};
+  for (size_t i = 0; i < part; i += kStep)
+    for (size_t place = 0; place < kPlaces; ++place)
+      for (size_t v = 0; v < kStep / 2; ++v)
+        sums[place][v] += *reinterpret_cast<const Vector*>(words + place * part + i + 2 * v);
   uint64_t total = 0;
-  for (const uint64_t sum : sums) total += sum;
+  for (const auto& place : sums)
+    for (const Vector& sum : place) total += sum[0] + sum[1];
   return total;
 }
 
@@ -50,7 +58,7 @@ Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
   if (bytes < 4096 || repeats < 1) return Error{ErrorCode::kInvalidArgument, "bytes must be at least 4096 and repeats at least 1"};
   const Mapping buffer(bytes);
   if (buffer.words() == nullptr) return Error{ErrorCode::kOutOfMemory, "no memory for the bandwidth buffer"};
-  const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads);   // per thread
+  const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads) / 8 * 8;   // per thread, whole lines
   std::atomic<uint64_t> sink{0};
 
   // One thread per part, started anew for each pass: the start-up cost is microseconds against many

@@ -24,6 +24,7 @@ export interface LoadOptions {
   queueMax: number;           // requests waiting
   queueMaxTokens: number;     // tokens of their prompts; one prompt may always wait
   prefixCache: boolean;
+  profile?: boolean;          // note what each operation of a step costs, for NativeEngine.profile(); absent = no
 }
 
 /** Everything a file says about itself, and what loading it would allocate (from the allocating code). */
@@ -164,6 +165,15 @@ export interface NativeStats {
   stepSeconds: number;
 }
 
+/** Sums over all calls of one operation of the forward pass. */
+export interface OpFigures {
+  name: string;               // products with their shape, 'matmul 2048 x 2560'
+  calls: number;
+  nanoseconds: number;
+  bytes: number;              // that must come from memory at least once
+  operations: number;         // multiplications and additions of its products
+}
+
 /** What may be changed while an engine runs; what is absent stays. 1 to 65536, 4096, 0 to 60000, 1 to 1e6, 1 to 1e9. */
 export interface NativeTunables {
   maxBatchTokens?: number; maxSequences?: number; stepMs?: number; queueMax?: number; queueMaxTokens?: number;
@@ -201,6 +211,8 @@ export interface NativeEngine {
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
   detokenize(tokens: Int32Array): string;   // all tokens rendered, special ones too
   stats(): NativeStats;
+  /** What each operation has cost since the start; null unless LoadOptions.profile. For benches. */
+  profile(): OpFigures[] | null;
   configure(tunables: NativeTunables): void;   // from the next step or submission on, clamped to what was allocated
   drain(): void;
   close(): Promise<void>;     // this handle; the engine stops when its last handle is closed
@@ -229,4 +241,6 @@ export interface Addon {
   debugLogits(path: string, options: LoadOptions, ids: Int32Array, positions: Int32Array, continueTokens: number): Promise<DebugLogits>;
   /** Bytes per second a plain read loop of `threads` threads reaches over a buffer of `bytes`: best of `repeats`. For benches. */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
+  /** Multiplications and additions per second of the vector units, in products of bytes and of floats: best of `repeats`. For benches. */
+  arithmeticPeak(isa: string, threads: number, repeats: number): Promise<{ integer8: number; float32: number }>;
 }

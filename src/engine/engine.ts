@@ -1,7 +1,7 @@
 // A running engine as the service sees it: one event channel of this thread, shared by all its requests,
 // and the packed events of each step handed to the request they belong to. Event-loop thread only.
 import type {
-  CompiledGrammar, GrammarOptions, ModelInfo, NativeChannel, NativeEngine, NativeStats, NativeTunables, SubmitOptions, TokenizeOptions,
+  CompiledGrammar, GrammarOptions, ModelInfo, NativeChannel, NativeEngine, NativeStats, NativeTunables, OpFigures, SubmitOptions, TokenizeOptions,
 } from './addon-types.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import { QueuePace } from './queue-pace.js';
@@ -83,6 +83,8 @@ export class Engine {
   /** Milliseconds until who waits now has left the queue, estimated from the recent pace of this thread's own. */
   queueDrainMs(): number { return this.#pace.drainMs(this.#native.stats().waiting / threadCount); }
   stats(): NativeStats { return this.#native.stats(); }
+  /** What each operation has cost since the start; null unless the engine was loaded with `profile`. */
+  profile(): OpFigures[] | null { return this.#native.profile(); }
   /** From the next step or submission on, for every thread that uses this engine; clamped to what was allocated at load. */
   configure(tunables: NativeTunables): void { this.#native.configure(tunables); }
   /** Ends what runs as `time_limit` and refuses new requests. */

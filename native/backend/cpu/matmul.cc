@@ -4,6 +4,10 @@
 //   strips   into panels that stay in the L2 cache while all tiles pass over them
 //   a piece  is one panel of one target times one range of tiles; threads take pieces as they get free
 //
+// With more rows than one tile has, and pair kernels for all types, tiles are theirs: fewer rows, two strips a
+// call. Such a call also asks for a part of the panel that its thread will probably take next, so that memory is
+// busy while all tiles compute, not only during the first one's pass.
+//
 // With one row a piece is simply a run of contiguous memory, long enough for the prefetchers.
 #include "backend/cpu/matmul.h"
 
@@ -18,6 +22,8 @@ namespace {
 
 // Half of the smallest L2 cache among the processors this is made for (Zen 4: 1 MiB per core).
 constexpr int64_t kPanelBytes = 512 * 1024;
+// The same for pairs, which have the next panel there as well.
+constexpr int64_t kPairPanelBytes = 256 * 1024;
 // A decode piece: 128 KiB takes 6 us from memory at 20 GB/s per core, which bounds how long the other
 // threads wait for the last one, and costs one atomic addition.
 constexpr int64_t kStreamBytes = 128 * 1024;
@@ -40,12 +46,13 @@ struct Pieces {
   int64_t count() const { return panels * ranges; }
 };
 
-Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int threads) {
-  const int64_t budget = tiles.count == 1 ? kStreamBytes : kPanelBytes;
+Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int threads, bool pairs) {
+  const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairPanelBytes : kPanelBytes;
   const int64_t by_cache = budget / static_cast<int64_t>(matrix.layout().bytes);
   const int64_t by_balance = threads == 1 ? all_strips : all_strips / (kPiecesPerThread * threads);
   Pieces pieces;
   pieces.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_strips());
+  if (pairs) pieces.strips_per_panel += pieces.strips_per_panel % 2;
   pieces.panels = (matrix.n_strips() + pieces.strips_per_panel - 1) / pieces.strips_per_panel;
   // Many threads and few strips: cut the rows too.
   const int64_t wanted = threads == 1 ? 1 : (kPiecesPerThread * threads + pieces.panels - 1) / pieces.panels;
@@ -55,6 +62,36 @@ Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int 
   return pieces;
 }
 
+// Spreads a panel's lines over the calls of the panel that is computed now. With threads taking panels in turn,
+// this one's next is as many panels away as there are threads.
+struct Ahead {
+  const std::byte* at = nullptr;
+  const std::byte* end = nullptr;
+  int64_t step = 0;   // bytes that a call asks for
+  int lines = 0;      // per 32 columns
+
+  Ahead(const CpuMatrix& matrix, const Pieces& pieces, int64_t first_strip, int64_t last_strip, int tiles, int threads) {
+    const int64_t begin_strip = first_strip + pieces.strips_per_panel * threads;
+    if (pieces.ranges > 1 || begin_strip >= matrix.n_strips()) return;
+    const int64_t strips = std::min(pieces.strips_per_panel, matrix.n_strips() - begin_strip);
+    const int64_t bytes = strips * static_cast<int64_t>(matrix.layout().bytes);
+    const int64_t line_bytes = static_cast<int64_t>(kLineBytes), blocks = (matrix.cols + 31) / 32;
+    const int64_t calls = tiles * ((last_strip - first_strip + 1) / 2);
+    at = matrix.strip(begin_strip);
+    end = at + bytes;
+    lines = static_cast<int>((bytes / line_bytes + calls * blocks - 1) / (calls * blocks));
+    step = lines * blocks * line_bytes;
+  }
+
+  const std::byte* next() {
+    const std::byte* const from = at;
+    if (at == nullptr) return from;
+    at += step;
+    if (from >= end) lines = 0;
+    return from;
+  }
+};
+
 struct Product {
   const MatmulKernels& kernels;
   const MatmulScratch& scratch;
@@ -62,6 +99,7 @@ struct Product {
   const Tiles& tiles;
   int64_t cols, all_strips;
   int threads;
+  bool pairs;
 
   ActivationKind kind(const MatmulTarget& target) const {
     return kernels.activation[strip_type_index(cpu_matrix(target).layout().type)];
@@ -86,20 +124,26 @@ struct Product {
     const int last_tile = std::min(first_tile + pieces.tiles_per_range, tiles.count);
     const ActivationKind wanted = kind(target);
     const size_t row_bytes = static_cast<size_t>(lines_per_row(wanted, cols)) * kLineBytes;
-    const StripKernel kernel = kernels.strip[strip_type_index(matrix.layout().type)];
+    const int type = strip_type_index(matrix.layout().type);
+    const StripKernel kernel = kernels.strip[type], pair_kernel = pairs ? kernels.pair[type] : nullptr;
+    Ahead ahead(matrix, pieces, first_strip, last_strip, last_tile - first_tile, threads);
     for (int tile = first_tile; tile < last_tile; ++tile) {
       const int64_t row = tiles.first_row(tile);
-      for (int64_t strip = first_strip; strip < last_strip; ++strip) {
+      for (int64_t strip = first_strip, width; strip < last_strip; strip += width) {
+        width = pair_kernel != nullptr && strip + 1 < last_strip ? 2 : 1;
         const int64_t first_out = strip * kStripRows;
-        kernel({.strip = matrix.strip(strip),
+        const StripKernel run = width == 2 ? pair_kernel : kernel;
+        run({.strip = matrix.strip(strip),
                 .layout = &matrix.layout(),
                 .lines = scratch.lines(wanted) + static_cast<size_t>(row) * row_bytes,
                 .n_rows = tiles.rows(tile),
-                .lanes = static_cast<int>(std::min<int64_t>(kStripRows, matrix.rows - first_out)),
+                .lanes = static_cast<int>(std::min<int64_t>(width * kStripRows, matrix.rows - first_out)),
                 .out = target.out + row * target.out_stride + first_out,
                 .out_stride = target.out_stride,
                 .bias = target.bias ? target.bias + first_out : nullptr,
-                .add_to_out = target.add_to_out});
+                .add_to_out = target.add_to_out,
+                .ahead = ahead.next(),
+                .ahead_lines = ahead.lines});
       }
     }
   }
@@ -107,7 +151,7 @@ struct Product {
   // Piece `piece` of the whole group: targets in order.
   void compute(int64_t piece) const {
     for (const MatmulTarget& target : targets) {
-      const Pieces pieces = cut(cpu_matrix(target), tiles, all_strips, threads);
+      const Pieces pieces = cut(cpu_matrix(target), tiles, all_strips, threads, pairs);
       if (piece < pieces.count()) return compute(target, pieces, piece);
       piece -= pieces.count();
     }
@@ -164,8 +208,11 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
   const int64_t cols = targets[0].weight->cols;
   assert(scratch.holds(n_rows, cols));
   kernels.calls->fetch_add(1, std::memory_order_relaxed);
-  const Tiles tiles(n_rows, kernels.max_tile_rows);
-  Product product{kernels, scratch, targets, tiles, cols, 0, pool.size()};
+  const bool pairs = n_rows > kernels.max_tile_rows && std::ranges::all_of(targets, [&](const MatmulTarget& target) {
+    return kernels.pair[strip_type_index(cpu_matrix(target).layout().type)] != nullptr;
+  });
+  const Tiles tiles(n_rows, pairs ? kernels.max_pair_rows : kernels.max_tile_rows);
+  Product product{kernels, scratch, targets, tiles, cols, 0, pool.size(), pairs};
 
   bool wanted[kActivationKinds] = {};
   for (const MatmulTarget& target : targets) {
@@ -186,7 +233,7 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
 
   int64_t pieces = 0, work = 0;
   for (const MatmulTarget& target : targets) {
-    pieces += cut(cpu_matrix(target), tiles, product.all_strips, product.threads).count();
+    pieces += cut(cpu_matrix(target), tiles, product.all_strips, product.threads, product.pairs).count();
     work += cpu_matrix(target).n_strips() * static_cast<int64_t>(cpu_matrix(target).layout().bytes) * tiles.count;
   }
   const int64_t grain = work <= kProductAlone ? pieces : 1;

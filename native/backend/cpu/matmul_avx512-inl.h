@@ -18,11 +18,12 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 #define EACH_ROW(r) UNROLL for (int r = 0; r < M; ++r)
+#define EACH_SUM(s, r) UNROLL for (int s = 0; s < S; ++s) EACH_ROW(r)
 
 namespace monolith {
 namespace {
 
-inline constexpr int kMaxRows = 12;
+inline constexpr int kMaxRows = 12, kMaxPairRows = 6;
 
 // The weights usually come from memory. The processor's own prefetcher follows the loads, and the more work
 // there is per line, the fewer loads are in flight to lead it: left to itself, a row of Q4_K streams at half
@@ -55,6 +56,16 @@ inline __m512 load_halves(const std::byte* at) {
 // because GCC 12 does not fold the broadcast into the instruction's operand, which costs a register and a slot.
 [[gnu::always_inline]] inline void dot4_broadcast(__m512i& isum, __m512i w, const int8_t* a) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(isum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a)));
+}
+
+// The two halves of that, where one broadcast serves two strips.
+[[gnu::always_inline]] inline __m512i broadcast4(const int8_t* a) {
+  __m512i all;
+  asm("vpbroadcastd %1, %0" : "=v"(all) : "m"(*reinterpret_cast<const int8_t(*)[4]>(a)));
+  return all;
+}
+[[gnu::always_inline]] inline void dot4(__m512i& isum, __m512i w, __m512i a) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(isum) : "v"(w), "v"(a));
 }
 
 // Adds bias and the old output as the target asks, and stores each output once.

@@ -112,6 +112,10 @@ constinit const MatmulKernels kAvx512Matmul = {
     .strip = {f32_by_rows, f16_by_rows, bf16_by_rows, avx512::q8_0, avx512::q4_0, avx512::q4_1, avx512::q5_0,
               avx512::q5_1, avx512::iq4_nl, avx512::mxfp4, avx512::q2_k, avx512::q3_k, avx512::q4_k, avx512::q5_k,
               avx512::q6_k, avx512::iq4_xs},
+    .max_pair_rows = kMaxPairRows,
+    .pair = {nullptr, nullptr, nullptr, avx512::q8_0_pair, avx512::q4_0_pair, avx512::q4_1_pair, avx512::q5_0_pair,
+             avx512::q5_1_pair, avx512::iq4_nl_pair, avx512::mxfp4_pair, avx512::q2_k_pair, avx512::q3_k_pair,
+             avx512::q4_k_pair, avx512::q5_k_pair, avx512::q6_k_pair, avx512::iq4_xs_pair},
 };
 
 }  // namespace monolith

@@ -15,17 +15,21 @@
 
 namespace monolith {
 
-// One strip times one tile of rows: out[r * out_stride + lane] for r < n_rows, lane < lanes.
+// One strip, or two neighbours for a pair kernel, times one tile of rows: out[r * out_stride + lane] for
+// r < n_rows, lane < lanes.
 struct StripTile {
   const std::byte* strip;
   const StripLayout* layout;
   const std::byte* lines;        // the packed tile
-  int n_rows;                    // 1 .. max_tile_rows
-  int lanes;                     // 1 .. 16
+  int n_rows;                    // 1 .. max_tile_rows, or max_pair_rows
+  int lanes;                     // 1 .. 16, or 17 .. 32
   float* out;
   int64_t out_stride;
   const float* bias;             // of lane 0, or null
   bool add_to_out;
+  // Of a pair: weights that some later call will read. It asks for so many lines of them per 32 columns.
+  const std::byte* ahead = nullptr;
+  int ahead_lines = 0;
 };
 using StripKernel = void (*)(const StripTile& tile);
 
@@ -74,6 +78,8 @@ struct MatmulKernels {
   PackRow pack[kActivationKinds];              // by ActivationKind
   ActivationKinds activation;
   StripKernel strip[kStripTypes];
+  int max_pair_rows = 0;                       // 0: there are no pair kernels
+  StripKernel pair[kStripTypes] = {};          // null where a type has none
 };
 
 // The kernels of each instruction set, for the processor that has it.

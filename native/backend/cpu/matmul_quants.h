@@ -25,4 +25,21 @@ DECLARE_QUANTS(avx2)
 DECLARE_QUANTS(avx512)
 #undef DECLARE_QUANTS
 
+// Of two strips at once.
+namespace avx512 {
+void q8_0_pair(const StripTile& tile);
+void q4_0_pair(const StripTile& tile);
+void q4_1_pair(const StripTile& tile);
+void q5_0_pair(const StripTile& tile);
+void q5_1_pair(const StripTile& tile);
+void iq4_nl_pair(const StripTile& tile);
+void mxfp4_pair(const StripTile& tile);
+void q2_k_pair(const StripTile& tile);
+void q3_k_pair(const StripTile& tile);
+void q4_k_pair(const StripTile& tile);
+void q5_k_pair(const StripTile& tile);
+void q6_k_pair(const StripTile& tile);
+void iq4_xs_pair(const StripTile& tile);
+}  // namespace avx512
+
 }  // namespace monolith

@@ -7,6 +7,11 @@
 // weights pass as q + bias, and bias * sum a is subtracted by beginning with it. Zen 4 starts one 512-bit
 // vpdpbusd per cycle: 64 multiply-adds, the ceiling. A block costs a row eight of them plus one multiplication
 // and one fma on the same pipes (Q8_0, Q4_0), and one fma more for minima or a second step.
+//
+// Zen 5 starts two vpdpbusd per cycle, and two loads: one for each, as each takes its activation from memory. So
+// the loads of everything else are what bounds it. A pair kernel covers two strips and half as many rows: an
+// activation, loaded once, serves both. From the L2 cache, multiply-adds per cycle: 89 with 12 rows of one strip,
+// 102 with 6 of two, where eight vpdpbusd, a multiplication and an fma take all there is.
 #pragma once
 
 #include "backend/cpu/matmul_avx512-inl.h"
@@ -67,6 +72,21 @@ template <TensorType T, int kFirst, int kLast, int M>
     dot<T, kFirst + 1, kLast>(isum, low, high, x);
   }
 }
+// The same of two strips, `other` bytes apart: isum[r] and isum[M + r].
+template <TensorType T, int kFirst, int kLast, int kSums>
+[[gnu::always_inline]] inline void dot_pair(__m512i (&isum)[kSums], const std::byte* low, const std::byte* high,
+                                            size_t other, const ActivationBlock* x) {
+  constexpr int M = kSums / 2;
+  if constexpr (kFirst < kLast) {
+    const __m512i w0 = weights<T, kFirst>(low, high), w1 = weights<T, kFirst>(low + other, high + other);
+    EACH_ROW(r) {
+      const __m512i a = broadcast4(x[r].a + 4 * kFirst);
+      dot4(isum[r], w0, a);
+      dot4(isum[M + r], w1, a);
+    }
+    dot_pair<T, kFirst + 1, kLast>(isum, low, high, other, x);
+  }
+}
 
 [[gnu::always_inline]] inline __m512i load_unsigned(const std::byte* at) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
@@ -104,60 +124,84 @@ template <TensorType T>
   }
 }
 
-template <TensorType T, int M>
+// S strips, 1 or 2, times M rows; accumulators are [strip][row].
+template <TensorType T, int M, int S>
 void quantized(const StripTile& tile) {
   constexpr StripForm form = strip_form(T);
   constexpr StripRecord record = strip_record(form);
   constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
   constexpr int d_bytes = kStripRows * (form.scale == StripForm::kPower ? 1 : 2);
   constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
+  const size_t other = S == 2 ? tile.layout->bytes : 0;   // from one strip to the next
   const std::byte* at = tile.strip;
   const std::byte *d = tile.strip + tile.layout->d, *d_min = tile.strip + tile.layout->d_min;
+  const std::byte* ahead = tile.ahead;
   const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
-  __m512 acc[M];
-  EACH_ROW(r) acc[r] = _mm512_setzero_ps();
+  __m512 acc[S * M];
+  EACH_SUM(s, r) acc[s * M + r] = _mm512_setzero_ps();
+  // isum[s * M + r] = first[r] + groups kFirst .. kLast - 1.
+  const auto sum_groups = [&]<int kFirst, int kLast>(__m512i(&isum)[S * M], auto first, const std::byte* low,
+                                                     const std::byte* high) __attribute__((always_inline)) {
+    EACH_SUM(s, r) isum[s * M + r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(first(x[r]));
+    if constexpr (S == 2) dot_pair<T, kFirst, kLast>(isum, low, high, other, x);
+    else dot<T, kFirst, kLast>(isum, low, high, x);
+  };
   for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
-    stream_next_strip<d_bytes>(tile, d);
-    if constexpr (form.minima) stream_next_strip<d_bytes>(tile, d_min);
-    const std::byte *ahead = at, *low = at, *high = at + record.high;
+    if constexpr (S == 1) {
+      stream_next_strip<d_bytes>(tile, d);
+      if constexpr (form.minima) stream_next_strip<d_bytes>(tile, d_min);
+    }
+    const std::byte *line = at, *low = at, *high = at + record.high;
     const std::byte *number = at + record.scales, *minimum = at + minima;
     for (int block = 0; block < blocks; ++block) {
-      stream<block_bytes, 8192, 4096>(ahead);
-      __m512i isum[M];
+      if constexpr (S == 1) {
+        stream<block_bytes, 8192, 4096>(line);
+      } else {
+        for (int i = 0; i < tile.ahead_lines; ++i, ahead += kLineBytes)
+          _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+      }
+      __m512i isum[S * M];
       if constexpr (form.step == 32) {
-        EACH_ROW(r)
-          isum[r] = bias == 0 ? _mm512_setzero_si512()
-                              : _mm512_set1_epi32(bias == 8 ? x[r].minus_8_sum : x[r].minus_128_sum);
-        dot<T, 0, 8>(isum, low, high, x);
-        const __m512 step = steps<T>(d, number);
-        EACH_ROW(r)
-          acc[r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(isum[r]), step), _mm512_set1_ps(x[r].scale),
-                                   acc[r]);
-        if constexpr (form.minima) {
-          const __m512 floor = floors<T>(d_min, minimum);
-          EACH_ROW(r) acc[r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_sum), acc[r]);
+        sum_groups.template operator()<0, 8>(
+            isum, [](const ActivationBlock& row) { return bias == 8 ? row.minus_8_sum : row.minus_128_sum; }, low, high);
+        UNROLL for (int s = 0; s < S; ++s) {
+          const __m512 step = steps<T>(d + s * other, number + s * other);
+          EACH_ROW(r)
+            acc[s * M + r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step),
+                                             _mm512_set1_ps(x[r].scale), acc[s * M + r]);
+          if constexpr (form.minima) {
+            const __m512 floor = floors<T>(d_min + s * other, minimum + s * other);
+            EACH_ROW(r)
+              acc[s * M + r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_sum), acc[s * M + r]);
+          }
         }
       } else {
-        __m512 sum[M];
-        EACH_ROW(r) isum[r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(x[r].minus_32_sum[0]);
-        dot<T, 0, 4>(isum, low, high, x);
-        const __m512 step0 = steps<T>(d, number);
-        EACH_ROW(r) sum[r] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[r]), step0);
-        EACH_ROW(r) isum[r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(x[r].minus_32_sum[1]);
-        dot<T, 4, 8>(isum, low, high, x);
-        const __m512 step1 = steps<T>(d, number + kStripRows);
-        EACH_ROW(r) {
-          sum[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum[r]), step1, sum[r]);
-          acc[r] = _mm512_fmadd_ps(sum[r], _mm512_set1_ps(x[r].scale), acc[r]);
+        __m512 sum[S * M];
+        sum_groups.template operator()<0, 4>(
+            isum, [](const ActivationBlock& row) { return row.minus_32_sum[0]; }, low, high);
+        UNROLL for (int s = 0; s < S; ++s) {
+          const __m512 step = steps<T>(d + s * other, number + s * other);
+          EACH_ROW(r) sum[s * M + r] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step);
         }
-        if constexpr (form.minima) {
-          UNROLL for (int h = 0; h < 2; ++h) {
-            const __m512 floor = floors<T>(d_min, minimum + h * kStripRows);
-            EACH_ROW(r) acc[r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_half_sum[h]), acc[r]);
+        sum_groups.template operator()<4, 8>(
+            isum, [](const ActivationBlock& row) { return row.minus_32_sum[1]; }, low, high);
+        UNROLL for (int s = 0; s < S; ++s) {
+          const __m512 step = steps<T>(d + s * other, number + kStripRows + s * other);
+          EACH_ROW(r) {
+            sum[s * M + r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step, sum[s * M + r]);
+            acc[s * M + r] = _mm512_fmadd_ps(sum[s * M + r], _mm512_set1_ps(x[r].scale), acc[s * M + r]);
+          }
+          if constexpr (form.minima) {
+            UNROLL for (int h = 0; h < 2; ++h) {
+              const __m512 floor = floors<T>(d_min + s * other, minimum + h * kStripRows + s * other);
+              EACH_ROW(r)
+                acc[s * M + r] =
+                    _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_half_sum[h]), acc[s * M + r]);
+            }
           }
         }
       }
-      ahead += block_bytes;
+      line += block_bytes;
       low += 64 * form.low_bits;
       high += 64 * form.high_bits;
       number += 32 / form.step * kStripRows;
@@ -168,13 +212,25 @@ void quantized(const StripTile& tile) {
     d += d_bytes;
     d_min += d_bytes;
   }
-  finish(tile, acc);
+  if constexpr (S == 1) return finish(tile, acc);
+  UNROLL for (int s = 0; s < S; ++s) {
+    StripTile strip = tile;
+    strip.lanes = s == 0 ? kStripRows : tile.lanes - kStripRows;
+    strip.out += s * kStripRows;
+    if (strip.bias != nullptr) strip.bias += s * kStripRows;
+    __m512 own[M];
+    EACH_ROW(r) own[r] = acc[s * M + r];
+    finish(strip, own);
+  }
 }
 
 template <TensorType T>
-constexpr StripKernel kByRows[kMaxRows] = {quantized<T, 1>, quantized<T, 2>,  quantized<T, 3>,  quantized<T, 4>,
-                                           quantized<T, 5>, quantized<T, 6>,  quantized<T, 7>,  quantized<T, 8>,
-                                           quantized<T, 9>, quantized<T, 10>, quantized<T, 11>, quantized<T, 12>};
+constexpr StripKernel kByRows[kMaxRows] = {
+    quantized<T, 1, 1>, quantized<T, 2, 1>, quantized<T, 3, 1>, quantized<T, 4, 1>,  quantized<T, 5, 1>,  quantized<T, 6, 1>,
+    quantized<T, 7, 1>, quantized<T, 8, 1>, quantized<T, 9, 1>, quantized<T, 10, 1>, quantized<T, 11, 1>, quantized<T, 12, 1>};
+template <TensorType T>
+constexpr StripKernel kPairByRows[kMaxPairRows] = {quantized<T, 1, 2>, quantized<T, 2, 2>, quantized<T, 3, 2>,
+                                                   quantized<T, 4, 2>, quantized<T, 5, 2>, quantized<T, 6, 2>};
 
 }  // namespace
 }  // namespace monolith

@@ -1,0 +1,107 @@
+// What the engine bench measures: points, each a rate of ours, with what the operations of its steps cost, and
+// the same of a peer if there is one.
+import type { Inspection, OpFigures, SubmitOptions } from '../../src/engine/addon-types.js';
+import type { Engine } from '../../src/engine/engine.js';
+import { continuation, finish, submission } from './engine-requests.js';
+import { peerBatch, peerDecode, peerPrefill, type PeerOptions } from './peer.js';
+
+/** Sums over steps: what they took, how many there were, what their operations cost. */
+export interface StepCosts { seconds: number; steps: number; operations: OpFigures[] }
+
+export interface Measured { rate: number; costs: StepCosts }
+
+export interface Point {
+  name: string;
+  kind: 'prefill' | 'batch' | 'depth';
+  size: number;                          // tokens, sequences, tokens
+  measure(): Promise<Measured>;
+  /** Null: this peer cannot, or it would take too long. */
+  peer(): (() => Promise<number>) | null;
+  /** For decode of one stream: the bytes of weights, keys and values that a token reads. */
+  bytesPerToken?: number;
+}
+
+export interface PointLists { prefill: number[]; batch: number[]; depth: number[]; tokens: number; peerMost: number }
+
+/** Prompt tokens of a decode measurement that has no depth of its own. */
+export const SHALLOW = 16;
+
+export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspection, peer: PeerOptions): Point[] {
+  const fits = (tokens: number, what: string): boolean => {
+    if (tokens <= engine.maxContext) return true;
+    process.stderr.write(`${what} left out: ${tokens} tokens exceed the context of ${engine.maxContext}\n`);
+    return false;
+  };
+  const { tokens, peerMost } = lists;
+  const points: Point[] = [];
+  for (const size of lists.prefill) {
+    const name = `prefill ${size}`;
+    if (fits(size + 1, name)) points.push({ name, kind: 'prefill', size, measure: () => measurePrefill(engine, size), peer: () => (size > peerMost ? null : peerPrefill(peer, size)) });
+  }
+  for (const size of lists.batch) {
+    const name = `decode batch ${size}`;
+    if (!fits(SHALLOW + tokens, name)) continue;
+    points.push({
+      name, kind: 'batch', size, measure: () => measureDecode(engine, Array.from({ length: size }, () => submission(engine, SHALLOW, tokens))),
+      // llama-bench repeats one-stream figures better than llama-batched-bench, which has no warm-up of its own.
+      peer: () => (size === 1 ? peerDecode(peer, 0, tokens) : peerBatch(peer, size, SHALLOW, tokens)),
+      ...(size === 1 ? { bytesPerToken: bytesPerToken(inspection, SHALLOW + tokens / 2) } : {}),
+    });
+  }
+  for (const size of lists.depth) {
+    const name = `decode depth ${size}`;
+    if (!fits(size + tokens, name)) continue;
+    points.push({
+      name, kind: 'depth', size, measure: () => measureDecode(engine, [continuation(engine, size, tokens)]),
+      peer: () => (size > peerMost ? null : peerDecode(peer, size, tokens)), bytesPerToken: bytesPerToken(inspection, size + tokens / 2),
+    });
+  }
+  return points;
+}
+
+/** Weights a token's forward pass reads once each, plus keys and values of the positions before it. */
+function bytesPerToken(inspection: Inspection, positions: number): number {
+  const tied = !inspection.tensors.some(({ name }) => name === 'output.weight');
+  const weights = inspection.tensors
+    .filter(({ name }) => tied || name !== 'token_embd.weight')
+    .reduce((sum, { bytes }) => sum + bytes, 0);
+  return weights + ((inspection.plan?.pageBytes ?? 0) / 16) * positions;
+}
+
+async function measurePrefill(engine: Engine, length: number): Promise<Measured> {
+  const before = costsOf(engine);
+  const { prefillMs } = await finish(engine, submission(engine, length, 1));
+  return { rate: length / (prefillMs / 1000), costs: difference(costsOf(engine), before) };
+}
+
+/** From the step in which the last sequence got its first token to that in which the first one ended: all decode together. */
+async function measureDecode(engine: Engine, submissions: SubmitOptions[]): Promise<Measured> {
+  const now = () => ({ at: performance.now(), tokens: engine.stats().decodeTokens, costs: costsOf(engine) });
+  let begun = 0, ended = 0, first = now(), last = first;
+  await Promise.all(submissions.map((options) => finish(engine, options, () => {
+    if (++begun === submissions.length) first = now();
+  }, () => {
+    if (++ended === 1) last = now();
+  })));
+  return { rate: (last.tokens - first.tokens) / ((last.at - first.at) / 1000), costs: difference(last.costs, first.costs) };
+}
+
+function costsOf(engine: Engine): StepCosts {
+  const { stepSeconds, steps } = engine.stats();
+  return { seconds: stepSeconds, steps, operations: engine.profile() ?? [] };
+}
+
+function combine(a: StepCosts, b: StepCosts, sign: 1 | -1): StepCosts {
+  const others = new Map(b.operations.map((operation) => [operation.name, operation]));
+  const operations = a.operations.map((own): OpFigures => {
+    const other = others.get(own.name);
+    others.delete(own.name);
+    const sum = (key: 'calls' | 'nanoseconds' | 'bytes' | 'operations'): number => own[key] + sign * (other?.[key] ?? 0);
+    return { name: own.name, calls: sum('calls'), nanoseconds: sum('nanoseconds'), bytes: sum('bytes'), operations: sum('operations') };
+  });
+  if (sign > 0) operations.push(...others.values());
+  return { seconds: a.seconds + sign * b.seconds, steps: a.steps + sign * b.steps, operations: operations.filter(({ calls }) => calls > 0) };
+}
+
+const difference = (after: StepCosts, before: StepCosts): StepCosts => combine(after, before, -1);
+export const sumOf = (a: StepCosts, b: StepCosts): StepCosts => combine(a, b, 1);

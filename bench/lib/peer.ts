@@ -1,0 +1,49 @@
+// Another engine measured beside ours: llama-bench and llama-batched-bench of llama.cpp, or of a fork that takes
+// the same options. Each measurement is a process of its own, with the same file, threads and lengths as ours.
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const MOST_OUTPUT = 16 << 20;
+
+export interface PeerOptions { bench: string | null; batchedBench: string | null; model: string; threads: number }
+
+/** Measures tokens per second of a prompt of `length`; null without the program for it. */
+export function peerPrefill(peer: PeerOptions, length: number): (() => Promise<number>) | null {
+  const program = peer.bench;
+  return program === null ? null : () => llamaBench(peer, program, ['-p', `${length}`, '-n', '0']);
+}
+
+/** The same of one answer of `tokens` after `depth` tokens. */
+export function peerDecode(peer: PeerOptions, depth: number, tokens: number): (() => Promise<number>) | null {
+  const program = peer.bench;
+  return program === null ? null : () => llamaBench(peer, program, ['-p', '0', '-n', `${tokens}`, ...(depth > 0 ? ['-d', `${depth}`] : [])]);
+}
+
+/** The same of `batch` answers together, each after a prompt of its own of `prompt` tokens. */
+export function peerBatch(peer: PeerOptions, batch: number, prompt: number, tokens: number): (() => Promise<number>) | null {
+  const program = peer.batchedBench;
+  return program === null ? null : () => llamaBatchedBench(peer, program, batch, prompt, tokens);
+}
+
+async function llamaBench(peer: PeerOptions, program: string, args: string[]): Promise<number> {
+  const { stdout } = await run(program, ['-m', peer.model, '-t', `${peer.threads}`, '-r', '1', '-o', 'json', ...args], { maxBuffer: MOST_OUTPUT });
+  const begin = stdout.indexOf('[');
+  const rows = JSON.parse(stdout.slice(begin)) as { avg_ts?: number }[];
+  return positive(program, rows[0]?.avg_ts);
+}
+
+async function llamaBatchedBench(peer: PeerOptions, program: string, batch: number, prompt: number, tokens: number): Promise<number> {
+  const context = Math.max(512, batch * (prompt + tokens));
+  const { stdout } = await run(program, [
+    '-m', peer.model, '-t', `${peer.threads}`, '-c', `${context}`, '-npp', `${prompt}`, '-ntg', `${tokens}`, '-npl', `${batch}`,
+  ], { maxBuffer: MOST_OUTPUT });
+  // | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | T s | S t/s |
+  const row = stdout.split('\n').map((line) => line.split('|').map((cell) => cell.trim())).find((cells) => cells[1] === `${prompt}` && cells[3] === `${batch}`);
+  return positive(program, Number(row?.[8]));
+}
+
+function positive(program: string, rate: number | undefined): number {
+  if (rate === undefined || !(rate > 0)) throw new Error(`${program} gave no rate`);
+  return rate;
+}

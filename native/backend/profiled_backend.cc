@@ -1,0 +1,177 @@
+#include "backend/profiled_backend.h"
+
+#include <chrono>
+#include <utility>
+
+namespace monolith {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Positions a row of a segment attends to, summed over its rows; and the different ones among them.
+struct Reach {
+  int64_t pairs = 0, positions = 0;
+};
+
+Reach reach_of(std::span<const Segment> segments, int window) {
+  Reach reach;
+  for (const Segment& segment : segments) {
+    const int64_t first = segment.first_position, n = segment.n_tokens, end = first + n;
+    const auto seen = [&](int64_t position) {
+      return window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+    };
+    if (window > 0)
+      for (int64_t position = first; position < end; ++position) reach.pairs += seen(position);
+    else
+      reach.pairs += n * (first + 1) + n * (n - 1) / 2;
+    reach.positions += n - 1 + seen(first);
+  }
+  return reach;
+}
+
+}  // namespace
+
+StepProfile::Slot& StepProfile::slot(Op op, int64_t inputs, int64_t outputs) {
+  for (Slot& slot : slots_) {
+    const Op held = slot.op.load(std::memory_order_relaxed);
+    if (held == op && slot.inputs.load(std::memory_order_relaxed) == inputs &&
+        slot.outputs.load(std::memory_order_relaxed) == outputs)
+      return slot;
+    if (held != Op::kNone) continue;
+    slot.inputs.store(inputs, std::memory_order_relaxed);
+    slot.outputs.store(outputs, std::memory_order_relaxed);
+    slot.op.store(op, std::memory_order_release);
+    return slot;
+  }
+  return slots_.back();
+}
+
+std::vector<OpFigures> StepProfile::read() const {
+  static constexpr const char* kNames[] = {"",         "embed",     "rms_norm",      "rms_norm_heads",
+                                           "matmul",   "rope_and_store", "attention", "silu_multiply",
+                                           "gather_rows", "copy_page", "read_floats"};
+  std::vector<OpFigures> all;
+  for (const Slot& slot : slots_) {
+    const Op op = slot.op.load(std::memory_order_acquire);
+    if (op == Op::kNone) break;
+    OpFigures figures{.name = kNames[static_cast<size_t>(op)]};
+    if (op == Op::kMatmul)
+      figures.name += " " + std::to_string(slot.inputs.load(std::memory_order_relaxed)) + " x " +
+                      std::to_string(slot.outputs.load(std::memory_order_relaxed));
+    figures.calls = slot.calls.load(std::memory_order_relaxed);
+    figures.nanoseconds = slot.nanoseconds.load(std::memory_order_relaxed);
+    figures.bytes = slot.bytes.load(std::memory_order_relaxed);
+    figures.operations = slot.operations.load(std::memory_order_relaxed);
+    all.push_back(std::move(figures));
+  }
+  return all;
+}
+
+class ProfiledBackend final : public Backend {
+ public:
+  ProfiledBackend(std::unique_ptr<Backend> inner, std::shared_ptr<StepProfile> profile)
+      : inner_(std::move(inner)), profile_(std::move(profile)) {}
+
+  BackendInfo info() const override { return inner_->info(); }
+  size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
+    return inner_->matrix_bytes(type, rows, cols);
+  }
+  size_t kv_cache_bytes(const KvShape& shape) const override { return inner_->kv_cache_bytes(shape); }
+  Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_->matrix(source); }
+  Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override { return inner_->kv_cache(shape); }
+  Result<float*> allocate(int64_t count) override { return inner_->allocate(count); }
+  void write_floats(float* to, const float* host_from, int64_t count) override {
+    inner_->write_floats(to, host_from, count);
+  }
+  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim) const override {
+    return inner_->scratch_bytes(max_rows, max_cols, max_context, max_head_dim);
+  }
+  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) override {
+    return inner_->reserve(max_rows, max_cols, max_context, max_head_dim);
+  }
+  void begin_step() override { inner_->begin_step(); }
+  void end_step() override { inner_->end_step(); }
+
+  void read_floats(float* host_to, const float* from, int64_t count) override {
+    timed(Op::kReadFloats, {}, [&] { inner_->read_floats(host_to, from, count); });
+  }
+  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
+    timed(Op::kEmbed, {}, [&] { inner_->embed(table, tokens, n_rows, out); });
+  }
+  void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
+    timed(Op::kRmsNorm, {}, [&] { inner_->rms_norm(x, weight, eps, n_rows, dim, out); });
+  }
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+                      int head_dim) override {
+    timed(Op::kRmsNormHeads, {},
+          [&] { inner_->rms_norm_heads(x, row_stride, weight, eps, n_rows, n_heads, head_dim); });
+  }
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
+    Work work;
+    for (const MatmulTarget& target : targets) {
+      work.inputs = target.weight->cols;
+      work.outputs += target.weight->rows;
+      work.bytes += target.weight->bytes;
+    }
+    work.operations = 2 * static_cast<uint64_t>(work.inputs * work.outputs) * static_cast<uint64_t>(n_rows);
+    timed(Op::kMatmul, work, [&] { inner_->matmul(targets, x, n_rows); });
+  }
+  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
+                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
+                      KvCache& cache) override {
+    timed(Op::kRopeAndStore, {}, [&] {
+      inner_->rope_and_store(rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer, cache);
+    });
+  }
+  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
+                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
+    const Reach reach = reach_of(segments, params.window);
+    const KvShape& shape = cache.shape;
+    // Keys and values of all layers share the pages alike.
+    const auto bytes_per_position = cache.bytes / static_cast<size_t>(shape.n_pages) /
+                                    static_cast<size_t>(shape.n_layers) / kPageTokens;
+    Work work;
+    work.bytes = static_cast<uint64_t>(reach.positions) * bytes_per_position;
+    work.operations = 4 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(n_heads * shape.head_dim);
+    timed(Op::kAttention, work, [&] {
+      inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
+    });
+  }
+  void silu_multiply(const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
+    timed(Op::kSiluMultiply, {}, [&] { inner_->silu_multiply(gate, up, n_rows, dim, out); });
+  }
+  void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
+    timed(Op::kGatherRows, {}, [&] { inner_->gather_rows(x, rows, n_rows, dim, out); });
+  }
+  void copy_page(KvCache& cache, int32_t from, int32_t to) override {
+    timed(Op::kCopyPage, {}, [&] { inner_->copy_page(cache, from, to); });
+  }
+
+ private:
+  using Op = StepProfile::Op;
+  struct Work {
+    int64_t inputs = 0, outputs = 0;
+    uint64_t bytes = 0, operations = 0;
+  };
+
+  template <typename Run>
+  void timed(Op op, const Work& work, Run&& run) {
+    const Clock::time_point start = Clock::now();
+    run();
+    const auto took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+    StepProfile::Slot& slot = profile_->slot(op, work.inputs, work.outputs);
+    slot.calls.fetch_add(1, std::memory_order_relaxed);
+    slot.nanoseconds.fetch_add(static_cast<uint64_t>(took.count()), std::memory_order_relaxed);
+    slot.bytes.fetch_add(work.bytes, std::memory_order_relaxed);
+    slot.operations.fetch_add(work.operations, std::memory_order_relaxed);
+  }
+
+  const std::unique_ptr<Backend> inner_;
+  const std::shared_ptr<StepProfile> profile_;
+};
+
+std::unique_ptr<Backend> make_profiled_backend(std::unique_ptr<Backend> inner, std::shared_ptr<StepProfile> profile) {
+  return std::make_unique<ProfiledBackend>(std::move(inner), std::move(profile));
+}
+
+}  // namespace monolith

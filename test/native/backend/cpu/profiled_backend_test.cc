@@ -1,0 +1,98 @@
+// ProfiledBackend: the same results as the backend within, and figures that follow from the calls.
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/peak.h"
+#include "backend/profiled_backend.h"
+#include "check.h"
+#include "matrix_data.h"
+
+using namespace monolith;
+
+namespace {
+
+const OpFigures* find(const std::vector<OpFigures>& all, const std::string& name) {
+  for (const OpFigures& figures : all)
+    if (figures.name == name) return &figures;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST(profiled_backend_computes_the_same_and_counts) {
+  constexpr int64_t kRows = 48, kCols = 64;
+  auto plain = make_cpu_backend({.threads = 1});
+  auto inner = make_cpu_backend({.threads = 1});
+  REQUIRE(plain.ok() && inner.ok());
+  const auto profile = std::make_shared<StepProfile>();
+  const auto profiled = make_profiled_backend(std::move(*inner), profile);
+  CHECK(profile->read().empty());
+  const auto data = matrix_data(TensorType::kQ8_0, kRows, kCols, 1);
+  const std::vector<float> x(3 * kCols, 0.25f);
+  std::vector<float> results[2];
+  size_t bytes = 0;
+  for (Backend* backend : {plain->get(), profiled.get()}) {
+    REQUIRE(backend->reserve(3, kCols, 64, 16).ok());
+    auto matrix = backend->matrix({TensorType::kQ8_0, kRows, kCols, data});
+    REQUIRE(matrix.ok());
+    bytes = (*matrix)->bytes;
+    std::vector<float>& out = results[backend == plain->get() ? 0 : 1];
+    out.resize(3 * kRows);
+    const MatmulTarget target{.weight = matrix->get(), .out = out.data(), .out_stride = kRows};
+    backend->begin_step();
+    backend->matmul({&target, 1}, x.data(), 3);
+    backend->matmul({&target, 1}, x.data(), 1);
+    backend->end_step();
+  }
+  CHECK(results[0] == results[1]);
+  const auto all = profile->read();
+  CHECK_EQ(all.size(), 1u);
+  const OpFigures* product = find(all, "matmul 64 x 48");
+  REQUIRE(product != nullptr);
+  CHECK_EQ(product->calls, 2u);
+  CHECK_EQ(product->bytes, 2 * bytes);
+  CHECK_EQ(product->operations, uint64_t{2 * kRows * kCols * (3 + 1)});
+  CHECK(product->nanoseconds > 0);
+}
+
+// Rows at positions 20 and 21 see 21 + 22 positions, 22 different ones; with a window of 8, 8 + 8 and 9.
+TEST(profiled_backend_counts_what_attention_reaches) {
+  constexpr int kHeads = 2, kHeadDim = 16;
+  auto inner = make_cpu_backend({.threads = 1});
+  REQUIRE(inner.ok());
+  const auto profile = std::make_shared<StepProfile>();
+  const auto backend = make_profiled_backend(std::move(*inner), profile);
+  REQUIRE(backend->reserve(2, 64, 64, kHeadDim).ok());
+  auto cache = backend->kv_cache({.n_layers = 1, .n_kv_heads = 1, .head_dim = kHeadDim, .n_pages = 2, .type = KvType::kF16});
+  REQUIRE(cache.ok());
+  const int32_t pages[] = {0, 1};
+  const Segment segment{0, 2, 20, pages};
+  std::vector<float> q(2 * kHeads * kHeadDim, 0.0f), out(q.size());
+  const auto attend = [&](int window) {
+    const auto before = profile->read();
+    backend->attention({&segment, 1}, q.data(), kHeads * kHeadDim, kHeads, 0, **cache, {.scale = 1.0f, .window = window},
+                       out.data(), kHeads * kHeadDim);
+    OpFigures figures = *find(profile->read(), "attention");
+    if (!before.empty()) {
+      figures.operations -= before[0].operations;
+      figures.bytes -= before[0].bytes;
+    }
+    return figures;
+  };
+  const uint64_t per_position = (*cache)->bytes / 2 / kPageTokens;
+  const OpFigures full = attend(0), windowed = attend(8);
+  CHECK_EQ(full.operations, uint64_t{4 * (21 + 22) * kHeads * kHeadDim});
+  CHECK_EQ(full.bytes, 22 * per_position);
+  CHECK_EQ(windowed.operations, uint64_t{4 * (8 + 8) * kHeads * kHeadDim});
+  CHECK_EQ(windowed.bytes, 9 * per_position);
+}
+
+TEST(peak_of_every_instruction_set_is_measured) {
+  for (const CpuIsa isa : available_cpu_isas()) {
+    const ArithmeticPeak peak = measure_peak(isa, 1, 1);
+    const bool has_units = isa != CpuIsa::kPlain;
+    CHECK_EQ(peak.integer8 > 1e9, has_units);
+    CHECK_EQ(peak.float32 > 1e9, has_units);
+  }
+}
