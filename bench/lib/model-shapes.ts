@@ -1,14 +1,14 @@
 // The shapes that make-model can write: which tensors a decoder of a given architecture has, in which
 // encoding, and how large their random values are.
 
-import { ENCODINGS, type WeightType } from './random-weights.js';
+import { ENCODINGS, WEIGHT_TYPES, type WeightType } from './random-weights.js';
 import { MAX_VOCABULARY, MIN_VOCABULARY } from './synthetic-vocabulary.js';
 
 export const ARCHITECTURES = ['llama', 'qwen2', 'qwen3'] as const;
 export type Architecture = (typeof ARCHITECTURES)[number];
 
 // `q4_k_m` mixes Q4_K and Q6_K as quantizers do.
-export const MODEL_TYPES = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_k', 'q6_k', 'q4_k_m'] as const;
+export const MODEL_TYPES = [...WEIGHT_TYPES, 'q4_k_m'] as const;
 export type ModelType = (typeof MODEL_TYPES)[number];
 
 export interface ModelShape {
