@@ -130,16 +130,6 @@ struct Product {
   }
 };
 
-// The table with the plain kernel for each type that it has none for: that one takes any tile of packed lines.
-[[maybe_unused]] MatmulKernels completed(MatmulKernels table) {
-  for (int type = 0; type < kStripTypes; ++type) {
-    if (table.strip[type] != nullptr) continue;
-    table.strip[type] = kPlainMatmul.strip[type];
-    table.activation[type] = kPlainMatmul.activation[type];
-  }
-  return table;
-}
-
 }  // namespace
 
 const MatmulKernels& matmul_kernels(CpuIsa isa) {
@@ -155,9 +145,8 @@ const MatmulKernels& matmul_kernels(CpuIsa isa) {
   if (isa == CpuIsa::kAvx512) return cpu_has_avx512_bf16() ? with_bf16 : kAvx512Matmul;
   if (isa == CpuIsa::kAvx2) return kAvx2Matmul;
 #elif defined(__aarch64__)
-  static const MatmulKernels neon = completed(kNeonMatmul), neon_i8mm = completed(kNeonI8mmMatmul);
-  if (isa == CpuIsa::kNeon) return neon;
-  if (isa == CpuIsa::kNeonI8mm) return neon_i8mm;
+  if (isa == CpuIsa::kNeon) return kNeonMatmul;
+  if (isa == CpuIsa::kNeonI8mm) return kNeonI8mmMatmul;
 #endif
   return kPlainMatmul;
 }

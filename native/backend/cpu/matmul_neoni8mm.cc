@@ -1,7 +1,8 @@
-// The matrix products for AArch64 with the 8-bit matrix product (FEAT_I8MM): see matmul_neon-inl.h.
+// The matrix products for AArch64 with the 8-bit matrix product (FEAT_I8MM): see matmul_neon-inl.h and
+// matmul_quants_neon-inl.h.
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 
-#include "backend/cpu/matmul_neon-inl.h"
+#include "backend/cpu/matmul_quants_neon-inl.h"
 
 namespace monolith {
 namespace {

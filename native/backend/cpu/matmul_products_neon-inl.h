@@ -1,45 +1,42 @@
-// How AArch64 multiplies bytes: the one thing in which its instruction sets differ. Included by
-// matmul_neon-inl.h only, and compiled once for each.
+// How AArch64 multiplies bytes: the one thing in which its instruction sets differ.
 //
-//   SDOT    (FEAT_DotProd)  signed by signed bytes, four to a lane, by element: a register holds 16 activations,
-//                           of which each instruction takes one group of four for all lanes. Weights of up to
-//                           seven bits are as good signed as unsigned; those of eight are stored with an offset
-//                           of 128, and flipping the highest bit takes it off.
-//   USDOT   (FEAT_I8MM)     the same for unsigned weights: nothing to flip.
-//   USMMLA  (FEAT_I8MM)     2 lanes x 8 k times 8 k x 2 rows, twice the products of a dot product. The layout
-//                           has 4 k of a lane together: zipping two vectors makes the operands. That is 2 zips
-//                           and 2 USMMLA per pair of rows for what takes 4 dot products, so it pays from the
-//                           second pair on.
+//   SDOT, USDOT      four products to a lane, by element: a register holds 16 activations, of which each
+//                    instruction takes one group of four for all lanes. Codes of up to seven bits are as good
+//                    signed as unsigned. Those of eight, which are stored with an offset of 128, become signed
+//                    by flipping the highest bit, or pass as they are where USDOT exists (FEAT_I8MM).
+//   SMMLA, USMMLA    (FEAT_I8MM) 2 lanes x 8 k times 8 k x 2 rows, twice the products of a dot product. The
+//                    layout has 4 k of a lane together: zipping two vectors makes the operands. That is 2 zips
+//                    and 2 multiplications per pair of rows for what takes 4 dot products, so it pays from the
+//                    second pair on.
 //
-// Products<M, V> holds the integer sums of M rows with V vectors of 4 lanes:
+// Products<M, V, kSigned> holds the integer sums of M rows with V vectors of 4 lanes, of signed or unsigned
+// weights:
 //   start(x, constant)   every row r's sums begin at constant(x[r])
 //   load<step>(x, k)     of the 16 activations from k of each row, the first 8 (step 0) or the last (step 1) are
 //                        what add() multiplies; step 1 follows step 0 with the same k
-//   add(v, w0, w1)       += vector v's weights of the first 4 of these k (w0) and of the last (w1) times them
+//   add<step>(v, w0, w1) += vector v's weights of the first 4 of these k (w0) and of the last (w1) times them
 //   sum(v, r)            the four lanes of row r
+#pragma once
 
-#if defined(__ARM_FEATURE_MATMUL_INT8)
-constexpr int kMaxRows = 6;
-constexpr bool kUnsignedWeights = true;    // whether add() takes weights up to 255, or up to 127
-#else
-constexpr int kMaxRows = 4;
-constexpr bool kUnsignedWeights = false;
-#endif
+#include <type_traits>
 
-// Vectors that a kernel of M rows covers at once: half a strip, or all of it.
-template <int M>
-constexpr int kVectors = M <= 2 ? 4 : 2;
+#include "backend/cpu/matmul_neon-inl.h"
 
-template <int lane>
+#define EACH_PAIR(p) UNROLL for (int p = 0; p < kPairs; ++p)   // of rows
+
+namespace monolith {
+namespace {
+
+template <bool kSigned, int lane>
 [[gnu::always_inline]] inline int32x4_t dot4(int32x4_t sum, uint8x16_t w, int8x16_t a) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
-  return vusdotq_laneq_s32(sum, w, a, lane);
-#else
-  return vdotq_laneq_s32(sum, vreinterpretq_s8_u8(w), a, lane);
+  if constexpr (!kSigned) return vusdotq_laneq_s32(sum, w, a, lane);
+  else
 #endif
+  return vdotq_laneq_s32(sum, vreinterpretq_s8_u8(w), a, lane);
 }
 
-template <int M, int V>
+template <int M, int V, bool kSigned>
 class DotProducts {
  public:
   template <typename Constant>
@@ -52,8 +49,8 @@ class DotProducts {
   }
   template <int step>
   [[gnu::always_inline]] void add(int v, uint8x16_t w0, uint8x16_t w1) {
-    EACH_ROW(r) sums_[v][r] = dot4<2 * step>(sums_[v][r], w0, a_[r]);
-    EACH_ROW(r) sums_[v][r] = dot4<2 * step + 1>(sums_[v][r], w1, a_[r]);
+    EACH_ROW(r) sums_[v][r] = dot4<kSigned, 2 * step>(sums_[v][r], w0, a_[r]);
+    EACH_ROW(r) sums_[v][r] = dot4<kSigned, 2 * step + 1>(sums_[v][r], w1, a_[r]);
   }
   [[gnu::always_inline]] int32x4_t sum(int v, int r) const { return sums_[v][r]; }
 
@@ -64,7 +61,7 @@ class DotProducts {
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 
-template <int M, int V>
+template <int M, int V, bool kSigned>
 class MatrixProducts {
  public:
   template <typename Constant>
@@ -85,8 +82,8 @@ class MatrixProducts {
     const uint8x16_t low = vreinterpretq_u8_u32(vzip1q_u32(words0, words1));
     const uint8x16_t high = vreinterpretq_u8_u32(vzip2q_u32(words0, words1));
     EACH_PAIR(p) {
-      sums_[v][p][0] = vusmmlaq_s32(sums_[v][p][0], low, a_[p]);
-      sums_[v][p][1] = vusmmlaq_s32(sums_[v][p][1], high, a_[p]);
+      sums_[v][p][0] = multiply(sums_[v][p][0], low, a_[p]);
+      sums_[v][p][1] = multiply(sums_[v][p][1], high, a_[p]);
     }
   }
   [[gnu::always_inline]] int32x4_t sum(int v, int r) const {
@@ -99,17 +96,25 @@ class MatrixProducts {
   // The last of an odd number of rows is its own neighbour.
   static constexpr int second(int p) { return 2 * p + 1 < M ? 2 * p + 1 : 2 * p; }
 
+  [[gnu::always_inline]] static int32x4_t multiply(int32x4_t sum, uint8x16_t w, int8x16_t a) {
+    if constexpr (kSigned) return vmmlaq_s32(sum, vreinterpretq_s8_u8(w), a);
+    else return vusmmlaq_s32(sum, w, a);
+  }
+
   // Of lanes 0 and 1 of a vector, and of 2 and 3: [lane][row], two by two.
   int32x4_t sums_[V][kPairs][2];
   int8x16_t a_[kPairs];   // 8 k of the first row, then of the second
 };
 
-template <int M, int V>
-using Products = std::conditional_t<(M >= 4), MatrixProducts<M, V>, DotProducts<M, V>>;
+template <int M, int V, bool kSigned>
+using Products = std::conditional_t<(M >= 4), MatrixProducts<M, V, kSigned>, DotProducts<M, V, kSigned>>;
 
 #else
 
-template <int M, int V>
-using Products = DotProducts<M, V>;
+template <int M, int V, bool kSigned>
+using Products = DotProducts<M, V, kSigned>;
 
 #endif
+
+}  // namespace
+}  // namespace monolith
