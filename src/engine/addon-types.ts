@@ -10,7 +10,7 @@ export type NativeErrorCode =
 
 export interface LoadOptions {
   threads: number;            // 0 = one per core
-  isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512'
+  isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
   kvType: 'f16' | 'f32';
   maxContext: number;         // 0 = the file's own, as far as memory allows
