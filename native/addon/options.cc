@@ -14,7 +14,7 @@ constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
 constexpr size_t kMaxMarkerBytes = 256;
 constexpr uint32_t kMaxStopTokens = 1024;
 
-constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512"};
+constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0"};        // in the order of KvType
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q4_0"};

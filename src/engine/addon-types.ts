@@ -12,7 +12,7 @@ export type Quantize = 'q8_0' | 'q4_0';
 
 export interface LoadOptions {
   threads: number;            // 0 = one per core
-  isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512'
+  isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
   kvType: 'f16' | 'f32' | 'q8_0';
   quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are

@@ -172,6 +172,9 @@ const MatmulKernels& matmul_kernels(CpuIsa isa) {
   }();
   if (isa == CpuIsa::kAvx512) return cpu_has_avx512_bf16() ? with_bf16 : kAvx512Matmul;
   if (isa == CpuIsa::kAvx2) return kAvx2Matmul;
+#elif defined(__aarch64__)
+  if (isa == CpuIsa::kNeon) return kNeonMatmul;
+  if (isa == CpuIsa::kNeonI8mm) return kNeonI8mmMatmul;
 #endif
   return kPlainMatmul;
 }

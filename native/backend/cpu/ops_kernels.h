@@ -85,5 +85,6 @@ struct OpKernels {
 const OpKernels& op_kernels_plain();
 const OpKernels& op_kernels_avx2();
 const OpKernels& op_kernels_avx512();
+const OpKernels& op_kernels_neon();
 
 }   // namespace monolith
