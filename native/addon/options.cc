@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "addon/grammar_handle.h"
+#include "engine/speculation.h"
 
 namespace monolith::addon {
 namespace {
@@ -17,6 +18,8 @@ constexpr uint32_t kMaxStopTokens = 1024;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32"};                // in the order of KvType
+
+constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in the order of Speculation
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
 
@@ -167,6 +170,7 @@ ModelLimits LoadOptions::limits() const {
   limits.max_batch_tokens = engine.max_batch_tokens;
   // A step samples for each running sequence at most.
   limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
+  limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : Guesses::kMost;
   limits.kv_type = kv_type;
   return limits;
 }
@@ -178,7 +182,7 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          engine.max_sequences == other.engine.max_sequences &&
          engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
          engine.queue_max_tokens == other.engine.queue_max_tokens &&
-         engine.prefix_cache == other.engine.prefix_cache;
+         engine.prefix_cache == other.engine.prefix_cache && engine.speculation == other.engine.speculation;
 }
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {
@@ -199,6 +203,7 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.engine.queue_max = static_cast<int>(integer("queueMax", 0, kQueueRequestsMost));
   load.engine.queue_max_tokens = static_cast<int>(integer("queueMaxTokens", 1, kQueueTokensMost));
   load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
+  load.engine.speculation = static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));
   return load;
 }
 
