@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "addon/grammar_handle.h"
+#include "engine/speculation.h"
 
 namespace monolith::addon {
 namespace {
@@ -19,6 +20,8 @@ constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0"};        // in the order of KvType
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q4_0"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ4_0};
+
+constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in the order of Speculation
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
 
@@ -169,6 +172,7 @@ ModelLimits LoadOptions::limits() const {
   limits.max_batch_tokens = engine.max_batch_tokens;
   // A step samples for each running sequence at most.
   limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
+  limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : Guesses::kMost;
   limits.kv_type = kv_type;
   return limits;
 }
@@ -181,7 +185,7 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          engine.max_sequences == other.engine.max_sequences &&
          engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
          engine.queue_max_tokens == other.engine.queue_max_tokens &&
-         engine.prefix_cache == other.engine.prefix_cache;
+         engine.prefix_cache == other.engine.prefix_cache && engine.speculation == other.engine.speculation;
 }
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {
@@ -206,6 +210,7 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
   const Named profile = arguments.field(options, "profile");
   if (!arguments.is_absent(profile)) load.profile = arguments.boolean(profile);
+  load.engine.speculation = static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));
   return load;
 }
 

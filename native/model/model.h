@@ -83,6 +83,7 @@ struct HyperParams {
 struct ModelLimits {
   int max_batch_tokens = 256;   // rows of one step
   int max_logit_rows = 64;      // rows whose logits one step may ask for
+  int guess_rows = 0;           // of these, beyond one for each sequence that may run
   int max_context = 4096;       // positions of one sequence
   int64_t n_pages = 256;        // KV pages in the pool
   KvType kv_type = KvType::kF16;

@@ -25,6 +25,7 @@ export interface LoadOptions {
   queueMaxTokens: number;     // tokens of their prompts; one prompt may always wait
   prefixCache: boolean;
   profile?: boolean;          // note what each operation of a step costs, for NativeEngine.profile(); absent = no
+  speculation: 'off' | 'auto' | 'always';   // auto: guesses where they pay, as measured; always: whatever they cost
 }
 
 /** Everything a file says about itself, and what loading it would allocate (from the allocating code). */
@@ -160,6 +161,7 @@ export interface NativeStats {
   mostBatchTokens: number; mostSequences: number;   // allocated: what configure() clamps to
   steps: number; stepRows: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
   promptTokens: number; promptTokensCached: number;   // of requests begun; of these, found in the prefix cache
+  guessedTokens: number; guessedRight: number;        // computed beside next tokens; of these, kept
   requests: number; finished: number; failedRequests: number; preemptions: number;
   cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
   stepSeconds: number;

@@ -52,17 +52,6 @@ std::vector<GenerationRequest> requests_with_calls() {
   return requests;
 }
 
-void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const std::string& what) {
-  if (got.content != expected.content || got.reasoning != expected.reasoning || got.calls != expected.calls ||
-      got.reasoning_tokens != expected.reasoning_tokens || got.completion_tokens != expected.completion_tokens ||
-      got.reason != expected.reason)
-    check::fail(__FILE__, __LINE__, what + ": other text");
-  if (got.logprobs.size() != expected.logprobs.size() ||
-      (!got.logprobs.empty() &&
-       std::memcmp(got.logprobs.data(), expected.logprobs.data(), got.logprobs.size() * sizeof got.logprobs[0]) != 0))
-    check::fail(__FILE__, __LINE__, what + ": other logprobs");
-}
-
 // All at once through one engine; several rounds meet the prefixes of earlier ones.
 void check_together(const EngineSetup& setup, const std::vector<GenerationRequest>& requests,
                     const std::vector<ChoiceOutcome>& expected, int rounds, bool expect_preemption,
