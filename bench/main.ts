@@ -5,6 +5,7 @@ import { grammarBenchCommand } from './grammar.js';
 import { httpBenchCommand } from './http.js';
 import { liveBenchCommand } from './live.js';
 import { makeModelCommand } from './make-model.js';
+import { speculationBenchCommand } from './speculation.js';
 import { streamsBenchCommand } from './streams.js';
 import { submitBenchCommand } from './submit.js';
 import { victimBenchCommand } from './victim.js';
@@ -16,6 +17,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   http: { about: 'what HTTP adds to the time to first token', run: httpBenchCommand },
   live: { about: 'what operators watching the live view cost the engine', run: liveBenchCommand },
   'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
+  speculation: { about: 'decoding with guesses and without: texts that repeat themselves, and texts that do not', run: speculationBenchCommand },
   streams: { about: 'stream events a second the JavaScript carries, with many streams open', run: streamsBenchCommand },
   submit: { about: 'what a request costs before the engine has it', run: submitBenchCommand },
   victim: { about: 'what a long prompt does to the tokens of another answer', run: victimBenchCommand },

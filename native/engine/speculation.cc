@@ -7,18 +7,24 @@ namespace monolith {
 void GuessPace::note(int decodes, int guesses, double ms) {
   double& base = base_ms_[index(decodes)];
   if (guesses == 0) {
-    average(base, ms);
+    // Slow to follow what takes longer, which may be somebody else's doing; quick to follow what takes less.
+    average(base, ms, ms < base ? 0.4 : 0.1);
     since_plain_ = 0;
     return;
   }
   ++since_plain_;
-  if (base > 0) average(row_ms_, std::max(1e-6, ms - base) / guesses);
+  if (base == 0) return;
+  if (ms < base) {   // no step is faster for its guesses: what is known is out of date
+    base = ms;
+    since_plain_ = kPlainEvery;
+    return;
+  }
+  average(row_ms_, std::clamp((ms - base) / guesses, 1e-6, base), 0.1);   // nor does a row take longer than a step
 }
 
 double GuessPace::price(int decodes) const {
-  if (decodes > kMostDecodes) return 2;
   const double base = base_ms_[index(decodes)];
-  return base > 0 && row_ms_ > 0 ? decodes * row_ms_ / base : kUnmeasured * decodes;
+  return base > 0 && row_ms_ > 0 ? decodes * std::max(kLeastPrice, row_ms_ / base) : kUnmeasured * decodes;
 }
 
 std::span<TokenId> Guesses::guess(std::span<const TokenId> tokens, double price, int most) {

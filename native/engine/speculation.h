@@ -5,6 +5,7 @@
 // a guess pays if it is right with a probability above d * row / base(d): with many decodes hardly ever, with one on
 // a machine that waits for its memory nearly always. Both times are running averages of measured steps, and the
 // probability one of what became of earlier guesses of the sequence that had as long a match behind them.
+// A step that something else has held up must not end guessing for good, nor make it look free: see note().
 #pragma once
 
 #include <algorithm>
@@ -23,18 +24,19 @@ class GuessPace {
 
   // A step of `decodes` and nothing else but `guesses` took `ms`.
   void note(int decodes, int guesses, double ms);
-  // How probable a guess must be; above 1: none pays.
+  // How probable a guess must be in a step of up to kMostDecodes; above 1: none pays, but one now and then tells
+  // whether that is still so.
   double price(int decodes) const;
   // Whether the next step should go without, so that base(decodes) stays true.
   bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
 
  private:
   static constexpr int kPlainEvery = 64;
-  static constexpr double kUnmeasured = 0.3;
+  static constexpr double kUnmeasured = 0.3;   // price for one decode
+  static constexpr double kLeastPrice = 0.02;
 
   static size_t index(int decodes) { return static_cast<size_t>(std::clamp(decodes, 1, kMostDecodes)); }
-  // Quick to follow a change of load, slow enough to ride out one interrupted step.
-  static void average(double& mean, double sample) { mean = mean == 0 ? sample : mean + 0.1 * (sample - mean); }
+  static void average(double& mean, double sample, double share) { mean = mean == 0 ? sample : mean + share * (sample - mean); }
 
   std::array<double, kMostDecodes + 1> base_ms_{};
   double row_ms_ = 0;

@@ -178,8 +178,8 @@ void StepLoop::start_requests(const StepPlan& plan, Clock::time_point now) {
 void StepLoop::guess(const StepPlan& plan) {
   if (speculation_ == Speculation::kOff || static_cast<int>(plan.items.size()) != plan.n_decodes) return;
   const bool always = speculation_ == Speculation::kAlways;
+  if (!always && (plan.n_decodes > GuessPace::kMostDecodes || guess_pace_.wants_plain(plan.n_decodes))) return;
   const double price = always ? 0 : guess_pace_.price(plan.n_decodes);
-  if (price >= 1 || (!always && guess_pace_.wants_plain(plan.n_decodes))) return;
   for (const StepPlan::Item& item : plan.items) {
     Sequence& sequence = *item.sequence;
     const int most = std::min(Guesses::kMost, sequence.request.max_length - sequence.length() - 1);

@@ -44,9 +44,10 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace monolith::testing {
 namespace {
 
-TEST(step_loop_decodes_without_allocating) {
+void check_steady_steps(Speculation speculation) {
   EngineSetup setup;
   setup.threads = 2;
+  setup.options.speculation = speculation;
   EngineParts parts = load_parts(setup);
   if (!parts.model) return;
   EngineCounters counters;
@@ -93,20 +94,25 @@ TEST(step_loop_decodes_without_allocating) {
     CHECK(loop.step());
     if (counters.steps.load() % 3 == 0) channel->drain(drained);   // records pile up in between
   };
-  for (int i = 0; i < 120; ++i) step();   // buffers reach their sizes
+  for (int i = 0; i < 150; ++i) step();   // buffers reach their sizes
   const uint64_t tokens = counters.decode_tokens;
   allocations = 0;
   counting = true;
-  for (int i = 0; i < 100; ++i) step();   // several pages' worth
+  for (int i = 0; i < (speculation == Speculation::kOff ? 100 : 60); ++i) step();   // several pages' worth
   counting = false;
   CHECK_EQ(allocations.load(), 0);
-  CHECK(counters.decode_tokens - tokens >= 600);   // the names of calls are written several tokens at once
+  // The names of calls are written several tokens at once.
+  CHECK(counters.decode_tokens - tokens >= (speculation == Speculation::kOff ? 600 : 300));
+  CHECK_EQ(counters.guessed_right > 0, speculation != Speculation::kOff);
   CHECK_EQ(counters.running.load(), 6);
   for (RequestId id = 1; id <= 6; ++id) loop.cancel(id);
   CHECK(!loop.step());
   CHECK(loop.consistent());
   CHECK_EQ(counters.pages_free + counters.pages_cached, counters.pages_total.load());
 }
+
+TEST(step_loop_decodes_without_allocating) { check_steady_steps(Speculation::kOff); }
+TEST(step_loop_guesses_without_allocating) { check_steady_steps(Speculation::kAlways); }
 
 }  // namespace
 }  // namespace monolith::testing
