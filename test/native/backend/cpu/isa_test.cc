@@ -1,5 +1,6 @@
 #include "backend/cpu/isa.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -39,6 +40,13 @@ TEST(isa_agrees_with_the_operating_system) {
   const bool neon = has("asimddp") && has("atomics") && has("asimdrdm") && has("crc32");
   CHECK_EQ(cpu_has(CpuIsa::kNeon), neon);
   CHECK_EQ(cpu_has(CpuIsa::kNeonI8mm), neon && has("i8mm"));
+}
+
+// Whoever runs the tests on a processor of their choice (scripts/arm.mjs) says what it must be found to have.
+TEST(isa_is_the_one_that_was_announced) {
+  const char* announced = std::getenv("MONOLITH_TEST_ISA");
+  if (announced == nullptr) return check::skip("MONOLITH_TEST_ISA is not set");
+  CHECK_EQ(cpu_isa_name(available_cpu_isas().back()), announced);
 }
 
 TEST(isa_choice) {
