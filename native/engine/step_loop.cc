@@ -19,6 +19,16 @@ bool passed(Clock::time_point since, uint32_t limit_ms, Clock::time_point now) {
   return now - since >= std::chrono::milliseconds(limit_ms);
 }
 
+// Positions that a row sees in the layer that sees most; 0: some layer sees all.
+int widest_window(const HyperParams& params) {
+  int widest = 0;
+  for (const LayerParams& layer : params.layers) {
+    if (layer.window == 0) return 0;
+    widest = std::max(widest, layer.window);
+  }
+  return widest;
+}
+
 }  // namespace
 
 int StepLoop::max_context(const Model& model) {
@@ -39,7 +49,8 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       n_vocab_(vocabulary(model, tokenizer)),
       cache_(model.limits().n_pages, random_seed()),
       pace_(options.step_ms),
-      scheduler_(cache_, {model.limits().max_batch_tokens, model.limits().max_logit_rows, options.prefix_cache}),
+      scheduler_(cache_, {model.limits().max_batch_tokens, model.limits().max_logit_rows, options.prefix_cache,
+                          widest_window(model.params())}),
       sampler_(n_vocab_),
       mask_(static_cast<size_t>(n_vocab_)),
       ends_(static_cast<size_t>(n_vocab_)) {
