@@ -89,7 +89,8 @@ void PrefixCache::release(PageId page) {
 }
 
 void PrefixCache::release_all(std::vector<PageId>& pages) {
-  for (size_t i = pages.size(); i-- > 0;) release(pages[i]);
+  for (size_t i = pages.size(); i-- > 0;)
+    if (pages[i] != kNoPage) release(pages[i]);
   pages.clear();
 }
 

@@ -44,7 +44,7 @@ class PrefixCache {
   void share(PageId page);
   // One reference less.
   void release(PageId page);
-  // Releases the pages of one sequence, deepest first, and clears the vector.
+  // Releases the pages of one sequence, deepest first, kNoPage aside, and clears the vector.
   void release_all(std::vector<PageId>& pages);
 
   // The indexed page that follows `parent` (kNoPage: the first page of `organization`) and holds

@@ -139,7 +139,7 @@ bool Scheduler::make_way(const Sequence& sequence) {
   if (places < 0) return false;   // the operator has lowered the limit: others make no way for nothing
   const auto held = [this](const Sequence& one) {
     return std::count_if(one.pages.begin(), one.pages.end(),
-                         [this](PageId page) { return cache_.pool().references(page) == 1; });
+                         [this](PageId page) { return page != kNoPage && cache_.pool().references(page) == 1; });
   };
   int64_t room = cache_.available() - pages_for(sequence.length()) - static_cast<int64_t>(running_.size());
   victims_.clear();
@@ -261,7 +261,7 @@ void Scheduler::preempt(Sequence& sequence) {
   assert(sequence.state == SequenceState::kRunning);
   std::erase(running_, &sequence);
   cache_.release_all(sequence.pages);
-  sequence.n_computed = sequence.n_indexed = sequence.n_planned = sequence.n_ahead = 0;
+  sequence.n_computed = sequence.n_indexed = sequence.n_unseen = sequence.n_planned = sequence.n_ahead = 0;
   sequence.state = SequenceState::kPreempted;
   insert_by_age(preempted_, sequence);
   ++preemptions_;
@@ -379,10 +379,25 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
   return sequence.n_computed - before;
 }
 
+bool Scheduler::next_page_is_cacheable(const Sequence& sequence) const {
+  return limits_.window == 0 || sequence.n_indexed < pages_for(limits_.window);
+}
+
+// Pages before everything that the next row sees in any layer. Forks still refer to theirs.
+void Scheduler::give_back_unseen_pages(Sequence& sequence) {
+  if (limits_.window == 0) return;
+  const int first_seen = std::max(0, sequence.n_computed - limits_.window + 1) / kPageTokens;
+  for (int& i = sequence.n_unseen = std::max(sequence.n_unseen, sequence.n_indexed); i < first_seen; ++i) {
+    PageId& page = sequence.pages[static_cast<size_t>(i)];
+    cache_.release(page);
+    page = kNoPage;
+  }
+}
+
 bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
   const int begin = sequence.n_computed;
   if (!uses_cache(sequence) || begin != sequence.n_indexed * kPageTokens) return false;
-  if (begin + kPageTokens >= sequence.length()) return false;
+  if (begin + kPageTokens >= sequence.length() || !next_page_is_cacheable(sequence)) return false;
   const auto index = static_cast<size_t>(sequence.n_indexed);
   for (const Sequence* other : prompts_) {
     if (other == &sequence || other->n_planned == 0 || !uses_cache(*other)) continue;
@@ -448,6 +463,7 @@ void Scheduler::advance() {
   for (const StepPlan::Item& item : plan_.items) {
     item.sequence->n_computed += item.n_tokens;
     index_pages(*item.sequence);
+    give_back_unseen_pages(*item.sequence);
   }
 }
 
@@ -458,7 +474,7 @@ void Scheduler::keep_guess(Sequence& sequence) {
 
 void Scheduler::index_pages(Sequence& sequence) {
   if (!uses_cache(sequence)) return;
-  while ((sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
+  while (next_page_is_cacheable(sequence) && (sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
     const auto index = static_cast<size_t>(sequence.n_indexed);
     const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
     sequence.pages[index] = cache_.insert(sequence.request.params.organization, parent,
@@ -502,9 +518,11 @@ void Scheduler::fork(Sequence& lead, Sequence& fork) {
     return;
   }
   fork.pages = lead.pages;
-  for (const PageId page : fork.pages) cache_.share(page);
+  for (const PageId page : fork.pages)
+    if (page != kNoPage) cache_.share(page);
   fork.n_computed = lead.n_computed;
   fork.n_indexed = lead.n_indexed;
+  fork.n_unseen = lead.n_unseen;
   fork.state = SequenceState::kRunning;
   insert_by_age(running_, fork);
 }
@@ -524,7 +542,8 @@ void Scheduler::remove(Sequence& sequence) {
 bool Scheduler::consistent() const {
   std::vector<int32_t> held(static_cast<size_t>(cache_.pool().size()), 0);
   for (const Sequence* sequence : running_)
-    for (const PageId page : sequence->pages) ++held[static_cast<size_t>(page)];
+    for (const PageId page : sequence->pages)
+      if (page != kNoPage) ++held[static_cast<size_t>(page)];
   for (size_t page = 0; page < held.size(); ++page)
     if (cache_.pool().references(static_cast<PageId>(page)) != held[page]) return false;
   return cache_.consistent();

@@ -30,6 +30,10 @@
 // on an idle engine if its prompt fits half a step, and after at most twice as many else; as long as somebody has
 // two places to lose one, no more than kMostClaims come at once, and the caller's bound is not what cuts the prompt.
 //
+// Where every layer has a window, pages that lie wholly before it go back while their sequence runs. Those
+// that the prefix cache knows stay: it knows the pages of the first window only, as a page in the cache
+// needs all before it. A sequence thus holds at most two windows and a step's tokens, however long it is.
+//
 // Worst case for a decode without such pieces: one step of max(max_batch_tokens, decodes + max_batch_tokens / 4) rows, behind one of
 // first tokens.
 #pragma once
@@ -50,6 +54,7 @@ struct SchedulerLimits {
   int max_sequences;   // running at once: allocated logit rows
   bool prefix_cache = true;
   int max_logit_rows = 0;   // of one step, guesses included; at least max_sequences are taken for granted
+  int window = 0;      // positions that a row sees in any layer, its own included; 0: some layer sees all
 };
 
 // One step. Segments first those of decodes, oldest first, then those of prompts.
@@ -158,6 +163,8 @@ class Scheduler {
   int take_cached_pages(Sequence& sequence);
   bool next_page_is_being_computed(const Sequence& sequence) const;
   bool uses_cache(const Sequence& sequence) const;
+  bool next_page_is_cacheable(const Sequence& sequence) const;
+  void give_back_unseen_pages(Sequence& sequence);
   int give(Sequence& sequence, int n_tokens);
   void index_pages(Sequence& sequence);
 

@@ -6,7 +6,8 @@
 //                 preempt▼    │admit           │
 //                        kPreempted ───────────┘ (time limit, cancellation; kForked too)
 //
-//  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1.
+//  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1, or of these what
+//     later rows see: where every layer has a window, pages before it are kNoPage.
 //  2. tokens = prompt + generated. n_computed <= tokens.size(); what lies between is the work left. The
 //     last token's forward pass gives the logits of the next, so a decode is work of one token, and of those
 //     that stand before it where the engine has written several at once.
@@ -65,6 +66,7 @@ struct Sequence {
   int n_prompt = 0;
   int n_computed = 0;         // tokens whose keys and values lie in `pages`
   int n_indexed = 0;          // leading pages known to the prefix cache
+  int n_unseen = 0;           // pages before this one are indexed, or given back: no row sees them any more
   int n_planned = 0;          // tokens the step being planned computes
   int n_ahead = 0;            // of a running decode: tokens written at once with the last one, before it
   int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never

@@ -36,6 +36,16 @@ bool makes_its_tokens(const Tokenizer& tokenizer) {
   return 2 * n_made >= n_looked;
 }
 
+// Positions that a row sees in the layer that sees most; 0: some layer sees all.
+int widest_window(const HyperParams& params) {
+  int widest = 0;
+  for (const LayerParams& layer : params.layers) {
+    if (layer.window == 0) return 0;
+    widest = std::max(widest, layer.window);
+  }
+  return widest;
+}
+
 }  // namespace
 
 int StepLoop::max_context(const Model& model) {
@@ -58,8 +68,11 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       cache_(model.limits().n_pages, random_seed()),
       speculation_(options.speculation),
       pace_(options.step_ms),
-      scheduler_(cache_, {model.limits().max_batch_tokens, model.limits().max_logit_rows - model.limits().guess_rows,
-                          options.prefix_cache, model.limits().max_logit_rows}),
+      scheduler_(cache_, {.max_rows = model.limits().max_batch_tokens,
+                          .max_sequences = model.limits().max_logit_rows - model.limits().guess_rows,
+                          .prefix_cache = options.prefix_cache,
+                          .max_logit_rows = model.limits().max_logit_rows,
+                          .window = widest_window(model.params())}),
       sampler_(n_vocab_),
       mask_(static_cast<size_t>(n_vocab_)),
       ends_(static_cast<size_t>(n_vocab_)) {

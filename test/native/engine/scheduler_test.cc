@@ -22,8 +22,10 @@ struct Bench {
   std::vector<std::unique_ptr<Request>> requests;
   int max_ahead = 0;
 
-  Bench(int64_t n_pages, int max_rows, int max_sequences)
-      : cache(n_pages, 1), scheduler(cache, {max_rows, max_sequences, true}) {}
+  int window = 0;
+
+  Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, int a_window = 0)
+      : cache(n_pages, 1), scheduler(cache, {max_rows, max_sequences, prefix_cache, a_window}), window(a_window) {}
 
   Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1) {
     GenerationRequest params;
@@ -72,6 +74,9 @@ struct Bench {
       CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
       for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
         CHECK_EQ(cache.pool().references(item.sequence->pages[static_cast<size_t>(p)]), 1);   // written: owned alone
+      const int first_seen = window > 0 ? std::max(0, item.sequence->n_computed - window + 1) : 0;
+      for (int p = first_seen / kPageTokens; p <= last / kPageTokens; ++p)
+        CHECK(item.sequence->pages[static_cast<size_t>(p)] != kNoPage);   // all that is read
       item.sequence->request.started_at = Clock::now();
     }
     CHECK_EQ(rows, plan.n_rows);
@@ -563,6 +568,44 @@ TEST(scheduler_random_load) {
     for (const auto& request : bench.requests)
       for (const auto& choice : request->choices) CHECK(choice->state == SequenceState::kEnded);
     CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+  }
+}
+
+// Prompts and answers far longer than the window, forked, cached and preempted: nobody holds more than two
+// windows, the prefix of one window is found again, and everything comes back.
+TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
+  constexpr int kWindow = 50, kRows = 40;
+  constexpr int kPagesOfWindow = 4;   // 50 positions, rounded up
+  for (const bool prefix_cache : {true, false}) {
+    Bench bench(64, kRows, 2, prefix_cache, kWindow);
+    const auto holds = [](const Sequence& sequence) {
+      return std::count_if(sequence.pages.begin(), sequence.pages.end(), [](PageId page) { return page != kNoPage; });
+    };
+    std::vector<TokenId> prompt;
+    for (int i = 0; i < 400; ++i) prompt.push_back(1 + i % 900);
+    bench.add(prompt, 1, 300, 3);
+    std::ptrdiff_t most = 0;
+    while (bench.works()) {
+      bench.step();
+      for (const Sequence* sequence : bench.scheduler.running())
+        if (sequence->decoding()) most = std::max(most, holds(*sequence));
+    }
+    CHECK(most >= kPagesOfWindow);
+    CHECK(most <= 2 * kPagesOfWindow + 1);
+    CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+    CHECK_EQ(bench.cache.pool().cached(), int64_t{prefix_cache ? kPagesOfWindow : 0});
+
+    const uint64_t cached = bench.scheduler.cached_tokens();
+    for (uint64_t organization = 1; organization <= 3; ++organization) {   // the later ones claim a place
+      for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
+      for (int i = 0; i < 30; ++i) bench.step();
+    }
+    while (bench.works()) bench.step();
+    CHECK(bench.scheduler.preemptions() > 0);
+    CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+    const uint64_t found = bench.scheduler.cached_tokens() - cached;
+    if (prefix_cache) CHECK(found >= 3 * kPagesOfWindow * kPageTokens);
+    else CHECK_EQ(found, uint64_t{0});
   }
 }
 
