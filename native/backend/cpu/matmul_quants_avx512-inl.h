@@ -153,7 +153,7 @@ void quantized(const StripTile& tile) {
     }
     for (int block = 0; block < blocks; ++block, x += M) {
       if constexpr (S == 1) {
-        stream<block_bytes, 16384, 2048>(at + block * block_bytes);
+        stream<block_bytes, 0, block_bytes >= 512 ? 4096 : 3072>(at + block * block_bytes);
       } else {
         for (int line = 0; line < tile.ahead_lines; ++line, ahead += kLineBytes)
           _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
