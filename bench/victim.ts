@@ -1,19 +1,23 @@
-// What a long prompt does to somebody else's answer: gaps between the tokens of one steady stream while
-// another request's prompt is computed, with and without the bound on a step's time.
+// What a long prompt does to other people's answers: gaps between the tokens of steady streams while another
+// request's prompt is computed, with and without the bound on a step's time.
 //
 //   npm run bench -- victim --model FILE
+//   npm run bench -- victim --model FILE --streams 16 --prompt 4000
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
 import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
+import { commit, machine } from './lib/machine.js';
 import { spreadOf } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- victim --model FILE [options]
 
   --model FILE     the GGUF file to measure
+  --streams N      steady answers (default 1)
   --prompt N       tokens of the long prompt (default 1500)
+  --max-batch-tokens N   tokens per step (default 256)
   --step-ms LIST   settings of engine.step_ms to compare (default 0,250)
   --repeats N      long prompts per setting (default 3)
   --json OUT       write every figure to OUT
@@ -21,19 +25,21 @@ const USAGE = `npm run bench -- victim --model FILE [options]
 
 export async function victimBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { model: text, prompt: text, 'step-ms': text, repeats: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({ args, strict: true, options: { model: text, streams: text, prompt: text, 'max-batch-tokens': text, 'step-ms': text, repeats: text, json: text, help: { type: 'boolean' } } });
   if (values.help === true || values.model === undefined) {
     process.stdout.write(USAGE);
     return;
   }
   const prompt = Number(values.prompt ?? 1_500);
+  const streams = Number(values.streams ?? 1);
+  const maxBatchTokens = Number(values['max-batch-tokens'] ?? benchLoadOptions.maxBatchTokens);
   const repeats = Number(values.repeats ?? 3);
   const results = [];
   process.stdout.write(`${'step_ms'.padEnd(10)}${'alone p50'.padStart(12)}${'p50'.padStart(10)}${'p99'.padStart(10)}${'max'.padStart(10)}${'prompt took'.padStart(14)}   ms between tokens\n`);
   for (const stepMs of (values['step-ms'] ?? '0,250').split(',').map(Number)) {
-    const engine = new Engine(await loadAddon().load(`${values.model}#${stepMs}`, values.model, { ...benchLoadOptions, stepMs }, () => undefined));
+    const engine = new Engine(await loadAddon().load(`${values.model}#${stepMs}`, values.model, { ...benchLoadOptions, stepMs, maxBatchTokens, maxContext: CONTEXT }, () => undefined));
     try {
-      const result = { stepMs, ...(await measure(engine, prompt, repeats)) };
+      const result = { stepMs, ...(await measure(engine, streams, prompt, repeats)) };
       results.push(result);
       const cells = [result.alone, result.p50, result.p99, result.max].map((value, index) => value.toFixed(1).padStart(index === 0 ? 12 : 10));
       process.stdout.write(`${String(stepMs).padEnd(10)}${cells.join('')}${result.promptMs.median.toFixed(0).padStart(14)}\n`);
@@ -41,19 +47,25 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
       await engine.close();
     }
   }
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'victim', model: values.model, prompt, repeats, results }, null, 2)}\n`);
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'victim', commit: commit(), at: new Date().toISOString(), machine: machine(), model: values.model, streams, prompt, maxBatchTokens, repeats, results }, null, 2)}\n`);
 }
 
-async function measure(engine: Engine, prompt: number, repeats: number) {
+const CONTEXT = 4_096;
+
+async function measure(engine: Engine, streams: number, prompt: number, repeats: number) {
   await finish(engine, submission(engine, 256, 8));   // warm: the pace has been learnt
   const gaps: number[] = [];
-  let last = NaN;
-  const steady = engine.generate(submission(engine, 16, engine.maxContext - 32), (event) => {
-    if (event.type !== 'text' || event.tokens === 0) return;
-    const now = performance.now();
-    if (!Number.isNaN(last)) gaps.push((now - last) / event.tokens);   // several tokens may wait for one character
-    last = now;
+  const steady = Array.from({ length: streams }, () => {
+    let last = NaN;
+    return engine.generate(submission(engine, 16, engine.maxContext - 32), (event) => {
+      if (event.type !== 'text' || event.tokens === 0) return;
+      const now = performance.now();
+      if (!Number.isNaN(last)) gaps.push((now - last) / event.tokens);   // several tokens may wait for one character
+      last = now;
+    });
   });
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  gaps.length = 0;   // the streams' own prompts
   await new Promise((resolve) => setTimeout(resolve, 1_500));
   const alone = spreadOf(gaps).median;
   gaps.length = 0;
@@ -63,7 +75,7 @@ async function measure(engine: Engine, prompt: number, repeats: number) {
     await finish(engine, submission(engine, prompt, 1));
     prompts.push(performance.now() - began);
   }
-  steady.cancel();
+  for (const stream of steady) stream.cancel();
   const sorted = [...gaps].sort((a, b) => a - b);
   const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
   return { alone, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? NaN, promptMs: spreadOf(prompts) };

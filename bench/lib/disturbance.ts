@@ -27,11 +27,18 @@ export async function undisturbed<T>(work: () => Promise<T>): Promise<{ value: T
   return { value, foreignShare: Math.max(0, foreign / (after.total - before.total)) };
 }
 
-/** The first of at most `tries` runs in which others had less than `limit` of the machine, or the least disturbed one. */
-export async function leastDisturbed<T>(tries: number, limit: number, work: () => Promise<T>): Promise<{ value: T; foreignShare: number }> {
-  let best = await undisturbed(work);
+/**
+ * The first of at most `tries` runs in which others had less than `limit` of the machine, or the least disturbed one.
+ * `lacking` says right after a run what share of the machine is not there, where processor time does not tell.
+ */
+export async function leastDisturbed<T>(tries: number, limit: number, work: () => Promise<T>, lacking: () => Promise<number>): Promise<{ value: T; foreignShare: number }> {
+  const once = async (): Promise<{ value: T; foreignShare: number }> => {
+    const { value, foreignShare } = await undisturbed(work);
+    return { value, foreignShare: Math.max(foreignShare, await lacking()) };
+  };
+  let best = await once();
   for (let i = 1; i < tries && best.foreignShare > limit; i++) {
-    const next = await undisturbed(work);
+    const next = await once();
     if (next.foreignShare < best.foreignShare) best = next;
   }
   return best;
