@@ -1,5 +1,6 @@
 #include "model/layer_params.h"
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -100,6 +101,13 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
     if (!rotates) return rotates.error();
     if (!*rotates) {
       for (LayerParams& layer : params.layers) layer.rope = -1;
+    }
+  }
+  if (traits.rotates_windows_only) {
+    const auto windowed = [](const LayerParams& layer) { return layer.window > 0; };
+    const bool any = std::ranges::any_of(params.layers, windowed);
+    for (LayerParams& layer : params.layers) {
+      if (any && !windowed(layer)) layer.rope = -1;
     }
   }
   for (int i = 0; i < params.n_layers && traits.unrotated_period > 0; ++i) {

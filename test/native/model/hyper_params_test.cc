@@ -193,6 +193,8 @@ TEST(layers_have_windows_and_rotations_of_their_own) {
   gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0});
   check_refused(gemma, ErrorCode::kInvalidFile, "not an array of booleans");
 
+  check_refused(TinyModel("minicpm"), ErrorCode::kInvalidFile, "'minicpm.embedding_scale' is missing");
+
   const auto smol = read(TinyModel("smollm3", 5));
   REQUIRE(smol.ok());
   for (size_t i = 0; i < 5; ++i) CHECK_EQ(smol->layers[i].rope, i == 3 ? -1 : 0);
