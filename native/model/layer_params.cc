@@ -65,6 +65,21 @@ Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits
   return {};
 }
 
+// Keys that would give layers with a window rotations that are not computed.
+Status refuse_other_rotations(const MetadataReader& read, const ArchitectureTraits& traits,
+                              const HyperParams& params) {
+  if (Status s = read.refuse_unless("rope.dimension_count_swa", params.rope_dims,
+                                    "RoPE over other dimensions in layers with a window");
+      !s) {
+    return s;
+  }
+  if (traits.windowed_rope == WindowedRope::kOwnBase) return {};
+  auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
+  if (!base) return base.error();
+  return read.refuse_unless("rope.freq_base_swa", *base,
+                            "another RoPE base in layers with a window");
+}
+
 // The second set of frequencies, where layers with a window have their own.
 Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& traits,
                           HyperParams& params) {
@@ -87,6 +102,7 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params) {
   params.layers.assign(static_cast<size_t>(params.n_layers), {});
   if (Status s = read_windows(read, traits, params); !s) return s;
+  if (Status s = refuse_other_rotations(read, traits, params); !s) return s;
   auto rope = read_rope_frequencies(file, params.architecture_name, params.rope_dims,
                                     params.context_length,
                                     max_context > 0 ? max_context : params.context_length,

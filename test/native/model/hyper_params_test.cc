@@ -141,6 +141,8 @@ TEST(what_is_not_computed_is_refused_by_name) {
       {"attention.value_length", 8u, "llama.attention.value_length"},
       {"logit_scale", 0.5f, "scale on logits"},
       {"pooling_type", 3u, "pooled"},
+      {"rope.freq_base_swa", 5000.0f, "llama.rope.freq_base_swa"},
+      {"rope.dimension_count_swa", 8u, "llama.rope.dimension_count_swa"},
       {"rope.dimension_sections", std::vector<uint32_t>{4, 4, 0, 0}, "RoPE in sections"},
       {"rope.scaling.type", std::string("dynamic"), "'dynamic'"},
   };
