@@ -38,8 +38,10 @@ export interface MadeModel {
 }
 
 // GGUF's numbers for a file's predominant type.
-const FILE_TYPES: Record<ModelType, number> =
-  { f32: 0, f16: 1, q4_0: 2, q8_0: 7, q4_k: 14, q4_k_m: 15, q6_k: 18, bf16: 32 };
+const FILE_TYPES: Record<ModelType, number> = {
+  f32: 0, f16: 1, q4_0: 2, q4_1: 3, q8_0: 7, q5_0: 8, q5_1: 9, q2_k: 10, q3_k: 11, q4_k: 14, q4_k_m: 15,
+  q5_k: 16, q6_k: 18, iq4_nl: 25, iq4_xs: 30, bf16: 32, mxfp4: 38,
+};
 
 const QUANTIZATION_VERSION = 2;
 

@@ -2,11 +2,11 @@
 // encoding, and how large their random values are.
 
 import { layoutOf, type Architecture } from './architectures.js';
-import { ENCODINGS, type WeightType } from './random-weights.js';
+import { ENCODINGS, WEIGHT_TYPES, type WeightType } from './random-weights.js';
 import { MAX_VOCABULARY, MIN_VOCABULARY } from './synthetic-vocabulary.js';
 
 // `q4_k_m` mixes Q4_K and Q6_K as quantizers do.
-export const MODEL_TYPES = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_k', 'q6_k', 'q4_k_m'] as const;
+export const MODEL_TYPES = [...WEIGHT_TYPES, 'q4_k_m'] as const;
 export type ModelType = (typeof MODEL_TYPES)[number];
 
 export interface ModelShape {

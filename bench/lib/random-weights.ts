@@ -2,7 +2,11 @@
 // random bits, and the scales are chosen so that the decoded values have the standard deviation asked for.
 // Every word is a function of (key, position), so a file does not depend on how it is cut into buffers.
 
-export type WeightType = 'f32' | 'f16' | 'bf16' | 'q8_0' | 'q4_0' | 'q4_k' | 'q6_k';
+export const WEIGHT_TYPES = [
+  'f32', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'iq4_nl', 'mxfp4',
+  'q2_k', 'q3_k', 'q4_k', 'q5_k', 'q6_k', 'iq4_xs',
+] as const;
+export type WeightType = (typeof WEIGHT_TYPES)[number];
 
 // A 32-bit mix of a counter under a key: multiply and shift, after Chris Wellons's hash prospector. The key
 // enters between the rounds, so streams of different keys are not shifted copies of each other.
@@ -58,11 +62,18 @@ const scaleFactor = (i: number) => (0.5 + (i + 0.5) / SCALE_STEPS) / SCALE_RMS;
 
 // Root mean squares of the integer quants as filled below.
 const RMS_TRIANGULAR_BYTE = Math.sqrt((128 ** 2 - 1) / 6);
-const rmsUniform = (low: number, high: number) => {
-  let sum = 0;
-  for (let q = low; q <= high; q++) sum += q * q;
-  return Math.sqrt(sum / (high - low + 1));
-};
+const rmsOf = (values: readonly number[]) => Math.sqrt(values.reduce((sum, q) => sum + q * q, 0) / values.length);
+const range = (low: number, high: number) => Array.from({ length: high - low + 1 }, (_, i) => low + i);
+const rmsUniform = (low: number, high: number) => rmsOf(range(low, high));
+// Of 0 .. largest once their mean is subtracted.
+const rmsCentred = (largest: number) => Math.sqrt(rmsUniform(0, largest) ** 2 - (largest / 2) ** 2);
+
+// The levels of native/model/gguf/tensor_type.h.
+const IQ4_LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+const MXFP4_LEVELS = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+// Six-bit scales that stand for -32 .. -17 or 16 .. 31: their two upper bits are equal.
+const SIX_BIT_SCALES = [...range(-32, -17), ...range(16, 31)];
+const equalPairs = (byte: number) => (byte & 0x55) * 3;
 
 // Bytes -127..127, distributed as the sum of two dice: close enough to a bell, and never -128, which no
 // quantizer writes. Four at a time: each byte of (a & 0x7f) + (b & 0x7f) is 0..254, then minus 127.
@@ -90,8 +101,17 @@ export const ENCODINGS: Record<WeightType, WeightEncoding> = {
   bf16: { ggmlType: 30, blockValues: 1, blockBytes: 2 },
   q8_0: { ggmlType: 8, blockValues: 32, blockBytes: 34 },
   q4_0: { ggmlType: 2, blockValues: 32, blockBytes: 18 },
+  q4_1: { ggmlType: 3, blockValues: 32, blockBytes: 20 },
+  q5_0: { ggmlType: 6, blockValues: 32, blockBytes: 22 },
+  q5_1: { ggmlType: 7, blockValues: 32, blockBytes: 24 },
+  iq4_nl: { ggmlType: 20, blockValues: 32, blockBytes: 18 },
+  mxfp4: { ggmlType: 39, blockValues: 32, blockBytes: 17 },
+  q2_k: { ggmlType: 10, blockValues: 256, blockBytes: 84 },
+  q3_k: { ggmlType: 11, blockValues: 256, blockBytes: 110 },
   q4_k: { ggmlType: 12, blockValues: 256, blockBytes: 144 },
+  q5_k: { ggmlType: 13, blockValues: 256, blockBytes: 176 },
   q6_k: { ggmlType: 14, blockValues: 256, blockBytes: 210 },
+  iq4_xs: { ggmlType: 23, blockValues: 256, blockBytes: 136 },
 };
 
 // Fills `count` blocks from block `first` on. `first` is a multiple of 4, so that words never straddle calls.
@@ -109,6 +129,13 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     bytes[at] = half;
     bytes[at + 1] = half >>> 8;
   };
+  // Random bits everywhere, then what `finish` puts over them in each block that begins at byte `at`; `word` is
+  // the block's own random number.
+  const blocks = (finish: (bytes: Uint8Array, at: number, word: number) => void): Fill =>
+    (bytes, words, first, count) => {
+      fillBits(words, wordsOf(count * blockBytes), (first * blockBytes) / 4, key);
+      for (let i = 0; i < count; i++) finish(bytes, i * blockBytes, mix(first + i, scaleKey));
+    };
   switch (type) {
     case 'f32': {
       const table = Uint32Array.from(QUANTILES, (q) => floatBits(mean + std * q));
@@ -134,54 +161,85 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
         for (let i = 0; i < count; i++) putHalf(bytes, i * blockBytes, scales[mix(first + i, scaleKey) & 255] ?? 0);
       };
     }
-    case 'q4_0': {
-      // Quants are -8..7: a random sign of the scale keeps the mean at zero.
-      const scales = halves(rmsUniform(-8, 7));
-      return (bytes, words, first, count) => {
-        fillBits(words, wordsOf(count * blockBytes), (first * blockBytes) / 4, key);
-        for (let i = 0; i < count; i++) {
-          const word = mix(first + i, scaleKey);
-          putHalf(bytes, i * blockBytes, (scales[word & 255] ?? 0) | ((word >>> 16) & 0x8000));
-        }
-      };
+    case 'q4_0':
+    case 'q5_0':
+    case 'iq4_nl': {
+      // Neither quants from -8 to 7 nor these levels have a mean of zero: a random sign of the scale makes it so.
+      const scales = halves(type === 'iq4_nl' ? rmsOf(IQ4_LEVELS) : type === 'q4_0' ? rmsUniform(-8, 7) : rmsUniform(-16, 15));
+      return blocks((bytes, at, word) => putHalf(bytes, at, (scales[word & 255] ?? 0) | ((word >>> 16) & 0x8000)));
     }
-    case 'q4_k': {
-      // value = d * scale * q - d_min * minimum, q in 0..15: with minimum = scale and d_min = 7.5 d the mean is
-      // zero. Scales are 32..63.
-      const rms = rmsUniform(32, 63) * Math.sqrt(rmsUniform(0, 15) ** 2 - 7.5 ** 2);
-      const scales = halves(rms);
-      const minima = Uint16Array.from({ length: SCALE_STEPS }, (_, i) => halfBits(((7.5 * std) / rms) * scaleFactor(i)));
-      return (bytes, words, first, count) => {
-        fillBits(words, wordsOf(count * blockBytes), (first * blockBytes) / 4, key);
-        for (let i = 0; i < count; i++) {
-          const at = i * blockBytes;
-          const word = mix(first + i, scaleKey), choice = word & 255;
-          putHalf(bytes, at, scales[choice] ?? 0);
-          putHalf(bytes, at + 2, minima[choice] ?? 0);
-          for (let j = 0; j < 4; j++) {
-            // Scales j and j + 4 as 6-bit numbers: low bits of the second one in byte 8 + j, its top bits above
-            // the first one; the same twice, for the minima.
-            const low = 32 | ((word >>> (8 + 3 * j)) & 31), high = 32 | ((word >>> (20 - 3 * j)) & 31);
-            bytes[at + 4 + j] = bytes[at + 8 + j] = low | ((high >>> 4) << 6);
-            bytes[at + 12 + j] = (high & 15) * 17;
-          }
+    case 'q4_1':
+    case 'q5_1': {
+      // value = d * q + m: the mean is zero with m = -d * largest / 2.
+      const largest = type === 'q4_1' ? 15 : 31, rms = rmsCentred(largest);
+      const scales = halves(rms), minima = halves((2 * rms) / largest);
+      return blocks((bytes, at, word) => {
+        putHalf(bytes, at, scales[word & 255] ?? 0);
+        putHalf(bytes, at + 2, (minima[word & 255] ?? 0) | 0x8000);
+      });
+    }
+    case 'mxfp4': {
+      // Steps are powers of two: the one below the wanted step or the one above, so often that squares come right.
+      const step = std / rmsOf(MXFP4_LEVELS), exponent = Math.floor(Math.log2(step));
+      const above = ((step / 2 ** exponent) ** 2 - 1) / 3;
+      return blocks((bytes, at, word) => { bytes[at] = exponent + 128 + (word / 2 ** 32 < above ? 1 : 0); });
+    }
+    case 'q2_k': {
+      // value = d * scale * q - d_min * minimum, q in 0..3: with minimum = scale and d_min = 1.5 d the mean is zero.
+      // Scales are 8..15.
+      const rms = rmsUniform(8, 15) * rmsCentred(3);
+      const scales = halves(rms), minima = halves(rms / 1.5);
+      return blocks((bytes, at, word) => {
+        for (let j = at; j < at + 16; j++) bytes[j] = (8 | ((bytes[j] ?? 0) & 7)) * 17;
+        putHalf(bytes, at + 80, scales[word & 255] ?? 0);
+        putHalf(bytes, at + 82, minima[word & 255] ?? 0);
+      });
+    }
+    case 'q3_k': {
+      // value = d * scale * (q - 4), q in 0..7; the scales' signs keep the mean at zero.
+      const scales = halves(rmsOf(SIX_BIT_SCALES) * rmsUniform(-4, 3));
+      return blocks((bytes, at, word) => {
+        for (let j = at + 104; j < at + 108; j++) bytes[j] = equalPairs(bytes[j] ?? 0);
+        putHalf(bytes, at + 108, scales[word & 255] ?? 0);
+      });
+    }
+    case 'iq4_xs': {
+      const scales = halves(rmsOf(SIX_BIT_SCALES) * rmsOf(IQ4_LEVELS));
+      return blocks((bytes, at, word) => {
+        putHalf(bytes, at, scales[word & 255] ?? 0);
+        bytes[at + 2] = equalPairs(bytes[at + 2] ?? 0);
+        bytes[at + 3] = equalPairs(bytes[at + 3] ?? 0);
+      });
+    }
+    case 'q4_k':
+    case 'q5_k': {
+      // value = d * scale * q - d_min * minimum: with minimum = scale and d_min = d * largest / 2 the mean is zero.
+      // Scales are 32..63.
+      const largest = type === 'q4_k' ? 15 : 31, rms = rmsUniform(32, 63) * rmsCentred(largest);
+      const scales = halves(rms), minima = halves((2 * rms) / largest);
+      return blocks((bytes, at, word) => {
+        const choice = word & 255;
+        putHalf(bytes, at, scales[choice] ?? 0);
+        putHalf(bytes, at + 2, minima[choice] ?? 0);
+        for (let j = 0; j < 4; j++) {
+          // Scales j and j + 4 as 6-bit numbers: low bits of the second one in byte 8 + j, its top bits above
+          // the first one; the same twice, for the minima.
+          const low = 32 | ((word >>> (8 + 3 * j)) & 31), high = 32 | ((word >>> (20 - 3 * j)) & 31);
+          bytes[at + 4 + j] = bytes[at + 8 + j] = low | ((high >>> 4) << 6);
+          bytes[at + 12 + j] = (high & 15) * 17;
         }
-      };
+      });
     }
     case 'q6_k': {
       // value = d * scale * (q - 32), q in 0..63; scales +-(64..127), whose signs keep the mean at zero.
       const scales = halves(rmsUniform(-32, 31) * rmsUniform(64, 127));
-      return (bytes, words, first, count) => {
-        fillBits(words, wordsOf(count * blockBytes), (first * blockBytes) / 4, key);
-        for (let i = 0; i < count; i++) {
-          const at = i * blockBytes;
-          for (let j = 192; j < 208; j++) {
-            const byte = bytes[at + j] ?? 0;
-            bytes[at + j] = byte & 128 ? 256 - (64 | (byte & 63)) : 64 | (byte & 63);
-          }
-          putHalf(bytes, at + 208, scales[mix(first + i, scaleKey) & 255] ?? 0);
+      return blocks((bytes, at, word) => {
+        for (let j = at + 192; j < at + 208; j++) {
+          const byte = bytes[j] ?? 0;
+          bytes[j] = byte & 128 ? 256 - (64 | (byte & 63)) : 64 | (byte & 63);
         }
-      };
+        putHalf(bytes, at + 208, scales[word & 255] ?? 0);
+      });
     }
   }
 }

@@ -51,14 +51,26 @@ std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
                               : state ^ state >> 31;
     std::memcpy(&data[i], &bits, 8);
   }
-  const uint16_t scale = float_to_half(0.01f);
-  const auto put = [&](int64_t at) {
-    for (size_t i = static_cast<size_t>(at); i + 2 <= data.size(); i += static_cast<size_t>(traits.block_bytes))
-      std::memcpy(&data[i], &scale, 2);
+  const auto put = [&](size_t first, const void* scale, size_t bytes) {
+    for (size_t i = first; i + bytes <= data.size(); i += static_cast<size_t>(traits.block_bytes))
+      std::memcpy(&data[i], scale, bytes);
   };
-  if (type == TensorType::kQ8_0 || type == TensorType::kQ4_0 || type == TensorType::kQ4_K) put(0);
-  if (type == TensorType::kQ4_K) put(2);
-  if (type == TensorType::kQ6_K) put(208);
+  const uint16_t halves[] = {float_to_half(0.01f), float_to_half(0.01f)};
+  const uint8_t exponent = 120;
+  switch (type) {
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBF16: break;
+    case TensorType::kMXFP4: put(0, &exponent, 1); break;
+    case TensorType::kQ2_K: put(80, halves, 4); break;
+    case TensorType::kQ3_K: put(108, halves, 2); break;
+    case TensorType::kQ6_K: put(208, halves, 2); break;
+    case TensorType::kQ4_1:
+    case TensorType::kQ5_1:
+    case TensorType::kQ4_K:
+    case TensorType::kQ5_K: put(0, halves, 4); break;
+    default: put(0, halves, 2); break;
+  }
   return data;
 }
 
@@ -73,7 +85,7 @@ std::vector<std::string> split(const char* list) {
 int run(int argc, char** argv) {
   const char* isa = argc > 1 ? argv[1] : "auto";
   const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
-  const auto types = split(argc > 3 ? argv[3] : "Q8_0,Q4_0,Q4_K,Q6_K,BF16,F16,F32");
+  const auto types = split(argc > 3 ? argv[3] : "Q8_0,Q4_0,Q4_1,Q5_0,Q5_1,IQ4_NL,MXFP4,Q2_K,Q3_K,Q4_K,Q5_K,Q6_K,IQ4_XS,BF16,F16,F32");
   const auto rows = split(argc > 4 ? argv[4] : "1,4,16,32,128,512");
   constexpr int64_t kCols = 2048, kRows = 5632;
   constexpr int kMaxRows = 512, kMatrices = 16;   // one after another: no matrix is found in a cache

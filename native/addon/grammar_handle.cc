@@ -13,10 +13,10 @@ namespace {
 
 using grammar::GrammarOptions;
 
-constexpr size_t kMaxSchemaBytes = 1 << 20, kMaxPatternBytes = 64 << 10, kMaxChoiceBytes = 1 << 20, kMaxSuffixBytes = 1024;
+constexpr size_t kMaxSchemaBytes = 1 << 20, kMaxPatternBytes = 64 << 10, kMaxRulesBytes = 256 << 10, kMaxChoiceBytes = 1 << 20, kMaxSuffixBytes = 1024;
 constexpr uint32_t kMaxChoices = 4096;
 
-constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice"};   // in the order of Kind
+constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar"};   // in the order of Kind
 constexpr std::string_view kOrders[] = {"schema", "any"};                // in the order of PropertyOrder
 constexpr std::string_view kWhiteSpaces[] = {"none", "flexible"};        // in the order of WhiteSpace
 constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};   // of SchemaProblem::Kind
@@ -35,6 +35,12 @@ GrammarOptions read_options(Arguments& arguments, const Named& object) {
       const Named pattern = arguments.field(object, "pattern");
       options.text = arguments.string(pattern, kMaxPatternBytes);
       if (options.text.empty()) arguments.reject(pattern, "is empty");
+      break;
+    }
+    case GrammarOptions::Kind::kRules: {
+      const Named rules = arguments.field(object, "grammar");
+      options.text = arguments.string(rules, kMaxRulesBytes);
+      if (options.text.empty()) arguments.reject(rules, "is empty");
       break;
     }
     case GrammarOptions::Kind::kChoice: {

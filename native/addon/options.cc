@@ -16,7 +16,7 @@ constexpr uint32_t kMaxStopTokens = 1024;
 
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
-constexpr std::string_view kKvTypes[] = {"f16", "f32"};                // in the order of KvType
+constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0"};        // in the order of KvType
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
 

@@ -46,7 +46,8 @@ struct MatrixSource {
   std::span<const std::byte> data;
 };
 
-enum class KvType : uint8_t { kF16, kF32 };
+// kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale.
+enum class KvType : uint8_t { kF16, kF32, kQ8_0 };
 
 struct KvShape {
   int n_layers;
@@ -178,7 +179,8 @@ class Backend {
   // Causal attention of each row over positions 0 .. its own (or its window), keys and values from the pages.
   // q and out: [n_rows][n_heads][head_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads,
-                         int layer, const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
+                         int layer, const KvCache& cache, const AttentionParams& params, float* out,
+                         int64_t out_stride) = 0;
   // out[row][i] = activation(gate[row][i]) * up[row][i]; dense, out may be gate.
   virtual void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
                      float* out) = 0;

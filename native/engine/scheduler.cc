@@ -54,15 +54,15 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   suspend_full_channels();
   count_kept_places();
   serve_claims();
-  plan_.n_decodes = 0;
+  plan_.n_decodes = plan_.n_ahead = 0;
   plan_.first_tokens = plan_first_tokens(std::min(max_batch_tokens_, prompt_tokens_beside_decodes));
   if (plan_.first_tokens) return plan_;
-  const int n_decodes = plan_decodes();
-  plan_.n_decodes = n_decodes;
+  plan_decodes(prompt_tokens_beside_decodes);
+  const int n_rows = plan_.n_rows;
   count_kept_places();
-  const int share = std::max(max_batch_tokens_ - n_decodes, std::max(1, max_batch_tokens_ / 4));
-  const int bound = n_decodes > 0 ? prompt_tokens_beside_decodes : StepPace::kNoBound;
-  plan_prompts(std::min({share, limits_.max_rows - n_decodes, bound}));
+  const int share = std::max(max_batch_tokens_ - n_rows, least_prompt_share());
+  const int bound = n_rows > 0 ? std::max(1, prompt_tokens_beside_decodes - plan_.n_ahead) : StepPace::kNoBound;
+  plan_prompts(std::min({share, limits_.max_rows - n_rows, bound}));
   return plan_;
 }
 
@@ -207,23 +207,35 @@ bool Scheduler::plan_first_tokens(int budget) {
   return true;
 }
 
-int Scheduler::plan_decodes() {
+void Scheduler::plan_decodes(int bound) {
+  const auto n_decodes = static_cast<int>(
+      std::count_if(running_.begin(), running_.end(), [](const Sequence* sequence) { return sequence->decoding(); }));
+  int ahead = std::min(max_batch_tokens_ - least_prompt_share() - n_decodes, bound / 2);
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
     sequence.n_planned = 0;
     if (!sequence.decoding()) continue;
+    const int n_ahead = std::clamp(ahead, 0, sequence.remaining() - 1), n_tokens = 1 + n_ahead;
     // Victims are younger, hence behind `i` and not planned yet.
-    if (make_writable(sequence)) {
-      plan_.items.push_back({&sequence, 1, true});
-      ++plan_.n_rows;
-    }
+    if (!make_writable(sequence, n_tokens)) continue;
+    ahead -= n_ahead;
+    plan_.items.push_back({&sequence, n_tokens, n_tokens == sequence.remaining()});
+    plan_.n_rows += n_tokens;
+    plan_.n_ahead += n_ahead;
+    ++plan_.n_decodes;
   }
-  return plan_.n_rows;
 }
 
-// A page of its own for the position the sequence computes next. False: it was preempted.
-bool Scheduler::make_writable(Sequence& sequence) {
-  const auto index = static_cast<size_t>(sequence.n_computed / kPageTokens);
+// Pages of its own for the positions the sequence computes next. False: it was preempted.
+bool Scheduler::make_writable(Sequence& sequence, int n_tokens) {
+  const auto first = static_cast<size_t>(sequence.n_computed / kPageTokens);
+  const auto last = static_cast<size_t>((sequence.n_computed + n_tokens - 1) / kPageTokens);
+  for (size_t index = first; index <= last; ++index)
+    if (!make_page_writable(sequence, index)) return false;
+  return true;
+}
+
+bool Scheduler::make_page_writable(Sequence& sequence, size_t index) {
   for (;;) {
     const bool shared = index < sequence.pages.size();
     if (shared && cache_.pool().references(sequence.pages[index]) == 1) return true;
@@ -249,7 +261,7 @@ void Scheduler::preempt(Sequence& sequence) {
   assert(sequence.state == SequenceState::kRunning);
   std::erase(running_, &sequence);
   cache_.release_all(sequence.pages);
-  sequence.n_computed = sequence.n_indexed = sequence.n_planned = 0;
+  sequence.n_computed = sequence.n_indexed = sequence.n_planned = sequence.n_ahead = 0;
   sequence.state = SequenceState::kPreempted;
   insert_by_age(preempted_, sequence);
   ++preemptions_;

@@ -9,7 +9,9 @@
 //  2. First tokens: prompts that are their organization's only sequence and fit a step as a whole are computed
 //     without the decodes of others, so that they take no longer than on an idle engine once it is their step.
 //     Between two such steps there are kStepsBetween others; the decodes lose no token, they come one step later.
-//  3. Every running decode gets its token. No page left: the youngest running sequence is preempted
+//  3. Every running decode gets its token. Where the engine has written several at once they are one piece, as far
+//     as the step's tokens reach: of what is left beside the decodes and the quarter of the prompts, and of half the
+//     caller's bound, which the prompts do not get then. No page left: the youngest running sequence is preempted
 //     (possibly the asking one), so the oldest always goes on and a running one never fails.
 //  4. Prompt pieces fill what is left of max_batch_tokens, but never less than a quarter of it: as many
 //     running sequences as would leave less are not admitted. Organizations share that evenly, what one does
@@ -28,7 +30,7 @@
 // on an idle engine if its prompt fits half a step, and after at most twice as many else; as long as somebody has
 // two places to lose one, no more than kMostClaims come at once, and the caller's bound is not what cuts the prompt.
 //
-// Worst case for a decode: one step of max(max_batch_tokens, decodes + max_batch_tokens / 4) rows, behind one of
+// Worst case for a decode without such pieces: one step of max(max_batch_tokens, decodes + max_batch_tokens / 4) rows, behind one of
 // first tokens.
 #pragma once
 
@@ -62,7 +64,8 @@ struct StepPlan {
   std::vector<Item> items;
   std::vector<PageCopy> copies;   // to be made in this order before the step
   int n_rows = 0;
-  int n_decodes = 0;   // of these, rows of running decodes
+  int n_decodes = 0;   // items of running decodes
+  int n_ahead = 0;     // rows of theirs beyond one each
   bool first_tokens = false;   // decodes that run are left out
 };
 
@@ -131,13 +134,15 @@ class Scheduler {
   Admission try_claim(Sequence& sequence);
   bool make_way(const Sequence& sequence);
   Sequence* most_dispensable() const;
-  int plan_decodes();
+  void plan_decodes(int bound);
   void plan_prompts(int budget);
   void group_prompts();
   int share_out(int budget, bool may_admit);
   void count_kept_places();
+  int least_prompt_share() const { return std::max(1, max_batch_tokens_ / 4); }
   int free_places() const { return max_sequences_ - static_cast<int>(running_.size()) - kept_places_; }
-  bool make_writable(Sequence& sequence);
+  bool make_writable(Sequence& sequence, int n_tokens);
+  bool make_page_writable(Sequence& sequence, size_t index);
   void preempt(Sequence& sequence);
   bool may_admit() const;
   Sequence* admit_one();

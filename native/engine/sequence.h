@@ -8,7 +8,8 @@
 //
 //  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1.
 //  2. tokens = prompt + generated. n_computed <= tokens.size(); what lies between is the work left. The
-//     last token's forward pass gives the logits of the next, so a decode is work of one token.
+//     last token's forward pass gives the logits of the next, so a decode is work of one token, and of those
+//     that stand before it where the engine has written several at once.
 //  3. The first n_indexed pages are full and stand in the prefix cache as they stand in `pages`.
 //  4. A kPreempted sequence keeps tokens, text and counts, and forgets only what can be recomputed. A kForked
 //     one is the same, but has had no place yet.
@@ -62,6 +63,7 @@ struct Sequence {
   int n_computed = 0;         // tokens whose keys and values lie in `pages`
   int n_indexed = 0;          // leading pages known to the prefix cache
   int n_planned = 0;          // tokens the step being planned computes
+  int n_ahead = 0;            // of a running decode: tokens written at once with the last one, before it
   int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never
   std::vector<PageId> pages;  // page of position p is pages[p / kPageTokens]
   PenaltyCounts counts;
@@ -78,7 +80,7 @@ struct Sequence {
   int length() const { return static_cast<int>(tokens.size()); }
   int generated() const { return length() - n_prompt; }
   int remaining() const { return length() - n_computed; }
-  bool decoding() const { return generated() > 0 && remaining() == 1; }
+  bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }
   uint64_t order() const;     // older first; unique
 };
 

@@ -48,6 +48,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
   segments_.reserve(rows);
   allowed_.reserve(kMaxCallPrefixes);
+  forced_.reserve(grammar::Grammar::kMostForced);
   for (const TokenId token : tokenizer.end_of_generation())
     if (token < n_vocab_) {
       ends_.set(static_cast<uint32_t>(token));

@@ -55,6 +55,9 @@ class StepLoop {
   const float* compute(const StepPlan& plan);
   void take_row(Sequence& sequence, const float* logits);
   void take_token(Sequence& sequence, const float* logits);
+  TokenId sample(Sequence& sequence, const float* logits, EventWriter& writer);
+  bool find_forced(Sequence& sequence);
+  bool accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer);
   void direct(Sequence& sequence, EventWriter& writer) const;
   bool constrain(Sequence& sequence, TokenConstraint& constraint);
   bool constrain_beginning(Sequence& sequence);
@@ -73,6 +76,7 @@ class StepLoop {
   void finish(Sequence& sequence, FinishReason reason, int stop_index = -1);
   void finish_all_choices(Request& request, FinishReason reason);
   void fail(Request& request, FailureCode code, std::string_view message);
+  void fail_by_rule(Request& request);
   void end(Request& request);   // it is destroyed when the step is over
   std::vector<std::byte>& records_of(Request& request);
   void update_gauges();
@@ -87,6 +91,7 @@ class StepLoop {
   Scheduler scheduler_;
   Sampler sampler_;
   TokenLogprobs logprobs_;          // of the token being taken
+  std::vector<TokenId> forced_;     // come next without a choice
   std::vector<TokenId> allowed_;    // by the script of its sequence; empty: every token
   grammar::TokenMask mask_;         // by its rule
   grammar::TokenMask ends_;         // end-of-generation tokens

@@ -26,6 +26,7 @@ std::span<const TokenId> read_so_far(const Sequence& sequence, const Rule& rule,
 }
 
 constexpr int kMostSpacesAfterCall = 2;
+constexpr int kMostAtOnce = 64;   // tokens written without a step, from which on no more are
 
 }  // namespace
 
@@ -47,38 +48,106 @@ void StepLoop::take_row(Sequence& sequence, const float* logits) {
   take_token(sequence, logits);
 }
 
+// The sequence's next token, and all that must follow it whatever the model says: these are computed together in
+// the next step. What must come first needs no logits.
 void StepLoop::take_token(Sequence& sequence, const float* logits) {
   Request& request = sequence.request;
   if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
     return finish(sequence, FinishReason::kEndOfTurn);
-  const SamplingParams& sampling = request.params.sampling;
   EventWriter writer(records_of(request), request.id, sequence.choice);
-  TokenLogprobs* logprobs = request.wants_logprobs() ? &logprobs_ : nullptr;
+  for (int most = sequence.generated() + kMostAtOnce; sequence.generated() < most;) {
+    direct(sequence, writer);
+    if (!find_forced(sequence)) return fail_by_rule(request);
+    for (const TokenId token : forced_)
+      if (!accept(sequence, token, nullptr, writer)) return;
+    if (!forced_.empty()) {
+      logits = nullptr;
+      continue;
+    }
+    if (!logits) break;
+    const TokenId token = sample(sequence, logits, writer);
+    if (token == kNoToken || !accept(sequence, token, request.wants_logprobs() ? &logprobs_ : nullptr, writer)) return;
+    logits = nullptr;
+  }
+  if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
+  if (sequence.rule.active()) mask_ahead_.add(sequence.rule);
+}
+
+// kNoToken: the request has failed.
+TokenId StepLoop::sample(Sequence& sequence, const float* logits, EventWriter& writer) {
+  Request& request = sequence.request;
+  const SamplingParams& sampling = request.params.sampling;
   bool within_limits = true;
-  const auto sample = [&] {
+  const auto draw = [&] {
     TokenConstraint constraint;
     within_limits = constrain(sequence, constraint);
     if (!within_limits) return kNoToken;
     return sampler_.sample(logits, sampling, sequence.counts, sampling.seed + static_cast<uint64_t>(sequence.choice),
-                           static_cast<uint64_t>(sequence.generated()), constraint, logprobs);
+                           static_cast<uint64_t>(sequence.generated()), constraint,
+                           request.wants_logprobs() ? &logprobs_ : nullptr);
   };
-  const auto fail_by_rule = [&] { fail(request, FailureCode::kEngineError, "the grammar of the answer has outgrown its limits"); };
-  direct(sequence, writer);
-  TokenId token = sample();
-  if (token != kNoToken && redirect(sequence, token, writer)) token = sample();
-  if (!within_limits) return fail_by_rule();
-  if (token == kNoToken) {
+  TokenId token = draw();
+  if (token != kNoToken && redirect(sequence, token, writer)) token = draw();
+  if (!within_limits) {
+    fail_by_rule(request);
+  } else if (token == kNoToken) {
     fail(request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
-    return;
   }
+  return token;
+}
+
+void StepLoop::fail_by_rule(Request& request) {
+  fail(request, FailureCode::kEngineError, "the grammar of the answer has outgrown its limits");
+}
+
+// What comes next without a choice, into forced_: the next token of a script, or those of a rule; not where logprobs
+// are wanted, which only logits have. False if a grammar has outgrown its limits.
+bool StepLoop::find_forced(Sequence& sequence) {
+  forced_.clear();
+  const Request& request = sequence.request;
+  if (request.wants_logprobs()) return true;
+  if (sequence.script.active()) {
+    sequence.script.next(allowed_);
+    if (allowed_.size() == 1) forced_.push_back(allowed_.front());
+    return true;
+  }
+  if (Rule& rule = sequence.rule; rule.active()) {
+    if ((*rule.grammar)->forced(rule.position, read_so_far(sequence, rule), tokenizer_, forced_) != grammar::Grammar::Outcome::kOk)
+      return false;
+  } else if (sequence.format_due && sequence.text.in_content() && request.params.calls.starts.empty()) {
+    const GrammarRef& format = request.params.format;
+    grammar::Grammar::Position position = format->start();
+    if (format->forced(position, {}, tokenizer_, forced_) != grammar::Grammar::Outcome::kOk) return false;
+  }
+  // Where the text may not end, what ends it is written in other tokens; and so is what the caller bans.
+  const auto is_refused = [&](TokenId token) {
+    const auto has = [token](const std::vector<TokenId>& list) { return std::ranges::find(list, token) != list.end(); };
+    return has(request.params.stop_tokens) || has(request.params.sampling.banned) || (!request.params.ignore_eos && has(plain_ends_)) ||
+           std::ranges::any_of(request.params.sampling.logit_bias,
+                               [token](const auto& entry) { return entry.first == token && entry.second <= kBanBias; });
+  };
+  forced_.erase(std::ranges::find_if(forced_, is_refused), forced_.end());
+  return true;
+}
+
+// `token` is the sequence's next one. False if the sequence has ended with it.
+bool StepLoop::accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer) {
+  Request& request = sequence.request;
+  const auto ended = [&](FinishReason reason, int stop_index = -1) {
+    finish(sequence, reason, stop_index);
+    return false;
+  };
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
   sequence.tokens.push_back(token);
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
   EngineCounters::add(counters_.decode_tokens, 1);
 
   if (!sequence.script.active()) {
-    if (ends_generation(request, token)) return finish(sequence, FinishReason::kEndOfTurn);
-    if (!read_by_rule(sequence, token)) return fail_by_rule();
+    if (ends_generation(request, token)) return ended(FinishReason::kEndOfTurn);
+    if (!read_by_rule(sequence, token)) {
+      fail_by_rule(request);
+      return false;
+    }
   }
   const bool scripted = sequence.script.active();
   const bool was_in_reasoning = sequence.text.in_reasoning(), was_in_call = sequence.text.in_call();
@@ -87,17 +156,17 @@ void StepLoop::take_token(Sequence& sequence, const float* logits) {
     sequence.script.advance(token);
     if (!sequence.script.active()) end_script(sequence, was_in_reasoning, writer);
   }
-  if (stop >= 0) return finish(sequence, FinishReason::kStopString, stop);
+  if (stop >= 0) return ended(FinishReason::kStopString, stop);
   if (sequence.rule.active() && sequence.rule.position.ends) {
     const bool is_last = sequence.rule.grammar == &request.params.format || request.params.calls.close.text.empty() ||
                          request.params.calls.at_start;
-    if (is_last) return finish(sequence, FinishReason::kEndOfTurn);
+    if (is_last) return ended(FinishReason::kEndOfTurn);
     end_rule(sequence, writer);
   }
-  if (sequence.generated() >= request.params.max_tokens) return finish(sequence, FinishReason::kMaxTokens);
-  if (sequence.length() >= max_context_) return finish(sequence, FinishReason::kContextFull);
+  if (sequence.generated() >= request.params.max_tokens) return ended(FinishReason::kMaxTokens);
+  if (sequence.length() >= max_context_) return ended(FinishReason::kContextFull);
   follow(sequence, token, was_in_reasoning && !scripted, was_in_call);
-  if (sequence.rule.active()) mask_ahead_.add(sequence.rule);
+  return true;
 }
 
 // What may come next, by script or rule. False if a grammar has outgrown its limits.

@@ -12,7 +12,7 @@ export interface LoadOptions {
   threads: number;            // 0 = one per core
   isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512'
   arithmetic: 'production' | 'exact';
-  kvType: 'f16' | 'f32';
+  kvType: 'f16' | 'f32' | 'q8_0';
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
   maxBatchTokens: number;
@@ -92,12 +92,13 @@ export interface NativeGrammar {
   follow(text: Uint8Array): { bytes: Uint8Array; accepts: boolean } | null;
 }
 
-/** What a text has to be. compileGrammar() reads the member its kind needs and no other of the three. */
+/** What a text has to be. compileGrammar() reads the member its kind needs and no other of the four. */
 export interface GrammarOptions {
-  kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice';   // json: any JSON value
+  kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice' | 'grammar';   // json: any JSON value
   schema?: string;             // json_schema: its JSON text, at most 1 MiB
   pattern?: string;            // regex: what the whole text matches; 1 byte to 64 KiB
   choices?: string[];          // choice: the text is one of these, none of them empty; at most 4,096, 1 MiB together
+  grammar?: string;            // grammar: rules in GBNF, of whose root the whole text is one; 1 byte to 256 KiB, refused above 64 KiB
   suffix?: string;             // literal text that follows the value: what ends a tool call; special tokens' spellings
                                // are those tokens; at most 1,024 bytes
   strict: boolean;             // a keyword that is not served: refuse, or leave it out and report it

@@ -11,6 +11,7 @@ export function formatInstruction(format: OutputFormat): string | null {
       return 'Answer with one JSON value that is valid under the following JSON Schema, and nothing else: no explanation, no code fence.\n' +
         JSON.stringify(format.schema);
     case 'regex': return `Answer with text that this regular expression matches as a whole, and nothing else:\n${format.pattern}`;
+    case 'grammar': return `Answer with text of this grammar (GBNF), beginning at its rule root, and nothing else:\n${format.grammar}`;
     case 'choice': return `Answer with one of these texts, word for word and without quotation marks, and nothing else:\n${JSON.stringify(format.choices)}`;
   }
 }

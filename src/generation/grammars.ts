@@ -41,7 +41,7 @@ const LEAST_WEIGHT = 1 << 14;
 /** An object without properties. */
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {}, additionalProperties: false };
 
-/** Throws ApiError: 422 for a schema, pattern or choice that is refused, 503 if too many wait; the signal's reason if it aborts before. */
+/** Throws ApiError: 422 for a schema, pattern, grammar or choice that is refused, 503 if too many wait; the signal's reason if it aborts before. */
 export async function compileGrammars(engine: Compile, request: GrammarRequest, syntax: ToolSyntax, settings: GrammarSettings, claimant: Claimant): Promise<RequestGrammars> {
   const { format, tools } = request;
   if (format.type === 'text' && tools.length === 0) return NONE;
@@ -71,6 +71,8 @@ async function compileFormat(engine: Compile, format: BoundFormat, { whiteSpace 
       return schemaGrammar(engine, { ...options, strict: format.strict }, format.schema, format.path, leftOut);
     case 'regex':
       return taken(await engine.compileGrammar({ ...options, kind: 'regex', pattern: format.pattern }), format.path);
+    case 'grammar':
+      return taken(await engine.compileGrammar({ ...options, kind: 'grammar', grammar: format.grammar }), format.path);
     case 'choice':
       return taken(await engine.compileGrammar({ ...options, kind: 'choice', choices: [...format.choices] }), format.path);
   }

@@ -21,6 +21,7 @@ function checkLength(schema: JsonSchema, path: string): number {
 }
 
 export const MAX_PATTERN_CHARACTERS = 16 * 1024;
+export const MAX_GRAMMAR_CHARACTERS = 64 * 1024;
 export const MAX_CHOICES = 4_096;
 /** Of one, and of all together. */
 export const MAX_CHOICE_CHARACTERS = 16 * 1024, MAX_ALL_CHOICE_CHARACTERS = 256 * 1024;

@@ -60,6 +60,7 @@ export type OutputFormat =
   | { type: 'json_object' }
   | { type: 'json_schema'; name: string | null; schema: JsonSchema; strict: boolean; path: string }
   | { type: 'regex'; pattern: string; path: string }        // that the whole text matches
+  | { type: 'grammar'; grammar: string; path: string }      // rules in GBNF: that the whole text is one of root's
   | { type: 'choice'; choices: readonly string[]; path: string };
 
 /** Unset fields take the model's own defaults (models/catalog.json, `models.<id>.sampling`). */

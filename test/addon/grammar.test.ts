@@ -24,11 +24,13 @@ t.test('options are checked', async (t) => {
     Reflect.apply(engine.compileGrammar, engine, [typeof more === 'object' && more !== null ? { ...options, ...more } : more]);
   refusals(t, compile, [
     [undefined, 'options must be an object, not undefined'],
-    [{ kind: 'xml' }, "options.kind must be one of 'json_schema', 'json_object', 'json', 'regex', 'choice', not a string"],
+    [{ kind: 'xml' }, "options.kind must be one of 'json_schema', 'json_object', 'json', 'regex', 'choice', 'grammar', not a string"],
     [{ kind: 'json_schema' }, 'options.schema must be a string, not undefined'],
     [{ kind: 'json_schema', schema: 'x'.repeat(2 ** 20 + 1) }, 'options.schema has 1048577 bytes of UTF-8, more than 1048576'],
     [{ kind: 'regex' }, 'options.pattern must be a string, not undefined'],
     [{ kind: 'regex', pattern: '' }, 'options.pattern is empty'],
+    [{ kind: 'grammar' }, 'options.grammar must be a string, not undefined'],
+    [{ kind: 'grammar', grammar: '' }, 'options.grammar is empty'],
     [{ kind: 'choice', choices: 'a' }, 'options.choices must be an array, not a string'],
     [{ kind: 'choice', choices: [] }, 'options.choices is empty'],
     [{ kind: 'choice', choices: ['a', ''] }, 'options.choices[1] is empty'],
@@ -57,6 +59,8 @@ t.test('problems are told, with their place', async (t) => {
   t.match(await of({ kind: 'regex', pattern: '(' }), { grammar: null, problems: [{ kind: 'invalid' }] });
   t.match(await of({ kind: 'regex', pattern: '(a)\\1' }), { grammar: null, problems: [{ kind: 'unsupported' }] });
   t.match(await of({ kind: 'regex', pattern: '[^\\s\\S]' }), { grammar: null, problems: [{ kind: 'impossible' }] });
+  t.match(await of({ kind: 'grammar', grammar: 'root ::= a' }), { grammar: null, problems: [{ kind: 'invalid', what: 'the grammar is wrong: line 1, column 10: there is no rule "a"' }] });
+  t.match(await of({ kind: 'grammar', grammar: 'root ::= "(" root' }), { grammar: null, problems: [{ kind: 'impossible', what: /"root" needs itself/ }] });
   const good = await schema(person);
   t.same(good.problems, []);
   t.ok(good.grammar !== null && good.grammar.bytes > 100);
@@ -114,6 +118,13 @@ t.test('an answer obeys its format', async (t) => {
   t.match((await answer({ format: choice.grammar })).text, /^(yes|no)$/);
   const regex = await engine.compileGrammar({ ...options, kind: 'regex', pattern: '[A-Z]{3}-\\d{2}' });
   t.match((await answer({ format: regex.grammar })).text, /^[A-Z]{3}-\d{2}$/);
+  const rules = await engine.compileGrammar({ ...options, kind: 'grammar', grammar: 'root ::= "(" root ")" | [a-z]{1,3}' });
+  for (let seed = 0n; seed < 5n; ++seed) {
+    const { text } = await answer({ format: rules.grammar, seed, temperature: 1.5 });
+    const depth = text.lastIndexOf('(') + 1;
+    t.match(text.slice(depth, text.length - depth), /^[a-z]{1,3}$/);
+    t.equal(text.slice(text.length - depth), ')'.repeat(depth), 'what is opened is closed');
+  }
 });
 
 t.test('compiling many hostile schemas takes neither the loop nor for ever', async (t) => {

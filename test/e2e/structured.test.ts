@@ -123,6 +123,10 @@ const FORMATS: Record<string, { format: object; holds(text: string): boolean }> 
   json_object: { format: { response_format: { type: 'json_object' } }, holds: (text) => /^\{/.test(text) && typeof JSON.parse(text) === 'object' },
   json_schema: { format: strictFormat(shape), holds: (text) => wrong(ajv.compile(shape), text) === null },
   regex: { format: { response_format: { type: 'regex', pattern: '(yes|no), [a-z]{1,9}( [a-z]{1,9}){0,3}\\.' } }, holds: (text) => /^(yes|no), [a-z]{1,9}( [a-z]{1,9}){0,3}\.$/.test(text) },
+  grammar: {
+    format: { response_format: { type: 'grammar', grammar: 'root ::= sum "."\nsum ::= sum " and " part | part  # left recursion\npart ::= "(" sum ")" | [a-z]{1,9}' } },
+    holds: (text) => /^[(]*[a-z]{1,9}([()]| and |[a-z])*\.$/.test(text) && text.split('(').length === text.split(')').length,
+  },
   choice: { format: { response_format: { type: 'choice', choices: ['red', 'redder', 'green "grass"', '{"a"'] } }, holds: (text) => ['red', 'redder', 'green "grass"', '{"a"'].includes(text) },
 };
 const CHOICES: readonly (object | string | null)[] = [null, 'auto', 'none', 'required', { type: 'function', function: { name: 'get_weather' } }];
@@ -198,6 +202,7 @@ t.test('what is not served is refused by place and keyword, in every format', as
   t.match(await chat(strictFormat({ type: 'object', properties: { a: { type: 'strnig' } } })), { status: 422, error: { code: 'invalid_json_schema', param: 'response_format.json_schema.schema.properties.a.type' } });
   t.match(await chat(strictFormat({ type: 'string', minLength: 3, maxLength: 2 })), { status: 422, error: { code: 'invalid_json_schema' } });
   t.match(await chat({ response_format: { type: 'regex', pattern: '(?<=a)b' } }), { status: 422, error: { param: 'response_format.pattern' } });
+  t.match(await chat({ response_format: { type: 'grammar', grammar: 'root ::= "a\n' } }), { status: 422, error: { code: 'invalid_value', param: 'response_format.grammar', message: /line 1, column 10: a literal is not closed/ } });
   t.match(await chat({ response_format: { type: 'regex', pattern: 'a(' } }), { status: 422, error: { code: 'invalid_value', param: 'response_format.pattern' } });
 });
 

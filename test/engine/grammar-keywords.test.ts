@@ -33,9 +33,9 @@ const PROBES: Record<string, Probe[]> = {
   contains: [{ refused: { type: 'array', contains: string } }],
   minLength: [{ schema: { type: 'string', minLength: 2 }, good: '👋é', bad: '👋' }],
   maxLength: [{ schema: { type: 'string', maxLength: 1 }, good: '👋', bad: 'ab' }],
-  pattern: [{ schema: { type: 'string', pattern: '^(?=.*b)[abc]+$' }, good: 'abc', bad: 'ac' }, ...['(a)\\1', '(?<=a)b', '\\bword\\b', '\\p{Script=Greek}'].map((pattern) => ({ refused: { type: 'string', pattern } }))],
+  pattern: [{ schema: { type: 'string', pattern: '^(?=.*b)[abc]+$' }, good: 'abc', bad: 'ac' }, { schema: { type: 'string', pattern: '^\\p{Lu}\\p{Ll}+$' }, good: 'Été', bad: 'été' }, ...['(a)\\1', '(?<=a)b', '\\bword\\b', '\\p{Script=Greek}'].map((pattern) => ({ refused: { type: 'string', pattern } }))],
   format: [
-    ...([['date', '2024-02-29', '2024-13-01'], ['time', '23:59:59Z', '24:00:00Z'], ['date-time', '2024-01-01T00:00:00Z', 'x'], ['duration', 'P1D', '1D'], ['email', 'a@b.c', 'a'], ['hostname', 'a.b', '-'],
+    ...([['date', '2024-02-29', '2024-13-01'], ['time', '23:59:59Z', '24:00:00Z'], ['date-time', '2024-01-01T00:00:00Z', 'x'], ['duration', 'P1D', '1D'], ['email', 'a@b.c', 'a@b'], ['hostname', 'a.b', '-'],
       ['ipv4', '1.2.3.4', '1.2.3.256'], ['ipv6', '::1', ':1'], ['uuid', '123e4567-e89b-12d3-a456-426614174000', '1'], ['uri', 'https://x', 'x'], ['uri-reference', '/x', ' '], ['json-pointer', '/a', 'a']] as const)
       .map(([format, good, bad]) => ({ schema: { type: 'string', format }, good, bad })),
     ...['regex', 'idn-email', 'idn-hostname', 'uri-template'].map((format) => ({ refused: { type: 'string', format } })),

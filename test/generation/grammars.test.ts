@@ -41,10 +41,10 @@ t.test('what is compiled', async (t) => {
   const xml = compiler();
   t.equal((await compileGrammars(xml, { format: { type: 'text' }, tools: [tool('f')] }, XML, settings, claimant)).calls.size, 0, 'arguments that are no JSON are free');
   t.same(xml.asked.map(({ suffix }) => suffix), [undefined], 'but their schema is checked');
-  for (const other of [{ type: 'json_object' }, { type: 'regex', pattern: 'a+', path: 'p' }, { type: 'choice', choices: ['a', 'b'], path: 'p' }] as const) {
+  for (const other of [{ type: 'json_object' }, { type: 'regex', pattern: 'a+', path: 'p' }, { type: 'grammar', grammar: 'root ::= [a]', path: 'p' }, { type: 'choice', choices: ['a', 'b'], path: 'p' }] as const) {
     const one = compiler();
     t.ok((await compileGrammars(one, { format: other, tools: [] }, HERMES, settings, claimant)).format);
-    t.match(one.asked, [{ kind: other.type, strict: true, ...('pattern' in other ? { pattern: 'a+' } : 'choices' in other ? { choices: ['a', 'b'] } : {}) }]);
+    t.match(one.asked, [{ kind: other.type, strict: true, ...('pattern' in other ? { pattern: 'a+' } : 'grammar' in other ? { grammar: 'root ::= [a]' } : 'choices' in other ? { choices: ['a', 'b'] } : {}) }]);
   }
 });
 

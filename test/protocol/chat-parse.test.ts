@@ -111,6 +111,8 @@ t.test('one line per rule', async (t) => {
     [schema({ name: 'x'.repeat(64) }), 'ok'], [schema({ name: 'x'.repeat(65) }), '422 string_too_long response_format.json_schema.name'], [schema({ name: 'a b' }), '422 invalid_value response_format.json_schema.name'],
     [{ response_format: { type: 'regex', pattern: 'a+' } }, 'ok'], [{ response_format: { type: 'regex' } }, '400 missing_required_parameter response_format.pattern'],
     [{ response_format: { type: 'regex', pattern: '' } }, '422 invalid_value response_format.pattern'], [{ response_format: { type: 'regex', pattern: 'a'.repeat(16_385) } }, '422 string_too_long response_format.pattern'],
+    [{ response_format: { type: 'grammar', grammar: 'root ::= [a]' } }, 'ok'], [{ response_format: { type: 'grammar' } }, '400 missing_required_parameter response_format.grammar'],
+    [{ response_format: { type: 'grammar', grammar: '' } }, '422 invalid_value response_format.grammar'], [{ response_format: { type: 'grammar', grammar: 'a'.repeat(65_537) } }, '422 string_too_long response_format.grammar'],
     [{ response_format: { type: 'choice', choices: ['a', 'b'] } }, 'ok'], [{ response_format: { type: 'choice', choices: [] } }, '400 missing_required_parameter response_format.choices'],
     [{ response_format: { type: 'choice', choices: [''] } }, '422 invalid_value response_format.choices[0]'], [{ response_format: { type: 'choice', choices: [1] } }, '400 invalid_type response_format.choices[0]'],
     [schema({ schema: undefined }), '400 missing_required_parameter response_format.json_schema.schema'], [schema({ schema: [] }), '400 invalid_type response_format.json_schema.schema'],
@@ -211,6 +213,7 @@ t.test('tools, choice and format come out as asked', async (t) => {
   for (const [given, expected] of choices) t.same(of({ tools, tool_choice: given }).toolChoice, expected, JSON.stringify(given));
   t.same(of({ response_format: { type: 'json_object' } }).format, { type: 'json_object' });
   t.same(of({ response_format: { type: 'regex', pattern: 'a+' } }).format, { type: 'regex', pattern: 'a+', path: 'response_format.pattern' });
+  t.same(of({ response_format: { type: 'grammar', grammar: 'root ::= [a]' } }).format, { type: 'grammar', grammar: 'root ::= [a]', path: 'response_format.grammar' });
   t.same(of({ response_format: { type: 'choice', choices: ['a', 'b'] } }).format, { type: 'choice', choices: ['a', 'b'], path: 'response_format.choices' });
   t.same(of({ response_format: { type: 'json_schema', json_schema: { name: 'n', schema: parameters, strict: true, description: 'd' } } }).format,
     { type: 'json_schema', name: 'n', schema: parameters, strict: true, path: 'response_format.json_schema.schema' });

@@ -20,17 +20,17 @@ constexpr int64_t lines_per_row(ActivationKind kind, int64_t cols) {
 }
 
 // ActivationKind::kInt8: 32 values as a = round(x * (127 / amax)), ties to even, where amax = max |x|.
-// The sums are what kernels subtract for weights stored with an offset; -(scale * sum) meets Q4_K's
+// The sums are what kernels subtract for weights stored with an offset; -(scale * sum) meets the
 // minima. A block that holds NaN or infinity, or whose amax is below kSmallestAmax, has a = 0 everywhere;
 // its scale is NaN or 0.
 struct alignas(kLineBytes) ActivationBlock {
   int8_t a[32];
-  float scale;                   // amax / 127
-  int32_t minus_128_sum;         // Q8_0
-  int32_t minus_8_sum;           // Q4_0
-  int32_t minus_32_sum[2];       // Q6_K, of the first and the last 16
-  float minus_scaled_sum;        // Q4_K: -(scale * float(sum))
-  int32_t unused[2];
+  float scale;                     // amax / 127
+  int32_t minus_128_sum;
+  int32_t minus_8_sum;
+  int32_t minus_32_sum[2];         // of the first and the last 16
+  float minus_scaled_sum;          // -(scale * float(sum))
+  float minus_scaled_half_sum[2];  // likewise of the first and the last 16
 };
 static_assert(sizeof(ActivationBlock) == kLineBytes);
 

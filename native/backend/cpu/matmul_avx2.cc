@@ -1,51 +1,14 @@
-// The matrix products for AVX2 with FMA and F16C. Arithmetic and layout: strips.h.
-//
-// A vector is half a strip, 8 lanes. With 16 registers a kernel covers M rows of one half at a time, or
-// both halves at once when there are one or two rows, so that weights then pass only once.
-//
-// There is no 8-bit dot product; vpmaddubsw multiplies unsigned by signed bytes and adds neighbours in 16
-// bits, saturating. It never gets that far here:
-//   Q8_0   weights -128 .. 127 as magnitudes (128 is fine as an unsigned byte), the sign moved to the
-//          activation, which is within +-127: 2 * 128 * 127 = 32512
-//   Q4_*   weights 0 .. 15: a block's eight pairs of sums are 8 * 2 * 15 * 127 = 30480
-//   Q6_K   weights 0 .. 63: two pairs of sums are 2 * 2 * 63 * 127 = 32004
+// The matrix products for AVX2 with FMA and F16C: packing, floating-point weights, and the table of all. Quantized
+// weights: matmul_quants_avx2-inl.h. Arithmetic and layout: strips.h.
 //
 // Only this file's own functions are emitted here (see matmul_kernels.h).
 #if defined(__AVX2__)
 
-#include <immintrin.h>
-
-#include "backend/cpu/matmul_kernels.h"
-
-// Loops over rows must vanish, or the accumulators are an array in memory; -O2 alone leaves them.
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "backend/cpu/matmul_avx2-inl.h"
+#include "backend/cpu/matmul_quants.h"
 
 namespace monolith {
 namespace {
-
-constexpr int kMaxRows = 4;
-constexpr int kPrefetchAhead = 2048;
-
-// Halves of a strip that a kernel of M rows covers at once.
-template <int M>
-constexpr int kHalves = M <= 2 ? 2 : 1;
-
-// Asks for weights early: large arrays kPrefetchAhead bytes, which runs on into the next strip; small ones a
-// strip ahead, as the first lines of each strip would otherwise come too late.
-template <int kBytes>
-[[gnu::always_inline]] inline void stream(const std::byte* from) {
-  UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + kPrefetchAhead + byte), _MM_HINT_T0);
-}
-template <int kBytes>
-[[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
-  UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->bytes + byte), _MM_HINT_T1);
-}
 
 // --- packing ------------------------------------------------------------------------------------------
 
@@ -96,6 +59,8 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
       block->minus_32_sum[0] = -32 * sum0;
       block->minus_32_sum[1] = -32 * sum1;
       block->minus_scaled_sum = -(block->scale * static_cast<float>(sum));
+      block->minus_scaled_half_sum[0] = -(block->scale * static_cast<float>(sum0));
+      block->minus_scaled_half_sum[1] = -(block->scale * static_cast<float>(sum1));
     }
   }
 }
@@ -109,221 +74,6 @@ void pack_f32(const float* x, int64_t cols, std::byte* out, size_t line_stride) 
     } else {
       for (int64_t i = 0; i < 16; ++i) line[i] = k + i < cols ? x[k + i] : 0.0f;
     }
-  }
-}
-
-// --- results ------------------------------------------------------------------------------------------
-
-// Stores M rows of the half strip that begins at lane `first`.
-template <int M>
-[[gnu::always_inline]] inline void finish_half(const StripTile& tile, int first, const __m256* acc) {
-  const int lanes = tile.lanes - first;
-  if (lanes <= 0) return;
-  float* out = tile.out + first;
-  const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  UNROLL for (int r = 0; r < M; ++r, out += tile.out_stride) {
-    __m256 value = acc[r];
-    if (tile.bias) value = _mm256_add_ps(value, _mm256_maskload_ps(tile.bias + first, mask));
-    if (tile.add_to_out) value = _mm256_add_ps(_mm256_maskload_ps(out, mask), value);
-    _mm256_maskstore_ps(out, mask, value);
-  }
-}
-
-// Runs `half(first_lane)` over the strip, kHalves<M> halves at a time.
-#define EACH_HALF(first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * kHalves<M>)
-// Rows and halves a kernel has at hand: accumulator h * M + r.
-#define EACH_SUM(h, r)                          \
-  UNROLL for (int h = 0; h < kHalves<M>; ++h)   \
-    UNROLL for (int r = 0; r < M; ++r)
-
-template <int M>
-[[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[M * kHalves<M>]) {
-  UNROLL for (int h = 0; h < kHalves<M>; ++h) finish_half<M>(tile, first + 8 * h, acc + h * M);
-}
-
-// --- quantized ----------------------------------------------------------------------------------------
-
-__m256i load_bytes(const std::byte* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
-__m256i broadcast4(const int8_t* a) {
-  int32_t word;
-  __builtin_memcpy(&word, a, sizeof word);
-  return _mm256_set1_epi32(word);
-}
-__m256 load_halves(const std::byte* at) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
-}
-__m256 load_unsigned_bytes(const std::byte* at) {
-  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))));
-}
-__m256 load_signed_bytes(const std::byte* at) {
-  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))));
-}
-__m256i widen(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
-
-[[gnu::always_inline]] inline __m256 add_scaled(__m256 acc, __m256i isum, __m256 step, const ActivationBlock& x) {
-  return _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(isum), step), _mm256_set1_ps(x.scale), acc);
-}
-
-template <int M>
-void q8_0(const StripTile& tile) {
-  EACH_HALF(first) {
-    const std::byte* w = tile.strip + tile.layout->values + 4 * first;
-    const std::byte* d = tile.strip + tile.layout->d + 2 * first;
-    const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
-    __m256 acc[M * kHalves<M>];
-    EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
-    for (int64_t block = tile.layout->cols / 32; block > 0; --block, w += 512, d += 32, x += M) {
-      stream<512>(w);
-      stream_next_strip<32>(tile, d);
-      __m256i isum[M * kHalves<M>];
-      EACH_SUM(h, r) isum[h * M + r] = _mm256_setzero_si256();
-      UNROLL for (int g = 0; g < 8; ++g) {
-        UNROLL for (int h = 0; h < kHalves<M>; ++h) {
-          const __m256i q = _mm256_xor_si256(load_bytes(w + 64 * g + 32 * h), _mm256_set1_epi8(-128));
-          const __m256i size = _mm256_abs_epi8(q);
-          UNROLL for (int r = 0; r < M; ++r) {
-            const __m256i a = _mm256_sign_epi8(broadcast4(x[r].a + 4 * g), q);
-            isum[h * M + r] = _mm256_add_epi32(isum[h * M + r], widen(_mm256_maddubs_epi16(size, a)));
-          }
-        }
-      }
-      EACH_SUM(h, r) acc[h * M + r] = add_scaled(acc[h * M + r], isum[h * M + r], load_halves(d + 16 * h), x[r]);
-    }
-    finish<M>(tile, first, acc);
-  }
-}
-
-// pairs = the 32 four-bit weights at `w` times the activations, summed by neighbours in 16 bits.
-template <int M>
-[[gnu::always_inline]] inline void dot_nibbles(__m256i (&pairs)[M * kHalves<M>], const std::byte* w,
-                                               const ActivationBlock* x) {
-  const __m256i nibble = _mm256_set1_epi8(15);
-  EACH_SUM(h, r) pairs[h * M + r] = _mm256_setzero_si256();
-  UNROLL for (int v = 0; v < 4; ++v) {
-    UNROLL for (int h = 0; h < kHalves<M>; ++h) {
-      const __m256i both = load_bytes(w + 64 * v + 32 * h);
-      const __m256i low = _mm256_and_si256(both, nibble), high = _mm256_and_si256(_mm256_srli_epi16(both, 4), nibble);
-      UNROLL for (int r = 0; r < M; ++r) {
-        __m256i& sum = pairs[h * M + r];
-        sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(low, broadcast4(x[r].a + 8 * v)));
-        sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(high, broadcast4(x[r].a + 8 * v + 4)));
-      }
-    }
-  }
-}
-
-template <int M>
-void q4_0(const StripTile& tile) {
-  EACH_HALF(first) {
-    const std::byte* w = tile.strip + tile.layout->values + 4 * first;
-    const std::byte* d = tile.strip + tile.layout->d + 2 * first;
-    const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
-    __m256 acc[M * kHalves<M>];
-    EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
-    for (int64_t block = tile.layout->cols / 32; block > 0; --block, w += 256, d += 32, x += M) {
-      stream<256>(w);
-      stream_next_strip<32>(tile, d);
-      __m256i pairs[M * kHalves<M>];
-      dot_nibbles<M>(pairs, w, x);
-      EACH_SUM(h, r) {
-        const __m256i isum = _mm256_add_epi32(widen(pairs[h * M + r]), _mm256_set1_epi32(x[r].minus_8_sum));
-        acc[h * M + r] = add_scaled(acc[h * M + r], isum, load_halves(d + 16 * h), x[r]);
-      }
-    }
-    finish<M>(tile, first, acc);
-  }
-}
-
-template <int M>
-void q4_k(const StripTile& tile) {
-  const StripLayout& layout = *tile.layout;
-  EACH_HALF(first) {
-    const std::byte* w = tile.strip + layout.values + 4 * first;
-    const std::byte *scale = tile.strip + layout.scales + first, *minimum = tile.strip + layout.minima + first;
-    const std::byte *d = tile.strip + layout.d + 2 * first, *d_min = tile.strip + layout.d_min + 2 * first;
-    const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
-    __m256 acc[M * kHalves<M>];
-    EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
-    for (int64_t super = layout.cols / 256; super > 0; --super, d += 32, d_min += 32) {
-      stream_next_strip<128>(tile, scale);
-      stream_next_strip<128>(tile, minimum);
-      stream_next_strip<32>(tile, d);
-      stream_next_strip<32>(tile, d_min);
-      for (int block = 0; block < 8; ++block, w += 256, scale += 16, minimum += 16, x += M) {
-        stream<256>(w);
-        __m256i pairs[M * kHalves<M>];
-        dot_nibbles<M>(pairs, w, x);
-        UNROLL for (int h = 0; h < kHalves<M>; ++h) {
-          const __m256 step = _mm256_mul_ps(load_halves(d + 16 * h), load_unsigned_bytes(scale + 8 * h));
-          const __m256 floor = _mm256_mul_ps(load_halves(d_min + 16 * h), load_unsigned_bytes(minimum + 8 * h));
-          UNROLL for (int r = 0; r < M; ++r) {
-            __m256& sum = acc[h * M + r];
-            sum = add_scaled(sum, widen(pairs[h * M + r]), step, x[r]);
-            sum = _mm256_fmadd_ps(floor, _mm256_set1_ps(x[r].minus_scaled_sum), sum);
-          }
-        }
-      }
-    }
-    finish<M>(tile, first, acc);
-  }
-}
-
-// isum += 16 six-bit weights (two vectors of nibbles, one of upper pairs) times a[0 .. 15] of each row.
-template <int M>
-[[gnu::always_inline]] inline void dot_six_bits(__m256i* isum, const std::byte* low, const std::byte* high,
-                                                const ActivationBlock* x, int k) {
-  const __m256i nibble = _mm256_set1_epi8(15), upper = _mm256_set1_epi8(0x30);
-  const __m256i bits = load_bytes(high), low0 = load_bytes(low), low1 = load_bytes(low + 64);
-  const auto join = [&](__m256i a, __m256i b) {
-    return _mm256_or_si256(_mm256_and_si256(a, nibble), _mm256_and_si256(b, upper));
-  };
-  const __m256i w[4] = {join(low0, _mm256_slli_epi16(bits, 4)),
-                        join(_mm256_srli_epi16(low0, 4), _mm256_slli_epi16(bits, 2)), join(low1, bits),
-                        join(_mm256_srli_epi16(low1, 4), _mm256_srli_epi16(bits, 2))};
-  UNROLL for (int r = 0; r < M; ++r) {
-    const int8_t* a = x[r].a + k;
-    const __m256i first = _mm256_add_epi16(_mm256_maddubs_epi16(w[0], broadcast4(a)),
-                                           _mm256_maddubs_epi16(w[1], broadcast4(a + 4)));
-    const __m256i last = _mm256_add_epi16(_mm256_maddubs_epi16(w[2], broadcast4(a + 8)),
-                                          _mm256_maddubs_epi16(w[3], broadcast4(a + 12)));
-    isum[r] = _mm256_add_epi32(isum[r], _mm256_add_epi32(widen(first), widen(last)));
-  }
-}
-
-template <int M>
-void q6_k(const StripTile& tile) {
-  const StripLayout& layout = *tile.layout;
-  EACH_HALF(first) {
-    const std::byte *low = tile.strip + layout.values + 4 * first, *high = tile.strip + layout.high + 4 * first;
-    const std::byte *scale = tile.strip + layout.scales + first, *d_at = tile.strip + layout.d + 2 * first;
-    const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
-    __m256 acc[M * kHalves<M>];
-    EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
-    for (int64_t super = layout.cols / 256; super > 0; --super, d_at += 32) {
-      stream_next_strip<256>(tile, scale);
-      stream_next_strip<32>(tile, d_at);
-      for (int block = 0; block < 8; ++block, low += 256, high += 128, scale += 32, x += M) {
-        stream<256>(low);
-        stream<128>(high);
-        UNROLL for (int h = 0; h < kHalves<M>; ++h) {
-          const __m256 d = load_halves(d_at + 16 * h);
-          __m256 sum[M];
-          __m256i isum[M];
-          UNROLL for (int r = 0; r < M; ++r) isum[r] = _mm256_set1_epi32(x[r].minus_32_sum[0]);
-          dot_six_bits<M>(isum, low + 32 * h, high + 32 * h, x, 0);
-          const __m256 step0 = _mm256_mul_ps(d, load_signed_bytes(scale + 8 * h));
-          UNROLL for (int r = 0; r < M; ++r) sum[r] = _mm256_mul_ps(_mm256_cvtepi32_ps(isum[r]), step0);
-          UNROLL for (int r = 0; r < M; ++r) isum[r] = _mm256_set1_epi32(x[r].minus_32_sum[1]);
-          dot_six_bits<M>(isum, low + 128 + 32 * h, high + 64 + 32 * h, x, 16);
-          const __m256 step1 = _mm256_mul_ps(d, load_signed_bytes(scale + 16 + 8 * h));
-          UNROLL for (int r = 0; r < M; ++r) {
-            sum[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(isum[r]), step1, sum[r]);
-            acc[h * M + r] = _mm256_fmadd_ps(sum[r], _mm256_set1_ps(x[r].scale), acc[h * M + r]);
-          }
-        }
-      }
-    }
-    finish<M>(tile, first, acc);
   }
 }
 
@@ -357,11 +107,11 @@ struct Bf16Weights {
 
 template <typename Weights, int M>
 void floats(const StripTile& tile) {
-  EACH_HALF(first) {
+  EACH_HALF(kHalves<M>, first) {
     const std::byte* w = tile.strip;
     const float* x = reinterpret_cast<const float*>(tile.lines);
     __m256 even[M * kHalves<M>], odd[M * kHalves<M>];
-    EACH_SUM(h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
+    EACH_SUM(kHalves<M>, h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
     const int64_t lines = (tile.layout->cols + 15) / 16;
     for (int64_t line = 0; line < lines; ++line, x += 16 * M) {
       for (int k = 0; k < 16; k += 2, w += Weights::kPairBytes) {
@@ -375,7 +125,7 @@ void floats(const StripTile& tile) {
         }
       }
     }
-    EACH_SUM(h, r) even[h * M + r] = _mm256_add_ps(even[h * M + r], odd[h * M + r]);
+    EACH_SUM(kHalves<M>, h, r) even[h * M + r] = _mm256_add_ps(even[h * M + r], odd[h * M + r]);
     finish<M>(tile, first, even);
   }
 }
@@ -390,10 +140,6 @@ template <int M> void bf16(const StripTile& tile) { floats<Bf16Weights, M>(tile)
 BY_ROWS(f32)
 BY_ROWS(f16)
 BY_ROWS(bf16)
-BY_ROWS(q8_0)
-BY_ROWS(q4_0)
-BY_ROWS(q4_k)
-BY_ROWS(q6_k)
 
 constinit std::atomic<uint64_t> calls{0};
 
@@ -404,9 +150,9 @@ constinit const MatmulKernels kAvx2Matmul = {
     .calls = &calls,
     .max_tile_rows = kMaxRows,
     .pack = {pack_int8, pack_f32, nullptr},
-    .activation = {ActivationKind::kF32, ActivationKind::kF32, ActivationKind::kF32, ActivationKind::kInt8,
-                   ActivationKind::kInt8, ActivationKind::kInt8, ActivationKind::kInt8},
-    .strip = {f32_by_rows, f16_by_rows, bf16_by_rows, q8_0_by_rows, q4_0_by_rows, q4_k_by_rows, q6_k_by_rows},
+    .activation = kUsualActivations,
+    .strip = {f32_by_rows, f16_by_rows, bf16_by_rows, avx2::q8_0, avx2::q4_0, avx2::q4_1, avx2::q5_0, avx2::q5_1,
+              avx2::iq4_nl, avx2::mxfp4, avx2::q2_k, avx2::q3_k, avx2::q4_k, avx2::q5_k, avx2::q6_k, avx2::iq4_xs},
 };
 
 }  // namespace monolith

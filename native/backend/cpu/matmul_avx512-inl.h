@@ -1,4 +1,4 @@
-// What matmul_avx512.cc and matmul_avx512bf16.cc share: the registers' end of the work. Include only there.
+// What the files matmul_*avx512*.cc share: the registers' end of the work. Include only there.
 #pragma once
 
 // GCC 12 takes _mm512_undefined_*(), inside its own intrinsics, for a mistake of ours (GCC bug 105593).
@@ -27,9 +27,8 @@ inline constexpr int kMaxRows = 12;
 // The weights usually come from memory. The processor's own prefetcher follows the loads, and the more work
 // there is per line, the fewer loads are in flight to lead it: left to itself, a row of Q4_K streams at half
 // the rate of BF16. So lines are asked for into the L2 cache kFar bytes ahead, which runs on into the next
-// strip, and into the L1 cache kNear bytes ahead. Distances were measured per type on Zen 4 (one core, one
-// row, weights in memory, GB/s): Q8_0 23 -> 27, Q4_0 17 -> 22, Q4_K 15 -> 21, Q6_K 16 -> 21. Weights that are
-// in a cache already lose nothing that can be measured.
+// strip, and into the L1 cache kNear bytes ahead. Weights that are in a cache already lose nothing that can be
+// measured.
 template <int kBytes, int kFar, int kNear>
 [[gnu::always_inline]] inline void stream(const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64) {
@@ -44,6 +43,11 @@ template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
     _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->bytes + byte), _MM_HINT_T1);
+}
+
+inline __m512i load_bytes(const std::byte* at) { return _mm512_loadu_si512(at); }
+inline __m512 load_halves(const std::byte* at) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
 }
 
 // isum += sum of four unsigned bytes of each lane of w times the four signed bytes at `a`. Written out

@@ -5,6 +5,7 @@
 // that could be emitted out of line, or the linker might keep the copy that only a new processor runs.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +34,7 @@ using StripKernel = void (*)(const StripTile& tile);
 using PackRow = void (*)(const float* x, int64_t cols, std::byte* out, size_t line_stride);
 
 // Order of StripKernel entries below.
-inline constexpr int kStripTypes = 7;
+inline constexpr int kStripTypes = 16;
 constexpr int strip_type_index(TensorType type) {
   switch (type) {
     case TensorType::kF32: return 0;
@@ -41,18 +42,37 @@ constexpr int strip_type_index(TensorType type) {
     case TensorType::kBF16: return 2;
     case TensorType::kQ8_0: return 3;
     case TensorType::kQ4_0: return 4;
-    case TensorType::kQ4_K: return 5;
-    case TensorType::kQ6_K: return 6;
+    case TensorType::kQ4_1: return 5;
+    case TensorType::kQ5_0: return 6;
+    case TensorType::kQ5_1: return 7;
+    case TensorType::kIQ4_NL: return 8;
+    case TensorType::kMXFP4: return 9;
+    case TensorType::kQ2_K: return 10;
+    case TensorType::kQ3_K: return 11;
+    case TensorType::kQ4_K: return 12;
+    case TensorType::kQ5_K: return 13;
+    case TensorType::kQ6_K: return 14;
+    case TensorType::kIQ4_XS: return 15;
   }
   return 0;
 }
+
+// What the kernel of a type wants.
+using ActivationKinds = std::array<ActivationKind, kStripTypes>;
+inline constexpr ActivationKinds kUsualActivations = [] {
+  ActivationKinds kinds;
+  kinds.fill(ActivationKind::kInt8);
+  for (TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kBF16})
+    kinds[static_cast<size_t>(strip_type_index(type))] = ActivationKind::kF32;
+  return kinds;
+}();
 
 struct MatmulKernels {
   const char* name;                            // "plain", "avx2", "avx512"
   std::atomic<uint64_t>* calls;                // products computed with this table since the process began
   int max_tile_rows;
   PackRow pack[kActivationKinds];              // by ActivationKind
-  ActivationKind activation[kStripTypes];      // what the kernel of a type wants
+  ActivationKinds activation;
   StripKernel strip[kStripTypes];
 };
 

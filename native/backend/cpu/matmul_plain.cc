@@ -6,12 +6,11 @@
 #include <limits>
 
 #include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/strips_plain.h"
 #include "base/half.h"
 
 namespace monolith {
 namespace {
-
-using Bytes = const uint8_t*;
 
 // --- packing ------------------------------------------------------------------------------------------
 
@@ -40,6 +39,7 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
       block.minus_32_sum[0] = -32 * sums[0];
       block.minus_32_sum[1] = -32 * sums[1];
       block.minus_scaled_sum = -(block.scale * static_cast<float>(sum));
+      for (int h = 0; h < 2; ++h) block.minus_scaled_half_sum[h] = -(block.scale * static_cast<float>(sums[h]));
     }
     std::memcpy(out, &block, sizeof block);
   }
@@ -60,96 +60,27 @@ const ActivationBlock& block_of(const StripTile& tile, int64_t line, int row) {
   return reinterpret_cast<const ActivationBlock*>(tile.lines)[line * tile.n_rows + row];
 }
 
-float half_at(const StripTile& tile, size_t array, int64_t index, int lane) {
-  uint16_t bits;
-  std::memcpy(&bits, tile.strip + array + (index * kStripRows + lane) * 2, sizeof bits);
-  return half_to_float(bits);
-}
-
-// sum of four products: bytes of a weight word with four activations.
-int dot4(Bytes w, const int8_t* a) { return w[0] * a[0] + w[1] * a[1] + w[2] * a[2] + w[3] * a[3]; }
-int dot4_low(Bytes w, const int8_t* a) {
-  return (w[0] & 15) * a[0] + (w[1] & 15) * a[1] + (w[2] & 15) * a[2] + (w[3] & 15) * a[3];
-}
-int dot4_high(Bytes w, const int8_t* a) {
-  return (w[0] >> 4) * a[0] + (w[1] >> 4) * a[1] + (w[2] >> 4) * a[2] + (w[3] >> 4) * a[3];
-}
-
-// 32 four-bit weights of one lane, without offset, with one activation block.
-int dot_nibbles(Bytes lane_words, const ActivationBlock& x) {
-  int isum = 0;
-  for (int v = 0; v < 4; ++v)
-    isum += dot4_low(lane_words + 64 * v, x.a + 8 * v) + dot4_high(lane_words + 64 * v, x.a + 8 * v + 4);
-  return isum;
-}
-
-Bytes words(const StripTile& tile, size_t array, int lane) {
-  return reinterpret_cast<Bytes>(tile.strip) + array + 4 * lane;
-}
-
-float q8_0(const StripTile& tile, int row, int lane) {
-  Bytes w = words(tile, tile.layout->values, lane);
+template <TensorType T>
+float quantized(const StripTile& tile, int row, int lane) {
+  using Strip = StripOf<T>;
+  const Strip strip(tile.strip, *tile.layout);
   float acc = 0;
-  for (int64_t block = 0; block < tile.layout->cols / 32; ++block, w += 512) {
+  for (int64_t block = 0; block < tile.layout->cols / 32; ++block) {
     const ActivationBlock& x = block_of(tile, block, row);
-    int isum = x.minus_128_sum;
-    for (int g = 0; g < 8; ++g) isum += dot4(w + 64 * g, x.a + 4 * g);
-    const float d = half_at(tile, tile.layout->d, block, lane);
-    acc = std::fma(static_cast<float>(isum) * d, x.scale, acc);
-  }
-  return acc;
-}
-
-float q4_0(const StripTile& tile, int row, int lane) {
-  Bytes w = words(tile, tile.layout->values, lane);
-  float acc = 0;
-  for (int64_t block = 0; block < tile.layout->cols / 32; ++block, w += 256) {
-    const ActivationBlock& x = block_of(tile, block, row);
-    const int isum = x.minus_8_sum + dot_nibbles(w, x);
-    const float d = half_at(tile, tile.layout->d, block, lane);
-    acc = std::fma(static_cast<float>(isum) * d, x.scale, acc);
-  }
-  return acc;
-}
-
-float q4_k(const StripTile& tile, int row, int lane) {
-  const StripLayout& layout = *tile.layout;
-  Bytes w = words(tile, layout.values, lane), strip = reinterpret_cast<Bytes>(tile.strip);
-  float acc = 0;
-  for (int64_t block = 0; block < layout.cols / 32; ++block, w += 256) {
-    const ActivationBlock& x = block_of(tile, block, row);
-    const int64_t at = block * kStripRows + lane;
-    const float step =
-        half_at(tile, layout.d, block / 8, lane) * static_cast<float>(strip[layout.scales + at]);
-    const float floor =
-        half_at(tile, layout.d_min, block / 8, lane) * static_cast<float>(strip[layout.minima + at]);
-    acc = std::fma(static_cast<float>(dot_nibbles(w, x)) * step, x.scale, acc);
-    acc = std::fma(floor, x.minus_scaled_sum, acc);
-  }
-  return acc;
-}
-
-float q6_k(const StripTile& tile, int row, int lane) {
-  const StripLayout& layout = *tile.layout;
-  Bytes low = words(tile, layout.values, lane), high = words(tile, layout.high, lane);
-  const std::byte* scales = tile.strip + layout.scales;
-  float acc = 0;
-  for (int64_t block = 0; block < layout.cols / 32; ++block) {
-    const ActivationBlock& x = block_of(tile, block, row);
-    const float d = half_at(tile, layout.d, block / 8, lane);
-    int isum[2];
-    float step[2];
-    for (int half = 0; half < 2; ++half, low += 128, high += 64) {
-      isum[half] = x.minus_32_sum[half];
-      for (int i = 0; i < 16; ++i) {
-        const int nibble = (low[64 * (i / 8) + i % 4] >> (i % 8 < 4 ? 0 : 4)) & 15;
-        const int pair = (high[i % 4] >> (i / 4 * 2)) & 3;
-        isum[half] += (nibble | pair << 4) * x.a[16 * half + i];
-      }
-      step[half] = d * static_cast<float>(static_cast<int8_t>(scales[(block * 2 + half) * kStripRows + lane]));
+    const int64_t k = block * 32;
+    int isum[2] = {0, 0};
+    for (int i = 0; i < 32; ++i) isum[i / 16] += strip.q(k + i, lane) * x.a[i];
+    if constexpr (Strip::form.step == 32) {
+      acc = std::fma(static_cast<float>(isum[0] + isum[1]) * strip.step(k, lane), x.scale, acc);
+      if constexpr (Strip::form.minima) acc = std::fma(strip.floor(k, lane), x.minus_scaled_sum, acc);
+    } else {
+      const float sum = std::fma(static_cast<float>(isum[1]), strip.step(k + 16, lane),
+                                 static_cast<float>(isum[0]) * strip.step(k, lane));
+      acc = std::fma(sum, x.scale, acc);
+      if constexpr (Strip::form.minima)
+        for (int h = 0; h < 2; ++h)
+          acc = std::fma(strip.floor(k + 16 * h, lane), x.minus_scaled_half_sum[h], acc);
     }
-    const float sum = std::fma(static_cast<float>(isum[1]), step[1], static_cast<float>(isum[0]) * step[0]);
-    acc = std::fma(sum, x.scale, acc);
   }
   return acc;
 }
@@ -165,7 +96,9 @@ float floats(const StripTile& tile, int row, int lane) {
 float f32_weight(const StripTile& tile, int64_t k, int lane) {
   return reinterpret_cast<const float*>(tile.strip)[k * kStripRows + lane];
 }
-float f16_weight(const StripTile& tile, int64_t k, int lane) { return half_at(tile, 0, k, lane); }
+float f16_weight(const StripTile& tile, int64_t k, int lane) {
+  return half_to_float(reinterpret_cast<const uint16_t*>(tile.strip)[k * kStripRows + lane]);
+}
 float bf16_weight(const StripTile& tile, int64_t k, int lane) {
   return bfloat16_to_float(
       reinterpret_cast<const uint16_t*>(tile.strip)[(k / 2 * kStripRows + lane) * 2 + k % 2]);
@@ -193,10 +126,15 @@ constinit const MatmulKernels kPlainMatmul = {
     .calls = &calls,
     .max_tile_rows = 8,
     .pack = {pack_int8, pack_f32, nullptr},
-    .activation = {ActivationKind::kF32, ActivationKind::kF32, ActivationKind::kF32, ActivationKind::kInt8,
-                   ActivationKind::kInt8, ActivationKind::kInt8, ActivationKind::kInt8},
-    .strip = {strip<floats<f32_weight>>, strip<floats<f16_weight>>, strip<floats<bf16_weight>>, strip<q8_0>,
-              strip<q4_0>, strip<q4_k>, strip<q6_k>},
+    .activation = kUsualActivations,
+    .strip = {strip<floats<f32_weight>>, strip<floats<f16_weight>>, strip<floats<bf16_weight>>,
+              strip<quantized<TensorType::kQ8_0>>, strip<quantized<TensorType::kQ4_0>>,
+              strip<quantized<TensorType::kQ4_1>>, strip<quantized<TensorType::kQ5_0>>,
+              strip<quantized<TensorType::kQ5_1>>, strip<quantized<TensorType::kIQ4_NL>>,
+              strip<quantized<TensorType::kMXFP4>>, strip<quantized<TensorType::kQ2_K>>,
+              strip<quantized<TensorType::kQ3_K>>, strip<quantized<TensorType::kQ4_K>>,
+              strip<quantized<TensorType::kQ5_K>>, strip<quantized<TensorType::kQ6_K>>,
+              strip<quantized<TensorType::kIQ4_XS>>},
 };
 
 }  // namespace monolith

@@ -3,7 +3,7 @@
 // for its instruction set.
 //
 // All instruction sets run the same source over vectors of 16 floats (ops_rows-inl.h,
-// ops_attention-inl.h), so they give the same bits; what differs is only how 16 lanes map to
+// ops_attention-inl.h, ops_attention_q8-inl.h), so they give the same bits; what differs is only how 16 lanes map to
 // registers. Each result row is computed in an order fixed by that row alone: see the batch
 // invariance contract in backend.h.
 //
@@ -31,7 +31,11 @@ struct OpKernels;   // one instruction set's row kernels, ops_kernels.h
 // consecutive ids are consecutive in memory. A page holds
 //   keys   [head_dim][kPageTokens]      position innermost: 16 positions fill one vector
 //   values [kPageTokens][value_stride]  head_dim rounded up to 16, the rest zero
-// as binary16 or float. Starts zeroed; pages are not cleared between uses.
+// as binary16 or float. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
+// for each position and kQ8Block dimensions, rounded up to a cache line:
+//   keys   [head_dim / 4][kPageTokens][4]  plus 128, so unsigned; then scales [block][kPageTokens]
+//   values [kPageTokens][value_stride]     then scales [block][kPageTokens]
+// Starts zeroed; pages are not cleared between uses.
 class CpuKvCache final : public KvCache {
  public:
   // Bytes create() will hold; SIZE_MAX if the shape is not positive or too large to count.
@@ -39,7 +43,7 @@ class CpuKvCache final : public KvCache {
   // Errors: kInvalidArgument (shape), kOutOfMemory.
   static Result<std::unique_ptr<CpuKvCache>> create(const KvShape& shape);
 
-  int64_t value_stride() const { return value_stride_; }   // floats or halves per position
+  int64_t value_stride() const { return value_stride_; }   // numbers per position
   size_t key_page_bytes() const { return key_page_bytes_; }
   size_t value_page_bytes() const { return value_page_bytes_; }
   // Page 0 of one head; page p lies p * *_page_bytes() further.
@@ -98,7 +102,8 @@ class OpsScratch {
   int64_t tile_floats_ = 0;
   float* partials_ = nullptr;   // attention split over positions: a state per (query, span)
   int64_t partial_floats_ = 0;
-  std::vector<int64_t> first_piece_, first_partial_;   // per segment, and the end
+  std::vector<int64_t> first_piece_, first_partial_;   // per segment
+  std::vector<int32_t> split_segments_;   // that are cut into spans
   RopeTable rope_[kRopeTables];
   int next_rope_ = 0;   // the table to give up for new parameters
 };

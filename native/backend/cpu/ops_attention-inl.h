@@ -1,7 +1,8 @@
 // Attention over one span of positions for a tile of queries. Compiled once per instruction set,
-// inside an unnamed namespace, after one ops_vector_*.h and ops_rows-inl.h.
+// inside an unnamed namespace, after one ops_vector_*.h, ops_rows-inl.h and ops_attention_q8-inl.h.
 //
-// Order of arithmetic, for each query and head alone:
+// Order of arithmetic, for each query and head alone (8-bit pages: score and values as in
+// ops_attention_q8-inl.h):
 //   score     one chain of fused multiply-adds over head_dim, ascending; then the soft cap, if any
 //   softmax   per span of kAttentionSpan absolute positions: largest score, exp(score - largest),
 //             their sum in 16 lanes (position % 16), ascending, lanes folded at the end; positions
@@ -12,18 +13,11 @@
 // outside a query's own are computed at most as scores and then replaced, never multiplied: stale
 // pages may hold NaN.
 
-// Full register tiles fetch the page kPagesAhead further while they compute: one line with each row
-// of the page, hidden behind the arithmetic. Decode of 32 heads on 4 KV heads of 64 over 4096
-// positions, one Zen 4 core: 590 -> 440 us. Tried and dropped: whole pages fetched at once (680
-// us); fetching in smaller tiles too, which wait for memory anyway (32 KV heads of 128: 3400 ->
-// 4000 us).
-constexpr int kPagesAhead = 2;
-template <int Queries>
-constexpr bool kFetchesAhead = Queries == kPrefetchQueries;
-
-// Scores of Queries queries (packed in blocks of kQueryBlock from `q`) against Pages pages.
+// Scores of Queries queries, from `first` on (packed in blocks of kQueryBlock), against Pages pages.
 template <int Queries, int Pages, typename T>
-inline void score_pages(const float* q, int head_dim, const T* const* pages, float* scores) {
+inline void score_pages(const float* packed, int first, int head_dim, const T* const* pages,
+                        float* scores) {
+  const float* q = packed + static_cast<int64_t>(first) * head_dim;
   constexpr int kBlocks = (Queries + kQueryBlock - 1) / kQueryBlock;
   constexpr int kPerBlock = Queries < kQueryBlock ? Queries : kQueryBlock;
   Vec sums[Pages][Queries];
@@ -94,28 +88,31 @@ inline void weigh_values(const float* weights, const T* values, const T* ahead,
   }
 }
 
+// Positions [low, high) of one page.
 template <int Queries, typename T>
-inline void weigh_page(const float* weights, const T* values, const T* ahead, int64_t value_stride,
-                       int count, int head_dim, float* states, int64_t state_floats) {
+inline void weigh_page(const float* weights, const T* page, const T* ahead, int64_t value_stride,
+                       int low, int high, int padded_dim, float* states, int64_t state_floats) {
   constexpr int kVectors = kAccumulators / Queries < 4 ? kAccumulators / Queries : 4;
+  const T* values = page + low * value_stride;
+  const T* next = ahead + low * value_stride;
   int d = 0;
-  for (; d + kVectors * kLanes <= head_dim; d += kVectors * kLanes)
-    weigh_values<Queries, kVectors>(weights, values + d, ahead + d, value_stride, count, states + d,
-                                    state_floats);
-  for (; d < head_dim; d += kLanes)
-    weigh_values<Queries, 1>(weights, values + d, ahead + d, value_stride, count, states + d,
-                             state_floats);
+  for (; d + kVectors * kLanes <= padded_dim; d += kVectors * kLanes)
+    weigh_values<Queries, kVectors>(weights + low, values + d, next + d, value_stride, high - low,
+                                    states + d, state_floats);
+  for (; d < padded_dim; d += kLanes)
+    weigh_values<Queries, 1>(weights + low, values + d, next + d, value_stride, high - low,
+                             states + d, state_floats);
 }
 
 template <int Queries, typename T>
-inline void score_run(const float* q, int head_dim, const T* const* pages, int n_pages,
-                      float* scores) {
+inline void score_run(const float* packed, int first, int head_dim, const T* const* pages,
+                      int n_pages, float* scores) {
   constexpr int kPages = kAccumulators / Queries < 4 ? kAccumulators / Queries : 4;
   int p = 0;
   for (; p + kPages <= n_pages; p += kPages)
-    score_pages<Queries, kPages>(q, head_dim, pages + p, scores + p * kPageTokens);
+    score_pages<Queries, kPages>(packed, first, head_dim, pages + p, scores + p * kPageTokens);
   for (; p < n_pages; ++p)
-    score_pages<Queries, 1>(q, head_dim, pages + p, scores + p * kPageTokens);
+    score_pages<Queries, 1>(packed, first, head_dim, pages + p, scores + p * kPageTokens);
 }
 
 // Splits queries [0, n) into register tiles and calls fn with each tile's size, as a type, and
@@ -198,8 +195,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   for (int p = first_page; p < n_pages; p += kPageRun) {
     const int run = n_pages - p < kPageRun ? n_pages - p : kPageRun;
     for_register_tiles(tile.n_queries, [&](auto size, int i) {
-      const float* q = tile.q + static_cast<int64_t>(i) * tile.head_dim;
-      score_run<size.value>(q, tile.head_dim, keys + p, run,
+      score_run<size.value>(tile.q, i, tile.head_dim, keys + p, run,
                             tile.scores + i * kScoreStride + p * kPageTokens);
     });
   }
@@ -225,9 +221,8 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
       float* state = states + i * state_floats;
       const auto alone = [&](int j, int low, int high) {
         if (low < high)
-          weigh_page<1>(weights + j * kScoreStride + low, values[p] + low * tile.value_stride,
-                        values[p], tile.value_stride, high - low, padded_dim,
-                        state + j * state_floats, state_floats);
+          weigh_page<1>(weights + j * kScoreStride, values[p], values[p], tile.value_stride, low,
+                        high, padded_dim, state + j * state_floats, state_floats);
       };
       // Starts and limits ascend: all queries of a register tile see what is both behind the last
       // one's start and before the first one's limit; the rest is theirs alone, before and after.
@@ -238,9 +233,8 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
         for (int j = 0; j < size.value && i + j < tile.n_queries; ++j)
           alone(j, within_page(from(i + j)), low);
       if (low < high)
-        weigh_page<size.value>(weights + low, values[p] + low * tile.value_stride,
-                               values[p + kPagesAhead] + low * tile.value_stride,
-                               tile.value_stride, high - low, padded_dim, state, state_floats);
+        weigh_page<size.value>(weights, values[p], values[p + kPagesAhead], tile.value_stride, low,
+                               high, padded_dim, state, state_floats);
       for (int j = 1; j < size.value && i + j < tile.n_queries; ++j) {
         const int own = within_page(from(i + j));
         alone(j, high > own ? high : own, within_page(to(i + j)));
@@ -250,10 +244,11 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
 }
 
 void attention_span(const AttentionTile& tile, int span, float* states) {
-  if (tile.type == KvType::kF16)
-    attention_span_of<uint16_t>(tile, span, states);
-  else
-    attention_span_of<float>(tile, span, states);
+  switch (tile.type) {
+    case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
+    case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
+    case KvType::kF32: return attention_span_of<float>(tile, span, states);
+  }
 }
 
 // Both states are relative to their own largest score; the result to the larger of the two.

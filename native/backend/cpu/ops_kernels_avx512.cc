@@ -20,6 +20,7 @@ namespace {
 // The arithmetic, over those vectors.
 #include "backend/cpu/ops_rows-inl.h"
 #include "backend/cpu/ops_gates-inl.h"
+#include "backend/cpu/ops_attention_q8-inl.h"
 #include "backend/cpu/ops_attention-inl.h"
 #include "backend/cpu/ops_table-inl.h"
 

@@ -41,6 +41,25 @@ void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer
   std::byte* values =
       cache.values(layer, kv_head) + static_cast<size_t>(page) * cache.value_page_bytes();
   const int64_t value_at = slot * cache.value_stride();
+  if (cache.shape.type == KvType::kQ8_0) {
+    const int n_quads = q8_quads(head_dim);
+    auto* key_scales = reinterpret_cast<uint16_t*>(keys + n_quads * 4 * kPageTokens);
+    auto* value_scales = reinterpret_cast<uint16_t*>(values + cache.value_stride() * kPageTokens);
+    for (int block = 0; block < q8_blocks(head_dim); ++block) {
+      const int first = block * kQ8Block, n = std::min(kQ8Block, head_dim - first);
+      int8_t numbers[kQ8Block];
+      kernels.quantize_q8(key + first, n, numbers, key_scales + block * kPageTokens + slot);
+      for (int d = 0; d < n; d += 4) {
+        uint32_t quad;
+        std::memcpy(&quad, numbers + d, 4);
+        quad ^= 0x80808080u;   // plus 128
+        std::memcpy(keys + (int64_t{first + d} * kPageTokens + slot * 4), &quad, 4);
+      }
+      kernels.quantize_q8(value + first, n, numbers, value_scales + block * kPageTokens + slot);
+      std::memcpy(values + value_at + first, numbers, static_cast<size_t>(n));
+    }
+    return;
+  }
   if (cache.shape.type == KvType::kF32) {
     scatter_key(key, head_dim, reinterpret_cast<float*>(keys) + slot);
     std::memcpy(reinterpret_cast<float*>(values) + value_at, value, head_dim * sizeof(float));

@@ -23,9 +23,8 @@ OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_c
   sizes.tile = kTileQueries * (round_up_to_lanes(max_head_dim) + kScoreStride +
                                2 * attention_state_floats(max_head_dim));
   sizes.tiles = threads * sizes.tile;
-  // Attention is split over positions when a step has too few (sequence, head) pieces for the
-  // threads: so many rows, all heads (at most max_cols floats, and as much again if heads are
-  // tiny), all spans.
+  // Attention is split over positions for sequences that are long for the step they are in: so many
+  // rows, all heads (at most max_cols floats, and as much again if heads are tiny), all spans.
   const int64_t split_rows = std::min<int64_t>(max_rows, std::max(8, threads));
   sizes.partials =
       threads == 1 || spans == 1 ? 0 : split_rows * spans * 2 * round_up_to_lanes(max_cols);
@@ -63,6 +62,7 @@ Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_
   partials_ = tiles_ + sizes.tiles;
   first_piece_.assign(max_rows + 1, 0);
   first_partial_.assign(max_rows + 1, 0);
+  split_segments_.reserve(max_rows);
   for (int i = 0; i < kRopeTables; ++i) {
     rope_[i] = {};
     rope_[i].factors = partials_ + sizes.partials + i * sizes.rope;

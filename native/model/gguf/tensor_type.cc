@@ -18,9 +18,13 @@ struct NamedTraits {
 };
 constexpr NamedTraits kSupported[] = {
     {TensorType::kF32, {"F32", 1, 4}},       {TensorType::kF16, {"F16", 1, 2}},
-    {TensorType::kQ4_0, {"Q4_0", 32, 18}},   {TensorType::kQ8_0, {"Q8_0", 32, 34}},
-    {TensorType::kQ4_K, {"Q4_K", 256, 144}}, {TensorType::kQ6_K, {"Q6_K", 256, 210}},
-    {TensorType::kBF16, {"BF16", 1, 2}},
+    {TensorType::kQ4_0, {"Q4_0", 32, 18}},       {TensorType::kQ4_1, {"Q4_1", 32, 20}},
+    {TensorType::kQ5_0, {"Q5_0", 32, 22}},       {TensorType::kQ5_1, {"Q5_1", 32, 24}},
+    {TensorType::kQ8_0, {"Q8_0", 32, 34}},       {TensorType::kQ2_K, {"Q2_K", 256, 84}},
+    {TensorType::kQ3_K, {"Q3_K", 256, 110}},     {TensorType::kQ4_K, {"Q4_K", 256, 144}},
+    {TensorType::kQ5_K, {"Q5_K", 256, 176}},     {TensorType::kQ6_K, {"Q6_K", 256, 210}},
+    {TensorType::kIQ4_NL, {"IQ4_NL", 32, 18}},   {TensorType::kIQ4_XS, {"IQ4_XS", 256, 136}},
+    {TensorType::kBF16, {"BF16", 1, 2}},         {TensorType::kMXFP4, {"MXFP4", 32, 17}},
 };
 
 // Indexed by ggml_type. Numbers whose type was withdrawn keep the name they had.
@@ -59,6 +63,53 @@ void decode_q4_0(Bytes block, float* out) {
   }
 }
 
+// 32 values: a scale d, a minimum m, then nibbles as in Q4_0. value = d * q + m.
+void decode_q4_1(Bytes block, float* out) {
+  const float d = load_half(block), m = load_half(block + 2);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>(block[4 + i] & 15) + m;
+    out[i + 16] = d * static_cast<float>(block[4 + i] >> 4) + m;
+  }
+}
+
+// The fifth bit of value i is bit i of four little-endian bytes; the other four are nibbles as in Q4_0.
+int five_bits(Bytes fifth, Bytes nibbles, int i) {
+  const int nibble = (nibbles[i % 16] >> (i < 16 ? 0 : 4)) & 15;
+  return nibble | ((fifth[i / 8] >> (i % 8)) & 1) << 4;
+}
+
+// 32 values: a scale d, the fifth bits, nibbles. value = d * (q - 16).
+void decode_q5_0(Bytes block, float* out) {
+  const float d = load_half(block);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(five_bits(block + 2, block + 6, i) - 16);
+}
+
+// 32 values: a scale d, a minimum m, the fifth bits, nibbles. value = d * q + m.
+void decode_q5_1(Bytes block, float* out) {
+  const float d = load_half(block), m = load_half(block + 2);
+  for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(five_bits(block + 4, block + 8, i)) + m;
+}
+
+// 32 values: a scale d, nibbles as in Q4_0. value = d * kIq4Levels[q].
+void decode_iq4_nl(Bytes block, float* out) {
+  const float d = load_half(block);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>(kIq4Levels[block[2 + i] & 15]);
+    out[i + 16] = d * static_cast<float>(kIq4Levels[block[2 + i] >> 4]);
+  }
+}
+
+// 32 values: an exponent e, nibbles as in Q4_0. value = 2^(e - 128) * kMxfp4Levels[q]: half of the format's
+// 2^(e - 127), as the levels are doubled. e = 255 is a NaN by the OCP's definition; the files' own programs
+// read it as 2^128, and so does this.
+void decode_mxfp4(Bytes block, float* out) {
+  const float step = mxfp4_step(block[0]);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = step * static_cast<float>(kMxfp4Levels[block[1 + i] & 15]);
+    out[i + 16] = step * static_cast<float>(kMxfp4Levels[block[1 + i] >> 4]);
+  }
+}
+
 // Scale and minimum number `i` of a Q4_K block: eight pairs of 6-bit numbers in 12 bytes. The first
 // four scales and minima are the low six bits of bytes 0..3 and 4..7; the last four take their low
 // nibbles from bytes 8..11 and their two upper bits from the tops of bytes 0..3 (scales) and 4..7
@@ -70,6 +121,37 @@ void q4_k_scale(Bytes packed, int i, int* scale, int* minimum) {
   } else {
     *scale = (packed[i + 4] & 15) | (packed[i - 4] >> 6) << 4;
     *minimum = (packed[i + 4] >> 4) | (packed[i] >> 6) << 4;
+  }
+}
+
+// 256 values in groups of 16: 16 bytes (low nibble: scale, high nibble: minimum), 64 bytes, d, d_min. Each 32
+// bytes hold 128 values: bits 2j and 2j + 1 of byte i are value 32 j + i.
+// value = d * scale * q - d_min * minimum. Both products are exact in float.
+void decode_q2_k(Bytes block, float* out) {
+  Bytes scales = block, quants = block + 16;
+  const float d = load_half(block + 80), d_min = load_half(block + 82);
+  for (int i = 0; i < 256; ++i) {
+    const int q = (quants[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
+    const float step = d * static_cast<float>(scales[i / 16] & 15);
+    out[i] = step * static_cast<float>(q) - d_min * static_cast<float>(scales[i / 16] >> 4);
+  }
+}
+
+// Scale number `i` of a Q3_K block: sixteen 6-bit numbers in 12 bytes. Low nibbles: those of bytes 0..7, then
+// the high ones of the same bytes; upper pairs: byte 8 + i % 4, bits 2 (i / 4) and the next.
+int q3_k_scale(Bytes packed, int i) {
+  return ((packed[i % 8] >> (i < 8 ? 0 : 4) & 15) | (packed[8 + i % 4] >> (i / 4 * 2) & 3) << 4) - 32;
+}
+
+// 256 values in groups of 16: 32 bytes of third bits (value i: byte i % 32, bit i / 32), 64 bytes of pairs as in
+// Q2_K, 12 bytes of scales, d. value = d * scale * (q - 4), exact in float.
+void decode_q3_k(Bytes block, float* out) {
+  Bytes third = block, quants = block + 32;
+  const float d = load_half(block + 108);
+  for (int i = 0; i < 256; ++i) {
+    const int pair = (quants[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
+    const int q = (pair | (third[i % 32] >> (i / 32) & 1) << 2) - 4;
+    out[i] = d * static_cast<float>(q3_k_scale(block + 96, i / 16)) * static_cast<float>(q);
   }
 }
 
@@ -87,6 +169,38 @@ void decode_q4_k(Bytes block, float* out) {
     const int shift = 4 * (group % 2);
     for (int i = 0; i < 32; ++i)
       out[32 * group + i] = step * static_cast<float>((q[i] >> shift) & 15) - offset;
+  }
+}
+
+// As Q4_K, with 32 bytes of fifth bits before the nibbles: bit g of byte i belongs to value i of group g.
+void decode_q5_k(Bytes block, float* out) {
+  const float d = load_half(block), d_min = load_half(block + 2);
+  Bytes packed = block + 4, fifth = block + 16, quants = block + 48;
+  for (int group = 0; group < 8; ++group) {
+    int scale, minimum;
+    q4_k_scale(packed, group, &scale, &minimum);
+    const float step = d * static_cast<float>(scale), offset = d_min * static_cast<float>(minimum);
+    for (int i = 0; i < 32; ++i) {
+      const int nibble = (quants[32 * (group / 2) + i] >> (4 * (group % 2))) & 15;
+      out[32 * group + i] = step * static_cast<float>(nibble | (fifth[i] >> group & 1) << 4) - offset;
+    }
+  }
+}
+
+// 256 values in eight groups of 32: d, the scales' upper pairs (two little-endian bytes, group g from bit 2g),
+// their low nibbles (byte g / 2, low ones first), 16 bytes of nibbles for each group as in Q4_0.
+// value = d * (scale - 32) * kIq4Levels[q], exact in float.
+void decode_iq4_xs(Bytes block, float* out) {
+  const float d = load_half(block);
+  const int upper = load_16(block + 2);
+  for (int group = 0; group < 8; ++group, out += 32) {
+    const int scale = (block[4 + group / 2] >> (group % 2 * 4) & 15) | (upper >> (2 * group) & 3) << 4;
+    const float step = d * static_cast<float>(scale - 32);
+    Bytes quants = block + 8 + 16 * group;
+    for (int i = 0; i < 16; ++i) {
+      out[i] = step * static_cast<float>(kIq4Levels[quants[i] & 15]);
+      out[i + 16] = step * static_cast<float>(kIq4Levels[quants[i] >> 4]);
+    }
   }
 }
 
@@ -142,7 +256,16 @@ void dequantize(TensorType type, const void* data, int64_t count, float* out) {
       return;
     case TensorType::kQ8_0: return blocks(decode_q8_0);
     case TensorType::kQ4_0: return blocks(decode_q4_0);
+    case TensorType::kQ4_1: return blocks(decode_q4_1);
+    case TensorType::kQ5_0: return blocks(decode_q5_0);
+    case TensorType::kQ5_1: return blocks(decode_q5_1);
+    case TensorType::kIQ4_NL: return blocks(decode_iq4_nl);
+    case TensorType::kMXFP4: return blocks(decode_mxfp4);
+    case TensorType::kQ2_K: return blocks(decode_q2_k);
+    case TensorType::kQ3_K: return blocks(decode_q3_k);
     case TensorType::kQ4_K: return blocks(decode_q4_k);
+    case TensorType::kQ5_K: return blocks(decode_q5_k);
+    case TensorType::kIQ4_XS: return blocks(decode_iq4_xs);
     case TensorType::kQ6_K: return blocks(decode_q6_k);
   }
 }

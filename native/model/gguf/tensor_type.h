@@ -1,6 +1,7 @@
 // The tensor encodings this build computes with. Numbers are GGUF's own (ggml_type in the GGUF spec).
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
@@ -10,11 +11,30 @@ enum class TensorType : uint32_t {
   kF32 = 0,
   kF16 = 1,
   kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
   kQ4_K = 12,
+  kQ5_K = 13,
   kQ6_K = 14,
+  kIQ4_NL = 20,
+  kIQ4_XS = 23,
   kBF16 = 30,
+  kMXFP4 = 39,
 };
+
+// What the 16 codes of IQ4_NL and IQ4_XS stand for: levels denser around zero than at the ends.
+inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+// And those of MXFP4, doubled to be whole: a sign, two bits of exponent and one of mantissa (OCP Microscaling
+// Formats 1.0, E2M1).
+inline constexpr int8_t kMxfp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+// What a doubled level is multiplied with, by the block's exponent: 2^(e - 128), subnormal for 0 and 1.
+constexpr float mxfp4_step(uint8_t e) {
+  return std::bit_cast<float>(e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23);
+}
 
 // How a type stores a row: `block_values` consecutive values share `block_bytes` bytes.
 struct TensorTypeTraits {
@@ -29,7 +49,7 @@ inline const TensorTypeTraits& traits_of(TensorType type) {
   return *tensor_type_traits(static_cast<uint32_t>(type));
 }
 
-// The name the GGUF specification gives a type number, known to this build or not ("Q5_K", "type 99").
+// The name the GGUF specification gives a type number, known to this build or not ("IQ2_XS", "unknown").
 // Used in messages; the returned view is static.
 std::string_view tensor_type_name(uint32_t type);
 

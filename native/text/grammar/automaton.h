@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -51,6 +52,11 @@ class Automaton {
   // Whether the text so far is complete, and whether nothing can follow.
   bool accepts(StateId state) const { return headers_[state].accepts; }
   bool ends(StateId state) const { return headers_[state].accepts && headers_[state].n_places == 0; }
+  // The only byte that may come next; kNoByte where there are several or none, or where the text may end.
+  static constexpr int kNoByte = -1;
+  int only_byte(StateId state);
+  // Whether some token begins with `text` and goes on with a byte that may come at `state`.
+  bool goes_on_in_a_token(std::string_view text, StateId state);
   // The tokens whose bytes may come next. `mask` has one bit per token of the trie.
   void allowed(StateId state, TokenMask& mask);
   // The same, kept until a later call needs the room.
@@ -63,6 +69,7 @@ class Automaton {
 
  private:
   static constexpr uint32_t kNoRow = UINT32_MAX, kUnknown = UINT32_MAX;
+  static constexpr int16_t kUnknownByte = -2;
   enum class Phase : uint8_t { kText, kSuffix, kValue, kScalar, kString, kKey, kObjectStart, kColon, kAfterMember, kNextKey, kArrayStart, kAfterItem };
 
   struct Place {
@@ -79,8 +86,9 @@ class Automaton {
   };
   struct Lex {
     ExprId expression;
-    uint32_t sub = 0;      // within a character: see lex steps
+    uint32_t sub = 0;      // within a character: see automaton_characters.cc
     uint32_t more = 0;
+    bool between() const { return sub == 0; }   // characters
     uint32_t name = 0;     // of the names tree, where names are remembered
     bool plain = false;    // escapes only where a character cannot stand as it is, in their short form if there is one
     auto operator<=>(const Lex&) const = default;
@@ -124,6 +132,7 @@ class Automaton {
   const Progress& progress(uint32_t id);
   bool feasible(const ObjectShape& object, const Progress& progress) const;
   bool remembers_names(const ObjectShape& object) const;
+  void add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways);
   void close_key(const Place& place);
   uint32_t with_member(uint32_t progress_id, uint32_t property);
   bool any_alive(ExprId e, uint32_t first, uint32_t last);
@@ -144,6 +153,7 @@ class Automaton {
   std::vector<Header> headers_;
   std::vector<Place> places_;
   std::vector<uint32_t> rows_;                    // state -> row of transitions_
+  std::vector<int16_t> only_bytes_;               // of states: only_byte(), or kUnknownByte
   std::vector<StateId> transitions_;
   std::unordered_multimap<uint64_t, StateId> states_by_hash_;
   std::vector<Lex> lexes_;

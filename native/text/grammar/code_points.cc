@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "text/grammar/mix.h"
+
 namespace monolith::grammar {
 namespace {
 
@@ -106,27 +108,27 @@ bool CharPartition::freeze() {
   std::sort(starts_.begin(), starts_.end());
   starts_.erase(std::unique(starts_.begin(), starts_.end()), starts_.end());
 
-  // Refined set by set: intervals of one class that a set parts get different ones.
-  std::vector<uint32_t> group(starts_.size(), 0);
-  uint32_t n_groups = 1;
-  std::vector<uint32_t> moved;   // group -> its part inside the set, 0 if none yet
-  for (const auto& ranges : sets_) {
-    moved.assign(n_groups, 0);
-    for (const auto& range : ranges) {
-      for (size_t at = interval_of(range.first); at < starts_.size() && starts_[at] <= range.last; ++at) {
-        uint32_t& to = moved[group[at]];
-        if (to == 0) to = n_groups++;
-        group[at] = to;
-        if (n_groups > 1u << 20) return false;
-      }
+  // Intervals are alike if the same sets have them. Each set has a number; an interval's is the sum of those that have it,
+  // twice over, so that two sums agree by chance as good as never.
+  struct Sum {
+    uint64_t a = 0, b = 0;
+    auto operator<=>(const Sum&) const = default;
+  };
+  std::vector<Sum> sums(starts_.size() + 1);
+  for (size_t i = 0; i < sets_.size(); ++i) {
+    const Sum number{mix(0x5eed, i), mix(i, 0x5eed)};
+    for (const auto& range : sets_[i]) {
+      Sum& from = sums[interval_of(range.first)];
+      from.a += number.a, from.b += number.b;
+      Sum& behind = sums[interval_of(range.last) + 1];
+      behind.a -= number.a, behind.b -= number.b;
     }
-    // Dense again now and then is not needed: groups are renumbered at the end.
-    if (n_groups > moved.size()) moved.resize(n_groups);
   }
-  std::map<uint32_t, CharClassId> dense;
+  for (size_t at = 1; at < sums.size(); ++at) sums[at].a += sums[at - 1].a, sums[at].b += sums[at - 1].b;
+  std::map<Sum, CharClassId> dense;
   classes_.resize(starts_.size());
   for (size_t at = 0; at < starts_.size(); ++at) {
-    const auto [found, is_new] = dense.emplace(group[at], static_cast<CharClassId>(dense.size()));
+    const auto [found, is_new] = dense.emplace(sums[at], static_cast<CharClassId>(dense.size()));
     if (dense.size() > kMostClasses) return false;
     classes_[at] = found->second;
     if (is_new) examples_.push_back(starts_[at]);

@@ -7,6 +7,11 @@
 #include "text/tokenizer/unicode.h"
 
 namespace monolith::grammar {
+namespace {
+
+constexpr int kDeepest = 128;   // derivatives on the thread's stack; deeper ones on a stack of their own
+
+}  // namespace
 
 ExpressionPool::ExpressionPool(const CharPartition& partition, size_t most_nodes)
     : partition_(partition), most_nodes_(most_nodes), words_per_set_((partition.n_classes() + 63) / 64) {
@@ -110,6 +115,8 @@ ExprId ExpressionPool::concat(ExprId first, ExprId then) {
       if (e == kAnything) continue;
       if (nodes_[e].kind == Kind::kConcat && nodes_[e].a == kAnything) continue;
     }
+    // x*x* is x*.
+    if (repeats_for_ever(*at) && (e == *at || (nodes_[e].kind == Kind::kConcat && nodes_[e].a == *at))) continue;
     e = intern({Kind::kConcat, nodes_[*at].nullable && nodes_[e].nullable, *at, e});
     if (e == kNothing) return kNothing;
   }
@@ -155,10 +162,29 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
     const bool covered = std::any_of(flat.begin() + 1, flat.end(), [&](ExprId e) { return nodes_[e].nullable && nodes_[e].kind != Kind::kTag; });
     if (covered) flat.erase(flat.begin());
   }
+  if (!definitions_.empty()) drop_covered(flat);
   if (flat.empty()) return kNothing;
   if (flat.size() == 1) return flat.front();
   const bool nullable = std::any_of(flat.begin(), flat.end(), [&](ExprId e) { return nodes_[e].nullable; });
   return intern({Kind::kEither, nullable}, flat);
+}
+
+// What follows something that may be empty is among what that begins: of xy|y, where x may be empty, y goes. Rules that
+// may be read in many ways would pile up such alternatives. `ways` are sorted.
+void ExpressionPool::drop_covered(std::vector<ExprId>& ways) {
+  if (ways.size() < 2) return;
+  std::vector<ExprId> covered;
+  for (const ExprId way : ways) {
+    for (ExprId at = way; nodes_[at].kind == Kind::kConcat && nodes_[nodes_[at].a].nullable;) {
+      at = nodes_[at].b;
+      if (!fuel_.spend()) return;
+      if (!std::binary_search(ways.begin(), ways.end(), at)) continue;
+      if (free_characters(at) == 0) covered.push_back(at);
+      break;   // what follows in it is looked at when its turn comes
+    }
+  }
+  std::sort(covered.begin(), covered.end());
+  if (!covered.empty()) std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
 ExprId ExpressionPool::both(ExprId a, ExprId b) {
@@ -225,6 +251,48 @@ ExprId ExpressionPool::remainder(uint32_t modulus, uint32_t value) {
   return intern({Kind::kRemainder, value == 0, modulus, value});
 }
 
+// ---- rules ----
+
+ExprId ExpressionPool::rule(uint32_t index, bool nullable) {
+  if (definitions_.size() <= index) definitions_.resize(index + 1, kNothing);
+  return intern({Kind::kRule, nullable, index});
+}
+
+void ExpressionPool::define(uint32_t index, ExprId definition) {
+  if (definitions_.size() <= index) definitions_.resize(index + 1, kNothing);
+  definitions_[index] = definition;
+}
+
+ExprId ExpressionPool::non_empty(ExprId rule) { return nodes_[rule].nullable ? intern({Kind::kNonEmpty, false, rule}) : rule; }
+
+void ExpressionPool::beginnings(ExprId e, bool rests, std::vector<Beginning>& out) {
+  const auto behind = [&](ExprId then, ExprId rest) { return rests ? concat(then, rest) : kEmpty; };
+  std::vector<Beginning> open{{e, kEmpty}};
+  while (!open.empty() && !failed_) {
+    const Beginning now = open.back();
+    open.pop_back();
+    if (!fuel_.spend()) fail();
+    const Node node = nodes_[now.first];   // a copy: nodes_ may grow
+    switch (node.kind) {
+      case Kind::kSet:
+      case Kind::kRule:
+      case Kind::kNonEmpty: out.push_back(now); break;
+      case Kind::kConcat:
+        open.push_back({node.a, behind(node.b, now.rest)});
+        if (nodes_[node.a].nullable) open.push_back({node.b, now.rest});
+        break;
+      case Kind::kEither:
+        for (uint32_t i = node.a; i < node.b; ++i) open.push_back({lists_[i], now.rest});
+        break;
+      case Kind::kRepeat:
+        open.push_back({node.a, behind(repeat(node.a, node.b == 0 ? 0 : node.b - 1, node.c == kUnbounded ? kUnbounded : node.c - 1), now.rest)});
+        break;
+      case Kind::kAnything: out.push_back({set(CodePointSet::all()), behind(kAnything, now.rest)}); break;
+      default: break;
+    }
+  }
+}
+
 bool ExpressionPool::fits(ExprId e, std::string_view utf8) {
   while (!utf8.empty() && e != kNothing) {
     const Utf8Char c = decode_utf8(utf8);
@@ -242,10 +310,59 @@ ExprId ExpressionPool::derivative(ExprId e, CharClassId c) {
   const auto known = derivatives_.find(key);
   if (known != derivatives_.end()) return known->second;
   if (!fuel_.spend()) return fail();
+  if (depth_ == kDeepest) return derive_upwards(e, c);
+  ++depth_;
   const ExprId result = compute(e, c);
+  --depth_;
   if (failed_) return kNothing;
   if (derivatives_.size() < 2 * most_nodes_) derivatives_.emplace(key, result);
   return result;
+}
+
+// The same, what it needs first: what is to come of a text that nests as rules do may nest as deep as the text.
+ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
+  std::vector<ExprId> open{e};
+  const auto need = [&](ExprId part) {
+    if (!knows_derivative(part, c)) open.push_back(part);
+  };
+  while (!open.empty()) {
+    const ExprId at = open.back();
+    if (knows_derivative(at, c)) {
+      open.pop_back();
+      continue;
+    }
+    const size_t n_open = open.size();
+    const Node& node = nodes_[at];
+    switch (node.kind) {
+      case Kind::kConcat: {
+        ExprId part = at;
+        do {
+          need(nodes_[part].a);
+          const bool goes_on = nodes_[nodes_[part].a].nullable;
+          part = nodes_[part].b;
+          if (!goes_on) break;
+          if (nodes_[part].kind != Kind::kConcat) need(part);
+        } while (nodes_[part].kind == Kind::kConcat);
+        break;
+      }
+      case Kind::kEither:
+      case Kind::kBoth:
+        for (const uint32_t child : list(node)) need(child);
+        break;
+      case Kind::kNegate:
+      case Kind::kRepeat:
+      case Kind::kNonEmpty: need(node.a); break;
+      case Kind::kRule: need(definitions_[node.a]); break;
+      default: break;
+    }
+    if (!fuel_.spend(1 + open.size() - n_open) || derivatives_.size() >= 4 * most_nodes_) return fail();
+    if (open.size() > n_open) continue;
+    open.pop_back();
+    const ExprId result = compute(at, c);
+    if (failed_) return kNothing;
+    derivatives_.emplace(uint64_t{at} << 16 | c, result);
+  }
+  return derivatives_.at(uint64_t{e} << 16 | c);
 }
 
 ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
@@ -283,6 +400,8 @@ ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
       return node.kind == Kind::kEither ? either(std::move(parts)) : both(std::move(parts));
     }
     case Kind::kNegate: return negate(derivative(node.a, c));
+    case Kind::kRule: return derivative(definitions_[node.a], c);
+    case Kind::kNonEmpty: return derivative(node.a, c);
     case Kind::kRemainder: {
       const uint32_t digit = partition_.example(c) - '0';
       if (digit > 9) return kNothing;
@@ -349,7 +468,7 @@ void ExpressionPool::forget() {
 size_t ExpressionPool::bytes() const {
   constexpr size_t kEntry = 48;   // of a hash table
   return nodes_.size() * (sizeof(Node) + 1 + kEntry) + lists_.size() * 4 + sets_.size() * 8 + sets_by_hash_.size() * kEntry +
-         derivatives_.size() * kEntry;
+         derivatives_.size() * kEntry + definitions_.size() * 4;
 }
 
 uint32_t ExpressionPool::free_characters(ExprId e) const {

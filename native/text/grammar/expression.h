@@ -1,10 +1,12 @@
-// Regular expressions with intersection and complement over character classes, hash-consed, and stepped by
-// derivatives (Brzozowski 1964): an expression is itself the state of the automaton that recognizes it, and
-// states come into being as they are reached. Bounded by fuel: an expression that would grow past it is a
+// Regular expressions with intersection and complement over character classes, and with rules that name one
+// another, hash-consed, and stepped by derivatives (Brzozowski 1964): an expression is itself the state of the
+// automaton that recognizes it, and states come into being as they are reached; of rules that nest, a chain of what is
+// still to come is the automaton's stack. Bounded by fuel: an expression that would grow past it is a
 // failure, never a wrong answer. Not thread-safe: one compiled grammar, one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -46,6 +48,26 @@ class ExpressionPool {
   // of an either(), not within both() or negate().
   ExprId tag(uint32_t value);
 
+  // What define() says of the rule. Never within both() or negate(); some text fits it, and more than the empty one.
+  ExprId rule(uint32_t index, bool nullable);
+  // A rule's definition may begin with other rules as long as that leads back to none.
+  void define(uint32_t index, ExprId definition);
+  ExprId definition(uint32_t index) const { return definitions_[index]; }
+  size_t n_rules() const { return definitions_.size(); }
+  // Every text of a rule but the empty one.
+  ExprId non_empty(ExprId rule);
+  // How texts of `e` that are not empty begin: with something of `first`, which is a set, a rule or what non_empty() made
+  // of one, and then `rest`. Without `rests` those are left out.
+  struct Beginning {
+    ExprId first, rest;
+  };
+  void beginnings(ExprId e, bool rests, std::vector<Beginning>& out);
+  // The rule that the expression is, if it is one.
+  std::optional<uint32_t> as_rule(ExprId e) const {
+    return nodes_[e].kind == Kind::kRule ? std::optional(nodes_[e].a) : std::nullopt;
+  }
+  bool is_set(ExprId e) const { return nodes_[e].kind == Kind::kSet; }
+
   // What may follow after a character of the class. kFailed when out of fuel.
   ExprId derivative(ExprId e, CharClassId c);
   // Whether the whole text fits.
@@ -58,6 +80,7 @@ class ExpressionPool {
   // So many characters, whatever they are, surely leave something that can be completed; 0 if that is not seen at once.
   uint32_t free_characters(ExprId e) const;
   bool failed() const { return failed_; }
+  void give_up() { failed_ = true; }
   // What building and deriving may still cost; used up, it fails like one that has too many nodes.
   Fuel& fuel() { return fuel_; }
   // What is there now stays; of what use adds, up to `most_nodes` more, forget() takes all away, a failure too.
@@ -68,11 +91,11 @@ class ExpressionPool {
   const CharPartition& partition() const { return partition_; }
 
  private:
-  enum class Kind : uint8_t { kNothing, kEmpty, kAnything, kSet, kConcat, kEither, kBoth, kNegate, kRepeat, kRemainder, kTag };
+  enum class Kind : uint8_t { kNothing, kEmpty, kAnything, kSet, kConcat, kEither, kBoth, kNegate, kRepeat, kRemainder, kRule, kNonEmpty, kTag };
   struct Node {
     Kind kind;
     bool nullable;
-    uint32_t a = 0, b = 0, c = 0;   // children: set index; first, then; [a, b) of lists_; negated; repeated, least, most; modulus, value; tag
+    uint32_t a = 0, b = 0, c = 0;   // children: set index; first, then; [a, b) of lists_; negated; repeated, least, most; modulus, value; rule; rule's expression; tag
   };
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
 
@@ -84,6 +107,10 @@ class ExpressionPool {
     return sets_[set_index * words_per_set_ + c / 64] >> (c % 64) & 1;
   }
   ExprId compute(ExprId e, CharClassId c);
+  ExprId derive_upwards(ExprId e, CharClassId c);
+  bool knows_derivative(ExprId e, CharClassId c) const { return derivatives_.contains(uint64_t{e} << 16 | c); }
+  bool repeats_for_ever(ExprId e) const { return nodes_[e].kind == Kind::kRepeat && nodes_[e].b == 0 && nodes_[e].c == kUnbounded; }
+  void drop_covered(std::vector<ExprId>& ways);
 
   const CharPartition& partition_;
   size_t most_nodes_;
@@ -96,6 +123,8 @@ class ExpressionPool {
   std::unordered_multimap<uint64_t, uint32_t> sets_by_hash_;
   std::unordered_map<uint64_t, ExprId> derivatives_;     // e << 16 | class
   std::vector<Life> life_;
+  std::vector<ExprId> definitions_;                      // of rules
+  int depth_ = 0;                                        // of derivatives within one another
   bool failed_ = false;
   size_t kept_nodes_ = 0, kept_lists_ = 0, kept_sets_ = 0;
 };

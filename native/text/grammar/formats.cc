@@ -52,8 +52,9 @@ std::string international(std::string pattern) {
   return pattern;
 }
 
+// Of RFC 5321's mailboxes those that validators take: no quoted names, and a domain of two labels or more.
 const std::string kAtom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
-const std::string kEmail = "(?:" + kAtom + "(?:\\." + kAtom + ")*)@(?:" + kHostname + "|\\[" + kIpv4 + "\\])";
+const std::string kEmail = "(?:" + kAtom + "(?:\\." + kAtom + ")*)@(?:" + kLabel + "\\.)+" + kLabel;
 
 const std::vector<std::pair<std::string_view, std::string>>& table() {
   static const std::vector<std::pair<std::string_view, std::string>> formats = {

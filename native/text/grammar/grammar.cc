@@ -1,5 +1,6 @@
 #include "text/grammar/grammar.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace monolith::grammar {
@@ -31,6 +32,7 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
     case GrammarOptions::Kind::kJsonObject: grammar->schema_ = Schema::any_json(true); break;
     case GrammarOptions::Kind::kJson: grammar->schema_ = Schema::any_json(false); break;
     case GrammarOptions::Kind::kRegex: grammar->schema_ = Schema::regex(options.text, of_schema, problems); break;
+    case GrammarOptions::Kind::kRules: grammar->schema_ = Schema::rules(options.text, of_schema, problems); break;
     case GrammarOptions::Kind::kChoice: grammar->schema_ = Schema::choice(options.choices, of_schema, problems); break;
   }
   if (!grammar->schema_) return nullptr;
@@ -63,6 +65,8 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
 void Grammar::begin() {
   schema_->expressions().forget();
   schema_->expressions().fuel() = Fuel(limits_.use_steps);
+  runs_.clear();
+  run_bytes_ = 0;
   automaton_ = std::make_unique<Automaton>(*schema_, vocabulary_->trie(), automaton_options_);
   ++epoch_;
 }
@@ -140,6 +144,79 @@ Grammar::Outcome Grammar::allowed(Position& position, std::span<const TokenId> b
     return Outcome::kOk;
   } while (begin_again(is_new));
   return Outcome::kFailed;
+}
+
+Grammar::Outcome Grammar::forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer,
+                                 std::vector<TokenId>& out) {
+  out.clear();
+  const std::lock_guard lock(mutex_);
+  bool is_new = ready();
+  do {
+    if (!renew(position, before)) continue;
+    const std::vector<TokenId>* run = find_run(position.state, tokenizer);
+    if (automaton_->failed()) continue;
+    if (run) out.assign(run->begin(), run->end());
+    return Outcome::kOk;
+  } while (begin_again(is_new));
+  return Outcome::kFailed;
+}
+
+// Null: none, or a limit was met.
+const std::vector<TokenId>* Grammar::find_run(StateId state, const Tokenizer& tokenizer) {
+  if (automaton_->only_byte(state) == Automaton::kNoByte) return nullptr;
+  if (const auto known = runs_.find(state); known != runs_.end()) return &known->second;
+  std::vector<TokenId> run = cut_run(state, tokenizer);
+  if (automaton_->failed()) return nullptr;
+  constexpr size_t kEntry = 64;   // of a hash table, with the vector
+  if (run_bytes_ > limits_.most_run_bytes) {
+    runs_.clear();
+    run_bytes_ = 0;
+  }
+  run_bytes_ += kEntry + run.capacity() * sizeof(TokenId);
+  count_bytes();
+  return &runs_.emplace(state, std::move(run)).first->second;
+}
+
+std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer) {
+  std::string text;
+  const auto read_on = [&](bool of_symbol) {
+    schema_->expressions().fuel() = Fuel(limits_.use_steps);   // each byte may cost what a use may
+    const int byte = automaton_->only_byte(state);
+    if (byte == Automaton::kNoByte || (!of_symbol && GrammarVocabulary::begins_symbol(byte))) return false;
+    text += static_cast<char>(byte);
+    state = automaton_->step(state, static_cast<uint8_t>(byte));
+    return true;
+  };
+  if (GrammarVocabulary::begins_symbol(automaton_->only_byte(state))) {
+    while (text.size() < GrammarVocabulary::kSymbolBytes && read_on(true)) continue;
+    const TokenId token = vocabulary_->of_symbol(text);
+    return token == kNoToken ? std::vector<TokenId>{} : std::vector<TokenId>{token};
+  }
+  while (text.size() < kMostForced && read_on(false)) continue;
+  if (automaton_->failed()) return {};
+
+  std::vector<TokenId> tokens;
+  tokenizer.encode(text, {.continues = true}, tokens);
+  std::string spelled;
+  for (const TokenId token : tokens)
+    if (static_cast<size_t>(token) < vocabulary_->trie().n_tokens()) spelled += vocabulary_->bytes(token);
+  if (spelled != text) return {};   // a vocabulary without some byte
+  // Where a token could begin that ends in what follows, these tokens may end as well as others.
+  size_t kept = tokens.size();
+  for (size_t at = 0; at < text.size() && kept > 0; ++at) {
+    if (!automaton_->goes_on_in_a_token(std::string_view(text).substr(at), state)) continue;
+    kept = std::min(kept, tokens_alike(std::string_view(text).substr(0, at), tokenizer, tokens));
+  }
+  tokens.resize(kept);
+  return tokens;
+}
+
+// How many of the first of `tokens` are those of `text`, too.
+size_t Grammar::tokens_alike(std::string_view text, const Tokenizer& tokenizer, std::span<const TokenId> tokens) const {
+  std::vector<TokenId> others;
+  tokenizer.encode(text, {.continues = true}, others);
+  const auto [differs, behind] = std::ranges::mismatch(tokens, others);
+  return static_cast<size_t>(differs - tokens.begin());
 }
 
 std::optional<Grammar::Next> Grammar::follow(std::string_view text) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "text/grammar/automaton.h"
@@ -20,9 +21,9 @@
 namespace monolith::grammar {
 
 struct GrammarOptions {
-  enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice };
+  enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice, kRules };
   Kind kind = Kind::kJson;
-  std::string text;                   // the schema or the pattern
+  std::string text;                   // the schema, the pattern or the rules
   std::vector<std::string> choices;
   std::string suffix;                 // literal text behind the value; special tokens' spellings are those tokens
   bool strict = true;
@@ -39,7 +40,7 @@ struct GrammarLimits {
   size_t most_expressions = 200'000, most_shapes = 20'000;
   // Of use, from one beginning to the next.
   size_t most_new_expressions = 100'000, most_states = 50'000, most_rows = 16'000, most_places = 500'000;
-  size_t most_mask_bytes = 8 << 20;
+  size_t most_mask_bytes = 8 << 20, most_run_bytes = 1 << 20;
   uint64_t use_steps = 400'000;     // of one call
 };
 
@@ -64,6 +65,12 @@ class Grammar {
   Outcome advance(Position& position, std::span<const TokenId> before, TokenId token);
   // What may come next into `out`, in which every token of the vocabulary has a bit. Never kRefused.
   Outcome allowed(Position& position, std::span<const TokenId> before, TokenMask& out);
+  // The tokens the text goes on with whatever the model says, into `out` (cleared first): how `tokenizer`, that of
+  // the vocabulary, cuts the bytes that alone may come, without the last tokens where these could be others once
+  // more text stands behind them. At most kMostForced, possibly none. Depends on the text so far and on nothing else.
+  // Never kRefused.
+  Outcome forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer, std::vector<TokenId>& out);
+  static constexpr size_t kMostForced = 64;
   // Sees to it that allowed() need not look: for a thread that has nothing better to do.
   void prepare(const Position& position);
 
@@ -87,7 +94,10 @@ class Grammar {
   StateId read(StateId state, TokenId token);
   bool renew(Position& position, std::span<const TokenId> before);
   void settle(Position& position, StateId state);
-  void count_bytes() { bytes_.store(schema_bytes_ + automaton_->bytes() + schema_->expressions().bytes(), std::memory_order_relaxed); }
+  const std::vector<TokenId>* find_run(StateId state, const Tokenizer& tokenizer);
+  std::vector<TokenId> cut_run(StateId state, const Tokenizer& tokenizer);
+  size_t tokens_alike(std::string_view text, const Tokenizer& tokenizer, std::span<const TokenId> tokens) const;
+  void count_bytes() { bytes_.store(schema_bytes_ + automaton_->bytes() + run_bytes_ + schema_->expressions().bytes(), std::memory_order_relaxed); }
 
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;
   const GrammarLimits limits_;
@@ -96,7 +106,8 @@ class Grammar {
   std::unique_ptr<Schema> schema_;
   AutomatonOptions automaton_options_;
   std::unique_ptr<Automaton> automaton_;
-  size_t schema_bytes_ = 0;
+  size_t schema_bytes_ = 0, run_bytes_ = 0;
+  std::unordered_map<StateId, std::vector<TokenId>> runs_;   // forced(), where a byte alone may come
   uint32_t epoch_ = 0;
 };
 

@@ -73,4 +73,11 @@ std::string GrammarVocabulary::symbols(std::string_view text) const {
   return out;
 }
 
+TokenId GrammarVocabulary::of_symbol(std::string_view text) const {
+  if (text.size() != kSymbolBytes || text.front() != kSymbol) return kNoToken;
+  const auto byte = [&](size_t i) { return TokenId{static_cast<uint8_t>(text[i])}; };
+  const TokenId token = byte(1) << 16 | byte(2) << 8 | byte(3);
+  return static_cast<size_t>(token) + 1 < starts_.size() && bytes(token) == text ? token : kNoToken;
+}
+
 }  // namespace monolith::grammar

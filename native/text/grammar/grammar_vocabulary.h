@@ -27,6 +27,10 @@ class GrammarVocabulary {
   }
   // Text with the spellings of special tokens, the longest first, as their symbols.
   std::string symbols(std::string_view text) const;
+  static constexpr size_t kSymbolBytes = 4;
+  static bool begins_symbol(int byte) { return byte == 0xFF; }
+  // The token of a symbol; kNoToken if `text` is none.
+  TokenId of_symbol(std::string_view text) const;
   // Tokens of white space only.
   const TokenMask& spaces() const { return spaces_; }
 

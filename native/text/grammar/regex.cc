@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "text/grammar/general_categories.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith::grammar {
@@ -30,13 +31,6 @@ CodePointSet line_terminators() {
   CodePointSet set = CodePointSet::of(0x2028, 0x2029);
   set.add('\n', '\n');
   set.add('\r', '\r');
-  return set;
-}
-
-CodePointSet of_class(CharClass wanted) {
-  CodePointSet set;
-  for (const CharClassRange& range : char_class_ranges())
-    if (range.char_class == wanted) set.add(range.first, range.last);
   return set;
 }
 
@@ -262,9 +256,7 @@ class RegexParser {
         std::string_view name = text_.substr(at_ + 2, close - at_ - 2);
         for (const std::string_view prefix : {"General_Category=", "gc="}) if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
         CodePointSet set;
-        if (name == "L" || name == "Letter") set = of_class(CharClass::kLetter);
-        else if (name == "N" || name == "Number") set = of_class(CharClass::kNumber);
-        else if (name == "P" || name == "Punctuation") set = of_class(CharClass::kPunctuation);
+        if (auto category = general_category(name)) set = std::move(*category);
         else if (name == "ASCII") set = CodePointSet::of(0, 0x7F);
         else if (name == "Any") set = CodePointSet::all();
         else {

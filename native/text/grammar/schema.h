@@ -72,8 +72,10 @@ class Schema {
   static std::unique_ptr<Schema> compile(std::string_view json, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
   // Any JSON object (`objects_only`) or any JSON value.
   static std::unique_ptr<Schema> any_json(bool objects_only);
-  // No JSON but the text itself: what a regular expression matches from end to end, or one of several texts.
+  // No JSON but the text itself: what a regular expression matches from end to end, what rules make of the one called
+  // root, or one of several texts.
   static std::unique_ptr<Schema> regex(std::string_view pattern, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
+  static std::unique_ptr<Schema> rules(std::string_view text, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
   static std::unique_ptr<Schema> choice(std::span<const std::string> texts, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
 
   ExpressionPool& expressions() { return *pool_; }

@@ -93,7 +93,7 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
   std::vector<SpecialMatch> matches;
   (options.parse_special ? special_ : user_defined_)->find(text, guards, matches);
   size_t done = 0;
-  bool opens = true;
+  bool opens = !options.continues;
   for (const SpecialMatch& match : matches) {
     if (match.begin > done) encode_text(text.substr(done, match.begin - done), opens, out);
     out.push_back(match.id);

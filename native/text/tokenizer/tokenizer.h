@@ -31,6 +31,7 @@ struct EncodeOptions {
   // shorter special token within that spelling. At the edge of a spelling it has no effect.
   // 0 = none.
   char32_t guard = 0;
+  bool continues = false;       // other text stands before it: SentencePiece puts no space in front
 };
 
 class Tokenizer {

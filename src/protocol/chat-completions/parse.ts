@@ -152,6 +152,7 @@ function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat
       return { type: 'json_schema', name, schema, strict: strict === true, path: 'response_format.json_schema.schema' };
     }
     case 'regex': return { type: 'regex', pattern: asked.pattern, path: 'response_format.pattern' };
+    case 'grammar': return { type: 'grammar', grammar: asked.grammar, path: 'response_format.grammar' };
     case 'choice': return { type: 'choice', choices: asked.choices, path: 'response_format.choices' };
     default: return { type: asked?.type ?? 'text' };
   }

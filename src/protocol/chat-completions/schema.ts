@@ -2,7 +2,7 @@
 // Unknown fields are dropped; null means absent for every optional field.
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
-import { MAX_CHOICE_CHARACTERS, MAX_CHOICES, MAX_PATTERN_CHARACTERS } from '../../generation/output-format.js';
+import { MAX_CHOICE_CHARACTERS, MAX_CHOICES, MAX_GRAMMAR_CHARACTERS, MAX_PATTERN_CHARACTERS } from '../../generation/output-format.js';
 import { bounded, clientId, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 
@@ -87,6 +87,7 @@ const responseFormat = z.discriminatedUnion('type', [
   }),
   // Ours: see docs/structured-output.md.
   z.object({ type: z.literal('regex'), pattern: z.string().min(1).max(MAX_PATTERN_CHARACTERS) }),
+  z.object({ type: z.literal('grammar'), grammar: z.string().min(1).max(MAX_GRAMMAR_CHARACTERS) }),
   z.object({ type: z.literal('choice'), choices: z.array(z.string().min(1).max(MAX_CHOICE_CHARACTERS)).min(1).max(MAX_CHOICES) }),
 ]);
 

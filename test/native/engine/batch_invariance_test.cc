@@ -92,10 +92,12 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
   CHECK(!engine->stats().failed);
 }
 
-void check_invariance(const std::string& model, const std::vector<GenerationRequest>& requests) {
+void check_invariance(const std::string& model, const std::vector<GenerationRequest>& requests,
+                      KvType kv_type = KvType::kF16) {
   std::vector<ChoiceOutcome> expected;
   EngineSetup alone;
   alone.model = model;
+  alone.limits.kv_type = kv_type;
   alone.options.prefix_cache = false;
   {
     auto engine = start_engine(alone);
@@ -133,6 +135,9 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
 
 TEST(batch_invariance_llama_q8_0) { check_invariance("models/llama.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_qwen3_f16) { check_invariance("models/qwen3.f16.gguf", mixed_requests()); }
+TEST(batch_invariance_8_bit_pages) {
+  check_invariance("models/llama.q8_0.gguf", mixed_requests(), KvType::kQ8_0);
+}
 TEST(batch_invariance_tool_calls) { check_invariance("models/llama.q8_0.gguf", requests_with_calls()); }
 
 TEST(batch_invariance_choices_equal_separate_requests) {

@@ -412,7 +412,7 @@ TEST(step_loop_begins_a_grammar_anew_that_has_grown_too_large) {
     StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
     auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
     grammar::GrammarLimits limits;
-    if (tight) limits.most_states = 340;
+    if (tight) limits.most_states = 320;
     GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
     const GrammarOptions options = schema_options(R"({"type":"array","items":{"type":"string","maxLength":30,"pattern":"^[a-m]+ [n-z]+$"},"minItems":8,"maxItems":8})");
     const GrammarRef format = cache.compile(options).grammar;

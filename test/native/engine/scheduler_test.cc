@@ -20,6 +20,7 @@ struct Bench {
   Scheduler scheduler;
   std::shared_ptr<Channel> channel = std::make_shared<Channel>(nullptr, 100);
   std::vector<std::unique_ptr<Request>> requests;
+  int max_ahead = 0;
 
   Bench(int64_t n_pages, int max_rows, int max_sequences)
       : cache(n_pages, 1), scheduler(cache, {max_rows, max_sequences, true}) {}
@@ -39,6 +40,14 @@ struct Bench {
 
   bool works() const {
     return !scheduler.running().empty() || !scheduler.preempted().empty() || !scheduler.waiting_queue().empty();
+  }
+
+  // Every so often several tokens at once.
+  void write_ahead(Sequence& sequence) {
+    const int most = std::min(max_ahead, sequence.request.max_length - sequence.length());
+    if (most <= 0 || sequence.generated() % 5 != 0) return;
+    sequence.tokens.insert(sequence.tokens.end(), static_cast<size_t>(most), 8);
+    if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
   }
 
   // What the engine does at the end of a prompt.
@@ -71,6 +80,7 @@ struct Bench {
       if (!item.wants_logits) continue;
       if (item.sequence->choice == 0) fork_choices(*item.sequence);
       item.sequence->tokens.push_back(7);
+      write_ahead(*item.sequence);
       if (item.sequence->length() >= item.sequence->request.max_length) scheduler.remove(*item.sequence);
     }
     if (check_consistency) CHECK(scheduler.consistent());
@@ -452,6 +462,44 @@ TEST(scheduler_lowered_limits_let_running_ones_finish) {
   CHECK_EQ(bench.step().items.size(), size_t{1});
 }
 
+TEST(scheduler_computes_what_was_written_at_once_in_one_piece) {
+  Bench bench(64, 64, 8);
+  Request& writer = bench.add(prompt_of(5), 1, 100);
+  Request& other = bench.add(prompt_of(6, 300), 1, 100);
+  const auto write = [](Request& request, int n) {
+    Sequence& sequence = *request.choices[0];
+    for (int i = 0; i < n; ++i) sequence.tokens.push_back(9);
+    sequence.n_ahead = sequence.remaining() - 1;
+  };
+  bench.step();
+  write(writer, 20);
+  CHECK(only(writer).decoding());
+  const StepPlan* plan = &bench.step();
+  CHECK_EQ(plan->n_decodes, 2);
+  CHECK_EQ(plan->n_rows, 22);
+  CHECK_EQ(plan->n_ahead, 20);
+  CHECK_EQ(only(writer).remaining(), 1);
+  // Further than a step reaches: it goes on in the next, and the others lose nothing. Prompts keep their quarter.
+  write(writer, 60);
+  Request& prompt = bench.add(prompt_of(200, 600));
+  const int before = only(other).generated();
+  plan = &bench.step();
+  CHECK_EQ(plan->items[0].n_tokens, 47);
+  CHECK(!plan->items[0].wants_logits);
+  CHECK_EQ(only(prompt).n_computed, 16);
+  CHECK_EQ(plan->n_rows, 64);
+  CHECK(only(writer).decoding());
+  plan = &bench.step();
+  CHECK_EQ(plan->items[0].n_tokens, 14);
+  CHECK_EQ(only(writer).remaining(), 1);
+  CHECK_EQ(only(other).generated(), before + 2);
+  // Where a step may take no longer, half of what prompts may add to it at most.
+  write(writer, 40);
+  plan = &bench.scheduler.plan(24);
+  CHECK_EQ(plan->n_ahead, 12);
+  CHECK_EQ(plan->n_rows, 2 + 24);
+}
+
 // Random load on a small pool: every request ends with all its tokens, no page is lost, and a decode that
 // runs is never left out of a step.
 TEST(scheduler_random_load) {
@@ -459,6 +507,7 @@ TEST(scheduler_random_load) {
     std::mt19937 random(seed);
     Bench bench(6 + random() % 20, 1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 8));
     const int most = static_cast<int>(bench.cache.pool().size()) * kPageTokens;
+    bench.max_ahead = seed % 3 == 0 ? 0 : static_cast<int>(random() % 40);
     int added = 0, first_tokens_at = -100;
     for (int i = 0; i < 20'000; ++i) {
       if (added < 40 && random() % 4 == 0) {
@@ -466,12 +515,12 @@ TEST(scheduler_random_load) {
         bench.add(prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3), random() % 3,
                   1 + static_cast<int>(random() % 60), random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
       }
-      std::vector<std::pair<Sequence*, int>> decodes;
+      std::vector<std::pair<Sequence*, int>> decodes;   // with the work they had
       for (Sequence* sequence : bench.scheduler.running())
-        if (sequence->decoding()) decodes.emplace_back(sequence, sequence->generated());
+        if (sequence->decoding()) decodes.emplace_back(sequence, sequence->n_computed);
       const StepPlan& plan = bench.step(i % 16 == 0);
-      for (const auto& [sequence, generated] : decodes)
-        CHECK(sequence->generated() == generated + 1 || sequence->state == SequenceState::kPreempted || plan.first_tokens);
+      for (const auto& [sequence, computed] : decodes)
+        CHECK(sequence->n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens);
       if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);   // a token in all others
       if (plan.first_tokens) first_tokens_at = i;
       const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||

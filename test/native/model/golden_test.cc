@@ -228,6 +228,21 @@ TEST(production_arithmetic_meets_its_row_on_every_instruction_set) {
   }
 }
 
+// 8-bit keys and values cost less than 8-bit activations do: that row has room for both.
+TEST(eight_bit_pages_meet_the_int8_row) {
+  if (vectors_absent()) return;
+  for (const GoldenFile& file : files_here()) {
+    const Golden* golden = golden_of(file);
+    REQUIRE(golden != nullptr);
+    if (golden->tolerance("int8") == nullptr) continue;
+    auto loaded = load(file, {.threads = 2}, KvType::kQ8_0);
+    REQUIRE(loaded != nullptr);
+    judge(file, *golden, golden->prompts,
+          GoldenRunner(*loaded->model).run(golden->prompts, 1024, true), "int8", "8-bit pages",
+          *loaded);
+  }
+}
+
 TEST(production_results_are_the_same_bits_for_any_pieces_batch_and_threads) {
   if (vectors_absent()) return;
   for (const CpuIsa isa : available_cpu_isas()) {

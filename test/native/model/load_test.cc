@@ -55,7 +55,7 @@ TEST(what_was_planned_is_what_was_allocated) {
     const ParsedModel parsed(model);
     REQUIRE(parsed.file != nullptr);
     for (const Arithmetic arithmetic : {Arithmetic::kProduction, Arithmetic::kExact}) {
-      for (const KvType kv_type : {KvType::kF16, KvType::kF32}) {
+      for (const KvType kv_type : {KvType::kF16, KvType::kF32, KvType::kQ8_0}) {
         auto backend = make_cpu_backend({.threads = 1, .arithmetic = arithmetic});
         REQUIRE(backend.ok());
         ModelLimits limits = kLimits;

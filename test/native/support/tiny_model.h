@@ -30,6 +30,7 @@ struct TinyModel {
     TensorType type = TensorType::kF32;
     float scale = 0.2f;  // weights are uniform in +-scale
     float offset = 0;
+    Bytes data = {};  // as the file has it; empty: made up
   };
 
   static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16,
@@ -90,7 +91,7 @@ struct TinyModel {
       }
     }
     for (const auto& [name, tensor] : tensors) {
-      const Bytes data = values_of(name, tensor);
+      const Bytes data = tensor.data.empty() ? values_of(name, tensor) : tensor.data;
       if (tensor.dims.size() == 1) builder.tensor(name, tensor.type, {tensor.dims[0]}, data);
       if (tensor.dims.size() == 2)
         builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1]}, data);

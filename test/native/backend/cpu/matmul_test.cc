@@ -275,15 +275,18 @@ TEST(matmul_groups_bias_and_residual) {
 TEST(matmul_extreme_weights_do_not_saturate) {
   auto plain = backend_for(CpuIsa::kPlain, 1);
   REQUIRE(plain != nullptr);
-  for (TensorType type : {TensorType::kQ8_0, TensorType::kQ4_0, TensorType::kQ4_K, TensorType::kQ6_K}) {
+  for (TensorType type : kAllTypes) {
+    if (!quantized(type)) continue;
     const Shape shape{16, 512};
+    const BlockScales scales = block_scales(type);
     for (int fill : {0x00, 0x7f, 0x80, 0xff}) {
       auto data = matrix_data(type, shape.rows, shape.cols, 14);
       const TensorTypeTraits& traits = traits_of(type);
       for (size_t i = 0; i < data.size(); ++i) {
         const int64_t at = static_cast<int64_t>(i) % traits.block_bytes;
-        const bool scale = type == TensorType::kQ6_K ? at >= 208 : at < (type == TensorType::kQ4_K ? 4 : 2);
-        // Row 3 gets the fill in its scales as well: 0x7f7f and 0xffff are NaN, 0x8080 is a denormal.
+        const bool scale = at >= scales.at && at < scales.at + scales.bytes;
+        // Row 3 gets the fill in its scales as well: 0x7f7f and 0xffff are NaN, 0x8080 is a denormal,
+        // as is the power of two that the exponent 0 stands for.
         const bool row3 = static_cast<int64_t>(i) / (shape.cols / traits.block_values * traits.block_bytes) == 3;
         if (!scale || row3) data[i] = static_cast<std::byte>(fill);
       }

@@ -1,6 +1,7 @@
 // Random weight matrices in every encoding, for tests: all bit patterns of the quantized values occur.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,9 +11,12 @@
 #include "model/gguf/tensor_type.h"
 
 inline constexpr monolith::TensorType kAllTypes[] = {
-    monolith::TensorType::kF32,  monolith::TensorType::kF16,  monolith::TensorType::kBF16,
-    monolith::TensorType::kQ8_0, monolith::TensorType::kQ4_0, monolith::TensorType::kQ4_K,
-    monolith::TensorType::kQ6_K};
+    monolith::TensorType::kF32,    monolith::TensorType::kF16,  monolith::TensorType::kBF16,
+    monolith::TensorType::kQ8_0,   monolith::TensorType::kQ4_0, monolith::TensorType::kQ4_1,
+    monolith::TensorType::kQ5_0,   monolith::TensorType::kQ5_1, monolith::TensorType::kIQ4_NL,
+    monolith::TensorType::kMXFP4,  monolith::TensorType::kQ2_K, monolith::TensorType::kQ3_K,
+    monolith::TensorType::kQ4_K,   monolith::TensorType::kQ5_K, monolith::TensorType::kQ6_K,
+    monolith::TensorType::kIQ4_XS};
 
 class Random {
  public:
@@ -27,13 +31,54 @@ class Random {
   uint64_t state_;
 };
 
-// rows x cols of `type`, of about unit size.
-inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t rows, int64_t cols, uint64_t seed) {
+// Where a quantized type's block has its floating-point scales: d, d_min (or m), the exponent of MXFP4.
+struct BlockScales {
+  int at, bytes;
+};
+inline BlockScales block_scales(monolith::TensorType type) {
+  using monolith::TensorType;
+  switch (type) {
+    case TensorType::kQ2_K: return {80, 4};
+    case TensorType::kQ3_K: return {108, 2};
+    case TensorType::kQ6_K: return {208, 2};
+    case TensorType::kMXFP4: return {0, 1};
+    case TensorType::kQ4_1:
+    case TensorType::kQ5_1:
+    case TensorType::kQ4_K:
+    case TensorType::kQ5_K: return {0, 4};
+    default: return {0, 2};
+  }
+}
+
+// What a block's largest quants times its largest scale come to, for d = 1.
+inline float largest_value(monolith::TensorType type) {
+  using monolith::TensorType;
+  switch (type) {
+    case TensorType::kQ8_0:
+    case TensorType::kIQ4_NL: return 128;
+    case TensorType::kQ4_0: return 8;
+    case TensorType::kQ4_1:
+    case TensorType::kQ5_0: return 16;
+    case TensorType::kQ5_1: return 32;
+    case TensorType::kQ2_K: return 45;
+    case TensorType::kQ3_K: return 128;
+    case TensorType::kQ4_K: return 945;
+    case TensorType::kQ5_K: return 1953;
+    case TensorType::kQ6_K:
+    case TensorType::kIQ4_XS: return 4096;
+    default: return 1;
+  }
+}
+
+// rows x cols of `type`, of about the size `size`, which is a power of two.
+inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t rows, int64_t cols, uint64_t seed,
+                                          float size = 1) {
   using monolith::TensorType;
   const auto& traits = monolith::traits_of(type);
   const int64_t blocks = rows * cols / traits.block_values;
   std::vector<std::byte> data(static_cast<size_t>(blocks * traits.block_bytes));
   Random random(seed * 100 + static_cast<uint64_t>(type));
+  const BlockScales scales = block_scales(type);
   for (int64_t i = 0; i < blocks; ++i) {
     std::byte* block = &data[static_cast<size_t>(i * traits.block_bytes)];
     for (int64_t j = 0; j < traits.block_bytes; ++j) block[j] = static_cast<std::byte>(random.bits());
@@ -41,7 +86,7 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
       const uint16_t half = monolith::float_to_half(value);
       std::memcpy(block + at, &half, sizeof half);
     };
-    const float value = random.uniform();
+    const float value = random.uniform() * size;
     switch (type) {
       case TensorType::kF32: std::memcpy(block, &value, sizeof value); break;
       case TensorType::kF16: put_half(0, value); break;
@@ -50,13 +95,10 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
         std::memcpy(block, &bits, sizeof bits);
         break;
       }
-      case TensorType::kQ8_0: put_half(0, value / 128); break;
-      case TensorType::kQ4_0: put_half(0, value / 8); break;
-      case TensorType::kQ4_K:
-        put_half(0, value / 1000);
-        put_half(2, random.uniform() / 64);
-        break;
-      case TensorType::kQ6_K: put_half(208, value / 4096); break;
+      case TensorType::kMXFP4: block[0] = static_cast<std::byte>(118 + std::ilogb(size) + static_cast<int>(random.bits() % 8)); break;
+      default:
+        put_half(scales.at, value / largest_value(type));
+        if (scales.bytes == 4) put_half(scales.at + 2, random.uniform() * size / (traits.block_values == 32 ? 1 : 64));
     }
   }
   return data;

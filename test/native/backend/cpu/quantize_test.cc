@@ -75,7 +75,10 @@ TEST(quantize_follows_its_definition) {
       CHECK_EQ(block.minus_8_sum, -8 * (sums[0] + sums[1]));
       CHECK_EQ(block.minus_32_sum[0], -32 * sums[0]);
       CHECK_EQ(block.minus_32_sum[1], -32 * sums[1]);
-      if (finite) CHECK_EQ(block.minus_scaled_sum, -(block.scale * static_cast<float>(sums[0] + sums[1])));
+      if (!finite) continue;
+      CHECK_EQ(block.minus_scaled_sum, -(block.scale * static_cast<float>(sums[0] + sums[1])));
+      for (int h = 0; h < 2; ++h)
+        CHECK_EQ(block.minus_scaled_half_sum[h], -(block.scale * static_cast<float>(sums[h])));
     }
   }
 }

@@ -132,6 +132,34 @@ TEST(grammar_masks_are_what_tokens_do) {
   }
 }
 
+TEST(grammar_of_a_large_counted_object_is_followed_to_its_end) {
+  std::string schema = R"({"type":"object","minProperties":500,"maxProperties":900,"additionalProperties":false,"properties":{)";
+  for (int i = 0; i < 1000; ++i) schema += std::string(i ? "," : "") + "\"property_" + std::to_string(i) + "\":{\"type\":\"boolean\"}";
+  const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, schema + "}}"));
+  REQUIRE(grammar != nullptr);
+  Grammar::Position position = grammar->start();
+  std::vector<TokenId> before;
+  TokenMask mask(vocabulary()->trie().n_tokens());
+  std::mt19937 random(6);
+  size_t members = 0;
+  int64_t slowest = 0;
+  while (!position.ends) {
+    const int64_t begun = Fuel::thread_time();
+    REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk);
+    slowest = std::max(slowest, Fuel::thread_time() - begun);
+    std::vector<TokenId> fine;
+    for (TokenId token = 0; token < 256; ++token)
+      if (mask.has(static_cast<uint32_t>(token))) fine.push_back(token);
+    REQUIRE(!fine.empty());
+    const TokenId token = fine[random() % fine.size()];
+    members += token == ':';
+    REQUIRE(grammar->advance(position, before, token) == Grammar::Outcome::kOk);
+    before.push_back(token);
+  }
+  check::note(std::to_string(members) + " members, the slowest mask " + std::to_string(slowest / 1000) + " us");
+  CHECK(members >= 500 && members <= 900);
+}
+
 TEST(grammar_compilation_is_bounded) {
   const auto refused = [](const GrammarOptions& options, const GrammarLimits& limits, const std::atomic<bool>* cancelled = nullptr) {
     std::vector<SchemaProblem> problems;

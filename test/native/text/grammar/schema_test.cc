@@ -47,6 +47,46 @@ bool fits(Run& run, std::string_view text) {
   return run.automaton->accepts(state);
 }
 
+// Every way through small objects whose members are counted.
+TEST(counted_members_in_order_come_where_they_lead_to_an_end) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    const uint32_t required = random() % 32 & random() % 32, forbidden = random() % 32 & random() % 32 & random() % 32, least = random() % 6, most = least + random() % 4;
+    const bool open_ended = random() % 4 == 0;
+    std::string json = R"({"type":"object","properties":{)", names;
+    for (uint32_t i = 0; i < 5; ++i) {
+      json += std::string(i ? "," : "") + "\"" + static_cast<char>('a' + i) + "\":" + (forbidden >> i & 1 ? "false" : "{\"type\":\"null\"}");
+      if (required >> i & 1) names += std::string(names.empty() ? "" : ",") + "\"" + static_cast<char>('a' + i) + "\"";
+    }
+    json += "},\"required\":[" + names + "],\"minProperties\":" + std::to_string(least) + (open_ended ? "" : ",\"maxProperties\":" + std::to_string(most)) + ",\"additionalProperties\":false}";
+    const auto valid = [&](uint32_t set) {
+      const uint32_t n = static_cast<uint32_t>(__builtin_popcount(set));
+      return (set & required) == required && (set & forbidden) == 0 && n >= least && (open_ended || n <= most);
+    };
+    Run run = open(json, PropertyOrder::kSchema);
+    bool any = false;
+    for (uint32_t set = 0; set < 32; ++set) any = any || valid(set);
+    if (any != (run.schema != nullptr)) return check::fail(__FILE__, __LINE__, json);
+    if (!any) continue;
+    for (uint32_t set = 0; set < 32; ++set) {
+      std::string text = "{";
+      bool alive = true;
+      for (uint32_t i = 0; i < 5; ++i) {
+        if (!(set >> i & 1)) continue;
+        text += std::string(text.size() > 1 ? "," : "") + "\"" + static_cast<char>('a' + i) + "\":null";
+        const uint32_t so_far = set & ((2u << i) - 1);
+        bool leads = false;
+        for (uint32_t rest = 0; rest < 32; rest += 2u << i) leads = leads || valid(so_far | rest);
+        StateId state = run.automaton->start();
+        for (const char c : text) state = run.automaton->step(state, static_cast<uint8_t>(c));
+        alive = state != Automaton::kDead;
+        if (alive != leads) return check::fail(__FILE__, __LINE__, json + " at " + text);
+      }
+      if (fits(run, text + "}") != valid(set)) return check::fail(__FILE__, __LINE__, json + " with " + text);
+    }
+  }
+}
+
 TEST(documents_fit_or_do_not) {
   struct Case { const char* schema; std::vector<const char*> yes, no; };
   const Case cases[] = {
@@ -130,6 +170,8 @@ TEST(what_is_not_served_is_named_with_its_place) {
   refused(R"({"type":"strnig"})", Kind::kInvalid, "", "type");
   refused(R"({"pattern":"(a"})", Kind::kInvalid, "", "pattern");
   refused(R"({"type":"object","properties":{"a":false},"required":["a"]})", Kind::kImpossible, "", "");
+  refused(R"({"type":"integer","multipleOf":983,"minimum":1,"maximum":982})", Kind::kImpossible, "", "");
+  refused(R"({"type":"integer","multipleOf":999983,"minimum":1,"maximum":1000000000000})", Kind::kTooLarge, "", "");
   refused(R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["x"],"properties":{"x":{"$ref":"#/$defs/a"}}}}})", Kind::kImpossible, "", "");
   SchemaOptions lenient;
   lenient.strict = false;

@@ -1,0 +1,176 @@
+// The kernel for quantized weights with AVX-512 VNNI, one template for all types: what strip_form() says decides
+// which instructions are left. Include only in matmul_{blocks,kquants}_avx512.cc.
+//
+// A kernel covers one strip and M rows: M integer and M float accumulators live in registers with one vector of
+// weights, so each weight is loaded and unpacked once per M uses. With kMaxRows = 12 they fill 26 of the 32
+// registers; types with two steps a block need most of the rest. vpdpbusd multiplies unsigned by signed bytes:
+// weights pass as q + bias, and bias * sum a is subtracted by beginning with it. Zen 4 starts one 512-bit
+// vpdpbusd per cycle: 64 multiply-adds, the ceiling. A block costs a row eight of them plus one multiplication
+// and one fma on the same pipes (Q8_0, Q4_0), and one fma more for minima or a second step.
+#pragma once
+
+#include "backend/cpu/matmul_avx512-inl.h"
+#include "backend/cpu/matmul_quants.h"
+
+namespace monolith {
+namespace {
+
+// What is added to q to make it an unsigned byte: one that activations carry the sum for. Types with an offset
+// of their own in the lines keep it; others are moved to 32 (two steps a block) or 128.
+consteval int bias_of(StripForm form) {
+  if (form.levels == nullptr && form.offset == 0) return 0;
+  if (form.step == 16) return 32;
+  return form.offset == 8 ? 8 : 128;
+}
+
+template <int kShift>   // to the left, or by a negative number to the right; bytes' bits mix
+[[gnu::always_inline]] inline __m512i shifted(__m512i v) {
+  if constexpr (kShift > 0) return _mm512_slli_epi16(v, kShift);
+  else if constexpr (kShift < 0) return _mm512_srli_epi16(v, -kShift);
+  else return v;
+}
+
+// Group g of the 32 k at low and high: four unsigned bytes for each lane, q + bias.
+template <TensorType T, int g>
+[[gnu::always_inline]] inline __m512i weights(const std::byte* low, const std::byte* high) {
+  constexpr StripForm form = strip_form(T);
+  constexpr int bias = bias_of(form), low_at = g * form.low_bits, high_at = g * form.high_bits;
+  __m512i code = shifted<-(low_at % 8)>(load_bytes(low + 64 * (low_at / 8)));
+  const __m512i low_mask = _mm512_set1_epi8(static_cast<char>((1 << form.low_bits) - 1));
+  if constexpr (form.high_bits > 0) {
+    const __m512i high_mask = _mm512_set1_epi8(static_cast<char>(((1 << form.high_bits) - 1) << form.low_bits));
+    const __m512i bits = shifted<form.low_bits - high_at % 8>(load_bytes(high + 64 * (high_at / 8)));
+    // (code & low_mask) | (bits & high_mask)
+    code = _mm512_ternarylogic_epi32(code, low_mask, _mm512_and_si512(bits, high_mask), 0xea);
+  } else if constexpr (form.low_bits < 8) {
+    code = _mm512_and_si512(code, low_mask);
+  }
+  if constexpr (form.levels != nullptr) {
+    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(form.levels));
+    const __m512i table = _mm512_xor_si512(_mm512_broadcast_i32x4(levels), _mm512_set1_epi8(-128));
+    static_assert(bias == 128);
+    return _mm512_shuffle_epi8(table, code);
+  } else if constexpr (bias != form.offset) {
+    return _mm512_add_epi8(code, _mm512_set1_epi8(static_cast<char>(bias - form.offset)));
+  } else {
+    return code;
+  }
+}
+
+// isum[r] += groups kFirst .. kLast - 1 times the activations of row r.
+template <TensorType T, int kFirst, int kLast, int M>
+[[gnu::always_inline]] inline void dot(__m512i (&isum)[M], const std::byte* low, const std::byte* high,
+                                       const ActivationBlock* x) {
+  if constexpr (kFirst < kLast) {
+    const __m512i w = weights<T, kFirst>(low, high);
+    EACH_ROW(r) dot4_broadcast(isum[r], w, x[r].a + 4 * kFirst);
+    dot<T, kFirst + 1, kLast>(isum, low, high, x);
+  }
+}
+
+[[gnu::always_inline]] inline __m512i load_unsigned(const std::byte* at) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+}
+
+// 2^(e - 128), subnormal for e < 2.
+[[gnu::always_inline]] inline __m512 powers(__m512i e) {
+  const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+  const __mmask16 small = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
+  return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x00200000), e));
+}
+
+// The steps of all lanes; `number` is where their scales are.
+template <TensorType T>
+[[gnu::always_inline]] inline __m512 steps(const std::byte* d, const std::byte* number) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
+  else {
+    __m512i scale = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kSigned)
+      scale = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(number)));
+    if constexpr (form.scale == StripForm::kNibble) scale = _mm512_and_si512(scale, _mm512_set1_epi32(15));
+    return _mm512_mul_ps(load_halves(d), _mm512_cvtepi32_ps(scale));
+  }
+}
+template <TensorType T>
+[[gnu::always_inline]] inline __m512 floors(const std::byte* d_min, const std::byte* number) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
+  else {
+    __m512i minimum = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kNibble) minimum = _mm512_srli_epi32(minimum, 4);
+    return _mm512_mul_ps(load_halves(d_min), _mm512_cvtepi32_ps(minimum));
+  }
+}
+
+template <TensorType T, int M>
+void quantized(const StripTile& tile) {
+  constexpr StripForm form = strip_form(T);
+  constexpr StripRecord record = strip_record(form);
+  constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
+  constexpr int d_bytes = kStripRows * (form.scale == StripForm::kPower ? 1 : 2);
+  constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
+  const std::byte* at = tile.strip;
+  const std::byte *d = tile.strip + tile.layout->d, *d_min = tile.strip + tile.layout->d_min;
+  const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
+  __m512 acc[M];
+  EACH_ROW(r) acc[r] = _mm512_setzero_ps();
+  for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
+    stream_next_strip<d_bytes>(tile, d);
+    if constexpr (form.minima) stream_next_strip<d_bytes>(tile, d_min);
+    for (int block = 0; block < blocks; ++block, x += M) {
+      stream<block_bytes, 16384, 2048>(at + block * block_bytes);
+      const std::byte* low = at + block * (64 * form.low_bits);
+      const std::byte* high = at + record.high + block * (64 * form.high_bits);
+      const std::byte* number = at + record.scales + block * (32 / form.step * kStripRows);
+      const std::byte* minimum = at + minima + block * (32 / form.step * kStripRows);
+      __m512i isum[M];
+      if constexpr (form.step == 32) {
+        EACH_ROW(r)
+          isum[r] = bias == 0 ? _mm512_setzero_si512()
+                              : _mm512_set1_epi32(bias == 8 ? x[r].minus_8_sum : x[r].minus_128_sum);
+        dot<T, 0, 8>(isum, low, high, x);
+        const __m512 step = steps<T>(d, number);
+        EACH_ROW(r)
+          acc[r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(isum[r]), step), _mm512_set1_ps(x[r].scale),
+                                   acc[r]);
+        if constexpr (form.minima) {
+          const __m512 floor = floors<T>(d_min, minimum);
+          EACH_ROW(r) acc[r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_sum), acc[r]);
+        }
+      } else {
+        __m512 sum[M];
+        EACH_ROW(r) isum[r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(x[r].minus_32_sum[0]);
+        dot<T, 0, 4>(isum, low, high, x);
+        const __m512 step0 = steps<T>(d, number);
+        EACH_ROW(r) sum[r] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[r]), step0);
+        EACH_ROW(r) isum[r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(x[r].minus_32_sum[1]);
+        dot<T, 4, 8>(isum, low, high, x);
+        const __m512 step1 = steps<T>(d, number + kStripRows);
+        EACH_ROW(r) {
+          sum[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum[r]), step1, sum[r]);
+          acc[r] = _mm512_fmadd_ps(sum[r], _mm512_set1_ps(x[r].scale), acc[r]);
+        }
+        if constexpr (form.minima) {
+          UNROLL for (int h = 0; h < 2; ++h) {
+            const __m512 floor = floors<T>(d_min, minimum + h * kStripRows);
+            EACH_ROW(r) acc[r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_half_sum[h]), acc[r]);
+          }
+        }
+      }
+    }
+    at += record.bytes;
+    d += d_bytes;
+    d_min += d_bytes;
+  }
+  finish(tile, acc);
+}
+
+template <TensorType T>
+constexpr StripKernel kByRows[kMaxRows] = {quantized<T, 1>, quantized<T, 2>,  quantized<T, 3>,  quantized<T, 4>,
+                                           quantized<T, 5>, quantized<T, 6>,  quantized<T, 7>,  quantized<T, 8>,
+                                           quantized<T, 9>, quantized<T, 10>, quantized<T, 11>, quantized<T, 12>};
+
+}  // namespace
+}  // namespace monolith

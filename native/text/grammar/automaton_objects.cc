@@ -1,0 +1,174 @@
+// How far an object is: which members may come, and whether it may end.
+#include "text/grammar/automaton.h"
+
+#include <algorithm>
+
+namespace monolith::grammar {
+namespace {
+
+bool has(const std::vector<uint64_t>& bits, size_t i) { return bits[i / 64] >> (i % 64) & 1; }
+
+}  // namespace
+
+bool Automaton::remembers_names(const ObjectShape& object) const {
+  if (object.others.empty()) return false;
+  const auto required = std::ranges::count_if(object.properties, [](const auto& property) { return property.required; });
+  return object.least > static_cast<uint32_t>(required) + 1;
+}
+
+// Whether the object can still be completed.
+bool Automaton::feasible(const ObjectShape& object, const Progress& progress) const {
+  const size_t n = object.properties.size();
+  const bool ordered = options_.order == PropertyOrder::kSchema;
+  const auto available = [&](size_t i) {
+    return object.properties[i].shape != kNoShape && !has(progress.seen, i) && (!ordered || (i >= progress.next && progress.others == 0));
+  };
+  uint32_t n_seen = 0, missing = 0, possible = 0;
+  std::vector<bool> needed(n);
+  for (size_t i = 0; i < n; ++i) needed[i] = object.properties[i].required || has(progress.seen, i);
+  for (bool changed = !object.needs.empty(); changed;) {
+    changed = false;
+    for (const auto& [property, others] : object.needs) {
+      if (!needed[property]) continue;
+      for (const uint32_t other : others)
+        if (!needed[other]) needed[other] = changed = true;
+    }
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (has(progress.seen, i)) ++n_seen;
+    else if (needed[i]) {
+      if (!available(i)) return false;
+      ++missing;
+    } else {
+      possible += available(i);
+    }
+  }
+  if (uint64_t{n_seen} + progress.others + missing > object.most) return false;
+  const bool remembers = remembers_names(object);
+  const uint32_t counted = n_seen + missing + (remembers ? progress.others : std::min(progress.others, 1u));
+  if (counted + possible >= object.least) return true;
+  if (object.others.empty()) return false;
+  return remembers || (progress.others == 0 && counted + possible + 1 >= object.least);
+}
+
+// The names that may come next where they come in order and none needs another: feasible() of each, for all of them from
+// what is counted behind it.
+void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways) {
+  const uint32_t n = static_cast<uint32_t>(object.properties.size());
+  if (now.others > 0 || now.next >= n) return;
+  if (!pool_.fuel().spend(1 + n / 8)) {
+    failed_ = true;
+    return;
+  }
+  const bool others = !object.others.empty(), remembers = remembers_names(object);
+  uint64_t n_seen = 0, required = 0, possible = 0;   // the latter two: behind
+  for (const uint64_t word : now.seen) n_seen += static_cast<uint64_t>(__builtin_popcountll(word));
+  const size_t first_way = ways.size();
+  for (uint32_t i = n; i-- > now.next;) {
+    const auto& property = object.properties[i];
+    const bool available = property.shape != kNoShape;
+    const uint64_t counted = n_seen + 1 + required;
+    const bool enough = remembers || counted + possible + others >= object.least;
+    if (property.required) ways.resize(first_way);     // none behind it can come before it
+    if (available && counted <= object.most && enough) ways.push_back(names[i]);
+    if (property.required && !available) return;       // never to be had, so that none before it leads to an end
+    if (property.required) ++required;
+    else possible += available;
+  }
+}
+
+const Automaton::Progress& Automaton::progress(uint32_t id) {
+  if (progress_[id].known) return progress_[id];
+  Progress now = progress_[id];
+  const ObjectShape& object = schema_.object(now.object);
+  const size_t n = object.properties.size();
+  const bool ordered = options_.order == PropertyOrder::kSchema;
+  if (name_expressions_.size() <= now.object) name_expressions_.resize(now.object + 1);
+  std::vector<ExprId>& names = name_expressions_[now.object];
+  if (names.empty() && n + object.others.size() > 0) {
+    for (uint32_t i = 0; i < n; ++i) names.push_back(pool_.concat(pool_.literal(object.properties[i].name), pool_.tag(i)));
+    for (uint32_t i = 0; i < object.others.size(); ++i)
+      names.push_back(pool_.concat(object.others[i].name, pool_.tag(static_cast<uint32_t>(n) + i)));
+  }
+  std::vector<ExprId> ways;
+  const bool simple = object.needs.empty() && object.most == kUnbounded && object.least <= 1;
+  const bool counted_at_once = ordered && object.needs.empty() && !simple;
+  if (counted_at_once) add_next_in_order(object, now, names, ways);
+  for (uint32_t i = 0; i < n && !counted_at_once; ++i) {
+    if (object.properties[i].shape == kNoShape || has(now.seen, i) || (ordered && (i < now.next || now.others > 0))) continue;
+    if (!simple) {
+      if (!pool_.fuel().spend(n / 8)) failed_ = true;
+      if (failed_) break;
+      Progress with = now;
+      with.seen[i / 64] |= uint64_t{1} << (i % 64);
+      if (ordered) with.next = i + 1;
+      if (!feasible(object, with)) continue;
+    }
+    ways.push_back(names[i]);
+    // In order: behind a required one nothing can be chosen before it.
+    if (simple && ordered && object.properties[i].required) break;
+  }
+  if (!object.others.empty()) {
+    Progress with = now;
+    ++with.others;
+    if (feasible(object, with))
+      for (size_t i = 0; i < object.others.size(); ++i) ways.push_back(names[n + i]);
+  }
+  now.keys = pool_.either(std::move(ways));
+  if (!pool_.alive(now.keys)) now.keys = ExpressionPool::kNothing;
+  // It may end if nothing is missing: the same question with no member more.
+  uint32_t n_seen = 0;
+  bool complete = true;
+  for (size_t i = 0; i < n; ++i) {
+    n_seen += has(now.seen, i);
+    if (object.properties[i].required && !has(now.seen, i)) complete = false;
+  }
+  for (const auto& [property, others] : object.needs)
+    if (has(now.seen, property))
+      for (const uint32_t other : others)
+        if (!has(now.seen, other)) complete = false;
+  const uint32_t counted = n_seen + (remembers_names(object) ? now.others : std::min(now.others, 1u));
+  now.may_close = complete && counted >= object.least;
+  now.known = true;
+  return progress_[id] = std::move(now);
+}
+
+uint32_t Automaton::with_member(uint32_t progress_id, uint32_t index) {
+  Progress now = progress_[progress_id];
+  now.known = false;
+  now.keys = ExpressionPool::kNothing;
+  const ObjectShape& object = schema_.object(now.object);
+  if (index < object.properties.size()) {
+    now.seen[index / 64] |= uint64_t{1} << (index % 64);
+    if (options_.order == PropertyOrder::kSchema) now.next = index + 1;
+  } else {
+    ++now.others;
+    // More of them are told apart only where their number matters.
+    if (object.most == kUnbounded && !remembers_names(object)) now.others = 1;
+  }
+  return intern_progress(std::move(now));
+}
+
+// A member's name has ended.
+void Automaton::close_key(const Place& place) {
+  const Lex lex = lexes_[place.lex];
+  const Frame frame = frames_[place.frame];
+  const ObjectShape& object = schema_.object(frame.shape);
+  pool_.tags(lex.expression, tags_);
+  for (const uint32_t tag : std::vector<uint32_t>(tags_)) {
+    const bool is_property = tag < object.properties.size();
+    const ShapeId shape = is_property ? object.properties[tag].shape : object.others[tag - object.properties.size()].shape;
+    uint32_t progress_id = with_member(frame.progress, tag);
+    if (!is_property && remembers_names(object)) {
+      Progress now = progress_[progress_id];
+      const auto at = std::lower_bound(now.names.begin(), now.names.end(), lex.name);
+      if (at != now.names.end() && *at == lex.name) continue;   // the same member twice counts once
+      now.names.insert(at, lex.name);
+      now.known = false;
+      progress_id = intern_progress(std::move(now));
+    }
+    put({Phase::kColon, shape, 0, intern_frame({true, frame.shape, progress_id, frame.parent})});
+  }
+}
+
+}  // namespace monolith::grammar

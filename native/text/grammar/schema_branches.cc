@@ -1,0 +1,231 @@
+// A conjunction of schemas as branches without applicators.
+#include "text/grammar/schema_compiler.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace monolith::grammar {
+
+ShapeId SchemaCompiler::shape_of(Conjunction schemas) {
+  std::sort(schemas.begin(), schemas.end());
+  schemas.erase(std::unique(schemas.begin(), schemas.end()), schemas.end());
+  const auto [found, is_new] = known_.try_emplace(schemas, static_cast<ShapeId>(out_->shapes_.size()));
+  if (is_new) {
+    out_->shapes_.emplace_back();
+    conjunctions_.push_back(std::move(schemas));
+    pending_.push_back(found->second);
+    if (out_->shapes_.size() > options_.most_shapes) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema has too many parts");
+  }
+  return found->second;
+}
+
+void SchemaCompiler::define(ShapeId id) {
+  std::vector<Branch> done;
+  branches(conjunctions_[id], done);
+  for (const Branch& branch : done) {
+    if (failed_) return;
+    add_branch(id, branch.flat);
+  }
+}
+
+void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& done) {
+  std::vector<Branch> work;
+  work.push_back({{}, {schemas.rbegin(), schemas.rend()}});
+  while (!work.empty() && spend()) {
+    if (work.size() + done.size() > kMostBranches) {
+      problem(SchemaProblem::Kind::kTooLarge, schemas.front(), "", "its alternatives multiply to more than 512");
+      return;
+    }
+    Branch branch = std::move(work.back());
+    work.pop_back();
+    bool alive = true;
+    std::vector<std::vector<Conjunction>> choices;   // of each one is to hold
+    while (alive && !branch.open.empty() && spend()) {
+      const JsonId schema = branch.open.back();
+      branch.open.pop_back();
+      switch (doc_.kind(schema)) {
+        case Kind::kTrue: break;
+        case Kind::kFalse: alive = false; break;
+        case Kind::kObject:
+          if (std::find(branch.flat.begin(), branch.flat.end(), schema) == branch.flat.end()) take(schema, branch, choices);
+          break;
+        default: invalid(schema, "", "a schema is an object or a boolean"); return;
+      }
+    }
+    if (!alive || failed_) continue;
+    if (types_of(branch.flat) == 0) continue;
+    // What the types rule out of the choices never multiplies.
+    if (choices.empty()) {
+      done.push_back(std::move(branch));
+      continue;
+    }
+    pend(branch, choices, work);
+  }
+}
+
+// Every combination, the later choices innermost, those without a common type left out at once.
+void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices, std::vector<Branch>& work) {
+  std::vector<Branch> now{branch};
+  for (const auto& choice : choices) {
+    std::vector<Branch> next;
+    for (const Branch& so_far : now) {
+      for (const Conjunction& way : choice) {
+        if (!spend()) return;
+        Branch one = so_far;
+        uint32_t types = types_of(one.flat) & types_of(one.open);
+        for (const JsonId schema : way) types &= type_of(schema);
+        if (types == 0) continue;
+        one.open.insert(one.open.end(), way.begin(), way.end());
+        next.push_back(std::move(one));
+        if (next.size() > kMostBranches) {
+          problem(SchemaProblem::Kind::kTooLarge, branch.flat.empty() ? kNoJson : branch.flat.front(), "", "its alternatives multiply to more than 512");
+          return;
+        }
+      }
+    }
+    now = std::move(next);
+  }
+  for (auto at = now.rbegin(); at != now.rend(); ++at) work.push_back(std::move(*at));
+}
+
+uint32_t SchemaCompiler::type_named(std::string_view name) {
+  if (name == "null") return kNull;
+  if (name == "boolean") return kBoolean;
+  if (name == "integer") return kInteger;
+  if (name == "number") return kNumber;
+  if (name == "string") return kString;
+  if (name == "array") return kArray;
+  if (name == "object") return kObject;
+  return 0;
+}
+
+// Syntactically: what `type`, `enum` and `const` leave.
+uint32_t SchemaCompiler::type_of(JsonId schema) const {
+  if (doc_.kind(schema) == Kind::kFalse) return 0;
+  if (doc_.kind(schema) != Kind::kObject) return kAll;
+  uint32_t types = kAll;
+  if (const JsonId type = doc_.member(schema, "type"); type != kNoJson) types &= types_listed(type);
+  if (const JsonId values = doc_.member(schema, "enum"); doc_.is(values, Kind::kArray)) {
+    uint32_t listed = 0;
+    for (const JsonId value : doc_.items(values)) listed |= type_of_value(value);
+    types &= listed;
+  }
+  if (const JsonId value = doc_.member(schema, "const"); value != kNoJson) types &= type_of_value(value);
+  return types;
+}
+
+uint32_t SchemaCompiler::types_listed(JsonId type) const {
+  if (doc_.kind(type) == Kind::kString) return type_named(doc_.text(type));
+  uint32_t types = 0;
+  if (doc_.kind(type) == Kind::kArray)
+    for (const JsonId one : doc_.items(type))
+      if (doc_.is(one, Kind::kString)) types |= type_named(doc_.text(one));
+  return types;
+}
+
+uint32_t SchemaCompiler::type_of_value(JsonId value) const {
+  switch (doc_.kind(value)) {
+    case Kind::kNull: return kNull;
+    case Kind::kFalse:
+    case Kind::kTrue: return kBoolean;
+    case Kind::kNumber: {
+      const double number = doc_.number(value);
+      return number == std::floor(number) ? kInteger : kFraction;
+    }
+    case Kind::kString: return kString;
+    case Kind::kArray: return kArray;
+    case Kind::kObject: return kObject;
+  }
+  return 0;
+}
+
+uint32_t SchemaCompiler::types_of(const std::vector<JsonId>& schemas) const {
+  uint32_t types = kAll;
+  for (const JsonId schema : schemas) types &= type_of(schema);
+  return types;
+}
+
+void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector<Conjunction>>& choices) {
+  const JsonId ref = doc_.member(schema, "$ref");
+  if (doc_.is(ref, Kind::kString)) {
+    const JsonId target = resolve(doc_.text(ref));
+    if (target == kNoJson) return unsupported(schema, "$ref", "there is nothing at " + doc_.text(ref).substr(0, 200) + " within the schema");
+    branch.open.push_back(target);
+    if (ref_stands_alone_) return;
+  }
+  branch.flat.push_back(schema);
+  check_unsupported(schema);
+  for (const char* keyword : {"$dynamicRef", "$recursiveRef"})
+    if (doc_.member(schema, keyword) != kNoJson) unsupported(schema, keyword, "dynamic references are not supported");
+  if (const JsonId all = doc_.member(schema, "allOf"); all != kNoJson) {
+    if (!is_list_of_schemas(all)) return invalid(schema, "allOf", "allOf is a list of schemas");
+    const auto items = doc_.items(all);
+    branch.open.insert(branch.open.end(), items.rbegin(), items.rend());
+  }
+  if (const JsonId any = doc_.member(schema, "anyOf"); any != kNoJson) {
+    if (!is_list_of_schemas(any)) return invalid(schema, "anyOf", "anyOf is a list of schemas");
+    std::vector<Conjunction> ways;
+    for (const JsonId one : doc_.items(any)) ways.push_back({one});
+    choices.push_back(std::move(ways));
+  }
+  if (const JsonId one = doc_.member(schema, "oneOf"); one != kNoJson) take_one_of(schema, one, choices);
+  if (const JsonId no = doc_.member(schema, "not"); no != kNoJson) {
+    const JsonId negated = negate(no);
+    if (negated == kNoJson) unsupported(schema, "not", "the negation of this schema cannot be decided");
+    else branch.open.push_back(negated);
+  }
+  if (const JsonId condition = doc_.member(schema, "if"); condition != kNoJson) take_if(schema, condition, choices);
+  for (const char* keyword : {"dependentSchemas", "dependencies"}) {
+    const JsonId all = doc_.member(schema, keyword);
+    if (!doc_.is(all, Kind::kObject)) continue;
+    for (const auto& [name, dependent] : doc_.members(all)) {
+      if (doc_.kind(dependent) == Kind::kArray) continue;   // names: with the object's own keywords
+      choices.push_back({{schema_without(name)}, {dependent}});
+    }
+  }
+}
+
+bool SchemaCompiler::is_list_of_schemas(JsonId list) const {
+  if (!doc_.is(list, Kind::kArray) || doc_.items(list).empty()) return false;
+  return std::ranges::all_of(doc_.items(list), [&](JsonId one) {
+    return doc_.kind(one) == Kind::kObject || doc_.kind(one) == Kind::kTrue || doc_.kind(one) == Kind::kFalse;
+  });
+}
+
+void SchemaCompiler::take_one_of(JsonId schema, JsonId list, std::vector<std::vector<Conjunction>>& choices) {
+  if (!is_list_of_schemas(list)) return invalid(schema, "oneOf", "oneOf is a list of schemas");
+  const std::vector<JsonId> ways(doc_.items(list).begin(), doc_.items(list).end());
+  std::vector<Conjunction> exact(ways.size());
+  for (size_t i = 0; i < ways.size(); ++i) exact[i].push_back(ways[i]);
+  for (size_t i = 0; i < ways.size(); ++i) {
+    for (size_t j = i + 1; j < ways.size(); ++j) {
+      if (!spend()) return;
+      if (exclude_each_other(ways[i], ways[j], 0)) continue;
+      // Of each pair one has to be false: that of the two whose negation can be written.
+      const JsonId not_j = negate(ways[j]), not_i = negate(ways[i]);
+      if (not_j != kNoJson && not_i != kNoJson) {
+        exact[i].push_back(not_j);
+        exact[j].push_back(not_i);
+        continue;
+      }
+      if (!options_.one_of_as_any_of) {
+        unsupported(schema, "oneOf", "it cannot be shown that its branches " + std::to_string(i) + " and " + std::to_string(j) + " exclude one another");
+        if (failed_) return;
+      }
+    }
+  }
+  choices.push_back(std::move(exact));
+}
+
+void SchemaCompiler::take_if(JsonId schema, JsonId condition, std::vector<std::vector<Conjunction>>& choices) {
+  const JsonId then = doc_.member(schema, "then"), other = doc_.member(schema, "else");
+  if (then == kNoJson && other == kNoJson) return;
+  const JsonId no = negate(condition);
+  if (no == kNoJson) return unsupported(schema, "if", "the negation of this schema cannot be decided");
+  Conjunction yes{condition}, otherwise{no};
+  if (then != kNoJson) yes.push_back(then);
+  if (other != kNoJson) otherwise.push_back(other);
+  choices.push_back({std::move(yes), std::move(otherwise)});
+}
+
+}  // namespace monolith::grammar

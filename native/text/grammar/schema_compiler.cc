@@ -1,0 +1,167 @@
+// A schema's compilation as a whole: what is gathered before, what is told, and keywords that are not served.
+#include "text/grammar/schema_compiler.h"
+
+#include <cmath>
+
+#include "text/grammar/formats.h"
+#include "text/tokenizer/unicode.h"
+
+namespace monolith::grammar {
+
+std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
+  auto schema = std::make_unique<Schema>();
+  out_ = schema.get();
+  std::string error;
+  if (!doc_.parse(json, root_, error)) {
+    problem(SchemaProblem::Kind::kInvalid, kNoJson, "", "the schema is not JSON: " + error);
+    return nullptr;
+  }
+  if (!doc_.is(root_, Kind::kObject) && !doc_.is(root_, Kind::kTrue) && !doc_.is(root_, Kind::kFalse)) {
+    problem(SchemaProblem::Kind::kInvalid, root_, "", "a schema is an object or a boolean");
+    return nullptr;
+  }
+  const JsonId dialect = doc_.member(root_, "$schema");
+  if (doc_.is(dialect, Kind::kString)) {
+    const std::string& name = doc_.text(dialect);
+    ref_stands_alone_ = name.find("draft-0") != std::string::npos;
+  }
+  if (!gather_characters()) return nullptr;
+  schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options_.most_expressions);
+  pool_ = schema->pool_.get();
+  pool_->fuel() = options_.fuel;
+  any_character_ = pool_->set(CodePointSet::all());
+  schema->root_ = shape_of({root_});
+  while (!pending_.empty() && !failed_) {
+    const ShapeId id = pending_.back();
+    pending_.pop_back();
+    define(id);
+  }
+  if (pool_->failed() && !failed_) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
+  if (failed_) return nullptr;
+  const bool possible = prune();
+  if (pool_->failed()) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");   // then that says nothing
+  else if (!possible) problem(SchemaProblem::Kind::kImpossible, root_, "", "no value fits the schema");
+  return failed_ ? nullptr : std::move(schema);
+}
+
+void SchemaCompiler::problem(SchemaProblem::Kind kind, JsonId at, std::string_view keyword, std::string what) {
+  const bool fatal = kind != SchemaProblem::Kind::kUnsupported || options_.strict;
+  if (fatal && failed_) return;
+  if (!fatal && problems_.size() >= 32) return;
+  problems_.push_back({kind, pointer_to(at), std::string(keyword), std::move(what)});
+  failed_ = failed_ || fatal;
+}
+
+bool SchemaCompiler::spend(size_t steps) {
+  steps_ += steps;
+  if (steps_ > options_.most_steps || (pool_ && !pool_->fuel().spend(steps)))
+    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema takes too many steps to compile");
+  return !failed_;
+}
+
+// Found by looking for it: asked only when something is wrong. Without recursion.
+std::string SchemaCompiler::pointer_to(JsonId wanted) const {
+  if (wanted == kNoJson) return "";
+  struct Place { JsonId id; size_t parent; std::string step; };
+  std::vector<Place> places{{root_, SIZE_MAX, ""}};
+  for (size_t at = 0; at < places.size(); ++at) {
+    if (places[at].id == wanted) {
+      std::string out;
+      for (size_t p = at; places[p].parent != SIZE_MAX; p = places[p].parent) {
+        std::string step = "/";
+        for (const char c : places[p].step) {
+          if (c == '~') step += "~0";
+          else if (c == '/') step += "~1";
+          else step += c;
+        }
+        out = step + out;
+      }
+      return out.size() > 512 ? out.substr(0, 512) : out;
+    }
+    const JsonId id = places[at].id;
+    if (doc_.kind(id) == Kind::kObject) {
+      for (const auto& [name, child] : doc_.members(id)) places.push_back({child, at, name});
+    } else if (doc_.kind(id) == Kind::kArray) {
+      const auto items = doc_.items(id);
+      for (size_t i = 0; i < items.size(); ++i) places.push_back({items[i], at, std::to_string(i)});
+    }
+  }
+  return "";
+}
+
+// Everything any expression will tell apart: every string of the schema, every pattern and format.
+bool SchemaCompiler::gather_characters() {
+  CharPartition& partition = out_->partition_;
+  for (const char c : std::string_view("+-.0123456789eEnulltruefalse")) partition.separate(static_cast<uint32_t>(c));
+  std::set<std::string> formats;
+  for (JsonId id = 0; id < doc_.size(); ++id) {
+    if (doc_.kind(id) == Kind::kObject) {
+      for (const auto& [name, child] : doc_.members(id)) {
+        separate_text(name);
+        if (name == "pattern" && doc_.is(child, Kind::kString)) regex(doc_.text(child));
+        if (name == "format" && doc_.is(child, Kind::kString)) formats.insert(doc_.text(child));
+        if (name == "patternProperties" && doc_.is(child, Kind::kObject))
+          for (const auto& member : doc_.members(child)) regex(member.first);
+      }
+    } else if (doc_.kind(id) == Kind::kString) {
+      separate_text(doc_.text(id));
+    }
+  }
+  for (const auto& [text, entry] : regexes_)
+    if (entry.usable) entry.regex.separate(partition);
+  for (const std::string& name : formats) {
+    const char* pattern = format_pattern(name);
+    if (pattern == nullptr) continue;
+    if (regex(pattern).usable) regex(pattern).regex.separate(partition);
+  }
+  if (partition.freeze()) return true;
+  problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema tells more than 4,096 kinds of characters apart");
+  return false;
+}
+
+// Every string of the schema, because any may turn out to be a name or a listed value.
+void SchemaCompiler::separate_text(const std::string& text) {
+  std::string_view left = text;
+  while (!left.empty()) {
+    const Utf8Char c = decode_utf8(left);
+    if (c.code_point != kInvalidByte) out_->partition_.separate(c.code_point);
+    left.remove_prefix(c.size);
+  }
+}
+
+SchemaCompiler::RegexEntry& SchemaCompiler::regex(const std::string& pattern) {
+  const auto [found, is_new] = regexes_.try_emplace(pattern);
+  if (is_new) found->second.usable = Regex::parse(pattern, found->second.regex, found->second.problem);
+  return found->second;
+}
+
+void SchemaCompiler::check_unsupported(JsonId schema) {
+  if (!checked_.insert(schema).second) return;
+  if (doc_.is(doc_.member(schema, "uniqueItems"), Kind::kTrue)) {
+    const JsonId most = doc_.member(schema, "maxItems");
+    if (!doc_.is(most, Kind::kNumber) || doc_.number(most) > 1) unsupported(schema, "uniqueItems", "items are not compared");
+  }
+  for (const char* keyword : {"contains", "minContains", "maxContains"})
+    if (doc_.member(schema, keyword) != kNoJson) unsupported(schema, keyword, "items are not counted by what they are");
+  for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"})
+    if (const JsonId value = doc_.member(schema, keyword); value != kNoJson && doc_.kind(value) != Kind::kTrue)
+      unsupported(schema, keyword, "what other keywords looked at is not remembered");
+  if (const JsonId type = doc_.member(schema, "type"); type != kNoJson) {
+    const auto known = [&](JsonId one) { return doc_.is(one, Kind::kString) && type_named(doc_.text(one)) != 0; };
+    const bool good = doc_.kind(type) == Kind::kArray ? std::ranges::all_of(doc_.items(type), known) : known(type);
+    if (!good) invalid(schema, "type", "there is no such type");
+  }
+}
+
+std::optional<uint32_t> SchemaCompiler::count_of(JsonId schema, const char* keyword) {
+  const JsonId value = doc_.member(schema, keyword);
+  if (value == kNoJson) return std::nullopt;
+  const double number = doc_.is(value, Kind::kNumber) ? doc_.number(value) : -1;
+  if (number < 0 || number != std::floor(number)) {
+    invalid(schema, keyword, std::string(keyword) + " is a whole number from 0");
+    return std::nullopt;
+  }
+  return static_cast<uint32_t>(std::min(number, 4e9));
+}
+
+}  // namespace monolith::grammar

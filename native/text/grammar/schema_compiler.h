@@ -1,0 +1,152 @@
+// How a schema becomes shapes.
+//
+//   schemas that all hold at one place (a conjunction) ─► branches without applicators ─► one Shape
+//
+// A conjunction is a sorted set of subschemas; each gets one ShapeId, so recursion ends. $ref, allOf, anyOf,
+// oneOf, not, if and the dependencies are resolved into branches: sets of flat schemas that hold together.
+// `not` is done by writing the negated schema, keyword by keyword, and reading that. For schema*.cc alone; one
+// compilation, one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "text/grammar/json_document.h"
+#include "text/grammar/regex.h"
+#include "text/grammar/schema.h"
+
+namespace monolith::grammar {
+
+class SchemaCompiler {
+ public:
+  SchemaCompiler(const SchemaOptions& options, std::vector<SchemaProblem>& problems) : options_(options), problems_(problems) {}
+
+  std::unique_ptr<Schema> run(std::string_view json);
+
+ private:
+  using Kind = JsonDocument::Kind;
+  using Conjunction = std::vector<JsonId>;
+  enum Types : uint32_t {
+    kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32, kObject = 64,
+    kNumber = kInteger | kFraction, kAll = 127,
+  };
+  // Of our own, in negated schemas; no JSON member written by a client is taken for them.
+  static constexpr const char* kNotEnum = "\x01not-enum";
+  static constexpr const char* kNotPattern = "\x01not-pattern";
+  static constexpr const char* kNotFormat = "\x01not-format";
+  static constexpr size_t kMostBranches = 512;
+
+  // Schemas that hold together: looked into, and not yet.
+  struct Branch {
+    std::vector<JsonId> flat, open;
+  };
+  struct RegexEntry {
+    Regex regex;
+    bool usable = false;
+    Regex::Problem problem;
+  };
+  struct ObjectPart {
+    JsonId schema, properties, patterns, additional, names;
+    std::vector<std::pair<ExprId, JsonId>> pattern_list;
+  };
+
+  // ---- the whole, problems, characters: schema_compiler.cc ----
+  void problem(SchemaProblem::Kind kind, JsonId at, std::string_view keyword, std::string what);
+  void unsupported(JsonId at, std::string_view keyword, std::string what) {
+    problem(SchemaProblem::Kind::kUnsupported, at, keyword, std::move(what));
+  }
+  void invalid(JsonId at, std::string_view keyword, std::string what) {
+    problem(SchemaProblem::Kind::kInvalid, at, keyword, std::move(what));
+  }
+  bool spend(size_t steps = 1);
+  std::string pointer_to(JsonId wanted) const;
+  bool gather_characters();
+  void separate_text(const std::string& text);
+  RegexEntry& regex(const std::string& pattern);
+  void check_unsupported(JsonId schema);
+  std::optional<uint32_t> count_of(JsonId schema, const char* keyword);
+
+  // ---- conjunctions, branches, applicators: schema_branches.cc ----
+  ShapeId shape_of(Conjunction schemas);
+  void define(ShapeId id);
+  void branches(const Conjunction& schemas, std::vector<Branch>& done);
+  void pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices, std::vector<Branch>& work);
+  static uint32_t type_named(std::string_view name);
+  uint32_t type_of(JsonId schema) const;
+  uint32_t types_listed(JsonId type) const;
+  uint32_t type_of_value(JsonId value) const;
+  uint32_t types_of(const std::vector<JsonId>& schemas) const;
+  void take(JsonId schema, Branch& branch, std::vector<std::vector<Conjunction>>& choices);
+  bool is_list_of_schemas(JsonId list) const;
+  void take_one_of(JsonId schema, JsonId list, std::vector<std::vector<Conjunction>>& choices);
+  void take_if(JsonId schema, JsonId condition, std::vector<std::vector<Conjunction>>& choices);
+
+  // ---- schema_references.cc ----
+  JsonId through_refs(JsonId schema);
+  JsonId resolve(const std::string& ref);
+  void index_ids();
+  JsonId at_fragment(JsonId base, const std::string& fragment);
+
+  // ---- negation and what cannot hold together: schema_negation.cc ----
+  JsonId boolean(bool value) { return doc_.add(value ? Kind::kTrue : Kind::kFalse); }
+  JsonId object(std::vector<JsonDocument::Member> members) { return doc_.add_object(std::move(members)); }
+  JsonId typed(const char* type, const char* keyword, JsonId value) { return object({{"type", doc_.add_string(type)}, {keyword, value}}); }
+  JsonId schema_without(const std::string& name);
+  JsonId count(double value);
+  JsonId negate(JsonId schema);
+  JsonId negation(JsonId schema);
+  bool negate_keyword(JsonId schema, const std::string& name, JsonId value, std::vector<JsonId>& ways);
+  bool exclude_each_other(JsonId a, JsonId b, int depth);
+  const std::vector<JsonId>* values_of(JsonId schema);
+
+  // ---- one branch, listed values, scalars and strings: schema_values.cc ----
+  void add_branch(ShapeId id, const std::vector<JsonId>& flat);
+  std::optional<std::vector<JsonId>> listed_values(const std::vector<JsonId>& flat);
+  std::vector<JsonId> excluded(const std::vector<JsonId>& flat) const;
+  void add_value(ShapeId id, const std::vector<JsonId>& flat, uint32_t types, JsonId value);
+  JsonId without_values(JsonId schema);
+  JsonId described(JsonId value);
+  ExprId numbers(const std::vector<JsonId>& flat, uint32_t types);
+  ExprId multiples_of(JsonId multiple, uint32_t types);
+  ExprId strings(const std::vector<JsonId>& flat);
+  ExprId found(JsonId schema, const char* keyword, const std::string& pattern);
+
+  // ---- schema_containers.cc ----
+  void add_array(ShapeId id, const std::vector<JsonId>& flat);
+  void add_object(ShapeId id, const std::vector<JsonId>& flat);
+  void add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names);
+  ExprId names_fitting(JsonId schema);
+
+  // ---- schema_prune.cc ----
+  bool prune();
+
+  const SchemaOptions options_;
+  std::vector<SchemaProblem>& problems_;
+  JsonDocument doc_;
+  JsonId root_ = kNoJson;
+  Schema* out_ = nullptr;
+  ExpressionPool* pool_ = nullptr;
+  ExprId any_character_ = ExpressionPool::kNothing;
+  bool ref_stands_alone_ = false, failed_ = false;
+  size_t steps_ = 0;
+  int negating_ = 0;
+  std::map<std::string, RegexEntry> regexes_;
+  std::map<std::string, ExprId> found_;
+  std::map<Conjunction, ShapeId> known_;
+  std::vector<Conjunction> conjunctions_;
+  std::vector<ShapeId> pending_;
+  std::unordered_map<JsonId, JsonId> negations_, bare_;
+  std::unordered_map<JsonId, std::vector<JsonId>> values_;
+  std::map<std::string, JsonId> ids_;
+  std::set<JsonId> checked_;
+};
+
+}  // namespace monolith::grammar

@@ -1,0 +1,181 @@
+// What one branch says of arrays and objects.
+#include "text/grammar/schema_compiler.h"
+
+#include <algorithm>
+
+namespace monolith::grammar {
+
+void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
+  ArrayShape array;
+  struct Part { std::vector<JsonId> prefix; JsonId rest; };
+  std::vector<Part> parts;
+  size_t n_prefix = 0;
+  for (const JsonId schema : flat) {
+    if (const auto n = count_of(schema, "minItems")) array.least = std::max(array.least, *n);
+    if (const auto n = count_of(schema, "maxItems")) array.most = std::min(array.most, *n);
+    Part part{{}, kNoJson};
+    const JsonId items = doc_.member(schema, "items");
+    JsonId prefix = doc_.member(schema, "prefixItems");
+    if (doc_.is(items, Kind::kArray)) {
+      prefix = items;
+      part.rest = doc_.member(schema, "additionalItems");
+    } else {
+      part.rest = items;
+    }
+    if (doc_.is(prefix, Kind::kArray)) part.prefix.assign(doc_.items(prefix).begin(), doc_.items(prefix).end());
+    if (part.prefix.empty() && part.rest == kNoJson) continue;
+    n_prefix = std::max(n_prefix, part.prefix.size());
+    parts.push_back(std::move(part));
+  }
+  if (array.least > array.most || !spend(n_prefix)) return;
+  const auto at = [&](size_t index) {
+    Conjunction all;
+    for (const Part& part : parts) {
+      if (index < part.prefix.size()) all.push_back(part.prefix[index]);
+      else if (part.rest != kNoJson) all.push_back(part.rest);
+    }
+    return shape_of(std::move(all));
+  };
+  for (size_t i = 0; i < n_prefix && i < array.most; ++i) array.prefix.push_back(at(i));
+  if (array.most > n_prefix) array.rest = at(n_prefix);
+  out_->arrays_.push_back(std::move(array));
+  out_->shapes_[id].arrays.push_back(static_cast<uint32_t>(out_->arrays_.size() - 1));
+}
+
+void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
+  ObjectShape object;
+  std::vector<ObjectPart> parts;
+  std::vector<std::string> names;
+  std::unordered_map<std::string, uint32_t> places;
+  const auto place = [&](const std::string& name) {
+    const auto [found, is_new] = places.try_emplace(name, static_cast<uint32_t>(names.size()));
+    if (is_new) names.push_back(name);
+    return found->second;
+  };
+  std::vector<ExprId> name_rules;
+  std::vector<std::string> required;
+  for (const JsonId schema : flat) {
+    if (const auto n = count_of(schema, "minProperties")) object.least = std::max(object.least, *n);
+    if (const auto n = count_of(schema, "maxProperties")) object.most = std::min(object.most, *n);
+    ObjectPart part{schema, doc_.member(schema, "properties"), doc_.member(schema, "patternProperties"),
+                    doc_.member(schema, "additionalProperties"), doc_.member(schema, "propertyNames"), {}};
+    if (part.properties != kNoJson) {
+      if (!doc_.is(part.properties, Kind::kObject)) return invalid(schema, "properties", "properties is an object of schemas");
+      for (const auto& member : doc_.members(part.properties)) place(member.first);
+    }
+    if (part.patterns != kNoJson) {
+      if (!doc_.is(part.patterns, Kind::kObject)) return invalid(schema, "patternProperties", "patternProperties is an object of schemas");
+      for (const auto& [pattern, inner] : doc_.members(part.patterns)) part.pattern_list.emplace_back(found(schema, "patternProperties", pattern), inner);
+    }
+    if (part.names != kNoJson) {
+      // Names are strings: the strings of the schema they have to fit.
+      const ExprId rule = names_fitting(part.names);
+      if (failed_) return;
+      name_rules.push_back(rule);
+    }
+    if (const JsonId list = doc_.member(schema, "required"); doc_.is(list, Kind::kArray))
+      for (const JsonId name : doc_.items(list))
+        if (doc_.is(name, Kind::kString)) required.push_back(doc_.text(name));
+    parts.push_back(std::move(part));
+  }
+  for (const std::string& name : required) place(name);
+  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> needs;
+  for (const JsonId schema : flat)
+    for (const char* keyword : {"dependentRequired", "dependencies"}) {
+      const JsonId all = doc_.member(schema, keyword);
+      if (!doc_.is(all, Kind::kObject)) continue;
+      for (const auto& [name, list] : doc_.members(all)) {
+        if (!doc_.is(list, Kind::kArray)) continue;
+        std::vector<uint32_t> needed;
+        for (const JsonId one : doc_.items(list))
+          if (doc_.is(one, Kind::kString)) needed.push_back(place(doc_.text(one)));
+        needs.emplace_back(place(name), std::move(needed));
+      }
+    }
+  if (!spend(names.size() * parts.size())) return;
+  const ExprId all_names = name_rules.empty() ? ExpressionPool::kAnything : pool_->both(std::vector<ExprId>(name_rules));
+  for (const std::string& name : names) {
+    Conjunction all;
+    bool allowed = all_names == ExpressionPool::kAnything || pool_->fits(all_names, name);
+    for (const ObjectPart& part : parts) {
+      bool seen = false;
+      if (const JsonId own = doc_.member(part.properties, name); own != kNoJson) all.push_back(own), seen = true;
+      for (const auto& [pattern, inner] : part.pattern_list)
+        if (pool_->fits(pattern, name)) all.push_back(inner), seen = true;
+      if (!seen && part.additional != kNoJson) all.push_back(part.additional);
+    }
+    for (const JsonId schema : all)
+      if (doc_.kind(schema) == Kind::kFalse) allowed = false;
+    object.properties.push_back({name, allowed ? shape_of(std::move(all)) : kNoShape, false});
+  }
+  for (const std::string& name : required) object.properties[places[name]].required = true;
+  object.needs = std::move(needs);
+
+  std::vector<ExprId> others;
+  if (all_names != ExpressionPool::kAnything) others.push_back(all_names);
+  std::vector<ExprId> listed;
+  for (const std::string& name : names) listed.push_back(pool_->literal(name));
+  if (!listed.empty()) others.push_back(pool_->negate(pool_->either(std::move(listed))));
+  add_others(object, parts, others.empty() ? ExpressionPool::kAnything : pool_->both(std::move(others)));
+  if (failed_) return;
+  out_->objects_.push_back(std::move(object));
+  out_->shapes_[id].objects.push_back(static_cast<uint32_t>(out_->objects_.size() - 1));
+}
+
+// Names that are no property's, by which patterns they match.
+void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names) {
+  std::vector<ExprId> patterns;
+  for (const ObjectPart& part : parts)
+    for (const auto& [pattern, schema] : part.pattern_list)
+      if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end()) patterns.push_back(pattern);
+  struct Kinds { ExprId names; std::vector<ExprId> matched; };
+  std::vector<Kinds> kinds{{names, {}}};
+  for (const ExprId pattern : patterns) {
+    std::vector<Kinds> next;
+    for (const Kinds& kind : kinds) {
+      if (!spend()) return;
+      Kinds with{pool_->both(kind.names, pattern), kind.matched};
+      with.matched.push_back(pattern);
+      Kinds without{pool_->both(kind.names, pool_->negate(pattern)), kind.matched};
+      if (pool_->alive(with.names)) next.push_back(std::move(with));
+      if (pool_->alive(without.names)) next.push_back(std::move(without));
+    }
+    kinds = std::move(next);
+    if (kinds.size() > 64) {
+      problem(SchemaProblem::Kind::kTooLarge, parts.front().schema, "patternProperties", "its patterns overlap in more than 64 ways");
+      return;
+    }
+  }
+  for (const Kinds& kind : kinds) {
+    Conjunction all;
+    bool allowed = true;
+    for (const ObjectPart& part : parts) {
+      bool seen = false;
+      for (const auto& [pattern, schema] : part.pattern_list)
+        if (std::find(kind.matched.begin(), kind.matched.end(), pattern) != kind.matched.end()) all.push_back(schema), seen = true;
+      if (!seen && part.additional != kNoJson) all.push_back(part.additional);
+    }
+    for (const JsonId schema : all)
+      if (doc_.kind(schema) == Kind::kFalse) allowed = false;
+    if (!allowed || !pool_->alive(kind.names)) continue;
+    object.others.push_back({kind.names, shape_of(std::move(all))});
+  }
+}
+
+ExprId SchemaCompiler::names_fitting(JsonId schema) {
+  std::vector<Branch> done;
+  branches({schema, doc_.add_object({{"type", doc_.add_string("string")}})}, done);
+  ExprId e = ExpressionPool::kNothing;
+  for (const Branch& branch : done) {
+    if (failed_) break;
+    const auto values = listed_values(branch.flat);
+    const ExprId all = strings(branch.flat);
+    if (!values) e = pool_->either(e, all);
+    else
+      for (const JsonId value : *values)
+        if (doc_.kind(value) == Kind::kString && pool_->fits(all, doc_.text(value))) e = pool_->either(e, pool_->literal(doc_.text(value)));
+  }
+  return e;
+}
+
+}  // namespace monolith::grammar

@@ -1,0 +1,275 @@
+// What one branch says of scalars and strings, and values that are listed.
+#include "text/grammar/schema_compiler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "text/grammar/formats.h"
+#include "text/grammar/number_ranges.h"
+
+namespace monolith::grammar {
+
+void SchemaCompiler::add_branch(ShapeId id, const std::vector<JsonId>& flat) {
+  uint32_t types = types_of(flat);
+  if (types == 0) return;
+  const auto values = listed_values(flat);
+  if (values) {
+    for (const JsonId value : *values) add_value(id, flat, types, value);
+    return;
+  }
+  ExprId scalar = ExpressionPool::kNothing;
+  bool not_null = false, not_true = false, not_false = false;
+  for (const JsonId value : excluded(flat)) {
+    if (doc_.kind(value) == Kind::kNull) not_null = true;
+    if (doc_.kind(value) == Kind::kTrue) not_true = true;
+    if (doc_.kind(value) == Kind::kFalse) not_false = true;
+    if (doc_.kind(value) == Kind::kObject && (types & kObject)) unsupported(flat.front(), "not", "objects cannot be excluded by value");
+    if (doc_.kind(value) == Kind::kArray && (types & kArray)) unsupported(flat.front(), "not", "arrays cannot be excluded by value");
+  }
+  if ((types & kNull) && !not_null) scalar = pool_->either(scalar, pool_->literal("null"));
+  if ((types & kBoolean) && !not_true) scalar = pool_->either(scalar, pool_->literal("true"));
+  if ((types & kBoolean) && !not_false) scalar = pool_->either(scalar, pool_->literal("false"));
+  if (types & kNumber) scalar = pool_->either(scalar, numbers(flat, types));
+  // As the place: `either` over its branches.
+  if (types & kString) {
+    const ExprId string = strings(flat);
+    out_->shapes_[id].string = pool_->either(out_->shapes_[id].string, string);
+  }
+  out_->shapes_[id].scalar = pool_->either(out_->shapes_[id].scalar, scalar);
+  if (types & kArray) add_array(id, flat);
+  if (types & kObject) add_object(id, flat);
+}
+
+std::optional<std::vector<JsonId>> SchemaCompiler::listed_values(const std::vector<JsonId>& flat) {
+  std::optional<std::vector<JsonId>> left;
+  for (const JsonId schema : flat) {
+    for (const char* keyword : {"enum", "const"}) {
+      const JsonId given = doc_.member(schema, keyword);
+      if (given == kNoJson) continue;
+      std::vector<JsonId> values{given};
+      if (keyword[0] == 'e') {
+        if (!doc_.is(given, Kind::kArray)) {
+          invalid(schema, keyword, "enum is a list of values");
+          return left;
+        }
+        values.assign(doc_.items(given).begin(), doc_.items(given).end());
+      }
+      if (!spend(values.size())) return left;
+      if (!left) left = values;
+      else std::erase_if(*left, [&](JsonId one) { return std::ranges::none_of(values, [&](JsonId other) { return doc_.equal(one, other); }); });
+    }
+  }
+  return left;
+}
+
+std::vector<JsonId> SchemaCompiler::excluded(const std::vector<JsonId>& flat) const {
+  std::vector<JsonId> values;
+  for (const JsonId schema : flat)
+    if (const JsonId list = doc_.member(schema, kNotEnum); list != kNoJson)
+      for (const JsonId value : doc_.items(list)) values.push_back(value);
+  return values;
+}
+
+// A value that is listed, as far as everything else allows it.
+void SchemaCompiler::add_value(ShapeId id, const std::vector<JsonId>& flat, uint32_t types, JsonId value) {
+  if (!spend() || (type_of_value(value) & types) == 0) return;
+  Shape& shape = out_->shapes_[id];
+  for (const JsonId no : excluded(flat))
+    if (doc_.equal(no, value)) return;
+  switch (doc_.kind(value)) {
+    case Kind::kNull: shape.scalar = pool_->either(shape.scalar, pool_->literal("null")); return;
+    case Kind::kTrue: shape.scalar = pool_->either(shape.scalar, pool_->literal("true")); return;
+    case Kind::kFalse: shape.scalar = pool_->either(shape.scalar, pool_->literal("false")); return;
+    case Kind::kNumber: {
+      const ExprId wanted = numbers(flat, types);
+      if (pool_->fits(wanted, doc_.text(value))) shape.scalar = pool_->either(shape.scalar, pool_->literal(doc_.text(value)));
+      return;
+    }
+    case Kind::kString: {
+      const ExprId wanted = strings(flat);
+      if (wanted == ExpressionPool::kAnything || pool_->fits(wanted, doc_.text(value)))
+        shape.string = pool_->either(shape.string, pool_->literal(doc_.text(value)));
+      return;
+    }
+    default: {
+      // As the schema that describes it, together with what else holds.
+      std::vector<JsonId> all;
+      for (const JsonId schema : flat) {
+        const JsonId rest = without_values(schema);
+        all.push_back(rest);
+      }
+      all.push_back(described(value));
+      if (doc_.kind(value) == Kind::kArray) add_array(id, all);
+      else add_object(id, all);
+    }
+  }
+}
+
+// The flat part of a schema without enum and const.
+JsonId SchemaCompiler::without_values(JsonId schema) {
+  const auto known = bare_.find(schema);
+  if (known != bare_.end()) return known->second;
+  std::vector<JsonDocument::Member> kept;
+  for (const auto& member : doc_.members(schema))
+    if (member.first != "enum" && member.first != "const") kept.push_back(member);
+  return bare_[schema] = object(std::move(kept));
+}
+
+JsonId SchemaCompiler::described(JsonId value) {
+  if (doc_.kind(value) == Kind::kArray) {
+    std::vector<JsonId> prefix;
+    const std::vector<JsonId> items(doc_.items(value).begin(), doc_.items(value).end());
+    for (const JsonId one : items) prefix.push_back(object({{"const", one}}));
+    const double n = static_cast<double>(items.size());
+    return object({{"type", doc_.add_string("array")}, {"prefixItems", doc_.add_array(std::move(prefix))}, {"items", boolean(false)},
+                   {"minItems", count(n)}, {"maxItems", count(n)}});
+  }
+  std::vector<JsonDocument::Member> properties;
+  std::vector<JsonId> required;
+  const std::vector<JsonDocument::Member> members(doc_.members(value).begin(), doc_.members(value).end());
+  for (const auto& [name, one] : members) {
+    properties.emplace_back(name, object({{"const", one}}));
+    required.push_back(doc_.add_string(name));
+  }
+  return object({{"type", doc_.add_string("object")}, {"properties", object(std::move(properties))},
+                 {"required", doc_.add_array(std::move(required))}, {"additionalProperties", boolean(false)}});
+}
+
+ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) {
+  NumberBounds bounds;
+  std::vector<JsonId> multiples;
+  const auto tighten = [&](std::optional<Decimal>& bound, bool& excluded, const Decimal& with, bool with_excluded, int sign) {
+    const int order = bound ? sign * with.compare(*bound) : 1;
+    if (order > 0) bound = with, excluded = with_excluded;
+    else if (order == 0) excluded = excluded || with_excluded;
+  };
+  for (const JsonId schema : flat) {
+    const auto bound = [&](const char* keyword, const char* exclusive, std::optional<Decimal>& to, bool& excluded, int sign) {
+      const JsonId inclusive_value = doc_.member(schema, keyword);
+      const JsonId exclusive_value = doc_.member(schema, exclusive);
+      if (inclusive_value != kNoJson) {
+        if (!doc_.is(inclusive_value, Kind::kNumber)) return invalid(schema, keyword, "a bound is a number");
+        const auto decimal = Decimal::parse(doc_.text(inclusive_value));
+        if (!decimal) {
+          if (std::abs(doc_.number(inclusive_value)) < 1e60) unsupported(schema, keyword, "a bound with more than 64 digits");
+        } else {
+          tighten(to, excluded, *decimal, doc_.is(exclusive_value, Kind::kTrue), sign);
+        }
+      }
+      if (doc_.is(exclusive_value, Kind::kNumber)) {
+        const auto decimal = Decimal::parse(doc_.text(exclusive_value));
+        if (!decimal) unsupported(schema, exclusive, "a bound with more than 64 digits");
+        else tighten(to, excluded, *decimal, true, sign);
+      }
+    };
+    bound("minimum", "exclusiveMinimum", bounds.least, bounds.above_least, 1);
+    bound("maximum", "exclusiveMaximum", bounds.most, bounds.below_most, -1);
+    if (const JsonId multiple = doc_.member(schema, "multipleOf"); multiple != kNoJson) multiples.push_back(multiple);
+  }
+  if (failed_) return ExpressionPool::kNothing;
+  ExprId e = (types & kFraction) ? decimals(*pool_, bounds) : integers(*pool_, bounds);
+  if ((types & kNumber) == kFraction) {   // only those that are no integers: not written by schemas
+    e = pool_->both(e, pool_->negate(integers(*pool_, {})));
+  }
+  for (const JsonId multiple : multiples) e = pool_->both(e, multiples_of(multiple, types));
+  for (const JsonId value : excluded(flat)) {
+    if (doc_.kind(value) != Kind::kNumber) continue;
+    const auto decimal = Decimal::parse(doc_.text(value));
+    if (!decimal) continue;
+    // However it is written without an exponent; with one it would be any of many.
+    std::string text = (decimal->negative ? "-" : "") + decimal->whole;
+    ExprId spelled = pool_->literal(text);
+    const ExprId zeros = pool_->star(pool_->character('0'));
+    if (!decimal->fraction.empty()) spelled = pool_->concat(spelled, pool_->concat(pool_->literal("." + decimal->fraction), zeros));
+    else spelled = pool_->concat(spelled, pool_->either(ExpressionPool::kEmpty, pool_->concat(pool_->character('.'), zeros)));
+    CodePointSet plain = CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'));
+    e = pool_->both({e, pool_->negate(spelled), pool_->star(pool_->set(plain))});
+    if (decimal->is_zero()) e = pool_->both(e, pool_->negate(pool_->concat(pool_->character('-'), spelled)));
+  }
+  return e;
+}
+
+ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
+  const auto decimal = doc_.is(multiple, Kind::kNumber) ? Decimal::parse(doc_.text(multiple)) : std::nullopt;
+  if (!decimal || decimal->negative || decimal->is_zero()) {
+    invalid(multiple, "multipleOf", "multipleOf is a number above 0");
+    return ExpressionPool::kNothing;
+  }
+  const ExprId sign = pool_->either(ExpressionPool::kEmpty, pool_->character('-'));
+  const ExprId zeros = pool_->star(pool_->character('0'));
+  const ExprId point = pool_->character('.');
+  if (decimal->is_whole()) {
+    if (decimal->whole.size() > 6) {
+      unsupported(multiple, "multipleOf", "a divisor above 999,999");
+      return ExpressionPool::kAnything;
+    }
+    const ExprId whole = pool_->concat(sign, pool_->remainder(static_cast<uint32_t>(std::stoul(decimal->whole)), 0));
+    if ((types & kFraction) == 0) return whole;
+    return pool_->concat(whole, pool_->either(ExpressionPool::kEmpty, pool_->concat(point, pool_->repeat(pool_->character('0'), 1, kUnbounded))));
+  }
+  // 0.1, 0.01, …: a number of places.
+  const std::string& fraction = decimal->fraction;
+  if (decimal->whole == "0" && fraction.find_first_not_of('0') == fraction.size() - 1 && fraction.back() == '1') {
+    const ExprId digit = pool_->set(CodePointSet::of('0', '9'));
+    const ExprId whole = pool_->concat(sign, pool_->repeat(digit, 1, kUnbounded));
+    const ExprId places = pool_->concat(pool_->repeat(digit, 0, static_cast<uint32_t>(fraction.size())), zeros);
+    return pool_->concat(whole, pool_->either(ExpressionPool::kEmpty, pool_->concat(point, places)));
+  }
+  if ((types & kFraction) == 0 || fraction.size() > 5) {
+    unsupported(multiple, "multipleOf", "a divisor with a fraction");
+    return ExpressionPool::kAnything;
+  }
+  unsupported(multiple, "multipleOf", "a divisor with a fraction other than 0.1, 0.01, …");
+  return ExpressionPool::kAnything;
+}
+
+ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
+  std::vector<ExprId> all;
+  uint32_t least = 0, most = kUnbounded;
+  for (const JsonId schema : flat) {
+    if (const auto n = count_of(schema, "minLength")) least = std::max(least, *n);
+    if (const auto n = count_of(schema, "maxLength")) most = std::min(most, *n);
+    for (const char* keyword : {"pattern", kNotPattern}) {
+      const JsonId pattern = doc_.member(schema, keyword);
+      if (pattern == kNoJson) continue;
+      if (!doc_.is(pattern, Kind::kString)) {
+        invalid(schema, keyword, "a pattern is a string");
+        continue;
+      }
+      const ExprId e = found(schema, keyword, doc_.text(pattern));
+      all.push_back(keyword == std::string_view(kNotPattern) ? pool_->negate(e) : e);
+    }
+    for (const char* keyword : {"format", kNotFormat}) {
+      const JsonId format = doc_.member(schema, keyword);
+      if (!doc_.is(format, Kind::kString)) continue;
+      const char* pattern = format_pattern(doc_.text(format));
+      if (pattern == nullptr) {
+        for (const char* known : {"regex", "idn-email", "idn-hostname", "uri-template"})
+          if (doc_.text(format) == known) unsupported(schema, "format", std::string("the format ") + known);
+        continue;   // an annotation
+      }
+      const ExprId e = regex(pattern).regex.whole(*pool_);
+      all.push_back(keyword == std::string_view(kNotFormat) ? pool_->negate(e) : e);
+    }
+  }
+  for (const JsonId value : excluded(flat))
+    if (doc_.kind(value) == Kind::kString) all.push_back(pool_->negate(pool_->literal(doc_.text(value))));
+  if (least > most) return ExpressionPool::kNothing;
+  if (least > 0 || most != kUnbounded) all.push_back(pool_->repeat(any_character_, least, most));
+  const ExprId e = all.empty() ? ExpressionPool::kAnything : pool_->both(std::move(all));
+  return pool_->alive(e) ? e : ExpressionPool::kNothing;
+}
+
+ExprId SchemaCompiler::found(JsonId schema, const char* keyword, const std::string& pattern) {
+  const RegexEntry& entry = regex(pattern);
+  if (!entry.usable) {
+    if (entry.problem.unsupported) unsupported(schema, keyword, "the pattern has " + entry.problem.what);
+    else invalid(schema, keyword, "the pattern is no regular expression: " + entry.problem.what);
+    return ExpressionPool::kAnything;
+  }
+  const auto known = found_.find(pattern);
+  if (known != found_.end()) return known->second;
+  return found_[pattern] = entry.regex.found_in(*pool_);
+}
+
+}  // namespace monolith::grammar
