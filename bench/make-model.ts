@@ -48,6 +48,8 @@ const QUANTIZATION_VERSION = 2;
 function metadataOf(architecture: Architecture, shape: ModelShape, type: ModelType, seed: number, experts: boolean): Metadata {
   const layout = layoutOf(architecture);
   const feedForward = hasExperts(architecture, experts) && !layout.expertsHaveKey ? shape.expertFeedForward : shape.feedForward;
+  const keys = layout.keys?.(shape) ?? [];
+  const partial = keys.some(([key]) => key === 'rope.dimension_count');
   const count = (key: string, value: number) => [`${architecture}.${key}`, { type: 'uint32', value }] as const;
   const real = (key: string, value: number) => [`${architecture}.${key}`, { type: 'float32', value }] as const;
   return [
@@ -65,7 +67,6 @@ function metadataOf(architecture: Architecture, shape: ModelShape, type: ModelTy
     count('attention.key_length', shape.headSize),
     count('attention.value_length', shape.headSize),
     real('attention.layer_norm_rms_epsilon', architecture === 'llama' ? 1e-5 : 1e-6),
-    count('rope.dimension_count', shape.headSize),
     real('rope.freq_base', layout.ropeBase ?? 1000000),
     count('vocab_size', shape.vocabulary),
     ...(hasExperts(architecture, experts) ? [
@@ -76,7 +77,8 @@ function metadataOf(architecture: Architecture, shape: ModelShape, type: ModelTy
         ? [count('expert_shared_feed_forward_length', sharedWidth(architecture, shape))] : []),
     ] : []),
     ...(layout.windows && shape.window > 0 ? [count('attention.sliding_window', shape.window)] : []),
-    ...(layout.keys?.(shape) ?? []).map(([key, value]) => [`${architecture}.${key}`, value] as const),
+    ...(partial ? [] : [count('rope.dimension_count', shape.headSize)]),
+    ...keys.map(([key, value]) => [`${architecture}.${key}`, value] as const),
     ...syntheticTokenizer(shape.vocabulary),
   ];
 }

@@ -9,7 +9,8 @@ export interface Layout {
   readonly qkNorm?: 'head' | 'row';
   readonly preNorm?: false;
   readonly postNorm?: boolean;
-  readonly fused?: boolean;             // one tensor for Q, K and V, one for gate and up
+  readonly fused?: 'all' | 'gate and up';   // one tensor for Q, K and V, one for gate and up
+  readonly ffnNorm?: string;            // name of the norm before the feed-forward network
   readonly tied?: boolean;              // no output.weight
   readonly ropeFactors?: boolean;       // LongRoPE's two tensors
   readonly experts?: 'never' | 'if asked' | 'always';
@@ -42,7 +43,7 @@ export const LAYOUTS = {
   },
   gemma3: { qkNorm: 'head', postNorm: true, tied: true, windows: true, embeddingScale: 'root' },
   phi3: {
-    fused: true, ropeFactors: true, windows: true, ropeBase: 10000,
+    fused: 'all', ropeFactors: true, windows: true, ropeBase: 10000,
     keys: ({ context }) => [
       ['rope.scaling.original_context_length', { type: 'uint32', value: Math.ceil(context / 4) }],
       ['rope.scaling.attn_factor', real(1.1902)],
@@ -51,10 +52,19 @@ export const LAYOUTS = {
   smollm3: { tied: true },
   granite: { tied: true, ropeBase: 10000, keys: graniteKeys },
   granitemoe: { tied: true, experts: 'always', sharedExpert: 'if asked', ropeBase: 10000, keys: graniteKeys },
+  minicpm: { ropeBase: 10000, keys: (shape) => graniteKeys(shape).slice(1) },
   olmo2: { qkNorm: 'row', preNorm: false, postNorm: true, windows: true },
   olmoe: { qkNorm: 'row', experts: 'always', ropeBase: 10000 },
   exaone: {},
+  exaone4: { qkNorm: 'head', preNorm: false, postNorm: true, windows: true },
+  glm4: {
+    postNorm: true, fused: 'gate and up', qkvBias: true, ropeBase: 10000,
+    keys: ({ headSize }) => [['rope.dimension_count', { type: 'uint32', value: headSize / 2 }]],
+  },
+  seed_oss: { qkvBias: true, ffnNorm: 'post_attention_norm' },
+  ernie4_5: {},
   internlm2: {},
+  xverse: { ropeBase: 10000 },
 } as const satisfies Record<string, Layout>;
 
 export type Architecture = keyof typeof LAYOUTS;

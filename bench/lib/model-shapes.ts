@@ -122,7 +122,7 @@ export function tensorsOf(architecture: Architecture, shape: ModelShape, type: M
 
   const attention = (layer: number, block: string) => {
     if (layout.preNorm !== false) vector(`${block}.attn_norm.weight`, embedding, 1, 0.1);
-    if (layout.fused) {
+    if (layout.fused === 'all') {
       matrix('attn_qkv', layer, q + 2 * kv, embedding, 1);
     } else {
       matrix('attn_q', layer, q, embedding, 1);
@@ -173,7 +173,7 @@ export function tensorsOf(architecture: Architecture, shape: ModelShape, type: M
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
     attention(layer, block);
-    if (layout.preNorm !== false) vector(`${block}.ffn_norm.weight`, embedding, 1, 0.1);
+    if (layout.preNorm !== false) vector(`${block}.${layout.ffnNorm ?? 'ffn_norm'}.weight`, embedding, 1, 0.1);
     if (hasExperts(architecture, experts)) mixture(layer, block);
     else network(layer, '', feedForward);
     if (layout.postNorm) vector(`${block}.post_ffw_norm.weight`, embedding, residual, 0.1 * residual);

@@ -94,6 +94,8 @@ Napi::Object to_object(Napi::Env env, const ModelInfo& info) {
       .number("headDim", info.head_dim)
       .number("embedding", info.embedding)
       .number("feedForward", info.feed_forward)
+      .number("experts", info.experts)
+      .number("usedExperts", info.used_experts)
       .number("vocabulary", info.vocabulary)
       .text("quantization", info.quantization)
       .text_or_null("chatTemplate", info.chat_template)

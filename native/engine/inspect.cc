@@ -82,6 +82,8 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
   info.head_dim = params.head_dim;
   info.embedding = params.n_embd;
   info.feed_forward = params.n_ff;
+  info.experts = params.experts.count;
+  info.used_experts = params.experts.used;
   info.vocabulary = params.n_vocab;
   info.chat_template = optional_string(file, "tokenizer.chat_template");
   info.bos = spelling(tokenizer, tokenizer.bos());

@@ -21,7 +21,9 @@ struct ModelInfo {
   std::optional<std::string> name;
   int64_t parameters = 0;  // values of all tensors but derived ones (rope_freqs)
   int context_length = 0;  // of the file
-  int layers = 0, heads = 0, kv_heads = 0, head_dim = 0, embedding = 0, feed_forward = 0;
+  int layers = 0, heads = 0, kv_heads = 0, head_dim = 0, embedding = 0;
+  int feed_forward = 0;               // of each expert where there are any
+  int experts = 0, used_experts = 0;  // of a layer, and of these for each token; 0: none
   int vocabulary = 0;
   std::string quantization;  // the type most parameters have
   std::optional<std::string> chat_template;

@@ -38,14 +38,17 @@ struct ArchitectureTraits {
   bool rope_factors = false;          // applies rope_freqs.weight and rope_factors_*.weight
   bool rope_switch = false;           // rope.scaling.finetuned = false: nothing rotates
   int unrotated_period = 0;           // each so-manieth layer does not rotate; 0: all do
+  bool rotates_windows_only = false;  // if any layer has a window, those without do not rotate
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
   bool pre_norm = true;
   bool post_norm = false;
+  std::string_view ffn_norm_name = "ffn_norm.weight";
   bool qkv_bias = false;
   bool fused_gate_up = false;
   bool embedding_root = false;        // embeddings are scaled by sqrt(n_embd)
   bool scale_keys = false;            // reads those of attention, embeddings, residuals, logits
+  bool scale_keys_required = false;   // the last three must be there
   bool soft_cap_keys = false;         // reads attn_logit_softcapping and final_logit_softcapping
   float attention_soft_cap = 0.0f;    // where the file states none
   float logit_soft_cap = 0.0f;

@@ -177,8 +177,9 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
   params.attention_scale = 1.0f / std::sqrt(static_cast<float>(query_width));
   if (traits.embedding_root)
     params.embedding_scale = std::sqrt(static_cast<float>(params.n_embd));
-  const auto read_factor = [&read](std::string_view key, float& field) -> Status {
-    auto value = read.number(key, 0, 1e6, 0.0);
+  const auto read_factor = [&](std::string_view key, float& field) -> Status {
+    const bool required = traits.scale_keys_required && key != "attention.scale";
+    auto value = required ? read.number(key, 0, 1e6) : read.number(key, 0, 1e6, 0.0);
     if (!value) return value.error();
     if (*value > 0) field = static_cast<float>(*value);
     return {};
@@ -233,6 +234,7 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context) {
   params.qk_norm = traits.qk_norm;
   params.pre_norm = traits.pre_norm;
   params.post_norm = traits.post_norm;
+  params.ffn_norm_name = traits.ffn_norm_name;
   const MetadataReader read(file, params.architecture_name);
   auto context = read.integer("context_length", 1, kMaxContext);
   if (!context) return context.error();

@@ -1,5 +1,6 @@
 #include "model/layer_params.h"
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -64,6 +65,21 @@ Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits
   return {};
 }
 
+// Keys that would give layers with a window rotations that are not computed.
+Status refuse_other_rotations(const MetadataReader& read, const ArchitectureTraits& traits,
+                              const HyperParams& params) {
+  if (Status s = read.refuse_unless("rope.dimension_count_swa", params.rope_dims,
+                                    "RoPE over other dimensions in layers with a window");
+      !s) {
+    return s;
+  }
+  if (traits.windowed_rope == WindowedRope::kOwnBase) return {};
+  auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
+  if (!base) return base.error();
+  return read.refuse_unless("rope.freq_base_swa", *base,
+                            "another RoPE base in layers with a window");
+}
+
 // The second set of frequencies, where layers with a window have their own.
 Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& traits,
                           HyperParams& params) {
@@ -86,6 +102,7 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params) {
   params.layers.assign(static_cast<size_t>(params.n_layers), {});
   if (Status s = read_windows(read, traits, params); !s) return s;
+  if (Status s = refuse_other_rotations(read, traits, params); !s) return s;
   auto rope = read_rope_frequencies(file, params.architecture_name, params.rope_dims,
                                     params.context_length,
                                     max_context > 0 ? max_context : params.context_length,
@@ -100,6 +117,13 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
     if (!rotates) return rotates.error();
     if (!*rotates) {
       for (LayerParams& layer : params.layers) layer.rope = -1;
+    }
+  }
+  if (traits.rotates_windows_only) {
+    const auto windowed = [](const LayerParams& layer) { return layer.window > 0; };
+    const bool any = std::ranges::any_of(params.layers, windowed);
+    for (LayerParams& layer : params.layers) {
+      if (any && !windowed(layer)) layer.rope = -1;
     }
   }
   for (int i = 0; i < params.n_layers && traits.unrotated_period > 0; ++i) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -65,6 +66,7 @@ struct HyperParams {
   QkNorm qk_norm = QkNorm::kNone;
   bool pre_norm = true;    // a norm before attention and before the feed-forward network
   bool post_norm = false;  // a norm after each, before it is added
+  std::string_view ffn_norm_name = "ffn_norm.weight";  // of the norm before the latter
   ExpertParams experts;
 
   bool tied_output;         // no output.weight: the embedding table is used

@@ -59,7 +59,7 @@ class SlotList {
       block_ = "blk." + std::to_string(i) + ".";
       LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
       attention(layer);
-      if (p_.pre_norm) norm("ffn_norm.weight", p_.n_embd, layer.ffn_norm);
+      if (p_.pre_norm) norm(p_.ffn_norm_name, p_.n_embd, layer.ffn_norm);
       if (p_.experts.count > 0) {
         experts(layer);
       } else {

@@ -49,7 +49,8 @@ function report(file: string, found: Inspection, allTensors: boolean): string {
     : [
       ['architecture', `${model.architecture}${model.name === null ? '' : `, "${clean(model.name)}"`}`],
       ['parameters', `${(model.parameters / 1e6).toFixed(model.parameters < 1e8 ? 1 : 0)} M, mostly ${model.quantization}`],
-      ['layers', `${model.layers}, width ${model.embedding}, feed-forward ${model.feedForward}`],
+      ['layers', `${model.layers}, width ${model.embedding}, feed-forward ${model.feedForward}`
+        + (model.experts > 0 ? ` in each of ${model.experts} experts, ${model.usedExperts} for each token` : '')],
       ['attention', `${model.heads} heads of ${model.headDim}, ${model.kvHeads} for keys and values`],
       ['vocabulary', `${model.vocabulary} tokens; BOS ${shown(model.bos)}, EOS ${shown(model.eos)}`],
       ['context', `${model.contextLength} tokens`],

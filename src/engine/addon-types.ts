@@ -44,7 +44,9 @@ export interface ModelInfo {
   name: string | null;
   parameters: number;
   contextLength: number;      // of the file
-  layers: number; heads: number; kvHeads: number; headDim: number; embedding: number; feedForward: number;
+  layers: number; heads: number; kvHeads: number; headDim: number; embedding: number;
+  feedForward: number;        // of each expert where there are any
+  experts: number; usedExperts: number;   // of a layer, and of these for each token; 0: none
   vocabulary: number;
   quantization: string;       // the type most weights have: 'Q8_0', 'Q4_K', ...
   chatTemplate: string | null;

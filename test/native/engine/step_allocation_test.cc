@@ -6,6 +6,7 @@
 
 #include "engine/step_loop.h"
 #include "engine_fixture.h"
+#include "model/architecture_cases.h"
 
 namespace {
 
@@ -113,6 +114,25 @@ void check_steady_steps(Speculation speculation) {
 
 TEST(step_loop_decodes_without_allocating) { check_steady_steps(Speculation::kOff); }
 TEST(step_loop_guesses_without_allocating) { check_steady_steps(Speculation::kAlways); }
+
+TEST(no_architecture_allocates_in_a_step) {
+  for (const Case& one : all_cases()) {
+    const ParsedModel parsed(one.model);
+    auto backend = make_cpu_backend({.threads = 2});
+    REQUIRE(backend.ok());
+    auto model = Model::load(*parsed.file, **backend,
+                             {.max_batch_tokens = 8, .max_logit_rows = 2, .max_context = 64, .n_pages = 4}, {});
+    REQUIRE(model.ok());
+    const std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6}, pages = {2, 0}, rows = {6, 7};
+    const Segment segments[] = {{0, 7, 0, pages.data()}, {7, 1, 0, pages.data() + 1}};
+    allocations = 0;
+    counting = true;
+    for (int i = 0; i < 2; ++i) (*model)->forward({tokens, segments, rows});
+    counting = false;
+    if (allocations.load() != 0)
+      check::fail(__FILE__, __LINE__, one.name + " allocated " + std::to_string(allocations.load()) + " times");
+  }
+}
 
 }  // namespace
 }  // namespace monolith::testing

@@ -372,13 +372,13 @@ inline Case smollm3() {
           }};
 }
 
-inline Rows granite_layers(const P& net, const Tokens& tokens, const Row& frequency,
+inline Rows granite_layers(const P& net, const Tokens& tokens, const Row& frequency, double scale,
                     const std::function<Row(const std::string&, const Row&)>& network) {
   Rows x = net.embed(tokens, 12);
   for (uint32_t layer = 0; layer < 2; ++layer) {
     const std::string block = block_name(layer);
     x = sum(x, attention(net, block, normed(net, block + "attn_norm", x),
-                         {.frequency = frequency, .halves = false}, {.scale = 0.125}), 0.22f);
+                         {.frequency = frequency, .halves = false}, {.scale = scale}), 0.22f);
     x = sum(x, each(normed(net, block + "ffn_norm", x),
                     [&](const Row& row) { return network(block, row); }), 0.22f);
   }
@@ -397,7 +397,19 @@ inline Case granite(bool rotates) {
   put_granite_scales(model);
   if (!rotates) model.key("rope.scaling.finetuned", false);
   return {"granite", model, [rotates](const P& net, const Tokens& tokens) {
-            return granite_layers(net, tokens, rotates ? P::frequencies(10000) : Row{},
+            return granite_layers(net, tokens, rotates ? P::frequencies(10000) : Row{}, 0.125,
+                                  [&](const std::string& block, const Row& row) {
+                                    return gated_network(net, block, row);
+                                  });
+          }};
+}
+
+inline Case minicpm() {
+  TinyModel model("minicpm");
+  put_granite_scales(model);
+  model.keys.erase("minicpm.attention.scale");
+  return {"minicpm", model, [](const P& net, const Tokens& tokens) {
+            return granite_layers(net, tokens, P::frequencies(10000), 0.25,
                                   [&](const std::string& block, const Row& row) {
                                     return gated_network(net, block, row);
                                   });
@@ -413,7 +425,7 @@ inline Case granitemoe(bool shared) {
     put_shared_expert(model, 80);
   }
   return {"granitemoe", model, [shared](const P& net, const Tokens& tokens) {
-            return granite_layers(net, tokens, P::frequencies(10000),
+            return granite_layers(net, tokens, P::frequencies(10000), 0.125,
                                   [&](const std::string& block, const Row& row) {
                                     const Row experts = net.mixture(block, row, kFf, kUsed, true);
                                     if (!shared) return experts;
@@ -457,6 +469,83 @@ inline Case olmo2(bool windows) {
           }};
 }
 
+// Exaone 4: norms after each half only; among windows the layers without one do not rotate.
+inline Case exaone4(bool windows) {
+  TinyModel model("exaone4", 5);
+  if (windows) model.key("attention.sliding_window", kWindow);
+  add_post_norms(model);
+  add_qk_norms(model, true);
+  for_blocks(model, [&](const std::string& block) {
+    model.tensors.erase(block + "attn_norm.weight");
+    model.tensors.erase(block + "ffn_norm.weight");
+  });
+  return {windows ? "exaone4 with windows" : "exaone4", model,
+          [windows](const P& net, const Tokens& tokens) {
+            Rows x = net.embed(tokens);
+            for (uint32_t layer = 0; layer < 5; ++layer) {
+              const std::string block = block_name(layer);
+              const bool local = windows && layer != 3;
+              QkvOf qkv;
+              if (windows && !local) qkv.frequency = {};
+              qkv.qk_norm = norm_of(net);
+              const Rows a = attention(net, block, x, qkv, {.window = local ? int{kWindow} : 0});
+              x = sum(x, normed(net, block + "post_attention_norm", a));
+              const Rows f =
+                  each(x, [&](const Row& row) { return gated_network(net, block, row); });
+              x = sum(x, normed(net, block + "post_ffw_norm", f));
+            }
+            return logits_of(net, x);
+          }};
+}
+
+inline Case glm4() {
+  TinyModel model("glm4");
+  model.key("rope.dimension_count", 8u);
+  add_post_norms(model);
+  for_blocks(model, [&](const std::string& block) {
+    model.tensors.erase(block + "ffn_gate.weight");
+    model.matrix(block + "ffn_up.weight", 2 * kFf, kEmbd);
+    model.bias(block + "attn_q.bias", kQ);
+    model.bias(block + "attn_k.bias", kKv);
+    model.bias(block + "attn_v.bias", kKv);
+  });
+  return {"glm4", model, [](const P& net, const Tokens& tokens) {
+            Rows x = net.embed(tokens);
+            for (uint32_t layer = 0; layer < 2; ++layer) {
+              const std::string block = block_name(layer);
+              const Rows a = attention(
+                  net, block, normed(net, block + "attn_norm", x),
+                  {.biases = true, .frequency = P::frequencies(10000, 8), .halves = false});
+              x = sum(x, normed(net, block + "post_attention_norm", a));
+              const Rows f = each(normed(net, block + "ffn_norm", x), [&](const Row& row) {
+                return net.times(block + "ffn_down",
+                                 P::gated(silu, net.times(block + "ffn_up", row, 0, kFf),
+                                          net.times(block + "ffn_up", row, kFf, kFf)));
+              });
+              x = sum(x, normed(net, block + "post_ffw_norm", f));
+            }
+            return logits_of(net, x);
+          }};
+}
+
+inline Case seed_oss() {
+  TinyModel model("seed_oss");
+  for_blocks(model, [&](const std::string& block) {
+    model.tensors.erase(block + "ffn_norm.weight");
+    model.norm(block + "post_attention_norm.weight", kEmbd);
+  });
+  return {"seed_oss", model, [](const P& net, const Tokens& tokens) {
+            Rows x = net.embed(tokens);
+            for (uint32_t layer = 0; layer < 2; ++layer) {
+              const std::string block = block_name(layer);
+              x = sum(x, attention(net, block, normed(net, block + "attn_norm", x), {}));
+              x = sum(x, each(normed(net, block + "post_attention_norm", x),
+                              [&](const Row& row) { return gated_network(net, block, row); }));
+            }
+            return logits_of(net, x);
+          }};
+}
+
 inline Case llama_like(const char* name, bool halves) {
   return {name, TinyModel(name), [halves](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
@@ -472,6 +561,9 @@ inline Case llama_like(const char* name, bool halves) {
 
 inline std::vector<Case> all_cases() {
   return {llama_like("llama", false), llama_like("exaone", true), llama_like("internlm2", false),
+          llama_like("ernie4_5", false), llama_like("xverse", false),
+          exaone4(false),    exaone4(true),   glm4(),           seed_oss(),
+          minicpm(),
           mistral(),         biased_llama(),  mixtral(),        qwen2moe(),
           qwen3moe(),        olmoe(),         gemma(),          gemma2(),
           gemma3(),          phi3(128, 1.5),  phi3(64, 6),      smollm3(),

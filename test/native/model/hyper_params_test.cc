@@ -141,6 +141,8 @@ TEST(what_is_not_computed_is_refused_by_name) {
       {"attention.value_length", 8u, "llama.attention.value_length"},
       {"logit_scale", 0.5f, "scale on logits"},
       {"pooling_type", 3u, "pooled"},
+      {"rope.freq_base_swa", 5000.0f, "llama.rope.freq_base_swa"},
+      {"rope.dimension_count_swa", 8u, "llama.rope.dimension_count_swa"},
       {"rope.dimension_sections", std::vector<uint32_t>{4, 4, 0, 0}, "RoPE in sections"},
       {"rope.scaling.type", std::string("dynamic"), "'dynamic'"},
   };
@@ -192,6 +194,8 @@ TEST(layers_have_windows_and_rotations_of_their_own) {
   CHECK(params->layers[0].window == 0 && params->layers[6].window == 32);
   gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0});
   check_refused(gemma, ErrorCode::kInvalidFile, "not an array of booleans");
+
+  check_refused(TinyModel("minicpm"), ErrorCode::kInvalidFile, "'minicpm.embedding_scale' is missing");
 
   const auto smol = read(TinyModel("smollm3", 5));
   REQUIRE(smol.ok());
