@@ -30,9 +30,7 @@ void write_folder(const ScratchFolder& folder, const GgufFile& file, const Case&
   const auto tensors = checkpoint_of(file, one.architecture);
   folder.write("config.json", config_of(file, one.name, one.architecture, one.config));
   folder.write("tokenizer_config.json", tokenizer_settings_of(file));
-  const auto adds_bos = file.boolean("tokenizer.ggml.add_bos_token");
   const auto tokenizer = Tokenizer::load(file);
-  (void)adds_bos;
   // The pattern that the vectors' pre-tokenizer stands for.
   const std::string pre(file.string("tokenizer.ggml.pre")->value_or(""));
   std::string splitting;
@@ -126,6 +124,62 @@ TEST(llama3_scaling_becomes_frequency_factors) {
     std::memcpy(&a, got->data.data() + i * 4, 4);
     std::memcpy(&b, want->data.data() + i * 4, 4);
     CHECK(std::fabs(a - b) <= 1e-6f * b);
+  }
+}
+
+// Keys, names, shapes and values: what the file has, whatever this build computes with it.
+TEST(folders_of_gemma3_hold_what_their_gguf_file_does) {
+  const std::string path = check::vectors_path("models/gemma3.f16.gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto file = GgufFile::open(path);
+  REQUIRE(file.ok());
+  auto tensors = checkpoint_of(**file, "gemma3");
+  for (SafetensorData& tensor : tensors) {
+    if (!tensor.name.ends_with("norm.weight")) continue;
+    for (size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+      float value;
+      std::memcpy(&value, tensor.bytes.data() + at, sizeof value);
+      value -= 1;
+      std::memcpy(tensor.bytes.data() + at, &value, sizeof value);
+    }
+  }
+  const ScratchFolder folder;
+  std::string config = config_of(**file, "Gemma3ForCausalLM", "gemma3",
+                                 ",\"sliding_window\":" + std::to_string(stated(**file, "gemma3.attention.sliding_window")));
+  config.replace(config.find("\"silu\""), 6, "\"gelu_pytorch_tanh\"");
+  folder.write("config.json", config);
+  folder.write("tokenizer.json", tokenizer_of(**file, "", true));
+  folder.write("tokenizer_config.json", tokenizer_settings_of(**file));
+  folder.write("model.safetensors", safetensors_of(tensors));
+  const auto opened = open_model_file(folder.path());
+  if (!opened) return check::fail(__FILE__, __LINE__, opened.error().message);
+  for (const auto& [key, value] : (*file)->metadata()) {
+    if (!key.starts_with("gemma3.") || (*opened)->find(key) == nullptr) continue;
+    const auto want = (*file)->number(key), got = (*opened)->number(key);
+    if (want) CHECK(got.ok() && static_cast<float>(**got) == static_cast<float>(**want));
+  }
+  CHECK((*opened)->find("gemma3.attention.sliding_window") != nullptr);
+  REQUIRE((*opened)->tensors().size() == (*file)->tensors().size());
+  std::vector<std::byte> scratch;
+  for (const GgufTensor& want : (*file)->tensors()) {
+    const GgufTensor* got = (*opened)->tensor(want.name);
+    if (got == nullptr) {
+      check::fail(__FILE__, __LINE__, std::string(want.name) + " is missing");
+      continue;
+    }
+    CHECK(got->shape == want.shape && got->type == want.type);
+    const auto data = (*opened)->read(*got, 0, got->bytes(), scratch);
+    const bool is_norm = want.name.ends_with("norm.weight");
+    if (!is_norm) {
+      CHECK(std::ranges::equal(data, want.data));
+      continue;
+    }
+    for (size_t at = 0; at < data.size(); at += sizeof(float)) {
+      float a, b;
+      std::memcpy(&a, data.data() + at, sizeof a);
+      std::memcpy(&b, want.data.data() + at, sizeof b);
+      CHECK(std::fabs(a - b) <= 1e-6f);   // less one and one again
+    }
   }
 }
 

@@ -83,13 +83,14 @@ inline std::string safetensors_of(const std::vector<SafetensorData>& tensors) {
   return out + head + data;
 }
 
-// The checkpoint's name of a tensor of llama, qwen2 and qwen3.
+// The checkpoint's name of a tensor of llama, qwen2, qwen3 and gemma3.
 inline std::string checkpoint_name(std::string_view gguf) {
   static const std::map<std::string, std::string, std::less<>> kNames = {
       {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"},      {"output", "lm_head"},
       {"attn_norm", "input_layernorm"},     {"attn_q", "self_attn.q_proj"},     {"attn_k", "self_attn.k_proj"},
       {"attn_v", "self_attn.v_proj"},       {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
       {"attn_k_norm", "self_attn.k_norm"},  {"ffn_norm", "post_attention_layernorm"},
+      {"post_attention_norm", "post_attention_layernorm"}, {"post_ffw_norm", "post_feedforward_layernorm"},
       {"ffn_gate", "mlp.gate_proj"},        {"ffn_up", "mlp.up_proj"},          {"ffn_down", "mlp.down_proj"}};
   std::string prefix;
   if (gguf.starts_with("blk.")) {
@@ -128,6 +129,8 @@ inline std::vector<SafetensorData> checkpoint_of(const GgufFile& file, const std
     if (tensor.name == "rope_freqs.weight") continue;
     SafetensorData out;
     out.name = checkpoint_name(tensor.name);
+    if (architecture == "gemma3" && tensor.name.ends_with(".ffn_norm.weight"))
+      out.name.replace(out.name.find("post_attention"), 14, "pre_feedforward");
     out.type = traits_of(tensor.type).name;
     for (int i = tensor.n_dims; i-- > 0;) out.shape.push_back(tensor.shape[static_cast<size_t>(i)]);
     out.bytes.assign(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
