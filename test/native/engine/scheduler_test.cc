@@ -25,7 +25,7 @@ struct Bench {
   int window = 0;
 
   Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, int a_window = 0)
-      : cache(n_pages, 1), scheduler(cache, {max_rows, max_sequences, prefix_cache, a_window}), window(a_window) {}
+      : cache(n_pages, 1), scheduler(cache, {.max_rows = max_rows, .max_sequences = max_sequences, .prefix_cache = prefix_cache, .window = a_window}), window(a_window) {}
 
   Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1) {
     GenerationRequest params;
