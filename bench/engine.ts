@@ -28,7 +28,7 @@ const USAGE = `npm run bench -- engine --model FILE [options]
   --json OUT          write every figure to OUT, and plots beside it
   --append            add the runs to those that OUT has of the same model, backend and lengths
   --threads N         threads that compute (default: one per core)
-  --isa NAME          auto, plain, avx2, avx512 (default auto)
+  --isa NAME          auto, plain, avx2, avx512, neon, neon_i8mm (default auto)
   --prefill LIST      prompt lengths in tokens (default 128,512)
   --batch LIST        sequences decoding at once (default 1,4,16,32)
   --depth LIST        tokens before the decoding of one sequence (default 512,1024)

@@ -10,9 +10,10 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 import { ggufHead, type GgufHead, type Metadata } from './lib/gguf-writer.js';
+import { ARCHITECTURES, layoutOf, type Architecture } from './lib/architectures.js';
 import {
-  ARCHITECTURES, MODEL_TYPES, PRESETS, checkShape, tensorsOf,
-  type Architecture, type ModelShape, type ModelType, type Preset, type RandomTensor,
+  MODEL_TYPES, PRESETS, checkShape, hasExperts, sharedWidth, tensorsOf,
+  type ModelShape, type ModelType, type Preset, type RandomTensor,
 } from './lib/model-shapes.js';
 import { ENCODINGS, tensorKey, weightFiller } from './lib/random-weights.js';
 import { syntheticTokenizer } from './lib/synthetic-vocabulary.js';
@@ -22,6 +23,7 @@ export interface MakeModelOptions {
   readonly architecture?: Architecture;      // default llama
   readonly type?: ModelType;                 // default q8_0
   readonly seed?: number;                    // default 1; 32 bits
+  readonly experts?: boolean;                // a mixture, of an architecture that may be one or not; default false
   readonly shape?: Partial<ModelShape>;      // fields that differ from the preset
   readonly out?: string;                     // default bench/out/<architecture>-<preset>-<type>.gguf
   readonly force?: boolean;                  // write even if the file is there
@@ -43,27 +45,38 @@ const FILE_TYPES: Record<ModelType, number> = {
 
 const QUANTIZATION_VERSION = 2;
 
-function metadataOf(architecture: Architecture, shape: ModelShape, type: ModelType, seed: number): Metadata {
+function metadataOf(architecture: Architecture, shape: ModelShape, type: ModelType, seed: number, experts: boolean): Metadata {
+  const layout = layoutOf(architecture);
+  const feedForward = hasExperts(architecture, experts) && !layout.expertsHaveKey ? shape.expertFeedForward : shape.feedForward;
   const count = (key: string, value: number) => [`${architecture}.${key}`, { type: 'uint32', value }] as const;
   const real = (key: string, value: number) => [`${architecture}.${key}`, { type: 'float32', value }] as const;
   return [
     ['general.architecture', { type: 'string', value: architecture }],
-    ['general.name', { type: 'string', value: `random ${architecture}` }],
+    ['general.name', { type: 'string', value: 'Random weights' }],
     ['general.description', { type: 'string', value: `Random weights, seed ${seed}; it has learned nothing.` }],
     ['general.file_type', { type: 'uint32', value: FILE_TYPES[type] }],
     ['general.quantization_version', { type: 'uint32', value: QUANTIZATION_VERSION }],
     count('context_length', shape.context),
     count('embedding_length', shape.embedding),
     count('block_count', shape.layers),
-    count('feed_forward_length', shape.feedForward),
+    count('feed_forward_length', feedForward),
     count('attention.head_count', shape.heads),
     count('attention.head_count_kv', shape.kvHeads),
     count('attention.key_length', shape.headSize),
     count('attention.value_length', shape.headSize),
     real('attention.layer_norm_rms_epsilon', architecture === 'llama' ? 1e-5 : 1e-6),
     count('rope.dimension_count', shape.headSize),
-    real('rope.freq_base', architecture === 'llama' ? 10000 : 1000000),
+    real('rope.freq_base', layout.ropeBase ?? 1000000),
     count('vocab_size', shape.vocabulary),
+    ...(hasExperts(architecture, experts) ? [
+      count('expert_count', shape.experts),
+      count('expert_used_count', shape.usedExperts),
+      ...(layout.expertsHaveKey ? [count('expert_feed_forward_length', shape.expertFeedForward)] : []),
+      ...(sharedWidth(architecture, shape) > 0
+        ? [count('expert_shared_feed_forward_length', sharedWidth(architecture, shape))] : []),
+    ] : []),
+    ...(layout.windows && shape.window > 0 ? [count('attention.sliding_window', shape.window)] : []),
+    ...(layout.keys?.(shape) ?? []).map(([key, value]) => [`${architecture}.${key}`, value] as const),
     ...syntheticTokenizer(shape.vocabulary),
   ];
 }
@@ -113,16 +126,18 @@ function writeTensor(file: number, position: number, tensor: RandomTensor, key: 
 // Writes the model, or finds it already written. Throws RangeError for a shape that cannot be, and the
 // file system's errors. Never leaves a half-written file under the final name.
 export function makeModel(options: MakeModelOptions = {}): MadeModel {
-  const { preset = '1b', architecture = 'llama', type = 'q8_0', seed = 1, force = false } = options;
+  const { preset = '1b', architecture = 'llama', type = 'q8_0', seed = 1, experts = false, force = false } = options;
   if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff)
     throw new RangeError(`seed is ${seed}; an integer from 0 to 2^32 - 1 is needed`);
   const shape: ModelShape = { ...PRESETS[preset], ...options.shape };
   checkShape(shape);
+  if (experts && !hasExperts(architecture, true)) throw new RangeError(`${architecture} has no experts`);
+  if (hasExperts(architecture, experts) && shape.experts === 0) throw new RangeError(`${architecture} needs experts`);
   const path = resolve(options.out ?? join('bench', 'out', `${architecture}-${preset}-${type}.gguf`));
   const started = performance.now();
-  const tensors = tensorsOf(architecture, shape, type);
+  const tensors = tensorsOf(architecture, shape, type, experts);
   const layout = ggufHead(
-    metadataOf(architecture, shape, type, seed),
+    metadataOf(architecture, shape, type, seed, experts),
     tensors.map((tensor) => ({
       name: tensor.name,
       dims: tensor.dims,
@@ -161,6 +176,8 @@ const USAGE = `make-model: write a GGUF file with random weights
   --seed N   (1)
   --out FILE   (bench/out/<architecture>-<preset>-<type>.gguf)
   --embedding N --layers N --heads N --kv-heads N --head-size N --feed-forward N --vocabulary N --context N
+  --window N   positions that layers with a window see, where the architecture has such (none)
+  --experts N --used-experts N --expert-feed-forward N --shared-feed-forward N   of a mixture; --experts makes llama one
   --force   write even if the file is there`;
 
 function oneOf<T extends string>(option: string, value: string, allowed: readonly T[]): T {
@@ -176,7 +193,9 @@ function integer(option: string, value: string): number {
 
 const SHAPE_OPTIONS = {
   embedding: 'embedding', layers: 'layers', heads: 'heads', 'kv-heads': 'kvHeads', 'head-size': 'headSize',
-  'feed-forward': 'feedForward', vocabulary: 'vocabulary', context: 'context',
+  'feed-forward': 'feedForward', vocabulary: 'vocabulary', context: 'context', window: 'window',
+  experts: 'experts', 'used-experts': 'usedExperts', 'expert-feed-forward': 'expertFeedForward',
+  'shared-feed-forward': 'sharedFeedForward',
 } as const satisfies Record<string, keyof ModelShape>;
 
 // The command line: the arguments after `make-model`. Prints the file's path and figures.
@@ -187,7 +206,8 @@ export function makeModelCommand(args: readonly string[]): void {
     options: {
       preset: text, architecture: text, type: text, seed: text, out: text,
       embedding: text, layers: text, heads: text, 'kv-heads': text, 'head-size': text, 'feed-forward': text,
-      vocabulary: text, context: text,
+      vocabulary: text, context: text, window: text,
+      experts: text, 'used-experts': text, 'expert-feed-forward': text, 'shared-feed-forward': text,
       force: { type: 'boolean' }, help: { type: 'boolean', short: 'h' },
     },
   });
@@ -202,6 +222,7 @@ export function makeModelCommand(args: readonly string[]): void {
   }
   const made = makeModel({
     shape,
+    ...(shape.experts !== undefined && { experts: shape.experts > 0 }),
     ...(values.preset !== undefined && { preset: oneOf('preset', values.preset, Object.keys(PRESETS) as Preset[]) }),
     ...(values.architecture !== undefined && { architecture: oneOf('architecture', values.architecture, ARCHITECTURES) }),
     ...(values.type !== undefined && { type: oneOf('type', values.type, MODEL_TYPES) }),

@@ -119,8 +119,8 @@ export const modelFiles: Kind<readonly ModelFile[]> = {
     z.array(modelFile),
     z.record(z.string(), z.string()).transform((value) => Object.entries(value).map(([name, file]) => `${name}=${file}`)).pipe(z.array(modelFile)),
   ]).refine(distinct, 'A name is given twice.'),
-  expects: 'NAME=PATH.gguf',
-  metavar: 'NAME=FILE',
+  expects: 'NAME=PATH of a GGUF file or a Hugging Face folder',
+  metavar: 'NAME=PATH',
   repeatable: true,
 };
 
@@ -153,6 +153,7 @@ export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string
 };
 
 export interface ModelOverride {
+  readonly quantize?: 'q8_0' | 'q4_0' | null | undefined;
   readonly context_window?: number | undefined;
   readonly max_output_tokens?: number | undefined;
   readonly default_effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
@@ -175,6 +176,7 @@ export interface ModelSettings {
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 const modelOverride = z.strictObject({
+  quantize: z.enum(['q8_0', 'q4_0']).nullable().optional(),
   context_window: z.number().int().min(1).optional(),
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),

@@ -14,7 +14,7 @@ const commands: readonly Command[] = [
   { name: 'chat', summary: 'talk to a model in the terminal', run: async (argv) => (await import('./cli/chat.js')).chat(argv) },
   { name: 'keys', summary: 'create, list, rotate and revoke API keys', run: async (argv) => (await import('./cli/keys.js')).keys(argv) },
   { name: 'models', summary: 'list the models that would be served', run: async (argv) => (await import('./cli/models.js')).models(argv) },
-  { name: 'inspect', summary: 'what a GGUF file holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
+  { name: 'inspect', summary: 'what a model file or folder holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
   { name: 'settings', summary: 'every setting, as a Markdown page', run: async (argv) => (await import('./cli/settings.js')).settings(argv) },
   { name: 'debug', summary: 'tokens and logits of a model file, for comparing engines', run: async (argv) => (await import('./cli/debug.js')).debug(argv) },
 ];

@@ -1,11 +1,9 @@
 // The shapes that make-model can write: which tensors a decoder of a given architecture has, in which
 // encoding, and how large their random values are.
 
+import { layoutOf, type Architecture } from './architectures.js';
 import { ENCODINGS, WEIGHT_TYPES, type WeightType } from './random-weights.js';
 import { MAX_VOCABULARY, MIN_VOCABULARY } from './synthetic-vocabulary.js';
-
-export const ARCHITECTURES = ['llama', 'qwen2', 'qwen3'] as const;
-export type Architecture = (typeof ARCHITECTURES)[number];
 
 // `q4_k_m` mixes Q4_K and Q6_K as quantizers do.
 export const MODEL_TYPES = [...WEIGHT_TYPES, 'q4_k_m'] as const;
@@ -20,23 +18,38 @@ export interface ModelShape {
   readonly feedForward: number;
   readonly vocabulary: number;
   readonly context: number;
+  readonly experts: number;        // 0: none
+  readonly usedExperts: number;    // of each token
+  readonly expertFeedForward: number;
+  readonly sharedFeedForward: number;   // of the network that all tokens pass besides the experts; 0: none
+  readonly window: number;         // of layers that see one; 0: none
 }
+
+// A mixture of experts as tall as the dense network of the preset, eight to choose two from.
+const mixture = (feedForward: number) =>
+  ({ experts: 8, usedExperts: 2, expertFeedForward: feedForward, sharedFeedForward: 0, window: 0 }) as const;
 
 export const PRESETS = {
   // Small enough for a test, large enough for every encoding: rows of 256 values and multiples.
   tiny: {
     embedding: 256, layers: 2, heads: 4, kvHeads: 2, headSize: 64,
-    feedForward: 512, vocabulary: 1024, context: 2048,
+    feedForward: 512, vocabulary: 1024, context: 2048, ...mixture(256),
   },
   // 1.1 billion parameters, the shape of TinyLlama.
   '1b': {
     embedding: 2048, layers: 22, heads: 32, kvHeads: 4, headSize: 64,
-    feedForward: 5632, vocabulary: 32000, context: 4096,
+    feedForward: 5632, vocabulary: 32000, context: 4096, ...mixture(2816),
   },
   // 7.2 billion parameters, the shape of Mistral 7B.
   '7b': {
     embedding: 4096, layers: 32, heads: 32, kvHeads: 8, headSize: 128,
-    feedForward: 14336, vocabulary: 32000, context: 8192,
+    feedForward: 14336, vocabulary: 32000, context: 8192, ...mixture(14336),
+  },
+  // 3.1 billion parameters, 0.6 active: few of many small experts, as in Qwen3 30B-A3B, at a tenth of its size.
+  '3b-a1b': {
+    embedding: 2048, layers: 16, heads: 16, kvHeads: 4, headSize: 128,
+    feedForward: 6144, vocabulary: 32000, context: 4096,
+    experts: 32, usedExperts: 4, expertFeedForward: 768, sharedFeedForward: 0, window: 0,
   },
 } as const satisfies Record<string, ModelShape>;
 export type Preset = keyof typeof PRESETS;
@@ -51,10 +64,16 @@ export interface RandomTensor {
 
 const LARGEST = 1 << 20;   // of any dimension: products of two stay exact
 
+const MAY_BE_NONE = new Set<string>(['experts', 'sharedFeedForward', 'window'] satisfies (keyof ModelShape)[]);
+
 export function checkShape(shape: ModelShape): void {
-  for (const [field, value] of Object.entries(shape) as [string, number][])
-    if (!Number.isInteger(value) || value < 1 || value > LARGEST)
-      throw new RangeError(`${field} is ${value}; an integer from 1 to ${LARGEST} is needed`);
+  for (const [field, value] of Object.entries(shape) as [string, number][]) {
+    const least = MAY_BE_NONE.has(field) ? 0 : 1;
+    if (!Number.isInteger(value) || value < least || value > LARGEST)
+      throw new RangeError(`${field} is ${value}; an integer from ${least} to ${LARGEST} is needed`);
+  }
+  if (shape.experts > 0 && shape.usedExperts > shape.experts)
+    throw new RangeError(`usedExperts (${shape.usedExperts}) is more than experts (${shape.experts})`);
   if (shape.heads % shape.kvHeads !== 0)
     throw new RangeError(`heads (${shape.heads}) must be a multiple of kvHeads (${shape.kvHeads})`);
   if (shape.headSize % 2 !== 0) throw new RangeError(`headSize (${shape.headSize}) must be even`);
@@ -68,51 +87,103 @@ function matrixType(type: ModelType, role: string, layer: number, layers: number
   if (type !== 'q4_k_m') return type;
   const eighth = Math.floor(layers / 8);
   const sensitive = layer < eighth || layer >= layers - eighth || (layer - eighth) % 3 === 2;
-  return role === 'output' || (sensitive && (role === 'attn_v' || role === 'ffn_down')) ? 'q6_k' : 'q4_k';
+  const heavy = role === 'attn_v' || role === 'attn_qkv' || role.startsWith('ffn_down');
+  return role === 'output' || (sensitive && heavy) ? 'q6_k' : 'q4_k';
 }
+
+// Whether this file is a mixture of experts: for architectures that may be either, `asked` decides.
+export const hasExperts = (architecture: Architecture, asked: boolean): boolean => {
+  const { experts = 'never' } = layoutOf(architecture);
+  return experts === 'always' || (experts === 'if asked' && asked);
+};
 
 // All tensors in file order. Deviations keep the residual stream and the logits at natural sizes: a matrix maps
 // unit variance to unit variance, the two that add to the residual stream are smaller by sqrt(2 * layers),
 // and logits have a deviation of about 2.5.
-export function tensorsOf(architecture: Architecture, shape: ModelShape, type: ModelType): RandomTensor[] {
+export function tensorsOf(architecture: Architecture, shape: ModelShape, type: ModelType, experts = false): RandomTensor[] {
   const { embedding, layers, heads, kvHeads, headSize, feedForward, vocabulary } = shape;
+  const layout = layoutOf(architecture);
   const tensors: RandomTensor[] = [];
-  const matrix = (role: string, layer: number, rows: number, columns: number, gain: number) => {
+  const matrix = (role: string, layer: number, rows: number, columns: number, gain: number, depth = 0, plain = false) => {
     const name = layer < 0 ? `${role}.weight` : `blk.${layer}.${role}.weight`;
-    const encoding = matrixType(type, role, layer, layers);
+    const encoding = plain ? 'f32' : matrixType(type, role, layer, layers);
     const { blockValues } = ENCODINGS[encoding];
     if (columns % blockValues !== 0)
       throw new RangeError(
         `${name}: rows of ${columns} values are not whole blocks of ${encoding} (${blockValues} values)`);
-    tensors.push({ name, dims: [columns, rows], type: encoding, mean: 0, std: gain / Math.sqrt(columns) });
+    const dims = depth > 0 ? [columns, rows, depth] : [columns, rows];
+    tensors.push({ name, dims, type: encoding, mean: 0, std: gain / Math.sqrt(columns) });
   };
   const vector = (name: string, length: number, mean: number, std: number) => {
     tensors.push({ name, dims: [length], type: 'f32', mean, std });
   };
   const residual = 1 / Math.sqrt(2 * layers);
-  matrix('token_embd', -1, vocabulary, embedding, Math.sqrt(embedding));
+  const q = heads * headSize, kv = kvHeads * headSize;
+
+  const attention = (layer: number, block: string) => {
+    if (layout.preNorm !== false) vector(`${block}.attn_norm.weight`, embedding, 1, 0.1);
+    if (layout.fused) {
+      matrix('attn_qkv', layer, q + 2 * kv, embedding, 1);
+    } else {
+      matrix('attn_q', layer, q, embedding, 1);
+      matrix('attn_k', layer, kv, embedding, 1);
+      matrix('attn_v', layer, kv, embedding, 1);
+    }
+    if (layout.qkvBias) {
+      vector(`${block}.attn_q.bias`, q, 0, 0.1);
+      vector(`${block}.attn_k.bias`, kv, 0, 0.1);
+      vector(`${block}.attn_v.bias`, kv, 0, 0.1);
+    }
+    if (layout.qkNorm) {
+      vector(`${block}.attn_q_norm.weight`, layout.qkNorm === 'head' ? headSize : q, 1, 0.1);
+      vector(`${block}.attn_k_norm.weight`, layout.qkNorm === 'head' ? headSize : kv, 1, 0.1);
+    }
+    matrix('attn_output', layer, embedding, q, residual);
+    if (layout.postNorm) vector(`${block}.post_attention_norm.weight`, embedding, residual, 0.1 * residual);
+  };
+  const network = (layer: number, suffix: string, width: number) => {
+    if (layout.fused) {
+      matrix('ffn_up', layer, 2 * width, embedding, 1);
+    } else {
+      matrix(`ffn_gate${suffix}`, layer, width, embedding, 1);
+      matrix(`ffn_up${suffix}`, layer, width, embedding, 1);
+    }
+    matrix(`ffn_down${suffix}`, layer, embedding, width, residual);
+  };
+  const mixture = (layer: number, block: string) => {
+    const { experts: count, expertFeedForward: width } = shape;
+    matrix('ffn_gate_inp', layer, count, embedding, 1, 0, true);
+    matrix('ffn_gate_exps', layer, width, embedding, 1, count);
+    matrix('ffn_up_exps', layer, width, embedding, 1, count);
+    matrix('ffn_down_exps', layer, embedding, width, residual, count);
+    if (sharedWidth(architecture, shape) === 0) return;
+    network(layer, '_shexp', sharedWidth(architecture, shape));
+    if (layout.sharedExpert === 'gated') vector(`${block}.ffn_gate_inp_shexp.weight`, embedding, 0, 1 / Math.sqrt(embedding));
+  };
+
+  // Scaled up by the network, embeddings are written smaller; a tied table serves the logits too.
+  const scaled = layout.embeddingScale === 'root' ? Math.sqrt(embedding) : 1;
+  matrix('token_embd', -1, vocabulary, embedding, layout.tied ? 2.5 : Math.sqrt(embedding) / scaled);
   vector('output_norm.weight', embedding, 1, 0.1);
-  matrix('output', -1, vocabulary, embedding, 2.5);
+  if (!layout.tied) matrix('output', -1, vocabulary, embedding, 2.5);
+  if (layout.ropeFactors) {
+    vector('rope_factors_long.weight', headSize / 2, 4, 0.5);
+    vector('rope_factors_short.weight', headSize / 2, 1, 0.05);
+  }
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
-    vector(`${block}.attn_norm.weight`, embedding, 1, 0.1);
-    matrix('attn_q', layer, heads * headSize, embedding, 1);
-    matrix('attn_k', layer, kvHeads * headSize, embedding, 1);
-    matrix('attn_v', layer, kvHeads * headSize, embedding, 1);
-    if (architecture === 'qwen2') {
-      vector(`${block}.attn_q.bias`, heads * headSize, 0, 0.1);
-      vector(`${block}.attn_k.bias`, kvHeads * headSize, 0, 0.1);
-      vector(`${block}.attn_v.bias`, kvHeads * headSize, 0, 0.1);
-    }
-    if (architecture === 'qwen3') {
-      vector(`${block}.attn_q_norm.weight`, headSize, 1, 0.1);
-      vector(`${block}.attn_k_norm.weight`, headSize, 1, 0.1);
-    }
-    matrix('attn_output', layer, embedding, heads * headSize, residual);
-    vector(`${block}.ffn_norm.weight`, embedding, 1, 0.1);
-    matrix('ffn_gate', layer, feedForward, embedding, 1);
-    matrix('ffn_up', layer, feedForward, embedding, 1);
-    matrix('ffn_down', layer, embedding, feedForward, residual);
+    attention(layer, block);
+    if (layout.preNorm !== false) vector(`${block}.ffn_norm.weight`, embedding, 1, 0.1);
+    if (hasExperts(architecture, experts)) mixture(layer, block);
+    else network(layer, '', feedForward);
+    if (layout.postNorm) vector(`${block}.post_ffw_norm.weight`, embedding, residual, 0.1 * residual);
   }
   return tensors;
+}
+
+// Width of the network beside the experts; 0: there is none.
+export function sharedWidth(architecture: Architecture, shape: ModelShape): number {
+  const { sharedExpert } = layoutOf(architecture);
+  if (sharedExpert === undefined) return 0;
+  return shape.sharedFeedForward || (sharedExpert === 'gated' ? shape.expertFeedForward : 0);
 }

@@ -29,6 +29,8 @@ struct Case {
   int n_heads, n_kv_heads, head_dim;
   KvType type;
   int n_sequences, n_tokens, depth;   // each sequence: n_tokens new rows after `depth` positions
+  int others_depth = -1;              // that of all sequences but the last; -1: the same
+  int window = 0;
 };
 
 void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
@@ -44,7 +46,9 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
     pages[i] = static_cast<int32_t>(i);
   std::vector<Segment> segments;
   for (int s = 0; s < c.n_sequences; ++s)
-    segments.push_back({s * c.n_tokens, c.n_tokens, c.depth, pages.data() + s * pages_each});
+    segments.push_back({s * c.n_tokens, c.n_tokens,
+                        c.others_depth < 0 || s == c.n_sequences - 1 ? c.depth : c.others_depth,
+                        pages.data() + s * pages_each});
   const int n_rows = c.n_sequences * c.n_tokens;
   const int64_t q_dim = int64_t{c.n_heads} * c.head_dim;
   std::mt19937 random(1);
@@ -62,18 +66,20 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
     const int layer = static_cast<int>(times.size()) % shape.n_layers;
     const double before = seconds();
     cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache,
-                           {.scale = 0.125f}, out.data(), q_dim);
+                           {.scale = 0.125f, .window = c.window}, out.data(), q_dim);
     times.push_back(seconds() - before);
   }
   pool.end_step();
   std::sort(times.begin(), times.end());
   const double best = times[times.size() / 5];
-  const double seen =
-      c.n_tokens * (c.depth + 0.5 * (c.n_tokens + 1));   // positions, summed over a sequence's rows
-  const double flops = 4.0 * seen * c.n_sequences * q_dim;
-  std::printf("%-8s %-26s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(),
+  double seen = 0;   // positions, summed over all rows
+  for (const Segment& segment : segments)
+    for (int i = 1; i <= segment.n_tokens; ++i)
+      seen += c.window > 0 ? std::min(segment.first_position + i, c.window) : segment.first_position + i;
+  const double flops = 4.0 * seen * q_dim;
+  std::printf("%-8s %-36s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(),
               c.name, best * 1e6, flops / best * 1e-9);
-  if (c.n_tokens == 1)
+  if (c.n_tokens == 1 && c.others_depth < 0 && c.window == 0)
     std::printf(" %6.1f GB/s, %3.0f%% of a read loop", double(layer_bytes) / best * 1e-9,
                 100 * double(layer_bytes) / best / bandwidth);
   std::printf("\n");
@@ -86,18 +92,26 @@ int main(int argc, char** argv) {
   ThreadPool pool(threads < 1 ? 1 : threads);
   const double bandwidth = read_bandwidth(pool.size(), size_t{256} << 20, 5).value();
   std::printf("%d threads, read loop %.1f GB/s\n", pool.size(), bandwidth * 1e-9);
-  const KvType f16 = KvType::kF16, f32 = KvType::kF32;
+  const KvType f16 = KvType::kF16, f32 = KvType::kF32, q8 = KvType::kQ8_0;
   const Case cases[] = {
       {"decode 32/4x64 @4096 f16", 32, 4, 64, f16, 1, 1, 4095},
       {"decode 32/8x128 @4096 f16", 32, 8, 128, f16, 1, 1, 4095},
       {"decode 32/32x128 @4096 f16", 32, 32, 128, f16, 1, 1, 4095},
       {"decode 32/8x128 @4096 f32", 32, 8, 128, f32, 1, 1, 4095},
+      {"decode 32/4x64 @4096 q8_0", 32, 4, 64, q8, 1, 1, 4095},
+      {"decode 32/8x128 @4096 q8_0", 32, 8, 128, q8, 1, 1, 4095},
+      {"decode 32/32x128 @4096 q8_0", 32, 32, 128, q8, 1, 1, 4095},
       {"decode 28/4x128 @4096 f16", 28, 4, 128, f16, 1, 1, 4095},
       {"decode 32/4x64 @128 f16", 32, 4, 64, f16, 1, 1, 127},
       {"decode 16 x 32/4x64 @512", 32, 4, 64, f16, 16, 1, 511},
+      {"decode 32/8x128 @16384 f16", 32, 8, 128, f16, 1, 1, 16383},
+      {"decode 32/8x128 @16384 window 1024", 32, 8, 128, f16, 1, 1, 16383, -1, 1024},
+      {"decode 8/1x128 @16384 beside 31 @64", 8, 1, 128, f16, 32, 1, 16383, 63},
       {"prefill 256 32/4x64 @0", 32, 4, 64, f16, 1, 256, 0},
       {"prefill 256 32/4x64 @1024", 32, 4, 64, f16, 1, 256, 1024},
       {"prefill 256 32/8x128 @1024", 32, 8, 128, f16, 1, 256, 1024},
+      {"prefill 256 32/4x64 @1024 q8_0", 32, 4, 64, q8, 1, 256, 1024},
+      {"prefill 256 32/8x128 @1024 q8_0", 32, 8, 128, q8, 1, 256, 1024},
       {"prefill 256 16/16x80 @256", 16, 16, 80, f16, 1, 256, 256},
   };
   for (const CpuIsa isa : available_cpu_isas()) {

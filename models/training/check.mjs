@@ -7,7 +7,7 @@ import { loadAddon } from '../../dist/engine/load-addon.js';
 
 const [model, lines] = process.argv.slice(2);
 const addon = loadAddon();
-const options = { threads: 1, isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 512, kvBytes: 0, maxBatchTokens: 64, maxSequences: 8, stepMs: 0, queueMax: 64, queueMaxTokens: 1_000_000, prefixCache: true };
+const options = { threads: 1, isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 512, kvBytes: 0, maxBatchTokens: 64, maxSequences: 8, stepMs: 0, queueMax: 64, queueMaxTokens: 1_000_000, prefixCache: true, speculation: 'off' };
 const { chatTemplate, bos, eos } = addon.inspect(model, options).model;
 const template = new ChatTemplate(chatTemplate, { bos, eos });
 const tokenizer = addon.loadTokenizer(model);

@@ -22,7 +22,7 @@
 #include "base/memory_bandwidth.h"
 #include "engine/debug_logits.h"
 #include "engine/inspect.h"
-#include "model/gguf/read_gguf.h"
+#include "model/hf/model_file.h"
 
 namespace monolith::addon {
 namespace {
@@ -37,7 +37,7 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   if (!arguments.ok()) return env.Undefined();
   auto backend = make_cpu_backend(options.cpu());
   if (!backend) return raise(env, backend.error());
-  const auto inspection = inspect(path, **backend, options.limits(), options.max_context, options.kv_bytes);
+  const auto inspection = inspect(path, **backend, options.limits(), options.max_context, options.kv_bytes, options.file());
   if (!inspection) return raise(env, inspection.error());
   return to_object(env, *inspection);
 }
@@ -47,7 +47,7 @@ Napi::Value js_load_tokenizer(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const std::string path = arguments.path(arguments.argument(0, "path"));
   if (!arguments.ok()) return env.Undefined();
-  auto tokenizer = read_gguf(path, Tokenizer::load);
+  auto tokenizer = read_model_file(path, {}, Tokenizer::load);
   if (!tokenizer) return raise(env, tokenizer.error());
   return TokenizerHandle::create(env, std::move(*tokenizer));
 }
@@ -78,7 +78,8 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
   return promise_of(
       info.Env(),
       [=]() {
-        const DebugLogitsOptions debug{options.cpu(), options.kv_type, options.engine.max_batch_tokens};
+        const DebugLogitsOptions debug{options.cpu(), options.kv_type, options.engine.max_batch_tokens,
+                                       options.file()};
         return debug_logits(path, debug, ids, positions, continue_tokens);
       },
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });

@@ -14,7 +14,6 @@
 
 #include "engine/file_hash.h"
 #include "engine/page_budget.h"
-#include "model/gguf/read_gguf.h"
 
 namespace monolith::addon {
 namespace {
@@ -84,7 +83,7 @@ Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const
       profile = std::make_shared<StepProfile>();
       backend = make_profiled_backend(std::move(*backend), profile);
     }
-    auto loaded = read_gguf(path, [&](const GgufFile& file) {
+    auto loaded = read_model_file(path, options.file(), [&](const GgufFile& file) {
       return load_from(file, std::move(*backend), options, progress);
     });
     if (loaded) (*loaded)->profile = std::move(profile);

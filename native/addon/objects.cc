@@ -172,6 +172,8 @@ Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
       .number("cachedTokens", stats.cached_tokens)
       .number("promptTokens", stats.prompt_tokens)
       .number("promptTokensCached", stats.prompt_tokens_cached)
+      .number("guessedTokens", stats.guessed_tokens)
+      .number("guessedRight", stats.guessed_right)
       .number("requests", stats.requests)
       .number("finished", stats.finished)
       .number("failedRequests", stats.failed_requests)

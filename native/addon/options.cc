@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "addon/grammar_handle.h"
+#include "engine/speculation.h"
 
 namespace monolith::addon {
 namespace {
@@ -14,9 +15,13 @@ constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
 constexpr size_t kMaxMarkerBytes = 256;
 constexpr uint32_t kMaxStopTokens = 1024;
 
-constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512"};
+constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
-constexpr std::string_view kKvTypes[] = {"f16", "f32"};                // in the order of KvType
+constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0"};        // in the order of KvType
+constexpr std::string_view kQuantizeNames[] = {"q8_0", "q4_0"};
+constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ4_0};
+
+constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in the order of Speculation
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
 
@@ -167,18 +172,20 @@ ModelLimits LoadOptions::limits() const {
   limits.max_batch_tokens = engine.max_batch_tokens;
   // A step samples for each running sequence at most.
   limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
+  limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : Guesses::kMost;
   limits.kv_type = kv_type;
   return limits;
 }
 
 bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && arithmetic == other.arithmetic &&
-         kv_type == other.kv_type && profile == other.profile && max_context == other.max_context && kv_bytes == other.kv_bytes &&
+         kv_type == other.kv_type && quantize == other.quantize && profile == other.profile &&
+         max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
          engine.max_sequences == other.engine.max_sequences &&
          engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
          engine.queue_max_tokens == other.engine.queue_max_tokens &&
-         engine.prefix_cache == other.engine.prefix_cache;
+         engine.prefix_cache == other.engine.prefix_cache && engine.speculation == other.engine.speculation;
 }
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {
@@ -191,6 +198,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.isa = kIsas[arguments.one_of(arguments.field(options, "isa"), kIsas)];
   load.arithmetic = static_cast<Arithmetic>(arguments.one_of(arguments.field(options, "arithmetic"), kArithmetics));
   load.kv_type = static_cast<KvType>(arguments.one_of(arguments.field(options, "kvType"), kKvTypes));
+  if (const Named quantize = arguments.field(options, "quantize"); !arguments.is_absent(quantize))
+    load.quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
   load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
   load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 1, kMaxBatchTokens));
@@ -201,6 +210,7 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
   const Named profile = arguments.field(options, "profile");
   if (!arguments.is_absent(profile)) load.profile = arguments.boolean(profile);
+  load.engine.speculation = static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));
   return load;
 }
 

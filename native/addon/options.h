@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "addon/arguments.h"
@@ -9,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/queue_room.h"
 #include "engine/request.h"
+#include "model/hf/model_file.h"
 
 namespace monolith::addon {
 
@@ -21,12 +23,14 @@ struct LoadOptions {
   std::string isa;
   Arithmetic arithmetic = Arithmetic::kProduction;
   KvType kv_type = KvType::kF16;
+  std::optional<TensorType> quantize;
   int max_context = 0;
   uint64_t kv_bytes = 0;
   bool profile = false;      // note what each operation of a step costs
   EngineOptions engine;
 
   CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }   // views isa
+  ModelFileOptions file() const { return {quantize, threads}; }
   ModelLimits limits() const;                                            // context and pages yet to be chosen
   bool operator==(const LoadOptions& other) const;
 };

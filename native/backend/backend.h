@@ -46,7 +46,8 @@ struct MatrixSource {
   std::span<const std::byte> data;
 };
 
-enum class KvType : uint8_t { kF16, kF32 };
+// kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale.
+enum class KvType : uint8_t { kF16, kF32, kQ8_0 };
 
 struct KvShape {
   int n_layers;
@@ -97,6 +98,36 @@ struct MatmulTarget {
   bool add_to_out = false;          // residual connection
 };
 
+// Of a gated feed-forward network: act(gate) * up.
+enum class Activation : uint8_t {
+  kSilu,   // x / (1 + exp(-x))
+  kGelu,   // x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): GELU in its tanh form
+};
+
+// A mixture of experts has so many rows of each weight per expert, or a multiple: where one expert's rows
+// end, the next one's begin without a gap in any backend's layout.
+inline constexpr int kExpertRowMultiple = 16;
+
+// What the scratch of mixture() is sized for; all 0: there is none.
+struct MixtureShape {
+  int n_experts = 0;
+  int n_used = 0;        // experts that compute each row
+  int n_embd = 0;        // values of a row
+  int n_ff = 0;          // values inside an expert
+  bool operator==(const MixtureShape&) const = default;
+};
+
+// One layer's mixture of experts. Matrices hold all experts, one below the other.
+struct Mixture {
+  MixtureShape shape;
+  const Matrix* gate;      // [n_experts * n_ff, n_embd]
+  const Matrix* up;        // the same
+  const Matrix* down;      // [n_experts * n_embd, n_ff]
+  Activation activation;
+  bool normalized;         // weights are the softmax over the experts chosen; else over all
+  float scale;             // of the weights
+};
+
 struct BackendInfo {
   std::string name;       // "cpu", "cuda"
   std::string isa;        // "plain", "avx2", "avx512", ...: the kernels that really run
@@ -120,10 +151,11 @@ class Backend {
   virtual void write_floats(float* to, const float* host_from, int64_t count) = 0;
   virtual void read_floats(float* host_to, const float* from, int64_t count) = 0;
   // Bytes reserve() will take for these sizes; the memory plan asks here.
-  virtual size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context,
-                               int max_head_dim) const = 0;
+  virtual size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                               const MixtureShape& mixture = {}) const = 0;
   // Sizes internal scratch for the largest step. Called once, after loading, before the first step.
-  virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) = 0;
+  virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                         const MixtureShape& mixture = {}) = 0;
 
   // --- one step: nothing below allocates -------------------------------------------------------
   virtual void begin_step() = 0;
@@ -139,16 +171,31 @@ class Backend {
   // Products of one input with several matrices of equal `cols`. x is [n_rows][cols], dense.
   virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) = 0;
   // Rotates q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place (dense rows given
-  // by the strides), each row at its absolute position, then stores k and v into the pages of `layer`.
+  // by the strides), each row at its absolute position, then stores k and v into the pages of `layer`. With
+  // n_dims 0 nothing rotates.
   virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q,
                               int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
                               int64_t v_stride, int layer, KvCache& cache) = 0;
   // Causal attention of each row over positions 0 .. its own (or its window), keys and values from the pages.
   // q and out: [n_rows][n_heads][head_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads,
-                         int layer, const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
-  // out[row][i] = silu(gate[row][i]) * up[row][i]; dense, out may be gate.
-  virtual void silu_multiply(const float* gate, const float* up, int n_rows, int64_t dim, float* out) = 0;
+                         int layer, const KvCache& cache, const AttentionParams& params, float* out,
+                         int64_t out_stride) = 0;
+  // out[row][i] = activation(gate[row][i]) * up[row][i]; dense, out may be gate.
+  virtual void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+                     float* out) = 0;
+  // x[i] *= factor.
+  virtual void scale(float* x, int64_t count, float factor) = 0;
+  // x[i] = cap * tanh(x[i] / cap).
+  virtual void soft_cap(float* x, int64_t count, float cap) = 0;
+  // x[row] += factor * y[row], and where `gate` is given (one value per row) that times sigmoid(gate[row]).
+  virtual void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) = 0;
+  // out[row] = (add_to_out ? out[row] : 0) + sum over the experts e chosen for the row, from the largest
+  // router logit down, of weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). Those with the largest
+  // of router_logits[row][n_experts] are chosen, the lower index first among equals. Must have been reserved
+  // for; x, router_logits and out dense, out not x.
+  virtual void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
+                       float* out, bool add_to_out) = 0;
   // out[i] = x[rows[i]]; `rows` host.
   virtual void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) = 0;
 

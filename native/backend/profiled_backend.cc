@@ -47,9 +47,10 @@ StepProfile::Slot& StepProfile::slot(Op op, int64_t inputs, int64_t outputs) {
 }
 
 std::vector<OpFigures> StepProfile::read() const {
-  static constexpr const char* kNames[] = {"",         "embed",     "rms_norm",      "rms_norm_heads",
-                                           "matmul",   "rope_and_store", "attention", "silu_multiply",
-                                           "gather_rows", "copy_page", "read_floats"};
+  static constexpr const char* kNames[] = {"",          "embed",          "rms_norm",  "rms_norm_heads",
+                                           "matmul",    "rope_and_store", "attention", "gated",
+                                           "scale",     "soft_cap",       "add_rows",  "mixture",
+                                           "gather_rows", "copy_page",    "read_floats"};
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
     const Op op = slot.op.load(std::memory_order_acquire);
@@ -83,11 +84,13 @@ class ProfiledBackend final : public Backend {
   void write_floats(float* to, const float* host_from, int64_t count) override {
     inner_->write_floats(to, host_from, count);
   }
-  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim) const override {
-    return inner_->scratch_bytes(max_rows, max_cols, max_context, max_head_dim);
+  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                       const MixtureShape& mixture) const override {
+    return inner_->scratch_bytes(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
-  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) override {
-    return inner_->reserve(max_rows, max_cols, max_context, max_head_dim);
+  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                 const MixtureShape& mixture) override {
+    return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
   void begin_step() override { inner_->begin_step(); }
   void end_step() override { inner_->end_step(); }
@@ -137,8 +140,30 @@ class ProfiledBackend final : public Backend {
       inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
     });
   }
-  void silu_multiply(const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    timed(Op::kSiluMultiply, {}, [&] { inner_->silu_multiply(gate, up, n_rows, dim, out); });
+  void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+             float* out) override {
+    timed(Op::kGated, {}, [&] { inner_->gated(activation, gate, up, n_rows, dim, out); });
+  }
+  void scale(float* x, int64_t count, float factor) override {
+    timed(Op::kScale, {}, [&] { inner_->scale(x, count, factor); });
+  }
+  void soft_cap(float* x, int64_t count, float cap) override {
+    timed(Op::kSoftCap, {}, [&] { inner_->soft_cap(x, count, cap); });
+  }
+  void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
+    timed(Op::kAddRows, {}, [&] { inner_->add_rows(x, y, factor, gate, n_rows, dim); });
+  }
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+               bool add_to_out) override {
+    // Bytes at least: which experts rows share is not known here.
+    const MixtureShape& shape = mixture.shape;
+    const uint64_t of_one = (mixture.gate->bytes + mixture.up->bytes + mixture.down->bytes) /
+                            static_cast<size_t>(shape.n_experts);
+    Work work;
+    work.bytes = of_one * static_cast<uint64_t>(shape.n_used);
+    work.operations = 6 * static_cast<uint64_t>(shape.n_embd) * static_cast<uint64_t>(shape.n_ff) *
+                      static_cast<uint64_t>(shape.n_used) * static_cast<uint64_t>(n_rows);
+    timed(Op::kMixture, work, [&] { inner_->mixture(mixture, router_logits, x, n_rows, out, add_to_out); });
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     timed(Op::kGatherRows, {}, [&] { inner_->gather_rows(x, rows, n_rows, dim, out); });

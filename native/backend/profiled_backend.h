@@ -33,8 +33,8 @@ class StepProfile {
  private:
   friend class ProfiledBackend;
   enum class Op : uint8_t {
-    kNone, kEmbed, kRmsNorm, kRmsNormHeads, kMatmul, kRopeAndStore, kAttention, kSiluMultiply, kGatherRows,
-    kCopyPage, kReadFloats,
+    kNone, kEmbed, kRmsNorm, kRmsNormHeads, kMatmul, kRopeAndStore, kAttention, kGated, kScale, kSoftCap,
+    kAddRows, kMixture, kGatherRows, kCopyPage, kReadFloats,
   };
   static constexpr size_t kSlots = 32;
   struct Slot {

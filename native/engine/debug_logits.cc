@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "model/gguf/read_gguf.h"
+#include "model/hf/model_file.h"
 
 namespace monolith {
 namespace {
@@ -171,7 +171,7 @@ Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptio
                                  int continue_tokens) {
   auto backend = make_cpu_backend(options.backend);
   if (!backend) return backend.error();
-  return read_gguf(path, [&](const GgufFile& file) {
+  return read_model_file(path, options.file, [&](const GgufFile& file) {
     return compute_logits(file, **backend, options, ids, positions, continue_tokens);
   });
 }

@@ -10,6 +10,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/result.h"
+#include "model/hf/model_file.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -18,6 +19,7 @@ struct DebugLogitsOptions {
   CpuBackendOptions backend;  // threads, isa, arithmetic
   KvType kv_type = KvType::kF16;
   int max_batch_tokens = 256;  // the prompt is fed in pieces of at most so many tokens
+  ModelFileOptions file = {};
 };
 
 struct PositionLogits {
@@ -37,7 +39,7 @@ struct DebugLogits {
 
 // `ids`: the prompt, 1 or more. `positions`: each in [0, ids.size()), any order.
 // Errors: kInvalidArgument names the argument and index; kTooLong if prompt and continuation exceed
-// the file's context; kInternal if a logit is not finite; and those of GgufFile::open and
+// the file's context; kInternal if a logit is not finite; and those of open_model_file and
 // Model::load. All begin with the path, but those of the backend's options.
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
                                  std::span<const int32_t> ids, std::span<const int32_t> positions,

@@ -28,6 +28,10 @@
 
 namespace monolith {
 
+// Whether steps compute guesses beside the next tokens: no result depends on it. kAuto: where it pays, as measured.
+// kAlways: whatever it costs, for tests.
+enum class Speculation : uint8_t { kOff, kAuto, kAlways };
+
 struct EngineOptions {
   int max_batch_tokens = 256;    // tokens per step, decodes first; may be lowered or raised while running
   int max_sequences = 32;        // sequences running at once; the same
@@ -35,6 +39,7 @@ struct EngineOptions {
   int queue_max = 512;           // waiting requests; may be changed while running, like the next
   int queue_max_tokens = 4'000'000;   // tokens of their prompts
   bool prefix_cache = true;
+  Speculation speculation = Speculation::kOff;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
 };
 
@@ -57,6 +62,7 @@ struct EngineStats {
   // counters since start
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache
+  uint64_t guessed_tokens = 0, guessed_right = 0;         // computed beside next tokens; of these, kept
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
   double step_seconds = 0;                      // sum of step durations

@@ -66,7 +66,14 @@ uint64_t file_hash(const GgufFile& file) {
     hash = hash_number(static_cast<uint64_t>(tensor.type), hash);
     for (const int64_t length : tensor.shape)
       hash = hash_number(static_cast<uint64_t>(length), hash);
-    hash = whole ? hash_bytes(tensor.data, hash) : hash_sampled(tensor.data, hash);
+    const auto add = [&](std::span<const std::byte> data) {
+      hash = whole ? hash_bytes(data, hash) : hash_sampled(data, hash);
+    };
+    if (tensor.source == nullptr) {
+      add(tensor.data);
+      continue;
+    }
+    for (const auto part : tensor.source->parts) add(part);
   }
   return hash;
 }

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kShortMs = 20;   // enough for all but a few of the schemas met in the wild
 constexpr int kNice = 10;
+constexpr int kShortInARow = 8;   // before one that takes long has its turn after all
 
 CompiledGrammar refused(const char* what) {
   return {nullptr, {{grammar::SchemaProblem::Kind::kTooLarge, "", "", what}}};
@@ -53,10 +54,12 @@ void GrammarCompiler::compile(grammar::GrammarOptions options, Done done) {
 void GrammarCompiler::run() {
   lower_priority();
   std::unique_lock lock(mutex_);
+  int in_a_row = 0;
   for (;;) {
     wake_.wait(lock, [&] { return closing_ || !fresh_.empty() || !long_.empty(); });
     if (closing_) return;
-    const bool is_fresh = !fresh_.empty();
+    const bool is_fresh = !fresh_.empty() && (long_.empty() || in_a_row < kShortInARow);
+    in_a_row = is_fresh ? in_a_row + 1 : 0;
     std::deque<Wanted>& queue = is_fresh ? fresh_ : long_;
     Wanted wanted = std::move(queue.front());
     queue.pop_front();

@@ -1,5 +1,5 @@
 // Compiles grammars on a thread of its own, of low priority: whoever computes or serves goes first. One that takes
-// long is put behind all that do not.
+// long is put behind those that do not, a few of them at a time.
 #pragma once
 
 #include <condition_variable>

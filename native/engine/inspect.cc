@@ -66,7 +66,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
   info.name = optional_string(file, "general.name");
   std::map<TensorType, int64_t> values_by_type;
   for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name == "rope_freqs.weight") continue;
+    if (tensor.name.starts_with("rope_f")) continue;  // rope_freqs, rope_factors_*: no parameters
     info.parameters += tensor.n_values();
     values_by_type[tensor.type] += tensor.n_values();
   }
@@ -100,8 +100,9 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
 }
 
 Result<Inspection> inspect(const std::string& path, const Backend& backend,
-                           const ModelLimits& limits, int max_context, uint64_t kv_bytes) {
-  auto opened = GgufFile::open(path);
+                           const ModelLimits& limits, int max_context, uint64_t kv_bytes,
+                           const ModelFileOptions& options) {
+  auto opened = open_model_file(path, options);
   if (!opened) return opened.error();
   const GgufFile& file = **opened;
   Inspection result;
@@ -113,7 +114,7 @@ Result<Inspection> inspect(const std::string& path, const Backend& backend,
     result.tensors.push_back({std::string(tensor.name),
                               std::string(traits_of(tensor.type).name),
                               {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims},
-                              tensor.data.size()});
+                              tensor.bytes()});
   }
   if (Status s = inspect_model(file, backend, limits, max_context, kv_bytes, result); !s)
     result.reason = s.error().message;

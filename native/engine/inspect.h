@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "base/result.h"
+#include "model/hf/model_file.h"
 #include "model/model.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -66,8 +67,9 @@ struct Inspection {
 
 // `limits` gives batch size, logit rows and KV type; context and pages are chosen from
 // `max_context` and `kv_bytes` by choose_limits(). Reads the file, allocates no model. Errors:
-// those of GgufFile::open.
+// those of open_model_file.
 Result<Inspection> inspect(const std::string& path, const Backend& backend,
-                           const ModelLimits& limits, int max_context, uint64_t kv_bytes);
+                           const ModelLimits& limits, int max_context, uint64_t kv_bytes,
+                           const ModelFileOptions& options = {});
 
 }  // namespace monolith

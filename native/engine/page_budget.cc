@@ -32,6 +32,7 @@ Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, 
     if (costs->activation_bytes - plan->activation_bytes > kHeadroomBytes) break;
     roomy = larger;
   }
+  roomy.max_logit_rows += roomy.guess_rows;
   return roomy;
 }
 

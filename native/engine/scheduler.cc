@@ -49,7 +49,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   plan_.items.clear();
   prompts_.clear();
   plan_.copies.clear();
-  plan_.n_rows = 0;
+  plan_.n_rows = plan_.n_guesses = 0;
   preempted_now_ = false;
   suspend_full_channels();
   count_kept_places();
@@ -446,17 +446,45 @@ Admission Scheduler::try_admit(Sequence& sequence) {
 
 void Scheduler::advance() {
   for (const StepPlan::Item& item : plan_.items) {
-    Sequence& sequence = *item.sequence;
-    sequence.n_computed += item.n_tokens;
-    if (!uses_cache(sequence)) continue;
-    while ((sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
-      const auto index = static_cast<size_t>(sequence.n_indexed);
-      const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
-      sequence.pages[index] = cache_.insert(sequence.request.params.organization, parent,
-                                            &sequence.tokens[index * kPageTokens], sequence.pages[index]);
-      ++sequence.n_indexed;
-    }
+    item.sequence->n_computed += item.n_tokens;
+    index_pages(*item.sequence);
   }
+}
+
+void Scheduler::keep_guess(Sequence& sequence) {
+  ++sequence.n_computed;
+  index_pages(sequence);
+}
+
+void Scheduler::index_pages(Sequence& sequence) {
+  if (!uses_cache(sequence)) return;
+  while ((sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
+    const auto index = static_cast<size_t>(sequence.n_indexed);
+    const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
+    sequence.pages[index] = cache_.insert(sequence.request.params.organization, parent,
+                                          &sequence.tokens[index * kPageTokens], sequence.pages[index]);
+    ++sequence.n_indexed;
+  }
+}
+
+int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
+  StepPlan::Item& item = plan_.items[static_cast<size_t>(&planned - plan_.items.data())];
+  Sequence& sequence = *item.sequence;
+  const auto n_logits = static_cast<int>(std::ranges::count_if(plan_.items, &StepPlan::Item::wants_logits)) + plan_.n_guesses;
+  int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows, std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
+  if (n <= 0) return 0;
+  const int end = sequence.n_computed + item.n_tokens;
+  while (static_cast<int>(sequence.pages.size()) < pages_for(end + n)) {
+    if (cache_.available() <= static_cast<int64_t>(running_.size())) {   // the others' next pages
+      n = static_cast<int>(sequence.pages.size()) * kPageTokens - end;
+      break;
+    }
+    sequence.pages.push_back(cache_.allocate());
+  }
+  item.n_guesses = n;
+  plan_.n_guesses += n;
+  plan_.n_rows += n;
+  return n;
 }
 
 void Scheduler::fork(Sequence& lead, Sequence& fork) {

@@ -49,6 +49,7 @@ struct SchedulerLimits {
   int max_rows;        // tokens of one step: allocated, never exceeded
   int max_sequences;   // running at once: allocated logit rows
   bool prefix_cache = true;
+  int max_logit_rows = 0;   // of one step, guesses included; at least max_sequences are taken for granted
 };
 
 // One step. Segments first those of decodes, oldest first, then those of prompts.
@@ -57,6 +58,7 @@ struct StepPlan {
     Sequence* sequence;
     int n_tokens;
     bool wants_logits;   // the item reaches the sequence's last token
+    int n_guesses = 0;   // rows behind it, logits wanted of each
   };
   struct PageCopy {
     PageId from, to;
@@ -66,6 +68,7 @@ struct StepPlan {
   int n_rows = 0;
   int n_decodes = 0;   // items of running decodes
   int n_ahead = 0;     // rows of theirs beyond one each
+  int n_guesses = 0;   // rows of guesses
   bool first_tokens = false;   // decodes that run are left out
 };
 
@@ -92,8 +95,13 @@ class Scheduler {
   // The plan stays valid until the next call. Empty items: nothing can be computed now. Beside decodes at
   // most `prompt_tokens_beside_decodes` (>= 1) tokens of prompts are planned.
   const StepPlan& plan(int prompt_tokens_beside_decodes = StepPace::kNoBound);
-  // After the step: its tokens are computed, its full pages become shareable.
+  // Room for up to `n_guesses` rows behind a planned item that wants logits; nobody gives anything up for them.
+  // Returns how many there may be.
+  int add_guesses(const StepPlan::Item& item, int n_guesses);
+  // After the step: its tokens are computed, its full pages become shareable. Guesses are not tokens.
   void advance();
+  // A guess was right: the sequence's newest token is computed, too.
+  void keep_guess(Sequence& sequence);
   // `fork` shares all pages of `lead`, which has computed the whole prompt. Without a place, its own or one
   // that nobody waits for, it gets in line.
   void fork(Sequence& lead, Sequence& fork);
@@ -151,6 +159,7 @@ class Scheduler {
   bool next_page_is_being_computed(const Sequence& sequence) const;
   bool uses_cache(const Sequence& sequence) const;
   int give(Sequence& sequence, int n_tokens);
+  void index_pages(Sequence& sequence);
 
   PrefixCache& cache_;
   const SchedulerLimits limits_;

@@ -13,7 +13,9 @@
 //  3. The first n_indexed pages are full and stand in the prefix cache as they stand in `pages`.
 //  4. A kPreempted sequence keeps tokens, text and counts, and forgets only what can be recomputed. A kForked
 //     one is the same, but has had no place yet.
-//  5. Choices 1 .. n-1 come into being when choice 0 has computed the prompt; all take their first token
+//  5. Guesses are in no list of tokens. What a step computed for them counts once the sampler has chosen the same;
+//     else the next step computes over it.
+//  6. Choices 1 .. n-1 come into being when choice 0 has computed the prompt; all take their first token
 //     from that one row of logits.
 #pragma once
 
@@ -27,6 +29,7 @@
 #include "engine/engine.h"
 #include "engine/logit_processors.h"
 #include "engine/page_pool.h"
+#include "engine/speculation.h"
 #include "engine/text_stage.h"
 #include "engine/token_script.h"
 #include "text/grammar/grammar.h"
@@ -67,6 +70,7 @@ struct Sequence {
   int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never
   std::vector<PageId> pages;  // page of position p is pages[p / kPageTokens]
   PenaltyCounts counts;
+  std::unique_ptr<Guesses> guesses;   // from the first step on that has any to make
   TextStage text;
   TokenScript script;         // what the engine is writing: the end of the reasoning, or the beginning of a call
   const std::vector<GrammarRef>* script_rules = nullptr;   // what follows the script's alternatives; null: anything

@@ -19,6 +19,23 @@ bool passed(Clock::time_point since, uint32_t limit_ms, Clock::time_point now) {
   return now - since >= std::chrono::milliseconds(limit_ms);
 }
 
+// Whether the tokenizer makes the tokens of its vocabulary out of their texts, as far as a few hundred of them tell. One
+// that does not (a file without its merges, say) cuts texts in another way than the model has learned to write them.
+bool makes_its_tokens(const Tokenizer& tokenizer) {
+  constexpr int kLooks = 256;
+  const TokenId stride = std::max(1, tokenizer.n_vocab() / kLooks);
+  std::vector<TokenId> tokens;
+  int n_looked = 0, n_made = 0;
+  for (TokenId token = 0; token < tokenizer.n_vocab(); token += stride) {
+    if (tokenizer.kind(token) != TokenKind::kNormal || tokenizer.bytes(token).size() < 2) continue;
+    tokens.clear();
+    tokenizer.encode(tokenizer.bytes(token), {.continues = true}, tokens);
+    ++n_looked;
+    n_made += tokens.size() == 1 && tokens.front() == token;
+  }
+  return 2 * n_made >= n_looked;
+}
+
 }  // namespace
 
 int StepLoop::max_context(const Model& model) {
@@ -37,9 +54,12 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       counters_(counters),
       max_context_(max_context(model)),
       n_vocab_(vocabulary(model, tokenizer)),
+      forces_rules_(makes_its_tokens(tokenizer)),
       cache_(model.limits().n_pages, random_seed()),
+      speculation_(options.speculation),
       pace_(options.step_ms),
-      scheduler_(cache_, {model.limits().max_batch_tokens, model.limits().max_logit_rows, options.prefix_cache}),
+      scheduler_(cache_, {model.limits().max_batch_tokens, model.limits().max_logit_rows - model.limits().guess_rows,
+                          options.prefix_cache, model.limits().max_logit_rows}),
       sampler_(n_vocab_),
       mask_(static_cast<size_t>(n_vocab_)),
       ends_(static_cast<size_t>(n_vocab_)) {
@@ -87,19 +107,21 @@ bool StepLoop::step() {
   if (!plan.items.empty()) {
     start_requests(plan, start);
     update_gauges();   // what hangs in the forward pass is seen to be running
+    guess(plan);
+    mask_ahead_.start();
     const float* logits = compute(plan);
     scheduler_.advance();
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) continue;
       // A failed choice takes its whole request with it.
-      if (item.sequence->state != SequenceState::kEnded) take_row(*item.sequence, logits);
-      logits += model_.params().n_vocab;
+      if (item.sequence->state != SequenceState::kEnded) take_row(*item.sequence, logits, item.n_guesses);
+      logits += (1 + item.n_guesses) * static_cast<ptrdiff_t>(model_.params().n_vocab);
     }
-    mask_ahead_.start();
     EngineCounters::add(counters_.steps, 1);
     EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
     const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
-    pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, milliseconds(duration));
+    if (plan.n_guesses == 0) pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, milliseconds(duration));
+    if (plan.n_rows == plan.n_decodes + plan.n_guesses) guess_pace_.note(plan.n_decodes, plan.n_guesses, milliseconds(duration));
     EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
   }
   const bool computed = !plan.items.empty();
@@ -152,7 +174,26 @@ void StepLoop::start_requests(const StepPlan& plan, Clock::time_point now) {
   }
 }
 
-// The forward pass. Returns the logits of the items that want them, in their order.
+// Guesses for the decodes of a step that has nothing else to do.
+void StepLoop::guess(const StepPlan& plan) {
+  if (speculation_ == Speculation::kOff || static_cast<int>(plan.items.size()) != plan.n_decodes) return;
+  const bool always = speculation_ == Speculation::kAlways;
+  const double price = always ? 0 : guess_pace_.price(plan.n_decodes);
+  if (price >= 1 || (!always && guess_pace_.wants_plain(plan.n_decodes))) return;
+  for (const StepPlan::Item& item : plan.items) {
+    Sequence& sequence = *item.sequence;
+    const int most = std::min(Guesses::kMost, sequence.request.max_length - sequence.length() - 1);
+    if (!item.wants_logits || sequence.script.active() || most <= 0) continue;
+    if (!sequence.guesses) sequence.guesses = std::make_unique<Guesses>(sequence.request.max_length);
+    std::span<const TokenId> guesses = sequence.guesses->guess(sequence.tokens, price, most);
+    guesses = guesses.first(cut_by_rule(sequence, guesses));
+    if (guesses.empty()) continue;
+    const int n = scheduler_.add_guesses(item, static_cast<int>(guesses.size()));
+    EngineCounters::add(counters_.guessed_tokens, static_cast<uint64_t>(n));
+  }
+}
+
+// The forward pass. Returns the logits of the items that want them, in their order, guesses' behind each one's.
 const float* StepLoop::compute(const StepPlan& plan) {
   for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
   tokens_.clear();
@@ -164,8 +205,13 @@ const float* StepLoop::compute(const StepPlan& plan) {
     const auto first_row = static_cast<int>(tokens_.size());
     const auto first = sequence.tokens.begin() + sequence.n_computed;
     tokens_.insert(tokens_.end(), first, first + item.n_tokens);
-    segments_.push_back({first_row, item.n_tokens, sequence.n_computed, sequence.pages.data()});
-    if (item.wants_logits) logit_rows_.push_back(first_row + item.n_tokens - 1);
+    if (item.n_guesses > 0) {
+      const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
+      tokens_.insert(tokens_.end(), guesses.begin(), guesses.end());
+    }
+    segments_.push_back({first_row, item.n_tokens + item.n_guesses, sequence.n_computed, sequence.pages.data()});
+    if (item.wants_logits)
+      for (int i = 0; i <= item.n_guesses; ++i) logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
     if (!sequence.decoding()) prompt_rows += static_cast<uint64_t>(item.n_tokens);
   }
   EngineCounters::add(counters_.prefill_tokens, prompt_rows);

@@ -52,12 +52,14 @@ class StepLoop {
  private:
   void expire(Clock::time_point now);
   void start_requests(const StepPlan& plan, Clock::time_point now);
+  void guess(const StepPlan& plan);
+  size_t cut_by_rule(Sequence& sequence, std::span<const TokenId> guesses);
   const float* compute(const StepPlan& plan);
-  void take_row(Sequence& sequence, const float* logits);
-  void take_token(Sequence& sequence, const float* logits);
+  void take_row(Sequence& sequence, const float* logits, int n_guesses);
+  void take_tokens(Sequence& sequence, const float* logits, std::span<const TokenId> guesses);
   TokenId sample(Sequence& sequence, const float* logits, EventWriter& writer);
   bool find_forced(Sequence& sequence);
-  bool accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer);
+  bool accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer);
   void direct(Sequence& sequence, EventWriter& writer) const;
   bool constrain(Sequence& sequence, TokenConstraint& constraint);
   bool constrain_beginning(Sequence& sequence);
@@ -86,8 +88,11 @@ class StepLoop {
   EngineCounters& counters_;
   const int max_context_;
   const int n_vocab_;
+  const bool forces_rules_;         // the tokenizer cuts what a rule leaves no choice about
   PrefixCache cache_;
+  const Speculation speculation_;
   StepPace pace_;
+  GuessPace guess_pace_;
   Scheduler scheduler_;
   Sampler sampler_;
   TokenLogprobs logprobs_;          // of the token being taken

@@ -31,7 +31,7 @@ constexpr int kMostAtOnce = 64;   // tokens written without a step, from which o
 }  // namespace
 
 // Logits of a sequence's last token: its next token, and at the end of the prompt that of every choice.
-void StepLoop::take_row(Sequence& sequence, const float* logits) {
+void StepLoop::take_row(Sequence& sequence, const float* logits, int n_guesses) {
   Request& request = sequence.request;
   const auto n = static_cast<size_t>(request.params.n);
   if (sequence.choice == 0 && request.choices.size() < n) {
@@ -42,35 +42,67 @@ void StepLoop::take_row(Sequence& sequence, const float* logits) {
       request.choices.push_back(std::move(fork));
     }
     for (const auto& choice : request.choices)
-      if (choice->state != SequenceState::kEnded) take_token(*choice, logits);
+      if (choice->state != SequenceState::kEnded) take_tokens(*choice, logits, {});
     return;
   }
-  take_token(sequence, logits);
+  take_tokens(sequence, logits, n_guesses > 0 ? sequence.guesses->last(n_guesses) : std::span<const TokenId>{});
 }
 
-// The sequence's next token, and all that must follow it whatever the model says: these are computed together in
-// the next step. What must come first needs no logits.
-void StepLoop::take_token(Sequence& sequence, const float* logits) {
+// The sequence's next token, those behind it as long as they are what was guessed, and all that must follow whatever
+// the model says: this is computed together in the next step. `logits` are a row behind each guess, too, and what
+// must come first needs none.
+void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<const TokenId> guesses) {
   Request& request = sequence.request;
   if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
     return finish(sequence, FinishReason::kEndOfTurn);
   EventWriter writer(records_of(request), request.id, sequence.choice);
-  for (int most = sequence.generated() + kMostAtOnce; sequence.generated() < most;) {
-    direct(sequence, writer);
-    if (!find_forced(sequence)) return fail_by_rule(request);
-    for (const TokenId token : forced_)
-      if (!accept(sequence, token, nullptr, writer)) return;
-    if (!forced_.empty()) {
-      logits = nullptr;
-      continue;
+  const size_t n_guesses = guesses.size();
+  int n_right = 0;
+  bool then_wrong = false;
+  // Null `logits` from here on: the newest token is not computed.
+  const auto take = [&](TokenId token, const TokenLogprobs* logprobs) {
+    const bool is_right = logits && !guesses.empty() && guesses.front() == token;
+    then_wrong |= logits && !guesses.empty() && !is_right;
+    guesses = is_right ? guesses.subspan(1) : std::span<const TokenId>{};
+    logits = is_right ? logits + model_.params().n_vocab : nullptr;
+    n_right += is_right;
+    return accept(sequence, token, is_right, logprobs, writer);
+  };
+  const bool goes_on = [&] {
+    for (const int most = sequence.generated() + kMostAtOnce; logits || sequence.generated() < most;) {
+      direct(sequence, writer);
+      if (!find_forced(sequence)) return fail_by_rule(request), false;
+      for (const TokenId token : forced_)
+        if (!take(token, nullptr)) return false;
+      if (!forced_.empty()) continue;
+      if (!logits) break;
+      const TokenId token = sample(sequence, logits, writer);
+      if (token == kNoToken || !take(token, request.wants_logprobs() ? &logprobs_ : nullptr)) return false;
     }
-    if (!logits) break;
-    const TokenId token = sample(sequence, logits, writer);
-    if (token == kNoToken || !accept(sequence, token, request.wants_logprobs() ? &logprobs_ : nullptr, writer)) return;
-    logits = nullptr;
+    return true;
+  }();
+  if (n_guesses > 0) {
+    sequence.guesses->settle(n_right, then_wrong);
+    EngineCounters::add(counters_.guessed_right, static_cast<uint64_t>(n_right));
   }
+  if (!goes_on) return;
   if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
   if (sequence.rule.active()) mask_ahead_.add(sequence.rule);
+}
+
+// How many of the guesses a rule lets through. What it allows behind each is looked up ahead.
+size_t StepLoop::cut_by_rule(Sequence& sequence, std::span<const TokenId> guesses) {
+  if (!sequence.rule.active()) return guesses.size();
+  Rule rule = sequence.rule;
+  const size_t length = sequence.tokens.size();
+  size_t n = 0;
+  for (; n < guesses.size(); ++n) {
+    if ((*rule.grammar)->advance(rule.position, read_so_far(sequence, rule), guesses[n]) != grammar::Grammar::Outcome::kOk) break;
+    sequence.tokens.push_back(guesses[n]);   // what the rule has read, should it have to begin anew
+    mask_ahead_.add(rule);
+  }
+  sequence.tokens.resize(length);
+  return n;
 }
 
 // kNoToken: the request has failed.
@@ -111,6 +143,7 @@ bool StepLoop::find_forced(Sequence& sequence) {
     if (allowed_.size() == 1) forced_.push_back(allowed_.front());
     return true;
   }
+  if (!forces_rules_) return true;
   if (Rule& rule = sequence.rule; rule.active()) {
     if ((*rule.grammar)->forced(rule.position, read_so_far(sequence, rule), tokenizer_, forced_) != grammar::Grammar::Outcome::kOk)
       return false;
@@ -130,8 +163,9 @@ bool StepLoop::find_forced(Sequence& sequence) {
   return true;
 }
 
-// `token` is the sequence's next one. False if the sequence has ended with it.
-bool StepLoop::accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer) {
+// `token` is the sequence's next one; `is_computed`: it was guessed in this step. False if the sequence has ended with
+// it.
+bool StepLoop::accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer) {
   Request& request = sequence.request;
   const auto ended = [&](FinishReason reason, int stop_index = -1) {
     finish(sequence, reason, stop_index);
@@ -139,6 +173,7 @@ bool StepLoop::accept(Sequence& sequence, TokenId token, const TokenLogprobs* lo
   };
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
   sequence.tokens.push_back(token);
+  if (is_computed) scheduler_.keep_guess(sequence);
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
   EngineCounters::add(counters_.decode_tokens, 1);
 

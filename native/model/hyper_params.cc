@@ -1,12 +1,15 @@
 // What a GGUF file says about the shape of its network, checked so that all later arithmetic on it
 // is safe: no product of two of these values overflows 64 bits.
 #include <array>
+#include <cmath>
 #include <string>
+#include <utility>
 
+#include "model/architectures.h"
 #include "model/gguf/parser.h"
+#include "model/layer_params.h"
 #include "model/metadata_reader.h"
 #include "model/model.h"
-#include "model/rope_frequencies.h"
 
 namespace monolith {
 namespace {
@@ -17,57 +20,52 @@ constexpr int64_t kMaxEmbedding = 1 << 17;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
-constexpr int64_t kMaxFeedForward = 1 << 20;
 constexpr int64_t kMaxContext = 1 << 27;
 
-struct KnownArchitecture {
-  std::string_view name;
-  Architecture architecture;
-  RopeStyle rope_style;
-};
-
-constexpr std::array kArchitectures = {
-    KnownArchitecture{"llama", Architecture::kLlama, RopeStyle::kAdjacentPairs},
-    KnownArchitecture{"qwen2", Architecture::kQwen2, RopeStyle::kHalves},
-    KnownArchitecture{"qwen3", Architecture::kQwen3, RopeStyle::kHalves},
-};
-
-// Keys that change what a network computes, with the value that means "not used".
+// Keys that change what a network computes, with the value that means "not used". `computed` says
+// for which architectures the key is read elsewhere.
 struct RefusedKey {
   std::string_view name;
   double harmless;
   std::string_view what;
+  bool ArchitectureTraits::*computed = nullptr;
 };
 
 constexpr std::array kRefusedKeys = {
-    RefusedKey{"expert_count", 0, "a mixture of experts"},
-    RefusedKey{"attn_logit_softcapping", 0, "a soft cap on attention scores"},
-    RefusedKey{"final_logit_softcapping", 0, "a soft cap on logits"},
+    RefusedKey{"attn_logit_softcapping", 0, "a soft cap on attention scores",
+               &ArchitectureTraits::soft_cap_keys},
+    RefusedKey{"final_logit_softcapping", 0, "a soft cap on logits",
+               &ArchitectureTraits::soft_cap_keys},
     RefusedKey{"router_logit_softcapping", 0, "a soft cap on router logits"},
-    RefusedKey{"attention.scale", 0, "an attention scale of its own"},
+    RefusedKey{"attention.scale", 0, "an attention scale of its own",
+               &ArchitectureTraits::scale_keys},
     RefusedKey{"attention.clamp_kqv", 0, "clamping of queries, keys and values"},
     RefusedKey{"attention.max_alibi_bias", 0, "an ALiBi bias"},
     RefusedKey{"attention.causal", 1, "attention that is not causal"},
     RefusedKey{"attention.temperature_length", 0, "attention temperature by position"},
     RefusedKey{"attention.temperature_scale", 0, "attention temperature by position"},
-    RefusedKey{"logit_scale", 1, "a scale on logits"},
-    RefusedKey{"embedding_scale", 1, "a scale on embeddings"},
-    RefusedKey{"residual_scale", 1, "a scale on residuals"},
+    RefusedKey{"attention.output_scale", 0, "a scale on attention's output"},
+    RefusedKey{"attention.value_scale", 0, "a scale on values"},
+    RefusedKey{"attention.shared_kv_layers", 0, "keys and values that layers share"},
+    RefusedKey{"logit_scale", 1, "a scale on logits", &ArchitectureTraits::scale_keys},
+    RefusedKey{"embedding_scale", 1, "a scale on embeddings", &ArchitectureTraits::scale_keys},
+    RefusedKey{"residual_scale", 1, "a scale on residuals", &ArchitectureTraits::scale_keys},
     RefusedKey{"use_parallel_residual", 0, "a parallel residual"},
+    RefusedKey{"deepstack_mapping", -1, "images fed to inner layers"},
+    RefusedKey{"nextn_predict_layers", 0, "layers that predict further tokens"},
     RefusedKey{"rope.dimension_sections", 0, "RoPE in sections"},
     RefusedKey{"pooling_type", 0, "a pooled (embedding or reranking) model"},
 };
 
-Result<const KnownArchitecture*> read_architecture(const GgufFile& file) {
+Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
   auto name = file.string("general.architecture");
   if (!name) return name.error();
   if (!*name)
     return Error{ErrorCode::kInvalidFile, "metadata key 'general.architecture' is missing"};
-  for (const KnownArchitecture& known : kArchitectures) {
-    if (known.name == **name) return &known;
-  }
-  return Error{ErrorCode::kUnsupported,
-               "architecture " + quoted(**name) + " is not supported (known: llama, qwen2, qwen3)"};
+  if (const ArchitectureTraits* known = find_architecture(**name)) return known;
+  return Error{ErrorCode::kUnsupported, "architecture " + quoted(**name) +
+                                            " is not supported (known: " + known_architectures() +
+                                            ")"};
 }
 
 // The embedding table's rows decide; what the tokenizer and the vocab_size key say must agree.
@@ -99,16 +97,11 @@ Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
 }
 
 Status refuse_what_is_not_computed(const GgufFile& file, const MetadataReader& read,
-                                   int context_length) {
+                                   const ArchitectureTraits& traits) {
   for (const RefusedKey& refused : kRefusedKeys) {
+    if (refused.computed != nullptr && traits.*refused.computed) continue;
     if (Status status = read.refuse_unless(refused.name, refused.harmless, refused.what); !status)
       return status;
-  }
-  // A window as long as the context hides nothing.
-  auto window = read.number("attention.sliding_window", 0, 1e18, 0.0);
-  if (!window) return window.error();
-  if (*window > 0 && *window < context_length) {
-    return read.refuse_unless("attention.sliding_window", 0, "a sliding attention window");
   }
   auto pieces = file.unsigned_integer("split.count");
   if (!pieces) return pieces.error();
@@ -120,17 +113,15 @@ Status refuse_what_is_not_computed(const GgufFile& file, const MetadataReader& r
   return {};
 }
 
-}  // namespace
+Error not_a_multiple(const MetadataReader& read, std::string_view key, int value,
+                     std::string_view divisor_key, int divisor) {
+  return {ErrorCode::kInvalidFile, "'" + read.key(key) + "' (" + std::to_string(value) +
+                                       ") is not a multiple of '" + read.key(divisor_key) + "' (" +
+                                       std::to_string(divisor) + ")"};
+}
 
-Result<HyperParams> HyperParams::read(const GgufFile& file) {
-  auto known = read_architecture(file);
-  if (!known) return known.error();
-  HyperParams params{};
-  params.architecture = (*known)->architecture;
-  params.architecture_name = (*known)->name;
-  params.rope_style = (*known)->rope_style;
-  const MetadataReader read(file, params.architecture_name);
-
+// n_vocab, n_embd, n_layers, heads, widths, eps, rope_dims.
+Status read_sizes(const GgufFile& file, const MetadataReader& read, HyperParams& params) {
   // Assigns or remembers the first error, so that the list below reads as a list.
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
@@ -141,37 +132,29 @@ Result<HyperParams> HyperParams::read(const GgufFile& file) {
       failed = result.error();
     }
   };
-  set(params.context_length, read.integer("context_length", 1, kMaxContext));
-  if (!failed) return failed.error();
-  if (Status status = refuse_what_is_not_computed(file, read, params.context_length); !status)
-    return status.error();
   set(params.n_embd, read.integer("embedding_length", 1, kMaxEmbedding));
   set(params.n_layers, read.integer("block_count", 1, kMaxLayers));
   set(params.n_heads, read.integer("attention.head_count", 1, kMaxHeads));
-  if (!failed) return failed.error();
+  if (!failed) return failed;
   set(params.n_kv_heads, read.integer("attention.head_count_kv", 1, kMaxHeads, params.n_heads));
   if (!read.has("attention.key_length") && params.n_embd % params.n_heads != 0) {
-    return Error{ErrorCode::kInvalidFile,
-                 "'" + read.key("embedding_length") + "' (" + std::to_string(params.n_embd) +
-                     ") is not a multiple of '" + read.key("attention.head_count") + "' (" +
-                     std::to_string(params.n_heads) + ")"};
+    return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count",
+                          params.n_heads);
   }
   set(params.head_dim,
       read.integer("attention.key_length", 2, kMaxHeadDim, params.n_embd / params.n_heads));
   set(params.n_ff, read.integer("feed_forward_length", 1, kMaxFeedForward));
   set(params.rms_eps, read.number("attention.layer_norm_rms_epsilon", 1e-30, 1.0));
-  if (!failed) return failed.error();
+  if (!failed) return failed;
   if (params.n_heads % params.n_kv_heads != 0) {
-    return Error{ErrorCode::kInvalidFile,
-                 "'" + read.key("attention.head_count") + "' (" + std::to_string(params.n_heads) +
-                     ") is not a multiple of '" + read.key("attention.head_count_kv") + "' (" +
-                     std::to_string(params.n_kv_heads) + ")"};
+    return not_a_multiple(read, "attention.head_count", params.n_heads, "attention.head_count_kv",
+                          params.n_kv_heads);
   }
   int value_length = 0;
   set(value_length, read.integer("attention.value_length", 1, kMaxHeadDim, params.head_dim));
   set(params.rope_dims, read.integer("rope.dimension_count", 2, params.head_dim, params.head_dim));
   set(params.n_vocab, read_vocab(file, read));
-  if (!failed) return failed.error();
+  if (!failed) return failed;
   if (value_length != params.head_dim) {
     return Error{ErrorCode::kUnsupported,
                  "values of another length than keys are not supported ('" +
@@ -182,17 +165,84 @@ Result<HyperParams> HyperParams::read(const GgufFile& file) {
     return Error{ErrorCode::kInvalidFile, "'" + read.key("rope.dimension_count") + "' is " +
                                               std::to_string(params.rope_dims) + ", expected even"};
   }
+  return {};
+}
 
-  const bool is_llama = params.architecture == Architecture::kLlama;
-  auto rope = read_rope_frequencies(file, params.architecture_name, params.rope_dims,
-                                    params.context_length, is_llama);
-  if (!rope) return rope.error();
-  params.inverse_frequency = std::move(rope->inverse_frequency);
-  params.rope_magnitude = rope->magnitude;
+// Scales and soft caps. 0 stands for "none" in all these keys.
+Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
+                   HyperParams& params) {
+  const bool wide_queries =
+      traits.wide_query_layers > 0 && params.n_layers == traits.wide_query_layers;
+  const int query_width = wide_queries ? params.n_embd / params.n_heads : params.head_dim;
+  params.attention_scale = 1.0f / std::sqrt(static_cast<float>(query_width));
+  if (traits.embedding_root)
+    params.embedding_scale = std::sqrt(static_cast<float>(params.n_embd));
+  const auto read_factor = [&read](std::string_view key, float& field) -> Status {
+    auto value = read.number(key, 0, 1e6, 0.0);
+    if (!value) return value.error();
+    if (*value > 0) field = static_cast<float>(*value);
+    return {};
+  };
+  if (traits.scale_keys) {
+    for (const auto& [key, field] : {std::pair{"attention.scale", &params.attention_scale},
+                                     std::pair{"embedding_scale", &params.embedding_scale},
+                                     std::pair{"residual_scale", &params.residual_scale},
+                                     std::pair{"logit_scale", &params.logit_scale}}) {
+      if (Status s = read_factor(key, *field); !s) return s;
+    }
+    params.logit_scale = 1.0f / params.logit_scale;   // the key holds a divisor
+  }
+  if (traits.soft_cap_keys) {
+    auto attention = read.number("attn_logit_softcapping", 0, 1e6, traits.attention_soft_cap);
+    if (!attention) return attention.error();
+    auto logits = read.number("final_logit_softcapping", 0, 1e6, traits.logit_soft_cap);
+    if (!logits) return logits.error();
+    params.attention_soft_cap = static_cast<float>(*attention);
+    params.logit_soft_cap = static_cast<float>(*logits);
+  }
+  return {};
+}
+
+// Which of the tensors that some files carry and others do not are here. Every layer must be as the
+// first is.
+void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits,
+                          HyperParams& params) {
+  const auto carried = [&file](std::string_view name) {
+    return file.tensor("blk.0." + std::string(name)) != nullptr;
+  };
   params.tied_output = file.tensor("output.weight") == nullptr;
-  params.qkv_bias =
-      params.architecture == Architecture::kQwen2 || file.tensor("blk.0.attn_q.bias") != nullptr;
-  params.qk_norm = params.architecture == Architecture::kQwen3;
+  params.fused_qkv = carried("attn_qkv.weight");
+  params.fused_gate_up = traits.fused_gate_up;
+  params.qkv_bias = traits.qkv_bias || carried("attn_q.bias") || carried("attn_qkv.bias");
+  params.attention_bias = carried("attn_output.bias");
+  params.gate_bias = carried("ffn_gate.bias");
+  params.up_bias = carried("ffn_up.bias");
+  params.down_bias = carried("ffn_down.bias");
+}
+
+}  // namespace
+
+Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context) {
+  auto known = read_architecture(file);
+  if (!known) return known.error();
+  const ArchitectureTraits& traits = **known;
+  HyperParams params{};
+  params.architecture_name = traits.name;
+  params.rope_style = traits.rope_style;
+  params.activation = traits.activation;
+  params.qk_norm = traits.qk_norm;
+  params.pre_norm = traits.pre_norm;
+  params.post_norm = traits.post_norm;
+  const MetadataReader read(file, params.architecture_name);
+  auto context = read.integer("context_length", 1, kMaxContext);
+  if (!context) return context.error();
+  params.context_length = *context;
+  if (Status s = refuse_what_is_not_computed(file, read, traits); !s) return s.error();
+  if (Status s = read_sizes(file, read, params); !s) return s.error();
+  if (Status s = read_scales(read, traits, params); !s) return s.error();
+  if (Status s = read_layers(file, read, traits, max_context, params); !s) return s.error();
+  if (Status s = read_experts(file, read, traits, params); !s) return s.error();
+  read_carried_tensors(file, traits, params);
   return params;
 }
 

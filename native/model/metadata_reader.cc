@@ -70,6 +70,30 @@ Result<double> MetadataReader::number(std::string_view name, double low, double 
   return value;
 }
 
+bool MetadataReader::is_array(std::string_view name) const {
+  const GgufValue* found = file_.find(key(name));
+  return found != nullptr && found->type == GgufValueType::kArray;
+}
+
+Result<bool> MetadataReader::boolean(std::string_view name, bool fallback) const {
+  auto found = file_.boolean(key(name));
+  if (!found) return found.error();
+  return found->value_or(fallback);
+}
+
+Result<std::vector<bool>> MetadataReader::flags(std::string_view name) const {
+  const std::string full = key(name);
+  const GgufValue* found = file_.find(full);
+  if (found == nullptr) return missing(full);
+  if (found->type != GgufValueType::kArray || found->element_type != GgufValueType::kBool) {
+    return Error{ErrorCode::kInvalidFile,
+                 "metadata key '" + full + "' is not an array of booleans"};
+  }
+  std::vector<bool> flags(found->count);
+  for (size_t i = 0; i < flags.size(); ++i) flags[i] = found->payload[i] != std::byte{0};
+  return flags;
+}
+
 Result<std::string> MetadataReader::string(std::string_view name, std::string_view fallback) const {
   auto found = file_.string(key(name));
   if (!found) return found.error();

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "model/gguf/gguf.h"
@@ -19,6 +20,7 @@ class MetadataReader {
 
   std::string key(std::string_view name) const { return prefix_ + std::string(name); }
   bool has(std::string_view name) const { return file_.find(key(name)) != nullptr; }
+  bool is_array(std::string_view name) const;
 
   // An integer in [low, high]. An array of equal numbers (per-layer values) counts as one number;
   // unequal ones are kUnsupported. Absent: `fallback`, or kInvalidFile if there is none. The
@@ -28,10 +30,13 @@ class MetadataReader {
   // A finite number in [low, high].
   Result<double> number(std::string_view name, double low, double high,
                         std::optional<double> fallback = std::nullopt) const;
+  Result<bool> boolean(std::string_view name, bool fallback) const;
+  // An array of booleans; the key must be there.
+  Result<std::vector<bool>> flags(std::string_view name) const;
   Result<std::string> string(std::string_view name, std::string_view fallback) const;
 
   // kUnsupported if the key is there with a value other than `harmless` (false counts as 0, true as
-  // 1).
+  // 1; an array counts as the element that differs).
   Status refuse_unless(std::string_view name, double harmless, std::string_view what) const;
 
  private:

@@ -15,29 +15,75 @@
 
 namespace monolith {
 
-enum class Architecture : uint8_t { kLlama, kQwen2, kQwen3 };
+// Where queries and keys pass a norm before they are rotated.
+enum class QkNorm : uint8_t { kNone, kEachHead, kWholeRow };
 
+// Which angles a layer turns queries and keys by; layers share them.
+struct RopeSet {
+  std::vector<float> inverse_frequency;   // rope_dims / 2, factors and scaling already applied
+  float magnitude = 1.0f;                 // scales cos and sin (YaRN, LongRoPE)
+};
+
+// What one layer may do otherwise than its neighbours.
+struct LayerParams {
+  int window = 0;   // positions a row sees, its own included; 0: all up to its own
+  int rope = 0;     // index into HyperParams::ropes; -1: nothing rotates
+};
+
+// Experts in the place of every layer's feed-forward network.
+struct ExpertParams {
+  int count = 0;             // 0: there are none, and the rest means nothing
+  int used = 0;              // of each row
+  int n_ff = 0;              // values inside an expert
+  bool normalized = true;    // see Mixture
+  float scale = 1.0f;
+  int n_ff_shared = 0;       // of the network that all rows pass besides; 0: none
+  bool shared_gate = false;  // its result is scaled by a sigmoid of the row
+};
+
+// What a network computes, in full: the forward pass asks for no architecture's name.
 struct HyperParams {
-  Architecture architecture;
   std::string architecture_name;   // as in the file
-  int n_vocab, n_embd, n_layers, n_heads, n_kv_heads, head_dim, n_ff;
+  int n_vocab, n_embd, n_layers, n_heads, n_kv_heads, head_dim;
+  int n_ff;                        // of the feed-forward network; of each expert where there are any
   int context_length;              // what the file says the model was made for
   float rms_eps;
+
   RopeStyle rope_style;
   int rope_dims;
-  std::vector<float> inverse_frequency;   // rope_dims / 2, frequency factors and scaling already applied
-  float rope_magnitude = 1.0f;     // scales cos and sin (YaRN)
-  bool tied_output;                // no output.weight: the embedding table is used
-  bool qkv_bias;                   // qwen2 (and llama files that carry biases)
-  bool qk_norm;                    // qwen3
+  std::vector<RopeSet> ropes;        // one or two
+  std::vector<LayerParams> layers;   // n_layers
 
-  // Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling kind).
-  static Result<HyperParams> read(const GgufFile& file);
+  float attention_scale;             // of scores
+  float attention_soft_cap = 0.0f;   // of scores; 0: none
+  float embedding_scale = 1.0f;
+  float residual_scale = 1.0f;       // of what attention and feed-forward add
+  float logit_scale = 1.0f;
+  float logit_soft_cap = 0.0f;       // after the scale; 0: none
+
+  Activation activation = Activation::kSilu;
+  QkNorm qk_norm = QkNorm::kNone;
+  bool pre_norm = true;    // a norm before attention and before the feed-forward network
+  bool post_norm = false;  // a norm after each, before it is added
+  ExpertParams experts;
+
+  bool tied_output;         // no output.weight: the embedding table is used
+  bool qkv_bias;            // the architecture has them, or the file carries them
+  bool attention_bias;      // on attention's output; as all below, if the file carries it
+  bool gate_bias, up_bias, down_bias;
+  bool fused_qkv;           // one tensor holds Q, K and V, one below the other
+  bool fused_gate_up;       // ffn_up holds gate and up
+
+  // `max_context`: the positions one sequence may have, which decides between the frequencies that
+  // LongRoPE keeps for short and long contexts; 0 stands for context_length. Errors name the key:
+  // kInvalidFile (missing, out of range), kUnsupported (architecture, scaling kind).
+  static Result<HyperParams> read(const GgufFile& file, int max_context = 0);
 };
 
 struct ModelLimits {
   int max_batch_tokens = 256;   // rows of one step
   int max_logit_rows = 64;      // rows whose logits one step may ask for
+  int guess_rows = 0;           // of these, beyond one for each sequence that may run
   int max_context = 4096;       // positions of one sequence
   int64_t n_pages = 256;        // KV pages in the pool
   KvType kv_type = KvType::kF16;

@@ -17,12 +17,22 @@ double pair_turning(double rotations, int n_dims, double original_context, doubl
          (2 * std::log(base));
 }
 
-Status divide_by_factors(const GgufFile& file, std::vector<double>& frequencies) {
-  const GgufTensor* tensor = file.tensor("rope_freqs.weight");
-  if (tensor == nullptr) return {};
+// The tensor whose values divide the frequencies; null if the file has none.
+const char* factors_name(const GgufFile& file, bool is_long) {
+  constexpr const char* kLong = "rope_factors_long.weight";
+  constexpr const char* kShort = "rope_factors_short.weight";
+  if (file.tensor("rope_freqs.weight") != nullptr) return "rope_freqs.weight";
+  if (file.tensor(kLong) == nullptr && file.tensor(kShort) == nullptr) return nullptr;
+  return is_long ? kLong : kShort;
+}
+
+Status divide_by_factors(const GgufFile& file, const std::string& name,
+                         std::vector<double>& frequencies) {
+  const GgufTensor* tensor = file.tensor(name);
+  if (tensor == nullptr) return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is missing"};
   const int64_t n = static_cast<int64_t>(frequencies.size());
   if (tensor->type != TensorType::kF32 || tensor->shape[0] != n || tensor->n_values() != n) {
-    return Error{ErrorCode::kInvalidFile, "tensor 'rope_freqs.weight' must be F32 with " +
+    return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' must be F32 with " +
                                               std::to_string(n) +
                                               " values (half of the rotated dimensions), found " +
                                               std::to_string(tensor->n_values()) + " of " +
@@ -33,7 +43,7 @@ Status divide_by_factors(const GgufFile& file, std::vector<double>& frequencies)
   for (size_t i = 0; i < factors.size(); ++i) {
     if (!(factors[i] > 0) || !std::isfinite(factors[i])) {
       return Error{ErrorCode::kInvalidFile,
-                   "tensor 'rope_freqs.weight' holds a factor that is not positive, at index " +
+                   "tensor '" + name + "' holds a factor that is not positive, at index " +
                        std::to_string(i)};
     }
     frequencies[i] /= factors[i];
@@ -68,15 +78,21 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
   return static_cast<float>(magnitude * yarn.attention_factor);
 }
 
-Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
-                                              int n_dims, int context_length, bool use_factors) {
+Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
+                                      int n_dims, int context_length, int max_context,
+                                      bool use_factors) {
   const MetadataReader read(file, architecture);
-  // Above 1, so that its logarithm divides; 1e15 is far beyond every published model.
-  auto base = read.number("rope.freq_base", 1.001, 1e15, 10000.0);
+  auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
+  auto original =
+      read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);
+  if (!original) return original.error();
   std::vector<double> frequencies = plain_rope_frequencies(n_dims, *base);
   if (use_factors) {
-    if (Status status = divide_by_factors(file, frequencies); !status) return status.error();
+    const char* name = factors_name(file, max_context > *original);
+    if (name != nullptr) {
+      if (Status s = divide_by_factors(file, name, frequencies); !s) return s.error();
+    }
   }
 
   // A factor without a kind means linear; early files spell the factor rope.scale_linear. 0 stands
@@ -88,17 +104,20 @@ Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_
   if (!factor) return factor.error();
   const double stretch = *factor == 0 ? 1.0 : *factor;
 
-  RopeFrequencies result;
-  if (*kind == "linear") {
-    for (double& frequency : frequencies) frequency /= stretch;
+  RopeSet result;
+  if (*kind == "linear" || *kind == "longrope" || *kind == "none") {
+    auto magnitude = read.number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
+    if (!magnitude) return magnitude.error();
+    result.magnitude = static_cast<float>(*magnitude);
+    if (*kind == "linear") {
+      for (double& frequency : frequencies) frequency /= stretch;
+    }
   } else if (*kind == "yarn") {
     if (Status s =
             read.refuse_unless("rope.scaling.yarn_log_multiplier", 0, "YaRN with a log multiplier");
         !s) {
       return s.error();
     }
-    auto original =
-        read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
@@ -106,17 +125,16 @@ Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_
         read.number(read.has("rope.scaling.yarn_attn_factor") ? "rope.scaling.yarn_attn_factor"
                                                               : "rope.scaling.attn_factor",
                     1e-3, 1e3, 1.0);
-    if (!original) return original.error();
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();
     }
     result.magnitude = apply_yarn(
         {stretch, static_cast<double>(*original), *fast, *slow, *extrapolation, *attention}, *base,
         frequencies);
-  } else if (*kind != "none") {
+  } else {
     return Error{ErrorCode::kUnsupported, "RoPE scaling " + quoted(*kind) + " is not supported ('" +
                                               read.key("rope.scaling.type") +
-                                              "'; known: none, linear, yarn)"};
+                                              "'; known: none, linear, yarn, longrope)"};
   }
   result.inverse_frequency.assign(frequencies.begin(), frequencies.end());
   return result;

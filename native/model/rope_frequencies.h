@@ -7,13 +7,13 @@
 
 #include "base/result.h"
 #include "model/gguf/gguf.h"
+#include "model/model.h"
 
 namespace monolith {
 
-struct RopeFrequencies {
-  std::vector<float> inverse_frequency;  // n_dims / 2: radians per position
-  float magnitude = 1.0f;                // scales cos and sin (YaRN)
-};
+// Bounds and default of `rope.freq_base`. Above 1, so that its logarithm divides; 1e15 is far
+// beyond every published model.
+inline constexpr double kMinRopeBase = 1.001, kMaxRopeBase = 1e15, kDefaultRopeBase = 10000;
 
 // YaRN (Peng et al. 2023, arXiv:2309.00071) as the models that carry it were trained.
 struct YarnScaling {
@@ -33,9 +33,12 @@ std::vector<double> plain_rope_frequencies(int n_dims, double base);
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies);
 
 // Everything the file says: `<arch>.rope.freq_base`, `<arch>.rope.scaling.*`, and, where
-// `use_factors`, the tensor rope_freqs.weight (Llama 3), whose values divide the frequencies.
-// Errors: kInvalidFile (out of range, wrong shape), kUnsupported (scaling kind, named).
-Result<RopeFrequencies> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
-                                              int n_dims, int context_length, bool use_factors);
+// `use_factors`, the tensors whose values divide the frequencies: rope_freqs.weight (Llama 3), or
+// LongRoPE's (Ding et al. 2024, arXiv:2402.13753) rope_factors_short.weight and
+// rope_factors_long.weight, the latter if max_context goes beyond the context the model was first
+// trained on. Errors: kInvalidFile (out of range, wrong shape), kUnsupported (scaling kind, named).
+Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
+                                      int n_dims, int context_length, int max_context,
+                                      bool use_factors);
 
 }  // namespace monolith

@@ -33,6 +33,17 @@ KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
 int64_t q_dim(const HyperParams& p) { return int64_t{p.n_heads} * p.head_dim; }
 int64_t kv_dim(const HyperParams& p) { return int64_t{p.n_kv_heads} * p.head_dim; }
 
+// Values inside the feed-forward network that all rows pass; 0: there is none.
+int64_t dense_ff(const HyperParams& p) {
+  return p.experts.count > 0 ? p.experts.n_ff_shared : p.n_ff;
+}
+
+MixtureShape mixture_shape(const HyperParams& p) {
+  const ExpertParams& experts = p.experts;
+  if (experts.count == 0) return {};
+  return {experts.count, experts.used, p.n_embd, experts.n_ff};
+}
+
 }  // namespace
 
 std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
@@ -46,8 +57,12 @@ std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
       {&Transformer::k_, rows * kv_dim(p)},
       {&Transformer::v_, rows * kv_dim(p)},
       {&Transformer::attended_, rows * q_dim(p)},
-      {&Transformer::gate_, rows * p.n_ff},
-      {&Transformer::up_, rows * p.n_ff},
+      {&Transformer::branch_, p.post_norm || p.residual_scale != 1.0f ? rows * p.n_embd : 0},
+      {&Transformer::gate_, rows * dense_ff(p)},
+      {&Transformer::up_, rows * dense_ff(p)},
+      {&Transformer::router_, rows * p.experts.count},
+      {&Transformer::shared_, p.experts.shared_gate ? rows * p.n_embd : 0},
+      {&Transformer::shared_gate_, p.experts.shared_gate ? rows : 0},
       {&Transformer::last_q_, logit_rows * q_dim(p)},
       {&Transformer::last_x_, logit_rows * p.n_embd},
       {&Transformer::logits_, logit_rows * p.n_vocab},
@@ -62,19 +77,19 @@ static size_t host_logit_count(const HyperParams& params, const ModelLimits& lim
 
 // Values of the longest row any operation takes.
 static int64_t widest_row(const HyperParams& p) {
-  return std::max({int64_t{p.n_embd}, q_dim(p), int64_t{p.n_ff}});
+  return std::max({int64_t{p.n_embd}, q_dim(p), dense_ff(p)});
 }
 
 static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
                             const Backend& backend) {
   return backend.scratch_bytes(limits.max_batch_tokens, widest_row(p), limits.max_context,
-                               p.head_dim);
+                               p.head_dim, mixture_shape(p));
 }
 
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                const ModelLimits& limits) {
   if (Status status = check_limits(limits); !status) return status.error();
-  auto params = HyperParams::read(file);
+  auto params = HyperParams::read(file, limits.max_context);
   if (!params) return params.error();
   Weights none;
   auto slots = weight_slots(file, *params, none);
@@ -111,7 +126,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
                                                        const Progress& progress) {
   auto plan = Model::plan(file, backend, limits);
   if (!plan) return plan.error();
-  auto params = HyperParams::read(file);
+  auto params = HyperParams::read(file, limits.max_context);
   if (!params) return params.error();
   auto model = std::unique_ptr<Transformer>(new Transformer(std::move(*params), limits, backend));
   const HyperParams& p = model->params_;
@@ -132,6 +147,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   allocated.page_bytes = plan->page_bytes;
 
   for (const Buffer& buffer : buffers(p, limits)) {
+    if (buffer.count == 0) continue;
     auto memory = backend.allocate(buffer.count);
     if (!memory) return memory.error();
     (*model).*buffer.place = *memory;
@@ -147,7 +163,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   model->last_segments_.reserve(static_cast<size_t>(limits.max_batch_tokens));
 
   if (Status s = backend.reserve(limits.max_batch_tokens, widest_row(p), limits.max_context,
-                                 p.head_dim);
+                                 p.head_dim, mixture_shape(p));
       !s) {
     return s.error();
   }
@@ -162,17 +178,16 @@ const float* Transformer::forward(const Batch& batch) {
   assert(n_logits <= limits_.max_logit_rows && n_logits <= n_rows);
   assert(
       std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
-  const RopeParams rope{params_.rope_style, params_.rope_dims, params_.inverse_frequency.data(),
-                        params_.rope_magnitude};
 
   backend_.begin_step();
   backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x_);
+  if (params_.embedding_scale != 1.0f)
+    backend_.scale(x_, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
   Rows rows{batch.segments, q_, x_, n_rows};
   for (int i = 0; i < params_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
     project_qkv(layer, n_rows);
-    backend_.rope_and_store(rope, batch.segments, q_, q_dim(params_), params_.n_heads, k_,
-                            kv_dim(params_), v_, kv_dim(params_), i, *kv_);
+    store(i, batch);
     // The last layer's keys and values serve later tokens; everything after them serves only the
     // logits.
     if (i == params_.n_layers - 1) rows = keep_logit_rows(batch);
@@ -186,9 +201,7 @@ const float* Transformer::forward(const Batch& batch) {
     backend_.rms_norm(rows.x, weights_.output_norm, params_.rms_eps, rows.count, params_.n_embd,
                       normed_);
     note(normed_, rows.count - 1, params_.n_layers);
-    const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
-    const MatmulTarget target{&output, logits_, params_.n_vocab};
-    backend_.matmul({&target, 1}, normed_, rows.count);
+    write_logits(rows.count);
   }
   backend_.end_step();
   if (n_logits > 0)
@@ -196,19 +209,42 @@ const float* Transformer::forward(const Batch& batch) {
   return host_logits_.data();
 }
 
+const float* Transformer::normed(const float* x, const float* weight, int n_rows) {
+  if (!params_.pre_norm) return x;
+  backend_.rms_norm(x, weight, params_.rms_eps, n_rows, params_.n_embd, normed_);
+  return normed_;
+}
+
 void Transformer::project_qkv(const LayerWeights& layer, int n_rows) {
-  backend_.rms_norm(x_, layer.attention_norm, params_.rms_eps, n_rows, params_.n_embd, normed_);
+  const float* const x = normed(x_, layer.attention_norm, n_rows);
   const MatmulTarget targets[] = {
       {layer.q.get(), q_, q_dim(params_), layer.q_bias},
       {layer.k.get(), k_, kv_dim(params_), layer.k_bias},
       {layer.v.get(), v_, kv_dim(params_), layer.v_bias},
   };
-  backend_.matmul(targets, normed_, n_rows);
-  if (!params_.qk_norm) return;
-  backend_.rms_norm_heads(q_, q_dim(params_), layer.q_norm, params_.rms_eps, n_rows,
-                          params_.n_heads, params_.head_dim);
-  backend_.rms_norm_heads(k_, kv_dim(params_), layer.k_norm, params_.rms_eps, n_rows,
-                          params_.n_kv_heads, params_.head_dim);
+  backend_.matmul(targets, x, n_rows);
+  if (params_.qk_norm == QkNorm::kEachHead) {
+    backend_.rms_norm_heads(q_, q_dim(params_), layer.q_norm, params_.rms_eps, n_rows,
+                            params_.n_heads, params_.head_dim);
+    backend_.rms_norm_heads(k_, kv_dim(params_), layer.k_norm, params_.rms_eps, n_rows,
+                            params_.n_kv_heads, params_.head_dim);
+  } else if (params_.qk_norm == QkNorm::kWholeRow) {
+    backend_.rms_norm(q_, layer.q_norm, params_.rms_eps, n_rows, q_dim(params_), q_);
+    backend_.rms_norm(k_, layer.k_norm, params_.rms_eps, n_rows, kv_dim(params_), k_);
+  }
+}
+
+// Rotates queries and keys, and stores keys and values.
+void Transformer::store(int index, const Batch& batch) {
+  const int set = params_.layers[static_cast<size_t>(index)].rope;
+  RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
+  if (set >= 0) {
+    const RopeSet& angles = params_.ropes[static_cast<size_t>(set)];
+    rope = {params_.rope_style, params_.rope_dims, angles.inverse_frequency.data(),
+            angles.magnitude};
+  }
+  backend_.rope_and_store(rope, batch.segments, q_, q_dim(params_), params_.n_heads, k_,
+                          kv_dim(params_), v_, kv_dim(params_), index, *kv_);
 }
 
 // Gathers the rows with logits, each as a segment of one token. When every row has logits (a step
@@ -232,23 +268,75 @@ Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
 }
 
 void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows) {
-  const float scale = 1.0f / std::sqrt(static_cast<float>(params_.head_dim));
+  const LayerParams& own = params_.layers[static_cast<size_t>(index)];
   backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads, index, *kv_,
-                     {.scale = scale}, attended_, q_dim(params_));
-  const MatmulTarget target{layer.attention_output.get(), rows.x, params_.n_embd, nullptr, true};
+                     {.scale = params_.attention_scale,
+                      .window = own.window,
+                      .soft_cap = params_.attention_soft_cap},
+                     attended_, q_dim(params_));
+  const bool direct = adds_directly();
+  const MatmulTarget target{layer.attention_output.get(), direct ? rows.x : branch_,
+                            params_.n_embd, layer.attention_output_bias, direct};
   backend_.matmul({&target, 1}, attended_, rows.count);
+  if (!direct) add_branch(layer.attention_post_norm, rows);
 }
 
 void Transformer::feed_forward(const LayerWeights& layer, const Rows& rows) {
-  backend_.rms_norm(rows.x, layer.ffn_norm, params_.rms_eps, rows.count, params_.n_embd, normed_);
+  const float* const x = normed(rows.x, layer.ffn_norm, rows.count);
+  const bool direct = adds_directly();
+  float* const out = direct ? rows.x : branch_;
+  if (params_.experts.count > 0) {
+    mix_experts(layer, x, rows.count, out, direct);
+  } else {
+    gated_network(layer, x, rows.count, out, direct);
+  }
+  if (!direct) add_branch(layer.ffn_post_norm, rows);
+}
+
+void Transformer::add_branch(const float* post_norm, const Rows& rows) {
+  if (params_.post_norm)
+    backend_.rms_norm(branch_, post_norm, params_.rms_eps, rows.count, params_.n_embd, branch_);
+  backend_.add_rows(rows.x, branch_, params_.residual_scale, nullptr, rows.count, params_.n_embd);
+}
+
+void Transformer::gated_network(const LayerWeights& layer, const float* x, int n_rows, float* out,
+                                bool add) {
+  const int64_t n_ff = dense_ff(params_);
   const MatmulTarget gate_and_up[] = {
-      {layer.gate.get(), gate_, params_.n_ff},
-      {layer.up.get(), up_, params_.n_ff},
+      {layer.gate.get(), gate_, n_ff, layer.gate_bias},
+      {layer.up.get(), up_, n_ff, layer.up_bias},
   };
-  backend_.matmul(gate_and_up, normed_, rows.count);
-  backend_.silu_multiply(gate_, up_, rows.count, params_.n_ff, gate_);
-  const MatmulTarget target{layer.down.get(), rows.x, params_.n_embd, nullptr, true};
-  backend_.matmul({&target, 1}, gate_, rows.count);
+  backend_.matmul(gate_and_up, x, n_rows);
+  backend_.gated(params_.activation, gate_, up_, n_rows, n_ff, gate_);
+  const MatmulTarget target{layer.down.get(), out, params_.n_embd, layer.down_bias, add};
+  backend_.matmul({&target, 1}, gate_, n_rows);
+}
+
+void Transformer::mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out,
+                              bool add) {
+  const ExpertParams& experts = params_.experts;
+  const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count},
+                                  {layer.shared_gate.get(), shared_gate_, 1}};
+  backend_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, n_rows);
+  const Mixture mixture{mixture_shape(params_),   layer.expert_gate.get(), layer.expert_up.get(),
+                        layer.expert_down.get(),  params_.activation,      experts.normalized,
+                        experts.scale};
+  if (experts.shared_gate) gated_network(layer, x, n_rows, shared_, false);
+  backend_.mixture(mixture, router_, x, n_rows, out, add);
+  if (experts.shared_gate) {
+    backend_.add_rows(out, shared_, 1.0f, shared_gate_, n_rows, params_.n_embd);
+  } else if (experts.n_ff_shared > 0) {
+    gated_network(layer, x, n_rows, out, true);
+  }
+}
+
+void Transformer::write_logits(int n_rows) {
+  const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
+  const MatmulTarget target{&output, logits_, params_.n_vocab};
+  backend_.matmul({&target, 1}, normed_, n_rows);
+  const int64_t count = int64_t{n_rows} * params_.n_vocab;
+  if (params_.logit_scale != 1.0f) backend_.scale(logits_, count, params_.logit_scale);
+  if (params_.logit_soft_cap > 0) backend_.soft_cap(logits_, count, params_.logit_soft_cap);
 }
 
 Status Transformer::observe() {

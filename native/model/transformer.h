@@ -1,12 +1,15 @@
-// The decoder of Llama, Qwen2 and Qwen3: one implementation of Model. Their differences are data
-// (biases on Q, K and V; a norm on each Q and K head; which dimensions RoPE pairs; tied output).
+// The decoder of all architectures this build knows: one implementation of Model. What a network
+// does and another does not is data (HyperParams), never a question after its name.
 //
-//   x = embedding                                  [rows][n_embd]: the residual stream
-//   per layer:  x += W_o attention(rope(W_qkv norm(x)))
-//               x += W_down (silu(W_gate norm(x)) * W_up norm(x))
-//   logits = W_out norm(x)                         only for the rows that ask
+//   x = embedding * scale                          [rows][n_embd]: the residual stream
+//   per layer:  x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x)))))
+//               x += scale * post_norm(feed_forward(pre_norm(x)))
+//   feed_forward(x) = W_down (activation(W_gate x) * W_up x), or a mixture of experts of that form,
+//               with or without a network that all rows pass besides
+//   logits = soft_cap(scale * W_out norm(x))       only for the rows that ask
 //
-// Owned and used by one thread. All memory is taken at load.
+// Norms, scales and caps where HyperParams has them. Owned and used by one thread. All memory is
+// taken at load.
 #pragma once
 
 #include <memory>
@@ -61,9 +64,20 @@ class Transformer final : public Model {
       : params_(std::move(params)), limits_(limits), backend_(backend) {}
 
   void project_qkv(const LayerWeights& layer, int n_rows);
+  void store(int index, const Batch& batch);
   Rows keep_logit_rows(const Batch& batch);
   void attend(const LayerWeights& layer, int index, const Rows& rows);
   void feed_forward(const LayerWeights& layer, const Rows& rows);
+  // activation(gate x) * up x, projected down into `out` or added to it.
+  void gated_network(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
+  // The experts, and the network that all rows pass besides.
+  void mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
+  // What a half of a layer reads: x past its norm, if there is one.
+  const float* normed(const float* x, const float* weight, int n_rows);
+  // A half's result goes straight to the residual stream, or to branch_ and through add_branch().
+  bool adds_directly() const { return !params_.post_norm && params_.residual_scale == 1.0f; }
+  void add_branch(const float* post_norm, const Rows& rows);
+  void write_logits(int n_rows);
   void note(const float* x, int row, int index);
 
   HyperParams params_;
@@ -80,8 +94,12 @@ class Transformer final : public Model {
   float* k_ = nullptr;
   float* v_ = nullptr;
   float* attended_ = nullptr;
+  float* branch_ = nullptr;  // what a half of a layer adds, unless it adds directly
   float* gate_ = nullptr;
   float* up_ = nullptr;
+  float* router_ = nullptr;       // [rows][n_experts]
+  float* shared_ = nullptr;       // result of a gated network beside the experts
+  float* shared_gate_ = nullptr;  // [rows]
   float* last_q_ = nullptr;  // the last layer's logit rows, gathered
   float* last_x_ = nullptr;
   float* logits_ = nullptr;

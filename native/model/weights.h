@@ -2,6 +2,7 @@
 // which they are checked, planned and loaded.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,10 +22,19 @@ struct LayerWeights {
   const float* q_bias = nullptr;
   const float* k_bias = nullptr;
   const float* v_bias = nullptr;
+  const float* attention_output_bias = nullptr;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
+  const float* attention_post_norm = nullptr;
   const float* ffn_norm = nullptr;
-  std::unique_ptr<Matrix> gate, up, down;
+  std::unique_ptr<Matrix> gate, up, down;  // of the network all rows pass; null if only experts
+  const float* gate_bias = nullptr;
+  const float* up_bias = nullptr;
+  const float* down_bias = nullptr;
+  const float* ffn_post_norm = nullptr;
+  std::unique_ptr<Matrix> router;                         // [n_experts, n_embd]
+  std::unique_ptr<Matrix> expert_gate, expert_up, expert_down;  // all experts, see Mixture
+  std::unique_ptr<Matrix> shared_gate;                    // [1, n_embd]
 };
 
 struct Weights {
@@ -34,13 +44,18 @@ struct Weights {
   std::vector<LayerWeights> layers;
 };
 
-// One tensor the model needs and where it goes: exactly one of `matrix` and `vector` is set.
+// What the model needs of one tensor and where it goes: exactly one of `matrix` and `vector` is
+// set.
 struct WeightSlot {
   std::string name;
   int64_t rows;  // 1 for vectors
   int64_t cols;
   std::unique_ptr<Matrix>* matrix = nullptr;
   const float** vector = nullptr;
+  // The whole tensor's shape, row length first. The slot takes `rows` of its rows, or `cols` values
+  // of a vector, from `first` on: several slots may share a tensor.
+  std::array<int64_t, 3> shape{};
+  int64_t first = 0;
   const GgufTensor* tensor = nullptr;  // found in the file
 };
 

@@ -16,7 +16,7 @@ import type { ChatMessage } from './chat-stream.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith chat [--model NAME | --model NAME=FILE.gguf] [--url URL --api-key KEY] [--system TEXT]
+Usage: monolith chat [--model NAME | --model NAME=PATH] [--url URL --api-key KEY] [--system TEXT]
 
 Talks to the server at --url, else to the one that runs on the data folder, else starts the models here.
 In the conversation: /reset forgets it, /exit or Ctrl-D ends it, Ctrl-C stops the answer.

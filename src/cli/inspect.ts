@@ -1,4 +1,4 @@
-// monolith inspect FILE: what a file holds, and what serving it would allocate with the current settings,
+// monolith inspect PATH: what a file or folder holds, and what serving it would allocate with the current settings,
 // from the code that allocates.
 
 import { basename } from 'node:path';
@@ -10,13 +10,14 @@ import { loadOptions } from '../service.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith inspect FILE.gguf [--json] [--tensors]
+Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q4_0]
 
-What the file says of itself, and the memory plan of serving it. --tensors lists every tensor, --json
-prints everything. Engine settings (--max-context, --kv-bytes, …) apply to the plan.
+What the file says of itself, and the memory plan of serving it. A Hugging Face folder is told of in the
+words of the GGUF file it would be converted to. --tensors lists every tensor, --json prints everything.
+Engine settings (--max-context, --kv-bytes, …) apply to the plan, and so does --quantize.
 `;
 
-const FLAGS = { '--json': false, '--tensors': false };
+const FLAGS = { '--json': false, '--tensors': false, '--quantize': true };
 
 export async function inspect(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
@@ -24,10 +25,12 @@ export async function inspect(argv: string[]): Promise<number> {
   const { values, words } = ownFlags(rest, FLAGS);
   const [file, ...others] = words;
   noWords(others);
-  if (file === undefined) throw new UsageError('inspect: a file is needed');
+  if (file === undefined) throw new UsageError('inspect: a file or folder is needed');
+  const quantize = values.get('--quantize');
+  if (quantize !== undefined && quantize !== 'q8_0' && quantize !== 'q4_0') throw new UsageError(`inspect: --quantize takes q8_0 or q4_0, not "${quantize}"`);
   let found: Inspection;
   try {
-    found = loadAddon().inspect(file, loadOptions(config));
+    found = loadAddon().inspect(file, { ...loadOptions(config), ...(quantize === undefined ? {} : { quantize }) });
   } catch (error) {
     throw new UsageError(`inspect: ${(error as Error).message}`, error);
   }

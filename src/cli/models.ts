@@ -1,8 +1,8 @@
 // monolith models: what the current settings would serve. Reads no weights.
 
-import { statSync } from 'node:fs';
 import { loadConfig } from '../config.js';
 import { showBytes } from '../config-kinds.js';
+import { modelBytes } from '../engine/catalog.js';
 import { configuredModels } from '../service.js';
 import { askedForHelp, noWords, ownFlags, table } from './output.js';
 
@@ -27,7 +27,7 @@ export async function models(argv: string[]): Promise<number> {
   process.stdout.write(table([
     ['NAME', 'SIZE', 'CONTEXT', 'MAX OUTPUT', 'FILE'],
     ...list.map((model) => [
-      model.id, showBytes(statSync(model.file).size), String(model.context_window ?? 'as the file'),
+      model.id, showBytes(modelBytes(model.file) ?? 0), String(model.context_window ?? 'as the file'),
       String(model.max_output_tokens ?? 'as the context'), model.file,
     ]),
   ]));

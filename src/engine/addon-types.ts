@@ -8,11 +8,14 @@ export type NativeErrorCode =
   | 'io' | 'invalid_file' | 'unsupported' | 'invalid_argument' | 'out_of_memory'
   | 'queue_full' | 'too_long' | 'closed' | 'internal';
 
+export type Quantize = 'q8_0' | 'q4_0';
+
 export interface LoadOptions {
   threads: number;            // 0 = one per core
-  isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512'
+  isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
-  kvType: 'f16' | 'f32';
+  kvType: 'f16' | 'f32' | 'q8_0';
+  quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
   maxBatchTokens: number;
@@ -22,6 +25,7 @@ export interface LoadOptions {
   queueMaxTokens: number;     // tokens of their prompts; one prompt may always wait
   prefixCache: boolean;
   profile?: boolean;          // note what each operation of a step costs, for NativeEngine.profile(); absent = no
+  speculation: 'off' | 'auto' | 'always';   // auto: guesses where they pay, as measured; always: whatever they cost
 }
 
 /** Everything a file says about itself, and what loading it would allocate (from the allocating code). */
@@ -157,6 +161,7 @@ export interface NativeStats {
   mostBatchTokens: number; mostSequences: number;   // allocated: what configure() clamps to
   steps: number; stepRows: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
   promptTokens: number; promptTokensCached: number;   // of requests begun; of these, found in the prefix cache
+  guessedTokens: number; guessedRight: number;        // computed beside next tokens; of these, kept
   requests: number; finished: number; failedRequests: number; preemptions: number;
   cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
   stepSeconds: number;
@@ -230,6 +235,7 @@ export interface NativeTokenizer {
 export interface Addon {
   readonly version: string;
   readonly isas: string[];    // what this processor can run, plainest first
+  /** `path`, here and below: a GGUF file, or a Hugging Face folder, which is read as the GGUF file it would be converted to. */
   inspect(path: string, options: LoadOptions): Inspection;
   loadTokenizer(path: string): NativeTokenizer;
   /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */

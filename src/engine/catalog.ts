@@ -1,5 +1,5 @@
-// Which models a server offers: models/catalog.json, or files named on the command line.
-import { existsSync, readFileSync, statSync } from 'node:fs';
+// Which models a server offers: models/catalog.json, or files and folders named on the command line.
+import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { MAX_OUTPUT_TOKENS } from '../config-kinds.js';
@@ -17,8 +17,10 @@ const id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/, 'must be 1 t
 
 const catalogModel = z.strictObject({
   id,
-  /** A GGUF file; relative to the catalog. Several models may name the same one: it is loaded once. */
+  /** A GGUF file or a Hugging Face folder; relative to the catalog. Several models may name the same one: it is loaded once. */
   file: z.string().min(1),
+  /** Matrices of floats are stored so while loading; absent or null: as they are. */
+  quantize: z.enum(['q8_0', 'q4_0']).nullable().optional(),
   display_name: z.string().min(1).max(128),
   /** Release time, seconds since 1970. */
   created: z.number().int().min(0),
@@ -55,7 +57,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
+  readonly [K in 'quantize' | 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */
@@ -88,20 +90,54 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   });
 }
 
-/** A model that is just a file under a name: everything else as the file says. Throws CatalogError. */
+/** What a folder's authors recommend: each value as far as it can be offered. */
+const { temperature, top_p, top_k, min_p, repetition_penalty } = sampling.shape;
+const recommendation = z.object({
+  do_sample: z.boolean().optional().catch(undefined),
+  temperature: temperature.optional().catch(undefined), top_p: top_p.optional().catch(undefined), top_k: top_k.optional().catch(undefined),
+  min_p: min_p.optional().catch(undefined), repetition_penalty: repetition_penalty.optional().catch(undefined),
+});
+
+/** The sampling of generation_config.json beside a folder's tensors; nothing where there is none or it is damaged. */
+function recommendedSampling(folder: string): Partial<CatalogModel['sampling']> {
+  let json: unknown;
+  try {
+    json = JSON.parse(readFileSync(join(folder, 'generation_config.json'), 'utf8'));
+  } catch {
+    return {};   // it is optional, and the addon names what is wrong with it
+  }
+  const { data } = recommendation.safeParse(json);
+  if (data === undefined || data.do_sample === false) return {};
+  const { do_sample: _, ...values } = data;
+  return given(values);
+}
+
+/** Bytes of a model's weights: of the file, or of all *.safetensors in the folder; null if nothing is there. */
+export function modelBytes(path: string): number | null {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (stat === undefined) return null;
+  if (!stat.isDirectory()) return stat.size;
+  return readdirSync(path).filter((name) => name.endsWith('.safetensors'))
+    .reduce((sum, name) => sum + (statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0), 0);
+}
+
+const isModelFolder = (path: string, stat: Stats): boolean => stat.isDirectory() && existsSync(join(path, 'config.json'));
+
+/** A model that is just a file or folder under a name: everything else as it says. Throws CatalogError. */
 export function modelOfFile(name: string, path: string): CatalogModel {
   const file = resolve(path);
   const checked = id.safeParse(name);
   if (!checked.success) throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is no name');
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat === undefined) throw new CatalogError(file, 'is not there');
-  if (!stat.isFile()) throw new CatalogError(file, 'is no file');
+  const isFolder = isModelFolder(file, stat);
+  if (!stat.isFile() && !isFolder) throw new CatalogError(file, 'is no file, and no folder with a config.json');
   return {
     id: name, file, display_name: name, created: Math.floor(stat.mtimeMs / 1000), lifecycle: 'active',
     context_window: null, max_output_tokens: null, input_modalities: ['text'], image_input: 'refuse',
     // Without effect on a model that cannot reason.
     default_effort: 'medium',
-    sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
+    sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1, ...(isFolder ? recommendedSampling(file) : {}) },
   };
 }
 

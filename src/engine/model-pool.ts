@@ -1,5 +1,6 @@
-// The models of this thread by public name, and the engines behind them: models that share a file share
-// one engine, loaded once. Loading never blocks; a file that does not load fails its models alone.
+// The models of this thread by public name, and the engines behind them: models that share a file (or folder)
+// share one engine, loaded once for each way to store it. Loading never blocks; a file that does not load fails
+// its models alone.
 import { realpathSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -40,7 +41,8 @@ class Slot implements PooledEngine {
   #closed = false;
   #leaving: Engine | null = null;                // being unloaded, and some requests still run on it
 
-  constructor(private readonly addon: Addon, readonly file: string, private readonly options: LoadOptions, private readonly ready: (slot: Slot, engine: Engine) => void) {}
+  /** `key`: its name in the process, by which other threads share the engine. */
+  constructor(private readonly addon: Addon, readonly key: string, readonly file: string, private readonly options: LoadOptions, private readonly ready: (slot: Slot, engine: Engine) => void) {}
 
   /** Loads it or gives its memory back, one after the other however often this is called. `graceMs`: what runs gets this long. */
   want(loaded: boolean, graceMs: number): void {
@@ -88,8 +90,7 @@ class Slot implements PooledEngine {
   async #load(addon: Addon, options: LoadOptions, ready: (slot: Slot, engine: Engine) => void): Promise<void> {
     this.status = { state: 'loading', progress: 0 };
     try {
-      // The file is the engine's name in the process: other threads that serve it share it.
-      const native = await addon.load(this.file, this.file, options, (progress) => { this.status = { state: 'loading', progress }; });
+      const native = await addon.load(this.key, this.file, options, (progress) => { this.status = { state: 'loading', progress }; });
       const engine = new Engine(native);
       this.status = { state: 'ready', engine };
       ready(this, engine);
@@ -123,10 +124,12 @@ export class ModelPool {
   add(model: CatalogModel, loaded = true): void {
     if (this.#models.has(model.id)) throw new Error(`there is a model named "${model.id}" already`);
     const file = realPath(model.file);
-    let slot = this.#slots.get(file);
+    const quantize = model.quantize ?? null;
+    const key = quantize === null ? file : `${file} as ${quantize}`;
+    let slot = this.#slots.get(key);
     if (slot === undefined) {
-      slot = new Slot(this.#addon, file, this.options, this.onReady);
-      this.#slots.set(file, slot);
+      slot = new Slot(this.#addon, key, file, quantize === null ? this.options : { ...this.options, quantize }, this.onReady);
+      this.#slots.set(key, slot);
     }
     slot.names.push(model.id);
     this.#models.set(model.id, { model, slot, loaded });
@@ -152,7 +155,7 @@ export class ModelPool {
     this.#models.delete(name);
     slot.names.splice(slot.names.indexOf(name), 1);
     if (slot.names.length > 0) return;
-    this.#slots.delete(slot.file);
+    this.#slots.delete(slot.key);
     await slot.close();
   }
 

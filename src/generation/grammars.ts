@@ -1,6 +1,6 @@
 // What a request binds its answer to, as grammars the engine samples under: its output format and its tools'
 // parameters. Compiled by the engine, off the event loop, before anything is reserved; one request's one after
-// the other, so that nobody's many hold up another's. Event-loop thread only.
+// the other and each in its organization's turn, so that nobody's many hold up another's. Event-loop thread only.
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import { apiError, type ApiError } from '../errors.js';
@@ -45,19 +45,25 @@ const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {}, additionalPr
 export async function compileGrammars(engine: Compile, request: GrammarRequest, syntax: ToolSyntax, settings: GrammarSettings, claimant: Claimant): Promise<RequestGrammars> {
   const { format, tools } = request;
   if (format.type === 'text' && tools.length === 0) return NONE;
-  const weight = tools.reduce((sum, { parameters }) => sum + LEAST_WEIGHT + (parameters === null ? 0 : schemaCharacters(parameters)), LEAST_WEIGHT);
-  return compiling.run(claimant, weight, async () => {
-    const leftOut: string[] = [];
-    const bound = format.type === 'text' ? null : await compileFormat(engine, format, settings, leftOut);
-    const calls = new Map<string, NativeGrammar>();
-    for (const tool of tools) {
-      claimant.signal?.throwIfAborted();
-      const grammar = await compileTool(engine, tool, syntax, settings, leftOut);
-      // Arguments that are no JSON, or begin behind something of the model's own: the schema is checked, and binds nothing.
-      if (syntax.tail !== null) calls.set(tool.name, grammar);
-    }
-    return { format: bound, calls, leftOut };
-  });
+  const leftOut: string[] = [];
+  const bound = format.type === 'text' ? null : await compiling.run(claimant, formatWeight(format), () => compileFormat(engine, format, settings, leftOut));
+  const calls = new Map<string, NativeGrammar>();
+  for (const tool of tools) {
+    const weight = LEAST_WEIGHT + (tool.parameters === null ? 0 : schemaCharacters(tool.parameters));
+    const grammar = await compiling.run(claimant, weight, () => compileTool(engine, tool, syntax, settings, leftOut));
+    // Arguments that are no JSON, or begin behind something of the model's own: the schema is checked, and binds nothing.
+    if (syntax.tail !== null) calls.set(tool.name, grammar);
+  }
+  return { format: bound, calls, leftOut };
+}
+
+function formatWeight(format: BoundFormat): number {
+  switch (format.type) {
+    case 'json_schema': return LEAST_WEIGHT + schemaCharacters(format.schema);
+    case 'regex': return LEAST_WEIGHT + format.pattern.length;
+    case 'grammar': return LEAST_WEIGHT + format.grammar.length;
+    default: return LEAST_WEIGHT;
+  }
 }
 
 type BoundFormat = Exclude<OutputFormat, { type: 'text' }>;

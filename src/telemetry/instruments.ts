@@ -40,6 +40,7 @@ export class Instruments {
   private readonly preemptions = this.counter('monolith_preemptions_total', 'Sequences that gave their pages up and recomputed.', ['model'], this.common);
   private readonly steps = this.counter('monolith_steps_total', 'Steps of the engine.', ['model'], this.common);
   private readonly stepTokens = this.counter('monolith_step_tokens_total', 'Tokens computed, by phase.', ['model', 'phase'], this.common);
+  private readonly guesses = this.counter('monolith_guessed_tokens_total', 'Tokens computed beside the next ones on a guess, by what became of them.', ['model', 'outcome'], this.common);
   private readonly engineCancels = this.counter('monolith_engine_cancelled_total', 'Requests the engine cancelled, by stage.', ['model', 'stage'], this.common);
 
   /** Copies what is counted elsewhere; before each scrape. */
@@ -56,6 +57,8 @@ export class Instruments {
       advance(this.steps, { model }, engine.steps);
       advance(this.stepTokens, { model, phase: 'prefill' }, engine.prefillTokens);
       advance(this.stepTokens, { model, phase: 'decode' }, engine.decodeTokens);
+      advance(this.guesses, { model, outcome: 'right' }, engine.guessedRight);
+      advance(this.guesses, { model, outcome: 'wrong' }, engine.guessedTokens - engine.guessedRight);
       advance(this.engineCancels, { model, stage: 'queue' }, engine.cancelledQueued);
       advance(this.engineCancels, { model, stage: 'prefill' }, engine.cancelledPrefill);
       advance(this.engineCancels, { model, stage: 'decode' }, engine.cancelledDecode);

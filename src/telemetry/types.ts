@@ -51,7 +51,7 @@ export interface EngineGauges {
   waiting: number; running: number;
   pagesTotal: number; pagesFree: number; pagesCached: number;
   lastStepAgeMs: number;
-  preemptions: number; steps: number; prefillTokens: number; decodeTokens: number;
+  preemptions: number; steps: number; prefillTokens: number; decodeTokens: number; guessedTokens: number; guessedRight: number;
   cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
 }
 

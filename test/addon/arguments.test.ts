@@ -29,10 +29,10 @@ t.test('load options', async (t) => {
     [{ threads: NaN }, 'options.threads must be an integer from 0 to 1024, not NaN'],
     [{ threads: '2' }, 'options.threads must be an integer from 0 to 1024, not a string'],
     [{ threads: -1 }, 'options.threads must be an integer from 0 to 1024, not -1'],
-    [{ isa: 'sse' }, "options.isa must be one of 'auto', 'plain', 'avx2', 'avx512', not a string"],
-    [{ isa: null }, "options.isa must be one of 'auto', 'plain', 'avx2', 'avx512', not null"],
+    [{ isa: 'sse' }, "options.isa must be one of 'auto', 'plain', 'avx2', 'avx512', 'neon', 'neon_i8mm', not a string"],
+    [{ isa: null }, "options.isa must be one of 'auto', 'plain', 'avx2', 'avx512', 'neon', 'neon_i8mm', not null"],
     [{ arithmetic: 1 }, "options.arithmetic must be one of 'production', 'exact', not 1"],
-    [{ kvType: 'f8' }, "options.kvType must be one of 'f16', 'f32', not a string"],
+    [{ kvType: 'f8' }, "options.kvType must be one of 'f16', 'f32', 'q8_0', not a string"],
     [{ maxContext: 2 ** 31 }, 'options.maxContext must be an integer from 0 to 2147483647, not 2147483648'],
     [{ kvBytes: Infinity }, 'options.kvBytes must be an integer from 0 to 9007199254740991, not Infinity'],
     [{ maxBatchTokens: 0 }, 'options.maxBatchTokens must be an integer from 1 to 65536, not 0'],
@@ -40,6 +40,7 @@ t.test('load options', async (t) => {
     [{ queueMaxTokens: 0 }, 'options.queueMaxTokens must be an integer from 1 to 1000000000, not 0'],
     [{ queueMax: undefined }, 'options.queueMax must be an integer from 0 to 1000000, not undefined'],
     [{ prefixCache: 1 }, 'options.prefixCache must be a boolean, not 1'],
+    [{ speculation: 'on' }, "options.speculation must be one of 'off', 'auto', 'always', not a string"],
   ];
   for (const [more, message] of cases) t.throws(inspect(more), { name: 'TypeError', message }, message);
   refusals(t, (options) => loose(addon)['inspect']?.(starterPath, options), [

@@ -8,7 +8,7 @@ export const starterPath = join(packageRoot, 'models', 'starter-q8_0.gguf');
 
 export const loadOptions: LoadOptions = {
   threads: 1, isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 512, kvBytes: 0,
-  maxBatchTokens: 64, maxSequences: 8, stepMs: 0, queueMax: 64, queueMaxTokens: 1_000_000, prefixCache: true,
+  maxBatchTokens: 64, maxSequences: 8, stepMs: 0, queueMax: 64, queueMaxTokens: 1_000_000, prefixCache: true, speculation: 'auto',
 };
 
 export function submitOptions(prompt: Int32Array, more: Partial<SubmitOptions> = {}): SubmitOptions {

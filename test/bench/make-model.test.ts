@@ -3,6 +3,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'tap';
 
+import { ARCHITECTURES } from '../../bench/lib/architectures.js';
 import { MODEL_TYPES } from '../../bench/lib/model-shapes.js';
 import { syntheticTokenizer } from '../../bench/lib/synthetic-vocabulary.js';
 import { makeModel } from '../../bench/make-model.js';
@@ -25,8 +26,9 @@ test('options decide every byte, and a file that is there is kept', async (t) =>
 test('every type and architecture can be written', async (t) => {
   const out = join(t.testdir(), 'model.gguf');
   for (const type of MODEL_TYPES) t.ok(makeModel({ preset: 'tiny', type, out }).written, type);
-  for (const architecture of ['qwen2', 'qwen3'] as const)
-    t.ok(makeModel({ preset: 'tiny', architecture, out }).written, architecture);
+  for (const architecture of ARCHITECTURES)
+    t.ok(makeModel({ preset: 'tiny', architecture, out, force: true }).written, architecture);
+  t.ok(makeModel({ preset: 'tiny', experts: true, out }).written, 'llama with experts');
 });
 
 test('a shape that cannot be is refused before anything is written', async (t) => {
@@ -35,6 +37,8 @@ test('a shape that cannot be is refused before anything is written', async (t) =
   t.throws(() => makeModel({ preset: 'tiny', shape: { kvHeads: 3 }, out }), /multiple of kvHeads/);
   t.throws(() => makeModel({ preset: 'tiny', shape: { vocabulary: 10 }, out }), /vocabulary is 10/);
   t.throws(() => makeModel({ preset: 'tiny', seed: -1, out }), /seed is -1/);
+  t.throws(() => makeModel({ preset: 'tiny', architecture: 'qwen3', experts: true, out }), /qwen3 has no experts/);
+  t.throws(() => makeModel({ preset: 'tiny', experts: true, shape: { usedExperts: 9 }, out }), /more than experts/);
   t.equal(existsSync(out), false);
 });
 

@@ -36,7 +36,7 @@ t.test('a wrong catalog is named with the place', async (t) => {
 t.test('any file under any name', async (t) => {
   t.match(modelOfFile('mine', starterPath), { id: 'mine', file: starterPath, display_name: 'mine', context_window: null });
   t.throws(() => modelOfFile('mine', '/nowhere.gguf'), { name: 'CatalogError', message: /nowhere\.gguf: is not there/ });
-  t.throws(() => modelOfFile('mine', join(builtInCatalog, '..')), { message: /is no file/ });
+  t.throws(() => modelOfFile('mine', join(builtInCatalog, '..')), { message: /is no file, and no folder with a config\.json/ });
   t.throws(() => modelOfFile('a b', starterPath), { message: /model name "a b": must be/ });
 });
 

@@ -64,6 +64,24 @@ t.test('problems', async (t) => {
     { code: 'unsupported_json_schema', param: 'tools.g.not' });
 });
 
+t.test('one organization with many tools holds up no other', async (t) => {
+  const asked: string[] = [];
+  const engine = {
+    async compileGrammar({ schema }: GrammarOptions): Promise<CompiledGrammar> {
+      asked.push(JSON.stringify(schema).includes('theirs') ? 'theirs' : 'ours');
+      await new Promise((resolve) => setImmediate(resolve));
+      return { grammar: { bytes: 1 } as NativeGrammar, problems: [] };
+    },
+  };
+  const many = Array.from({ length: 30 }, (_, index) => tool(`f${index}`));
+  const flood = Array.from({ length: 4 }, () => compileGrammars(engine, { format: { type: 'text' }, tools: many }, HERMES, settings, { organization: 1 }));
+  const one = compileGrammars(engine, { format: { type: 'text' }, tools: [tool('g', false, { title: 'theirs' })] }, HERMES, settings, { organization: 2 });
+  await one;
+  t.ok(asked.length < 12, `${asked.length} were compiled by then, of 121`);
+  await Promise.all(flood);
+  t.equal(asked.length, 121);
+});
+
 t.test('nobody wants it any more', async (t) => {
   const controller = new AbortController();
   const engine = compiler(() => {

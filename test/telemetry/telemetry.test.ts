@@ -57,12 +57,14 @@ t.test('engine totals follow the engine', async (t) => {
   let preemptions = 3;
   telemetry.observeEngines(() => [{
     model: 'm', waiting: 2, running: 1, pagesTotal: 10, pagesFree: 4, pagesCached: 5, lastStepAgeMs: 7, preemptions,
-    steps: 1, prefillTokens: 2, decodeTokens: 3, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
+    steps: 1, prefillTokens: 2, decodeTokens: 3, guessedTokens: 9, guessedRight: 4, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
   }]);
   t.equal((await scrape(telemetry)).get('monolith_preemptions_total{model="m"}'), 3);
   preemptions = 5;
   const values = await scrape(telemetry);
   t.equal(values.get('monolith_preemptions_total{model="m"}'), 5);
+  t.equal(values.get('monolith_guessed_tokens_total{model="m",outcome="right"}'), 4);
+  t.equal(values.get('monolith_guessed_tokens_total{model="m",outcome="wrong"}'), 5);
   t.equal(values.get('monolith_kv_pages{model="m",state="free"}'), 4);
   t.equal(values.get('monolith_requests_waiting{model="m"}'), 2);
   t.ok((values.get('process_resident_memory_bytes') ?? 0) > 1e6);

@@ -11,6 +11,7 @@
 #include "backend/cpu/isa.h"
 #include "backend/cpu/mapping.h"
 #include "backend/cpu/matmul.h"
+#include "backend/cpu/mixture.h"
 #include "backend/cpu/ops.h"
 #include "base/checked.h"
 
@@ -23,7 +24,8 @@ constexpr int kMaxThreads = 1024;
 class CpuBackend final : public Backend {
  public:
   CpuBackend(CpuIsa isa, Arithmetic arithmetic, int threads)
-      : arithmetic_(arithmetic), matmul_(matmul_kernels(isa)), ops_(cpu_ops(isa)), pool_(threads) {}
+      : arithmetic_(arithmetic), matmul_(matmul_kernels(isa)), ops_(cpu_ops(isa)), pool_(threads),
+        mixture_(matmul_, ops_.kernels(), pool_) {}
 
   BackendInfo info() const override { return {"cpu", matmul_.name, pool_.size()}; }
 
@@ -61,15 +63,18 @@ class CpuBackend final : public Backend {
     if (count > 0) std::memcpy(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
-  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim) const override {
-    return MatmulScratch::bytes_for(max_rows, max_cols) +
+  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                       const MixtureShape& mixture) const override {
+    return MatmulScratch::bytes_for(max_rows, max_cols) + CpuMixture::bytes_for(max_rows, mixture) +
            OpsScratch::bytes_for(pool_.size(), max_rows, max_cols, max_context, max_head_dim);
   }
-  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim) override {
+  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                 const MixtureShape& mixture) override {
     if (max_rows < 1 || max_cols < 1 || max_cols > INT64_MAX / 4096 / max_rows)
       return Error{ErrorCode::kInvalidArgument, "cannot reserve for " + std::to_string(max_rows) + " rows of " +
                                                     std::to_string(max_cols) + " values"};
     if (Status status = scratch_.reserve(max_rows, max_cols); !status) return status;
+    if (Status status = mixture_.reserve(max_rows, mixture); !status) return status;
     return ops_scratch_.reserve(pool_.size(), max_rows, max_cols, max_context, max_head_dim);
   }
 
@@ -106,8 +111,18 @@ class CpuBackend final : public Backend {
     ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer,
                    static_cast<const CpuKvCache&>(cache), params, out, out_stride);
   }
-  void silu_multiply(const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    ops_.silu_multiply(pool_, gate, up, n_rows, dim, out);
+  void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+             float* out) override {
+    ops_.gated(pool_, activation, gate, up, n_rows, dim, out);
+  }
+  void scale(float* x, int64_t count, float factor) override { ops_.scale(pool_, x, count, factor); }
+  void soft_cap(float* x, int64_t count, float cap) override { ops_.soft_cap(pool_, x, count, cap); }
+  void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
+    ops_.add_rows(pool_, x, y, factor, gate, n_rows, dim);
+  }
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+               bool add_to_out) override {
+    mixture_.run(mixture, router_logits, x, n_rows, out, add_to_out);
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     ops_.gather_rows(pool_, x, rows, n_rows, dim, out);
@@ -127,6 +142,7 @@ class CpuBackend final : public Backend {
   const MatmulKernels& matmul_;
   const CpuOps& ops_;
   ThreadPool pool_;
+  CpuMixture mixture_;
   MatmulScratch scratch_;
   OpsScratch ops_scratch_;
   std::vector<Mapping> allocations_;

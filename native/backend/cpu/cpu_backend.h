@@ -10,9 +10,15 @@
 
 namespace monolith {
 
-enum class CpuIsa : uint8_t { kPlain, kAvx2, kAvx512 };   // kAvx2: AVX2+FMA+F16C; kAvx512: F/BW/VL/DQ+VNNI (BF16 if present)
+enum class CpuIsa : uint8_t {
+  kPlain,
+  kAvx2,       // AVX2, FMA, F16C
+  kAvx512,     // F, BW, VL, DQ, VNNI; BF16 if present
+  kNeon,       // AArch64 with the 8-bit dot product (FEAT_DotProd)
+  kNeonI8mm,   // and the 8-bit matrix product (FEAT_I8MM)
+};
 
-std::string_view cpu_isa_name(CpuIsa isa);               // "plain", "avx2", "avx512"
+std::string_view cpu_isa_name(CpuIsa isa);               // "plain", "avx2", "avx512", "neon", "neon_i8mm"
 std::vector<CpuIsa> available_cpu_isas();                // what this processor runs, plain first
 
 enum class Arithmetic : uint8_t {

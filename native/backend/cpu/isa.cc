@@ -13,6 +13,9 @@
 #endif
 #if defined(__linux__)
 #include <sched.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 #endif
 
 namespace monolith {
@@ -22,6 +25,8 @@ struct Features {
   bool avx2 = false;          // AVX2, FMA, F16C
   bool avx512 = false;        // F, BW, VL, DQ, VNNI
   bool avx512_bf16 = false;
+  bool neon = false;          // the 8-bit dot product; plain vectors every AArch64 processor has
+  bool neon_i8mm = false;     // and the 8-bit matrix product
 };
 
 Features read_features() {
@@ -43,6 +48,13 @@ Features read_features() {
       features.avx2 && zmm_saved && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & 1u << 11);
   if (features.avx512 && leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
     features.avx512_bf16 = a & 1u << 5;
+#elif defined(__aarch64__) && defined(__linux__)
+  // Bits as in Linux's arch/arm64/include/uapi/asm/hwcap.h, spelled out for older headers. Besides the products
+  // the files' flags let the compiler use what ARMv8.2 is: CRC32, atomics, rounding multiplications.
+  constexpr unsigned long kArmV82 = 1ul << 7 | 1ul << 8 | 1ul << 12, kDotProduct = 1ul << 20, kI8mm = 1ul << 13;
+  constexpr unsigned long kNeeded = kArmV82 | kDotProduct;
+  features.neon = (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
+  features.neon_i8mm = features.neon && (getauxval(AT_HWCAP2) & kI8mm);
 #endif
   return features;
 }
@@ -88,6 +100,8 @@ std::string_view cpu_isa_name(CpuIsa isa) {
     case CpuIsa::kPlain: return "plain";
     case CpuIsa::kAvx2: return "avx2";
     case CpuIsa::kAvx512: return "avx512";
+    case CpuIsa::kNeon: return "neon";
+    case CpuIsa::kNeonI8mm: return "neon_i8mm";
   }
   return "unknown";
 }
@@ -97,6 +111,8 @@ bool cpu_has(CpuIsa isa) {
     case CpuIsa::kPlain: return true;
     case CpuIsa::kAvx2: return features().avx2;
     case CpuIsa::kAvx512: return features().avx512;
+    case CpuIsa::kNeon: return features().neon;
+    case CpuIsa::kNeonI8mm: return features().neon_i8mm;
   }
   return false;
 }
@@ -105,7 +121,7 @@ bool cpu_has_avx512_bf16() { return features().avx512_bf16; }
 
 std::vector<CpuIsa> available_cpu_isas() {
   std::vector<CpuIsa> available;
-  for (CpuIsa isa : {CpuIsa::kPlain, CpuIsa::kAvx2, CpuIsa::kAvx512})
+  for (CpuIsa isa : {CpuIsa::kPlain, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kNeon, CpuIsa::kNeonI8mm})
     if (cpu_has(isa)) available.push_back(isa);
   return available;
 }

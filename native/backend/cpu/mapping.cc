@@ -6,6 +6,8 @@
 
 #include <sys/mman.h>
 
+#include "backend/cpu/numa.h"
+
 namespace monolith {
 namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -52,6 +54,8 @@ Result<Mapping> Mapping::create(size_t bytes) {
 #if defined(MADV_HUGEPAGE)
     madvise(mapping.data_, bytes, MADV_HUGEPAGE);   // a hint: without it everything works, slower
 #endif
+    static const uint64_t nodes = memory_nodes();
+    interleave(mapping.data_, bytes, nodes);
   }
   return mapping;
 }

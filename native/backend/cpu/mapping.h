@@ -7,7 +7,8 @@
 
 namespace monolith {
 
-// Owns one region. Pages become memory on first touch, so whoever writes first places them (NUMA).
+// Owns one region. Pages become memory on first touch, of 2 MiB each where the region is large and the
+// system grants it, and spread over the machine's memory nodes if it has several (numa.h).
 class Mapping {
  public:
   Mapping() = default;

@@ -15,6 +15,7 @@
 #include <cassert>
 
 #include "backend/cpu/isa.h"
+#include "backend/cpu/row_tiles.h"
 
 namespace monolith {
 namespace {
@@ -37,23 +38,6 @@ constexpr int64_t kPackAlone = 16 * 1024;
 const CpuMatrix& cpu_matrix(const MatmulTarget& target) {
   return static_cast<const CpuMatrix&>(*target.weight);
 }
-
-// How n_rows are cut into tiles.
-struct Tiles {
-  int n_rows, count, base, extra;
-
-  Tiles(int rows, int max_tile_rows) : n_rows(rows) {
-    count = (rows + max_tile_rows - 1) / max_tile_rows;
-    base = rows / count;
-    extra = rows % count;
-  }
-  int first_row(int tile) const { return tile * base + std::min(tile, extra); }
-  int rows(int tile) const { return base + (tile < extra); }
-  int tile_of(int row) const {
-    const int in_larger = extra * (base + 1);
-    return row < in_larger ? row / (base + 1) : extra + (row - in_larger) / base;
-  }
-};
 
 // How one target is cut into pieces.
 struct Pieces {
@@ -188,6 +172,9 @@ const MatmulKernels& matmul_kernels(CpuIsa isa) {
   }();
   if (isa == CpuIsa::kAvx512) return cpu_has_avx512_bf16() ? with_bf16 : kAvx512Matmul;
   if (isa == CpuIsa::kAvx2) return kAvx2Matmul;
+#elif defined(__aarch64__)
+  if (isa == CpuIsa::kNeon) return kNeonMatmul;
+  if (isa == CpuIsa::kNeonI8mm) return kNeonI8mmMatmul;
 #endif
   return kPlainMatmul;
 }

@@ -19,7 +19,7 @@ namespace monolith {
 namespace {
 
 inline constexpr int kMaxRows = 4;
-inline constexpr int kPrefetchAhead = 2048;
+inline constexpr int kPrefetchAhead = 4096;
 
 // Halves of a strip that a kernel of M rows covers at once.
 template <int M>
@@ -58,11 +58,11 @@ template <int M>
   }
 }
 
-// Over the strip, H halves at a time, `first` lane by first lane; a kernel names its H.
-#define EACH_HALF(first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * H)
+// Runs its body over the strip with the first lane of `halves` halves at a time.
+#define EACH_HALF(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * (halves))
 // Rows and halves a kernel has at hand: accumulator h * M + r.
-#define EACH_SUM(h, r)                 \
-  UNROLL for (int h = 0; h < H; ++h)   \
+#define EACH_SUM(halves, h, r)                \
+  UNROLL for (int h = 0; h < (halves); ++h)   \
     UNROLL for (int r = 0; r < M; ++r)
 
 template <int M, int kSums>

@@ -107,17 +107,16 @@ struct Bf16Weights {
 
 template <typename Weights, int M>
 void floats(const StripTile& tile) {
-  constexpr int H = kHalves<M>;
-  EACH_HALF(first) {
+  EACH_HALF(kHalves<M>, first) {
     const std::byte* w = tile.strip;
     const float* x = reinterpret_cast<const float*>(tile.lines);
-    __m256 even[M * H], odd[M * H];
-    EACH_SUM(h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
+    __m256 even[M * kHalves<M>], odd[M * kHalves<M>];
+    EACH_SUM(kHalves<M>, h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
     const int64_t lines = (tile.layout->cols + 15) / 16;
     for (int64_t line = 0; line < lines; ++line, x += 16 * M) {
       for (int k = 0; k < 16; k += 2, w += Weights::kPairBytes) {
         stream<Weights::kPairBytes>(w);
-        UNROLL for (int h = 0; h < H; ++h) {
+        UNROLL for (int h = 0; h < kHalves<M>; ++h) {
           const __m256 w0 = Weights::even(w, first + 8 * h), w1 = Weights::odd(w, first + 8 * h);
           UNROLL for (int r = 0; r < M; ++r) {
             even[h * M + r] = _mm256_fmadd_ps(w0, _mm256_set1_ps(x[16 * r + k]), even[h * M + r]);
@@ -126,7 +125,7 @@ void floats(const StripTile& tile) {
         }
       }
     }
-    EACH_SUM(h, r) even[h * M + r] = _mm256_add_ps(even[h * M + r], odd[h * M + r]);
+    EACH_SUM(kHalves<M>, h, r) even[h * M + r] = _mm256_add_ps(even[h * M + r], odd[h * M + r]);
     finish<M>(tile, first, even);
   }
 }

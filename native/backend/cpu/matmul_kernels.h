@@ -72,7 +72,7 @@ inline constexpr ActivationKinds kUsualActivations = [] {
 }();
 
 struct MatmulKernels {
-  const char* name;                            // "plain", "avx2", "avx512"
+  const char* name;                            // as cpu_isa_name() has it
   std::atomic<uint64_t>* calls;                // products computed with this table since the process began
   int max_tile_rows;
   PackRow pack[kActivationKinds];              // by ActivationKind
@@ -94,6 +94,9 @@ struct Bf16Kernels {
   StripKernel strip;
 };
 extern const Bf16Kernels kAvx512Bf16;
+#elif defined(__aarch64__)
+extern const MatmulKernels kNeonMatmul;
+extern const MatmulKernels kNeonI8mmMatmul;
 #endif
 
 }  // namespace monolith

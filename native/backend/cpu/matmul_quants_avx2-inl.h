@@ -25,10 +25,24 @@ consteval int groups_in_16_bits(StripForm form) {
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
-// Halves of a strip at once. Where a whole block adds up in 16 bits its sums are few enough for both: what is
-// asked of the activations halves.
+// Halves of a strip a kernel of M rows covers at once. Types whose sums of a block stay in 16 bits always take both:
+// they fit beside two vectors of weights, and what is asked of the activations halves.
 template <TensorType T, int M>
-constexpr int kHalvesOf = groups_in_16_bits(strip_form(T)) == 8 && strip_form(T).step == 32 ? 2 : kHalves<M>;
+consteval int parts() {
+  constexpr StripForm form = strip_form(T);
+  return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
+}
+
+// sum += x, here and now. GCC would turn a chain of additions into a tree, for which it computes all products of a
+// block first and has no registers to keep them in: that took twice the time.
+[[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
+  sum = _mm256_add_epi16(sum, x);
+  asm("" : "+x"(sum));
+}
+[[gnu::always_inline]] inline void add32(__m256i& sum, __m256i x) {
+  sum = _mm256_add_epi32(sum, x);
+  asm("" : "+x"(sum));
+}
 
 template <int kShift>   // to the left, or by a negative number to the right; bytes' bits mix
 [[gnu::always_inline]] inline __m256i shifted(__m256i v) {
@@ -64,49 +78,37 @@ template <TensorType T, int g>
   return _mm256_set1_epi32(word);
 }
 
-// sum += x, here and now. GCC would turn a chain of additions into a tree, for which it computes all products of a
-// block first and has no registers to keep them in: that took twice the time.
-[[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
-  sum = _mm256_add_epi16(sum, x);
-  asm("" : "+x"(sum));
-}
-
 // pairs += groups kFirst .. kLast - 1 times the activations, neighbours added in 16 bits.
-template <TensorType T, int M, int kFirst, int kLast>
-[[gnu::always_inline]] inline void dot_pairs(__m256i (&pairs)[M * kHalvesOf<T, M>], const std::byte* low,
-                                             const std::byte* high, const ActivationBlock* x) {
-  constexpr int H = kHalvesOf<T, M>;
-  constexpr bool by_sign = is_signed(strip_form(T));
+template <TensorType T, int M, int kFirst, int kLast, int kSums>
+[[gnu::always_inline]] inline void dot_pairs(__m256i (&pairs)[kSums], const std::byte* low, const std::byte* high,
+                                             const ActivationBlock* x) {
   if constexpr (kFirst < kLast) {
-    __m256i w[H], size[H];
-    UNROLL for (int h = 0; h < H; ++h) {
-      w[h] = weights<T, kFirst>(low + 32 * h, high + 32 * h);
-      size[h] = by_sign ? _mm256_abs_epi8(w[h]) : w[h];
-    }
+    constexpr int kParts = kSums / M;
+    __m256i w[kParts];
+    UNROLL for (int h = 0; h < kParts; ++h) w[h] = weights<T, kFirst>(low + 32 * h, high + 32 * h);
     UNROLL for (int r = 0; r < M; ++r) {
       const __m256i a = broadcast4(x[r].a + 4 * kFirst);
-      UNROLL for (int h = 0; h < H; ++h)
-        add16(pairs[h * M + r], _mm256_maddubs_epi16(size[h], by_sign ? _mm256_sign_epi8(a, w[h]) : a));
+      UNROLL for (int h = 0; h < kParts; ++h) {
+        if constexpr (is_signed(strip_form(T)))
+          add16(pairs[h * M + r], _mm256_maddubs_epi16(_mm256_abs_epi8(w[h]), _mm256_sign_epi8(a, w[h])));
+        else
+          add16(pairs[h * M + r], _mm256_maddubs_epi16(w[h], a));
+      }
     }
     dot_pairs<T, M, kFirst + 1, kLast>(pairs, low, high, x);
   }
 }
 
 // isum += groups kFirst .. kLast - 1 times the activations of each row.
-template <TensorType T, int M, int kFirst, int kLast>
-[[gnu::always_inline]] inline void dot(__m256i (&isum)[M * kHalvesOf<T, M>], const std::byte* low,
-                                       const std::byte* high, const ActivationBlock* x) {
+template <TensorType T, int M, int kFirst, int kLast, int kSums>
+[[gnu::always_inline]] inline void dot(__m256i (&isum)[kSums], const std::byte* low, const std::byte* high,
+                                       const ActivationBlock* x) {
   if constexpr (kFirst < kLast) {
-    constexpr int H = kHalvesOf<T, M>;
     constexpr int kNext = kFirst + groups_in_16_bits(strip_form(T)), kEnd = kNext < kLast ? kNext : kLast;
-    __m256i pairs[M * H];
-    EACH_SUM(h, r) pairs[h * M + r] = _mm256_setzero_si256();
+    __m256i pairs[kSums];
+    UNROLL for (int i = 0; i < kSums; ++i) pairs[i] = _mm256_setzero_si256();
     dot_pairs<T, M, kFirst, kEnd>(pairs, low, high, x);
-    EACH_SUM(h, r) {
-      __m256i& sum = isum[h * M + r];
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs[h * M + r], _mm256_set1_epi16(1)));
-      asm("" : "+x"(sum));
-    }
+    UNROLL for (int i = 0; i < kSums; ++i) add32(isum[i], _mm256_madd_epi16(pairs[i], _mm256_set1_epi16(1)));
     dot<T, M, kEnd, kLast>(isum, low, high, x);
   }
 }
@@ -165,30 +167,29 @@ template <TensorType T, int M>
 void quantized(const StripTile& tile) {
   constexpr StripForm form = strip_form(T);
   constexpr StripRecord record = strip_record(form);
-  constexpr int blocks = form.record / 32, block_bytes = record.bytes / blocks, H = kHalvesOf<T, M>, kSums = M * H;
+  constexpr int blocks = form.record / 32, block_bytes = record.bytes / blocks;
+  constexpr int kParts = parts<T, M>(), kSums = M * kParts;
   constexpr int d_size = form.scale == StripForm::kPower ? 1 : 2;
   constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
-  EACH_HALF(first) {
+  EACH_HALF(kParts, first) {
     const std::byte* at = tile.strip;
     const std::byte* d = tile.strip + tile.layout->d + d_size * first;
     const std::byte* d_min = tile.strip + tile.layout->d_min + d_size * first;
     const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
     __m256 acc[kSums];
-    EACH_SUM(h, r) acc[h * M + r] = _mm256_setzero_ps();
+    EACH_SUM(kParts, h, r) acc[h * M + r] = _mm256_setzero_ps();
     for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
       stream_next_strip<kStripRows * d_size>(tile, d);
       if constexpr (form.minima) stream_next_strip<kStripRows * d_size>(tile, d_min);
-      for (int block = 0; block < blocks; ++block, x += M) {
-        stream<block_bytes>(at + block * block_bytes);
-        const std::byte* low = at + block * (64 * form.low_bits) + 4 * first;
-        const std::byte* high = at + record.high + block * (64 * form.high_bits) + 4 * first;
-        const std::byte* number = at + record.scales + block * (32 / form.step * kStripRows) + first;
-        const std::byte* minimum = at + minima + block * (32 / form.step * kStripRows) + first;
+      const std::byte *ahead = at, *low = at + 4 * first, *high = at + record.high + 4 * first;
+      const std::byte *number = at + record.scales + first, *minimum = at + minima + first;
+      for (int block = 0; block < blocks; ++block) {
+        stream<block_bytes>(ahead);
         __m256i isum[kSums];
-        EACH_SUM(h, r) isum[h * M + r] = _mm256_setzero_si256();
+        EACH_SUM(kParts, h, r) isum[h * M + r] = _mm256_setzero_si256();
         if constexpr (form.step == 32) {
           dot<T, M, 0, 8>(isum, low, high, x);
-          UNROLL for (int h = 0; h < H; ++h) {
+          UNROLL for (int h = 0; h < kParts; ++h) {
             const __m256 step = steps<T>(d + 8 * d_size * h, number + 8 * h);
             UNROLL for (int r = 0; r < M; ++r) {
               __m256& sum = acc[h * M + r];
@@ -204,14 +205,14 @@ void quantized(const StripTile& tile) {
         } else {
           __m256 sum[kSums];
           dot<T, M, 0, 4>(isum, low, high, x);
-          UNROLL for (int h = 0; h < H; ++h) {
+          UNROLL for (int h = 0; h < kParts; ++h) {
             const __m256 step = steps<T>(d + 8 * d_size * h, number + 8 * h);
             UNROLL for (int r = 0; r < M; ++r)
               sum[h * M + r] = _mm256_mul_ps(true_sum<T>(isum[h * M + r], x[r], 0), step);
           }
-          EACH_SUM(h, r) isum[h * M + r] = _mm256_setzero_si256();
+          EACH_SUM(kParts, h, r) isum[h * M + r] = _mm256_setzero_si256();
           dot<T, M, 4, 8>(isum, low, high, x);
-          UNROLL for (int h = 0; h < H; ++h) {
+          UNROLL for (int h = 0; h < kParts; ++h) {
             const __m256 step = steps<T>(d + 8 * d_size * h, number + kStripRows + 8 * h);
             UNROLL for (int r = 0; r < M; ++r) {
               __m256& both = sum[h * M + r];
@@ -221,7 +222,7 @@ void quantized(const StripTile& tile) {
           }
           if constexpr (form.minima) {
             UNROLL for (int half = 0; half < 2; ++half) {
-              UNROLL for (int h = 0; h < H; ++h) {
+              UNROLL for (int h = 0; h < kParts; ++h) {
                 const __m256 floor = floors<T>(d_min + 8 * d_size * h, minimum + half * kStripRows + 8 * h);
                 UNROLL for (int r = 0; r < M; ++r)
                   acc[h * M + r] =
@@ -230,6 +231,12 @@ void quantized(const StripTile& tile) {
             }
           }
         }
+        ahead += block_bytes;
+        low += 64 * form.low_bits;
+        high += 64 * form.high_bits;
+        number += 32 / form.step * kStripRows;
+        minimum += 32 / form.step * kStripRows;
+        x += M;
       }
       at += record.bytes;
       d += kStripRows * d_size;

@@ -151,17 +151,15 @@ void quantized(const StripTile& tile) {
       stream_next_strip<d_bytes>(tile, d);
       if constexpr (form.minima) stream_next_strip<d_bytes>(tile, d_min);
     }
-    for (int block = 0; block < blocks; ++block, x += M) {
+    const std::byte *line = at, *low = at, *high = at + record.high;
+    const std::byte *number = at + record.scales, *minimum = at + minima;
+    for (int block = 0; block < blocks; ++block) {
       if constexpr (S == 1) {
-        stream<block_bytes, 0, block_bytes >= 512 ? 4096 : 3072>(at + block * block_bytes);
+        stream<block_bytes, 0, 4096>(line);
       } else {
-        for (int line = 0; line < tile.ahead_lines; ++line, ahead += kLineBytes)
+        for (int i = 0; i < tile.ahead_lines; ++i, ahead += kLineBytes)
           _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
       }
-      const std::byte* low = at + block * (64 * form.low_bits);
-      const std::byte* high = at + record.high + block * (64 * form.high_bits);
-      const std::byte* number = at + record.scales + block * (32 / form.step * kStripRows);
-      const std::byte* minimum = at + minima + block * (32 / form.step * kStripRows);
       __m512i isum[S * M];
       if constexpr (form.step == 32) {
         sum_groups.template operator()<0, 8>(
@@ -203,6 +201,12 @@ void quantized(const StripTile& tile) {
           }
         }
       }
+      line += block_bytes;
+      low += 64 * form.low_bits;
+      high += 64 * form.high_bits;
+      number += 32 / form.step * kStripRows;
+      minimum += 32 / form.step * kStripRows;
+      x += M;
     }
     at += record.bytes;
     d += d_bytes;

@@ -16,27 +16,36 @@ int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPi
 
 const OpKernels& kernels_of(CpuIsa isa) {
   switch (isa) {
+#if defined(__x86_64__)
     case CpuIsa::kAvx512: return op_kernels_avx512();
     case CpuIsa::kAvx2: return op_kernels_avx2();
-    case CpuIsa::kPlain: break;
+#elif defined(__aarch64__)
+    case CpuIsa::kNeonI8mm:
+    case CpuIsa::kNeon: return op_kernels_neon();
+#endif
+    default: return op_kernels_plain();
   }
-  return op_kernels_plain();
 }
 
 }   // namespace
 
 const CpuOps& cpu_ops(CpuIsa isa) {
-  static const CpuOps plain(op_kernels_plain()), avx2(op_kernels_avx2()),
-      avx512(op_kernels_avx512());
-  return isa == CpuIsa::kAvx512 ? avx512 : isa == CpuIsa::kAvx2 ? avx2 : plain;
+  static const CpuOps plain(kernels_of(CpuIsa::kPlain)), avx2(kernels_of(CpuIsa::kAvx2)),
+      avx512(kernels_of(CpuIsa::kAvx512)), neon(kernels_of(CpuIsa::kNeon));
+  switch (isa) {
+    case CpuIsa::kPlain: return plain;
+    case CpuIsa::kAvx2: return avx2;
+    case CpuIsa::kAvx512: return avx512;
+    case CpuIsa::kNeon:
+    case CpuIsa::kNeonI8mm: return neon;   // nothing in them multiplies bytes
+  }
+  return plain;
 }
 
 const LogitOps& logit_ops(CpuIsa isa) { return kernels_of(isa).logits; }
 
 const LogitOps& logit_ops() {
-  static const CpuIsa best = cpu_has(CpuIsa::kAvx512) ? CpuIsa::kAvx512
-                             : cpu_has(CpuIsa::kAvx2) ? CpuIsa::kAvx2
-                                                      : CpuIsa::kPlain;
+  static const CpuIsa best = available_cpu_isas().back();
   return logit_ops(best);
 }
 
@@ -60,10 +69,32 @@ void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, cons
                     });
 }
 
-void CpuOps::silu_multiply(ThreadPool& pool, const float* gate, const float* up, int n_rows,
-                           int64_t dim, float* out) const {
+void CpuOps::gated(ThreadPool& pool, Activation activation, const float* gate, const float* up,
+                   int n_rows, int64_t dim, float* out) const {
+  const auto kernel =
+      activation == Activation::kGelu ? kernels_->gelu_multiply : kernels_->silu_multiply;
   pool.parallel_for(n_rows * dim, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
-    kernels_->silu_multiply(gate + begin, up + begin, end - begin, out + begin);
+    kernel(gate + begin, up + begin, end - begin, out + begin);
+  });
+}
+
+void CpuOps::scale(ThreadPool& pool, float* x, int64_t count, float factor) const {
+  pool.parallel_for(count, kElementsPerPiece, [&](int64_t begin, int64_t end, int) {
+    kernels_->scale(x + begin, end - begin, factor);
+  });
+}
+
+void CpuOps::soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const {
+  pool.parallel_for(count, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
+    kernels_->soft_cap(x + begin, end - begin, cap);
+  });
+}
+
+void CpuOps::add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate,
+                      int n_rows, int64_t dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->add_scaled(x + row * dim, y + row * dim, factor, gate ? gate + row : nullptr, dim);
   });
 }
 

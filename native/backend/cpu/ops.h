@@ -1,9 +1,9 @@
 // The CPU backend's operations that are not matrix products: norms, RoPE, the paged KV cache,
-// attention, gated activation. CpuBackend owns one OpsScratch and calls one CpuOps, chosen for its
-// instruction set.
+// attention, gated activations, scales. CpuBackend owns one OpsScratch and calls one CpuOps, chosen
+// for its instruction set.
 //
 // All instruction sets run the same source over vectors of 16 floats (ops_rows-inl.h,
-// ops_attention-inl.h), so they give the same bits; what differs is only how 16 lanes map to
+// ops_attention-inl.h, ops_attention_q8-inl.h), so they give the same bits; what differs is only how 16 lanes map to
 // registers. Each result row is computed in an order fixed by that row alone: see the batch
 // invariance contract in backend.h.
 //
@@ -31,7 +31,11 @@ struct OpKernels;   // one instruction set's row kernels, ops_kernels.h
 // consecutive ids are consecutive in memory. A page holds
 //   keys   [head_dim][kPageTokens]      position innermost: 16 positions fill one vector
 //   values [kPageTokens][value_stride]  head_dim rounded up to 16, the rest zero
-// as binary16 or float. Starts zeroed; pages are not cleared between uses.
+// as binary16 or float. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
+// for each position and kQ8Block dimensions, rounded up to a cache line:
+//   keys   [head_dim / 4][kPageTokens][4]  plus 128, so unsigned; then scales [block][kPageTokens]
+//   values [kPageTokens][value_stride]     then scales [block][kPageTokens]
+// Starts zeroed; pages are not cleared between uses.
 class CpuKvCache final : public KvCache {
  public:
   // Bytes create() will hold; SIZE_MAX if the shape is not positive or too large to count.
@@ -39,7 +43,7 @@ class CpuKvCache final : public KvCache {
   // Errors: kInvalidArgument (shape), kOutOfMemory.
   static Result<std::unique_ptr<CpuKvCache>> create(const KvShape& shape);
 
-  int64_t value_stride() const { return value_stride_; }   // floats or halves per position
+  int64_t value_stride() const { return value_stride_; }   // numbers per position
   size_t key_page_bytes() const { return key_page_bytes_; }
   size_t value_page_bytes() const { return value_page_bytes_; }
   // Page 0 of one head; page p lies p * *_page_bytes() further.
@@ -54,9 +58,25 @@ class CpuKvCache final : public KvCache {
   size_t key_page_bytes_ = 0, value_page_bytes_ = 0;
 };
 
-// Working memory of the operations, sized once for the largest step, and the step's RoPE factors,
-// which all layers share: they are computed when a row's position or the parameters changed, else
-// reused.
+// The RoPE factors of a step's rows under one set of parameters, which many layers share: computed
+// when a row's position or the parameters changed, else reused.
+struct RopeTable {
+  float* factors = nullptr;           // [row][2 n_dims]
+  std::vector<int32_t> positions;     // of each row; -1: not computed
+  std::vector<float> frequency;       // the parameters it was computed for
+  RopeStyle style = RopeStyle::kAdjacentPairs;
+  int n_dims = 0;
+  float magnitude = 0;
+
+  bool is_for(const RopeParams& rope) const;
+  // Factors of a row: n_dims for the value itself, then n_dims for its partner in the rotation.
+  float* row(int64_t index) const { return factors + index * 2 * n_dims; }
+};
+
+// Layers of one model turn by so many different sets of parameters without computing them anew.
+inline constexpr int kRopeTables = 2;
+
+// Working memory of the operations, sized once for the largest step.
 class OpsScratch {
  public:
   // Arguments as Backend::reserve, and the ThreadPool's size. Errors: kInvalidArgument,
@@ -72,9 +92,9 @@ class OpsScratch {
   static Sizes sizes_for(int threads, int max_rows, int64_t max_cols, int max_context,
                          int max_head_dim);
   float* tile(int thread) const { return tiles_ + thread * tile_floats_; }
-  // Factors of a row: n_dims for the value itself, then n_dims for its partner in the rotation.
-  float* rope_row(int64_t row) const { return rope_ + row * 2 * rope_dims_; }
-  void prepare_rope(const RopeParams& rope, std::span<const Segment> segments, ThreadPool& pool);
+  // The table of these parameters, with the factors of all rows of the segments.
+  const RopeTable& prepare_rope(const RopeParams& rope, std::span<const Segment> segments,
+                                ThreadPool& pool);
 
   Mapping memory_;
   int threads_ = 0, max_rows_ = 0, max_head_dim_ = 0;
@@ -82,13 +102,10 @@ class OpsScratch {
   int64_t tile_floats_ = 0;
   float* partials_ = nullptr;   // attention split over positions: a state per (query, span)
   int64_t partial_floats_ = 0;
-  std::vector<int64_t> first_piece_, first_partial_;   // per segment, and the end
-  float* rope_ = nullptr;
-  std::vector<int32_t> rope_positions_;   // of each row of rope_; -1: not computed
-  std::vector<float> rope_frequency_;     // the parameters rope_ was computed for
-  RopeStyle rope_style_ = RopeStyle::kAdjacentPairs;
-  int rope_dims_ = 0;
-  float rope_magnitude_ = 0;
+  std::vector<int64_t> first_piece_, first_partial_;   // per segment
+  std::vector<int32_t> split_segments_;   // that are cut into spans
+  RopeTable rope_[kRopeTables];
+  int next_rope_ = 0;   // the table to give up for new parameters
 };
 
 // The operations, with the meaning that backend.h gives them. `segments` cover rows without gaps or
@@ -96,6 +113,7 @@ class OpsScratch {
 class CpuOps {
  public:
   explicit constexpr CpuOps(const OpKernels& kernels) : kernels_(&kernels) {}
+  const OpKernels& kernels() const { return *kernels_; }
 
   // Sum of squares: value i goes to partial sum i % 64, each in ascending order with fused
   // multiply-add; the 64 are then added in a fixed tree.
@@ -113,8 +131,12 @@ class CpuOps {
   void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
                  const float* q, int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
                  const AttentionParams& params, float* out, int64_t out_stride) const;
-  void silu_multiply(ThreadPool& pool, const float* gate, const float* up, int n_rows, int64_t dim,
-                     float* out) const;
+  void gated(ThreadPool& pool, Activation activation, const float* gate, const float* up, int n_rows,
+             int64_t dim, float* out) const;
+  void scale(ThreadPool& pool, float* x, int64_t count, float factor) const;
+  void soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const;
+  void add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate,
+                int n_rows, int64_t dim) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
                    float* out) const;
   void copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const;

@@ -2,10 +2,10 @@
 // takes them. None of it reaches the results; their order of arithmetic is in ops_attention-inl.h.
 //
 // The queries of a segment that read one KV head are numbered row by row, head by head, and cut
-// into tiles of kTileQueries. A piece of work is one (segment, KV head, tile). When a step has too
-// few pieces for the threads, as in the decode of one long sequence, each piece is cut further into
-// its spans of positions, whose states are kept and merged in a second pass in the same order that
-// one thread would have merged them.
+// into tiles of kTileQueries. A piece of work is one (segment, KV head, tile). Pieces so large that
+// threads would wait for the last of them, as in the decode of one long sequence, alone or beside
+// short ones, are cut further into their spans of positions, whose states are kept and merged in a
+// second pass in the same order that one thread would have merged them.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -18,6 +18,11 @@ namespace {
 
 // Multiplications that one thread does in about the time handing a section over takes, 2 us.
 constexpr int64_t kProductsAlone = 64 * 1024;
+// A segment is cut into spans when its pieces exceed the share that this gives.
+constexpr int kPiecesPerThread = 4;
+// Floats of states that one thread merges in about that time.
+constexpr int64_t kMergedFloats = 16 * 1024;
+constexpr int64_t kWhole = -1;
 
 int spans_of(int64_t positions) {
   return static_cast<int>((positions + kAttentionSpan - 1) / kAttentionSpan);
@@ -31,7 +36,7 @@ struct Attention {
   const CpuKvCache& cache;
   int layer;
   int group;   // query heads per KV head
-  float scale;
+  AttentionParams params;
   float* out;
   int64_t out_stride;
 
@@ -41,8 +46,21 @@ struct Attention {
   int64_t tiles(const Segment& segment) const {
     return (queries(segment) + kTileQueries - 1) / kTileQueries;
   }
+  // The first position that a query at `position` sees.
+  int start(int position) const {
+    return params.window > 0 ? std::max(0, position - params.window + 1) : 0;
+  }
+  // Spans first_span() .. first_span() + spans() - 1 hold what the segment's rows see.
+  int first_span(const Segment& segment) const {
+    return start(segment.first_position) / kAttentionSpan;
+  }
   int spans(const Segment& segment) const {
-    return spans_of(segment.first_position + segment.n_tokens);
+    return spans_of(segment.first_position + segment.n_tokens) - first_span(segment);
+  }
+  // Products of queries with keys in the segment's largest piece.
+  int64_t products(const Segment& segment) const {
+    const int last = segment.first_position + segment.n_tokens - 1;
+    return std::min<int64_t>(kTileQueries, queries(segment)) * (last + 1 - start(last));
   }
 
   // Where query `index` of (segment, kv_head) lies within rows of n_heads * head_dim.
@@ -52,7 +70,7 @@ struct Attention {
   }
 };
 
-// One tile in one thread's scratch: queries packed and scaled, limits filled in.
+// One tile in one thread's scratch: queries packed and scaled, starts and limits filled in.
 class Tile {
  public:
   Tile(const Attention& a, const Segment& segment, int kv_head, int64_t first_query, float* memory)
@@ -67,19 +85,26 @@ class Tile {
     for (int i = 0; i < kTileQueries; ++i) {
       const int64_t row = (first_query + std::min(i, n - 1)) / a.group;
       limits_[i] = segment.first_position + static_cast<int>(row) + 1;
+      starts_[i] = a.start(limits_[i] - 1);
     }
     // Register tiles are rounded up to 2, 4 or 8 queries: the surplus computes on zeros.
     const int padded = std::min(kTileQueries, (n + 7) / 8 * 8);
+    const bool q8 = a.cache.shape.type == KvType::kQ8_0;
     for (int i = 0; i < padded; ++i) {
-      float* to = packed + int64_t{i / kQueryBlock * kQueryBlock} * head_dim + i % kQueryBlock;
       const float* from =
           i < n ? a.q + a.offset(segment, kv_head, first_query + i, a.q_stride) : nullptr;
+      if (q8) {
+        a.kernels.pack_query_q8(from, head_dim, a.params.scale, i, packed);
+        continue;
+      }
+      float* to = packed + int64_t{i / kQueryBlock * kQueryBlock} * head_dim + i % kQueryBlock;
       for (int64_t d = 0; d < head_dim; ++d)
-        to[d * kQueryBlock] = from ? from[d] * a.scale : 0.0f;
+        to[d * kQueryBlock] = from ? from[d] * a.params.scale : 0.0f;
     }
     const CpuKvCache& cache = a.cache;
     tile_ = {.n_queries = n,
              .head_dim = head_dim,
+             .starts = starts_,
              .limits = limits_,
              .q = packed,
              .pages = segment.pages,
@@ -89,23 +114,27 @@ class Tile {
              .value_page_bytes = cache.value_page_bytes(),
              .value_stride = cache.value_stride(),
              .type = cache.shape.type,
+             .soft_cap = a.params.soft_cap,
              .scores = scores};
   }
-
-  bool sees(int i, int span) const { return limits_[i] > span * kAttentionSpan; }
 
   // All spans in order, and the result.
   void whole() {
     const Attention& a = attention_;
     const int64_t state_floats = a.state_floats();
-    a.kernels.attention_span(tile_, 0, states_);
+    const int first_span = starts_[0] / kAttentionSpan;
     const int n_spans = spans_of(limits_[tile_.n_queries - 1]);
-    for (int span = 1; span < n_spans; ++span) {
+    a.kernels.attention_span(tile_, first_span, states_);
+    for (int span = first_span + 1; span < n_spans; ++span) {
       a.kernels.attention_span(tile_, span, next_);
-      for (int i = 0; i < tile_.n_queries; ++i)
-        if (sees(i, span))
-          a.kernels.attention_merge(states_ + i * state_floats, next_ + i * state_floats,
-                                    a.head_dim());
+      for (int i = 0; i < tile_.n_queries; ++i) {
+        float* state = states_ + i * state_floats;
+        const float* next = next_ + i * state_floats;
+        if (starts_[i] / kAttentionSpan == span)
+          std::memcpy(state, next, static_cast<size_t>(state_floats) * sizeof(float));
+        else if (starts_[i] / kAttentionSpan < span && limits_[i] > span * kAttentionSpan)
+          a.kernels.attention_merge(state, next, a.head_dim());
+      }
     }
     for (int i = 0; i < tile_.n_queries; ++i)
       a.kernels.attention_finish(
@@ -115,7 +144,9 @@ class Tile {
 
   // The states of one span, to be merged later.
   void one_span(int span, float* partials) {
-    if (!sees(tile_.n_queries - 1, span)) return;
+    if (limits_[tile_.n_queries - 1] <= span * kAttentionSpan ||
+        starts_[0] >= (span + 1) * kAttentionSpan)
+      return;
     attention_.kernels.attention_span(tile_, span, states_);
     std::memcpy(partials, states_, tile_.n_queries * attention_.state_floats() * sizeof(float));
   }
@@ -127,6 +158,7 @@ class Tile {
   int64_t first_query_;
   float* states_;
   float* next_;
+  int starts_[kTileQueries];
   int limits_[kTileQueries];
   AttentionTile tile_;
 };
@@ -135,10 +167,13 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, con
                     float* state) {
   const int64_t n_queries = a.queries(segment), state_floats = a.state_floats();
   for (int64_t i = 0; i < n_queries; ++i) {
-    const int limit = segment.first_position + static_cast<int>(i / a.group) + 1;
-    std::memcpy(state, partials + i * state_floats,
+    const int position = segment.first_position + static_cast<int>(i / a.group);
+    const int first_kept = a.first_span(segment);
+    const int first = a.start(position) / kAttentionSpan - first_kept;
+    const int end = spans_of(position + 1) - first_kept;
+    std::memcpy(state, partials + (first * n_queries + i) * state_floats,
                 static_cast<size_t>(state_floats) * sizeof(float));
-    for (int span = 1; span < spans_of(limit); ++span)
+    for (int span = first + 1; span < end; ++span)
       a.kernels.attention_merge(state, partials + (span * n_queries + i) * state_floats,
                                 a.head_dim());
     a.kernels.attention_finish(state, a.head_dim(),
@@ -157,7 +192,8 @@ size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t 
 
 void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
                        const float* q, int64_t q_stride, int n_heads, int layer,
-                       const CpuKvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) const {
+                       const CpuKvCache& cache, const AttentionParams& params, float* out,
+                       int64_t out_stride) const {
   const int n_kv_heads = cache.shape.n_kv_heads;
   assert(n_heads % n_kv_heads == 0 && cache.shape.head_dim <= scratch.max_head_dim_);
   assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
@@ -168,59 +204,64 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                        .cache = cache,
                        .layer = layer,
                        .group = n_heads / n_kv_heads,
-                       .scale = params.scale,
+                       .params = params,
                        .out = out,
                        .out_stride = out_stride};
   const size_t n_segments = segments.size();
   std::vector<int64_t>& first_piece = scratch.first_piece_;
-  std::vector<int64_t>& first_partial = scratch.first_partial_;
+  std::vector<int64_t>& first_partial = scratch.first_partial_;   // kWhole: not cut into spans
+  std::vector<int32_t>& split = scratch.split_segments_;
+  split.clear();
 
-  int64_t pieces = 0, split_pieces = 0, partial_floats = 0, products = 0;
-  for (const Segment& segment : segments) {
-    const int64_t tiles = a.tiles(segment) * n_kv_heads;
-    pieces += tiles;
-    products += int64_t{2} * segment.n_tokens * (segment.first_position + segment.n_tokens) *
-                n_heads * cache.shape.head_dim;
-    split_pieces += tiles * a.spans(segment);
-    partial_floats += a.queries(segment) * n_kv_heads * a.spans(segment) * a.state_floats();
-  }
-  const bool alone = products <= kProductsAlone;
-  const bool split = !alone && pool.size() > 1 && pieces < 4 * pool.size() && split_pieces > pieces &&
-                     partial_floats <= scratch.partial_floats_;
-
-  int64_t piece = 0, partial = 0;
+  int64_t products = 0;   // of queries with keys, over all heads; as many again with values
+  for (const Segment& segment : segments)
+    products += a.products(segment) * n_kv_heads * a.tiles(segment);
+  const bool alone = 2 * products * cache.shape.head_dim <= kProductsAlone;
+  int64_t pieces = 0, partial = 0, merged_floats = 0;
   for (size_t s = 0; s < n_segments; ++s) {
-    first_piece[s] = piece;
-    first_partial[s] = partial;
-    piece += a.tiles(segments[s]) * n_kv_heads * (split ? a.spans(segments[s]) : 1);
-    partial += a.queries(segments[s]) * n_kv_heads * a.spans(segments[s]) * a.state_floats();
+    const Segment& segment = segments[s];
+    const int64_t floats = a.queries(segment) * n_kv_heads * a.spans(segment) * a.state_floats();
+    const bool cut = !alone && pool.size() > 1 && a.spans(segment) > 1 &&
+                     a.products(segment) * kPiecesPerThread * pool.size() > products &&
+                     partial + floats <= scratch.partial_floats_;
+    first_piece[s] = pieces;
+    first_partial[s] = cut ? partial : kWhole;
+    pieces += a.tiles(segment) * n_kv_heads * (cut ? a.spans(segment) : 1);
+    if (!cut) continue;
+    split.push_back(static_cast<int32_t>(s));
+    partial += floats;
+    merged_floats = std::max(merged_floats, floats / n_kv_heads);
   }
 
-  pool.parallel_for(piece, alone ? piece : 1, [&](int64_t begin, int64_t end, int thread) {
+  pool.parallel_for(pieces, alone ? pieces : 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p) {
-      const int64_t index = piece - 1 - p;   // later tiles of a prompt see more: longest first
+      const int64_t index = pieces - 1 - p;   // later tiles of a prompt see more: longest first
       const size_t s = segment_of(first_piece, n_segments, index);
       const Segment& segment = segments[s];
-      const int64_t local = index - first_piece[s], tiles = a.tiles(segment);
-      const int n_spans = split ? a.spans(segment) : 1;
+      const bool whole = first_partial[s] == kWhole;
+      const int64_t local = index - first_piece[s];
+      const int n_spans = whole ? 1 : a.spans(segment);
       const int span = static_cast<int>(local % n_spans);
       const int kv_head = static_cast<int>(local / n_spans % n_kv_heads);
       const int64_t first_query = local / n_spans / n_kv_heads * kTileQueries;
-      assert(first_query / kTileQueries < tiles);
+      assert(first_query / kTileQueries < a.tiles(segment));
       Tile tile(a, segment, kv_head, first_query, scratch.tile(thread));
-      if (!split) {
+      if (whole) {
         tile.whole();
         continue;
       }
       const int64_t slot = (int64_t{kv_head} * n_spans + span) * a.queries(segment) + first_query;
-      tile.one_span(span, scratch.partials_ + first_partial[s] + slot * a.state_floats());
+      tile.one_span(a.first_span(segment) + span,
+                    scratch.partials_ + first_partial[s] + slot * a.state_floats());
     }
   });
-  if (!split) return;
-  pool.parallel_for(static_cast<int64_t>(n_segments) * n_kv_heads, 1,
+  if (split.empty()) return;
+  const int64_t grain = std::max<int64_t>(1, kMergedFloats / merged_floats);
+  pool.parallel_for(static_cast<int64_t>(split.size()) * n_kv_heads, grain,
                     [&](int64_t begin, int64_t end, int thread) {
                       for (int64_t p = begin; p < end; ++p) {
-                        const size_t s = static_cast<size_t>(p / n_kv_heads);
+                        const auto at = static_cast<size_t>(p / n_kv_heads);
+                        const auto s = static_cast<size_t>(split[at]);
                         const int kv_head = static_cast<int>(p % n_kv_heads);
                         const int64_t floats =
                             a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();

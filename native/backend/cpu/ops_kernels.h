@@ -21,6 +21,12 @@ static_assert(kPageTokens == kLanes, "one key vector holds one page");
 
 constexpr int64_t round_up_to_lanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
+// KvType::kQ8_0: dimensions of a head that share a scale, four dimensions in a row (a quad), and
+// what the layouts count by.
+inline constexpr int kQ8Block = 32;
+constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
+constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
+
 // A query's state over some positions: head_dim (rounded up) weighted value sums, then the largest
 // score, then the sum of weights.
 constexpr int64_t attention_state_floats(int64_t head_dim) {
@@ -31,15 +37,21 @@ constexpr int64_t attention_state_floats(int64_t head_dim) {
 struct AttentionTile {
   int n_queries;
   int head_dim;
-  const int* limits;   // [kTileQueries] positions each query sees, ascending; filled past n_queries
-  const float* q;      // scaled, [kTileQueries / kQueryBlock][head_dim][kQueryBlock]
-  const int32_t* pages;    // of the sequence, from position 0
+  // [kTileQueries] query i sees positions starts[i] .. limits[i] - 1; both ascend, and are filled past
+  // n_queries.
+  const int* starts;
+  const int* limits;
+  // Scaled, [kTileQueries / kQueryBlock][head_dim][kQueryBlock]; for KvType::kQ8_0 what pack_query_q8
+  // made of them, in no more memory.
+  const float* q;
+  const int32_t* pages;    // of the sequence, from position 0; those before starts[0] are not read
   const std::byte* keys;   // page 0 of this layer and head
   const std::byte* values;
   size_t key_page_bytes, value_page_bytes;
   int64_t value_stride;
   KvType type;
-  float* scores;   // [kTileQueries][kScoreStride], scratch
+  float soft_cap;   // 0: none
+  float* scores;    // [kTileQueries][kScoreStride], scratch
 };
 
 struct OpKernels {
@@ -48,7 +60,19 @@ struct OpKernels {
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
+  // n <= kQ8Block values to numbers[kQ8Block] and the scale, binary16, by which they count; numbers
+  // past n are zero. A value that is NaN or infinite makes the scale NaN.
+  void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
+  // Query i of a tile, times `scale`; x null: zeros.
+  void (*pack_query_q8)(const float* x, int head_dim, float scale, int i, float* packed);
+  // May be in place.
   void (*silu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  void (*gelu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  void (*scale)(float* x, int64_t count, float factor);
+  // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
+  void (*soft_cap)(float* x, int64_t count, float cap);
+  // x += factor * y, times sigmoid(*gate) unless that is null.
+  void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
   // State of every query over the positions of span `span` that it sees, into `states`
   // [kTileQueries][attention_state_floats]; a query that sees none is left undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
@@ -61,5 +85,6 @@ struct OpKernels {
 const OpKernels& op_kernels_plain();
 const OpKernels& op_kernels_avx2();
 const OpKernels& op_kernels_avx512();
+const OpKernels& op_kernels_neon();
 
 }   // namespace monolith

@@ -18,10 +18,20 @@ struct Layout {
 std::optional<Layout> layout_of(const KvShape& shape) {
   if (shape.n_layers <= 0 || shape.n_kv_heads <= 0 || shape.head_dim <= 0 || shape.n_pages <= 0)
     return std::nullopt;
-  const size_t width = shape.type == KvType::kF16 ? 2 : 4;
+  const auto head_dim = static_cast<size_t>(shape.head_dim);
+  const auto padded_dim = static_cast<size_t>(round_up_to_lanes(shape.head_dim));
   Layout layout;
-  layout.key_page = static_cast<size_t>(shape.head_dim) * kPageTokens * width;
-  layout.value_page = static_cast<size_t>(round_up_to_lanes(shape.head_dim)) * kPageTokens * width;
+  if (shape.type == KvType::kQ8_0) {
+    // Dimensions in whole quads, scales behind them; pages begin at a cache line.
+    const size_t scales = static_cast<size_t>(q8_blocks(shape.head_dim)) * sizeof(uint16_t);
+    const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+    layout.key_page = lines((static_cast<size_t>(q8_quads(shape.head_dim)) * 4 + scales) * kPageTokens);
+    layout.value_page = lines((padded_dim + scales) * kPageTokens);
+  } else {
+    const size_t width = shape.type == KvType::kF16 ? 2 : 4;
+    layout.key_page = head_dim * kPageTokens * width;
+    layout.value_page = padded_dim * kPageTokens * width;
+  }
   const std::optional<size_t> heads =
       checked_mul(static_cast<size_t>(shape.n_layers), static_cast<size_t>(shape.n_kv_heads));
   if (!heads) return std::nullopt;

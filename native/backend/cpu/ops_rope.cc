@@ -41,6 +41,25 @@ void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer
   std::byte* values =
       cache.values(layer, kv_head) + static_cast<size_t>(page) * cache.value_page_bytes();
   const int64_t value_at = slot * cache.value_stride();
+  if (cache.shape.type == KvType::kQ8_0) {
+    const int n_quads = q8_quads(head_dim);
+    auto* key_scales = reinterpret_cast<uint16_t*>(keys + n_quads * 4 * kPageTokens);
+    auto* value_scales = reinterpret_cast<uint16_t*>(values + cache.value_stride() * kPageTokens);
+    for (int block = 0; block < q8_blocks(head_dim); ++block) {
+      const int first = block * kQ8Block, n = std::min(kQ8Block, head_dim - first);
+      int8_t numbers[kQ8Block];
+      kernels.quantize_q8(key + first, n, numbers, key_scales + block * kPageTokens + slot);
+      for (int d = 0; d < n; d += 4) {
+        uint32_t quad;
+        std::memcpy(&quad, numbers + d, 4);
+        quad ^= 0x80808080u;   // plus 128
+        std::memcpy(keys + (int64_t{first + d} * kPageTokens + slot * 4), &quad, 4);
+      }
+      kernels.quantize_q8(value + first, n, numbers, value_scales + block * kPageTokens + slot);
+      std::memcpy(values + value_at + first, numbers, static_cast<size_t>(n));
+    }
+    return;
+  }
   if (cache.shape.type == KvType::kF32) {
     scatter_key(key, head_dim, reinterpret_cast<float*>(keys) + slot);
     std::memcpy(reinterpret_cast<float*>(values) + value_at, value, head_dim * sizeof(float));
@@ -58,31 +77,39 @@ void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer
 
 }   // namespace
 
-// All layers of a step rotate by the same angles, so only the first layer's call finds anything to
-// do.
-void OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments,
-                              ThreadPool& pool) {
-  const size_t half = static_cast<size_t>(rope.n_dims) / 2;
-  if (rope_dims_ != rope.n_dims || rope_style_ != rope.style || rope_magnitude_ != rope.magnitude ||
-      std::memcmp(rope_frequency_.data(), rope.inverse_frequency, half * sizeof(float)) != 0) {
-    rope_dims_ = rope.n_dims;
-    rope_style_ = rope.style;
-    rope_magnitude_ = rope.magnitude;
-    std::copy_n(rope.inverse_frequency, half, rope_frequency_.begin());
-    std::fill(rope_positions_.begin(), rope_positions_.end(), -1);
+bool RopeTable::is_for(const RopeParams& rope) const {
+  return n_dims == rope.n_dims && style == rope.style && magnitude == rope.magnitude &&
+         std::equal(frequency.begin(), frequency.begin() + rope.n_dims / 2, rope.inverse_frequency);
+}
+
+// Layers of a step rotate by the same angles, so only the first one with these parameters finds
+// anything to do.
+const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments,
+                                          ThreadPool& pool) {
+  auto* const known =
+      std::ranges::find_if(rope_, [&](const RopeTable& table) { return table.is_for(rope); });
+  RopeTable& table = known == std::end(rope_) ? rope_[next_rope_] : *known;
+  if (known == std::end(rope_)) {
+    next_rope_ = (next_rope_ + 1) % kRopeTables;
+    table.n_dims = rope.n_dims;
+    table.style = rope.style;
+    table.magnitude = rope.magnitude;
+    std::copy_n(rope.inverse_frequency, rope.n_dims / 2, table.frequency.begin());
+    std::ranges::fill(table.positions, -1);
   }
   for (const Segment& segment : segments) {
-    int32_t* known = rope_positions_.data() + segment.first_row;
+    int32_t* positions = table.positions.data() + segment.first_row;
     pool.parallel_for(segment.n_tokens, 16, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int32_t position = segment.first_position + static_cast<int32_t>(i);
-        if (known[i] == position) continue;
-        float* factors = rope_row(segment.first_row + i);
-        rope_factors(rope, position, factors, factors + rope_dims_);
-        known[i] = position;
+        if (positions[i] == position) continue;
+        float* factors = table.row(segment.first_row + i);
+        rope_factors(rope, position, factors, factors + rope.n_dims);
+        positions[i] = position;
       }
     });
   }
+  return table;
 }
 
 void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
@@ -91,22 +118,25 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopePar
                             int64_t v_stride, int layer, CpuKvCache& cache) const {
   const int head_dim = cache.shape.head_dim, n_kv_heads = cache.shape.n_kv_heads;
   assert(rope.n_dims % 2 == 0 && rope.n_dims <= head_dim && head_dim <= scratch.max_head_dim_);
-  scratch.prepare_rope(rope, segments, pool);
+  const RopeTable* const table =
+      rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
   for (const Segment& segment : segments) {
     assert(segment.first_row + segment.n_tokens <= scratch.max_rows_);
     pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = segment.first_row + i;
         const int64_t position = segment.first_position + i;
-        const float* own = scratch.rope_row(row);
-        const float* partner = own + rope.n_dims;
+        const auto rotate = [&](float* x) {
+          if (table == nullptr) return;
+          const float* own = table->row(row);
+          kernels_->rotate(x, own, own + rope.n_dims, rope.n_dims, rope.style);
+        };
         for (int head = 0; head < n_heads; ++head)
-          kernels_->rotate(q + row * q_stride + int64_t{head} * head_dim, own, partner, rope.n_dims,
-                           rope.style);
+          rotate(q + row * q_stride + int64_t{head} * head_dim);
         const int32_t page = segment.pages[position / kPageTokens];
         for (int head = 0; head < n_kv_heads; ++head) {
           float* key = k + row * k_stride + int64_t{head} * head_dim;
-          kernels_->rotate(key, own, partner, rope.n_dims, rope.style);
+          rotate(key);
           store_position(*kernels_, cache, layer, head, page,
                          static_cast<int>(position % kPageTokens), key,
                          v + row * v_stride + int64_t{head} * head_dim);

@@ -1,10 +1,13 @@
-// Row kernels over 16-float vectors: exponential, norms, rotation, activation, logits. Compiled
+// Row kernels over 16-float vectors: exponential, norms, rotation, logits. Compiled
 // once per instruction set, inside an unnamed namespace, after one ops_vector_*.h.
 
-// exp(x) within 1 unit in the last place (the test measures it), the same bits everywhere: x = n ln
-// 2 + r, |r| <= ln(2)/2, and e^r = 1 + r + r^2 q(r), q fitted to the least largest relative
-// error, 3.1e-9. Below -86.6 (2^-125) it is zero, above 88.72 infinity; NaN stays NaN.
-inline Vec exponential(Vec x) {
+// x = n ln 2 + r, |r| <= ln(2)/2, and e^r - 1 = r + r^2 q(r), q fitted to the least largest relative
+// error of e^r, 3.1e-9.
+struct Exponent {
+  Vec fraction;   // e^r - 1
+  Vec shifted;    // n, as half_power_of_two() takes it
+};
+inline Exponent exponent_of(Vec x) {
   const Vec magic =
       splat(0x1.8p23f);   // adding it rounds to an integer, left in the low mantissa bits
   const Vec shifted = fma(x, splat(0x1.715476p+0f), magic);
@@ -16,11 +19,30 @@ inline Vec exponential(Vec x) {
   q = fma(q, r, splat(0x1.5558f4p-5f));
   q = fma(q, r, splat(0x1.55549p-3f));
   q = fma(q, r, splat(0x1.fffffcp-2f));
-  const Vec e = add(fma(mul(r, r), q, r), splat(1.0f));
-  Vec result =
-      mul(add(e, e), half_power_of_two(shifted));   // 2^(n-1): n = 128 has no exponent of its own
+  return {fma(mul(r, r), q, r), shifted};
+}
+
+// exp(x) within 1 unit in the last place (the test measures it), the same bits everywhere. Below
+// -86.6 (2^-125) it is zero, above 88.72 infinity; NaN stays NaN.
+inline Vec exponential(Vec x) {
+  const Exponent parts = exponent_of(x);
+  const Vec e = add(parts.fraction, splat(1.0f));
+  // 2^(n-1): n = 128 has no exponent of its own
+  Vec result = mul(add(e, e), half_power_of_two(parts.shifted));
   result = if_less(splat(0x1.62e42ep+6f), x, splat(__builtin_inff()), result);
   return if_less(x, splat(-86.6f), splat(0.0f), result);
+}
+
+// tanh(x) within 3 units in the last place, for small x too, the same bits everywhere; NaN stays
+// NaN. With m = e^(-2|x|) - 1 it is -m / (m + 2), and m = 2^n (e^r - 1) + (2^n - 1) cancels nowhere.
+inline Vec hyperbolic_tangent(Vec x) {
+  const Vec zero = splat(0.0f), negative = if_less(zero, x, sub(zero, x), x);   // -|x|
+  // From 2|x| = 40 on the result is 1: e^-40 is below half a unit of it.
+  const Exponent parts = exponent_of(max(splat(-40.0f), add(negative, negative)));
+  const Vec half = half_power_of_two(parts.shifted), power = add(half, half);
+  const Vec m = fma(power, parts.fraction, sub(power, splat(1.0f)));
+  const Vec result = div(m, add(m, splat(2.0f)));   // of -|x|
+  return if_less(zero, x, sub(zero, result), result);
 }
 
 // Calls fn(offset, lanes) over [0, count) in vectors; lanes is 16 but for the last.
@@ -89,14 +111,6 @@ void to_half(const float* x, uint16_t* out, int64_t count) {
     store(halves, load_first(x + at, n));
     for (int i = 0; i < n; ++i)
       out[at + i] = halves[i];
-  });
-}
-
-void silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
-  for_vectors(count, [&](int64_t at, int n) {
-    const Vec g = load_up_to(gate + at, n);
-    const Vec denominator = add(splat(1.0f), exponential(sub(splat(0.0f), g)));
-    store_up_to(out + at, mul(div(g, denominator), load_up_to(up + at, n)), n);
   });
 }
 

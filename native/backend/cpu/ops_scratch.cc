@@ -10,7 +10,9 @@ namespace monolith {
 // Floats of each region, each a multiple of a cache line.
 struct OpsScratch::Sizes {
   int64_t tile, tiles, partials, rope;
-  int64_t bytes() const { return (tiles + partials + rope) * static_cast<int64_t>(sizeof(float)); }
+  int64_t bytes() const {
+    return (tiles + partials + kRopeTables * rope) * static_cast<int64_t>(sizeof(float));
+  }
 };
 
 OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_cols,
@@ -21,9 +23,8 @@ OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_c
   sizes.tile = kTileQueries * (round_up_to_lanes(max_head_dim) + kScoreStride +
                                2 * attention_state_floats(max_head_dim));
   sizes.tiles = threads * sizes.tile;
-  // Attention is split over positions when a step has too few (sequence, head) pieces for the
-  // threads: so many rows, all heads (at most max_cols floats, and as much again if heads are
-  // tiny), all spans.
+  // Attention is split over positions for sequences that are long for the step they are in: so many
+  // rows, all heads (at most max_cols floats, and as much again if heads are tiny), all spans.
   const int64_t split_rows = std::min<int64_t>(max_rows, std::max(8, threads));
   sizes.partials =
       threads == 1 || spans == 1 ? 0 : split_rows * spans * 2 * round_up_to_lanes(max_cols);
@@ -59,12 +60,16 @@ Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_
   partial_floats_ = sizes.partials;
   tiles_ = reinterpret_cast<float*>(memory_.data());
   partials_ = tiles_ + sizes.tiles;
-  rope_ = partials_ + sizes.partials;
   first_piece_.assign(max_rows + 1, 0);
   first_partial_.assign(max_rows + 1, 0);
-  rope_positions_.assign(max_rows, -1);
-  rope_frequency_.assign(max_head_dim / 2 + 1, 0.0f);
-  rope_dims_ = 0;
+  split_segments_.reserve(max_rows);
+  for (int i = 0; i < kRopeTables; ++i) {
+    rope_[i] = {};
+    rope_[i].factors = partials_ + sizes.partials + i * sizes.rope;
+    rope_[i].positions.assign(max_rows, -1);
+    rope_[i].frequency.assign(max_head_dim / 2 + 1, 0.0f);
+  }
+  next_rope_ = 0;
   return {};
 }
 

@@ -95,4 +95,57 @@ inline float max_of_lanes(Vec a) {
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
+
+inline Vec load(const int8_t* from) {
+  const auto* bytes = reinterpret_cast<const __m128i*>(from);
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes))),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(
+              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8))))};
+}
+inline void store(int8_t* to, Vec a) {
+  const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
+  const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm_packs_epi16(_mm256_castsi256_si128(ordered),
+                                   _mm256_extracti128_si256(ordered, 1)));
+}
+struct Ints {
+  __m256i low, high;
+};
+inline Ints splat_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
+// Bytes 0 and 2, 1 and 3 of each position as 16-bit numbers: without VNNI, products of bytes would
+// saturate.
+struct Quads {
+  __m256i low_even, low_odd, high_even, high_odd;
+};
+struct QueryQuad {
+  __m256i even, odd;
+};
+inline Quads load_quads(const int8_t* from) {
+  const auto* bytes = reinterpret_cast<const __m256i*>(from);
+  const __m256i low = _mm256_loadu_si256(bytes), high = _mm256_loadu_si256(bytes + 1);
+  const __m256i even = _mm256_set1_epi16(0xff);
+  return {_mm256_and_si256(low, even), _mm256_srli_epi16(low, 8), _mm256_and_si256(high, even),
+          _mm256_srli_epi16(high, 8)};
+}
+constexpr int kQueryWords = 2;
+inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
+  for (int i = 0; i < 2; ++i)
+    words[i] = static_cast<uint32_t>(static_cast<uint16_t>(numbers[i])) |
+               static_cast<uint32_t>(static_cast<uint16_t>(numbers[i + 2])) << 16;
+}
+inline QueryQuad splat_query(const uint32_t* words) {
+  return {_mm256_set1_epi32(static_cast<int>(words[0])),
+          _mm256_set1_epi32(static_cast<int>(words[1]))};
+}
+inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
+  const auto add_products = [&](__m256i total, __m256i even, __m256i odd) {
+    total = _mm256_add_epi32(total, _mm256_madd_epi16(even, query.even));
+    return _mm256_add_epi32(total, _mm256_madd_epi16(odd, query.odd));
+  };
+  return {add_products(sum.low, keys.low_even, keys.low_odd),
+          add_products(sum.high, keys.high_even, keys.high_odd)};
+}
+
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }

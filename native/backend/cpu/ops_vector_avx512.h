@@ -9,7 +9,7 @@ struct Vec {
 constexpr int kAccumulators = 16;
 constexpr int kRegisterQueries = 8;
 // Register tiles of so many queries fetch ahead (ops_attention-inl.h).
-constexpr int kPrefetchQueries = 8;
+constexpr int kPrefetchQueries = 4;
 
 inline __mmask16 first_mask(int n) { return static_cast<__mmask16>((1u << n) - 1); }
 
@@ -57,4 +57,35 @@ inline float max_of_lanes(Vec a) {
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
+
+inline Vec load(const int8_t* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
+inline void store(int8_t* to, Vec a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.v)));
+}
+struct Ints {
+  __m512i v;
+};
+inline Ints splat_int(int32_t x) { return {_mm512_set1_epi32(x)}; }
+inline Vec to_floats(Ints a) { return {_mm512_cvtepi32_ps(a.v)}; }
+struct Quads {
+  __m512i v;
+};
+struct QueryQuad {
+  __m512i v;
+};
+inline Quads load_quads(const int8_t* from) { return {_mm512_loadu_si512(from)}; }
+constexpr int kQueryWords = 1;
+inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
+  __builtin_memcpy(words, numbers, 4);
+}
+inline QueryQuad splat_query(const uint32_t* words) {
+  return {_mm512_set1_epi32(static_cast<int>(*words))};
+}
+inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
+  return {_mm512_dpbusd_epi32(sum.v, keys.v, query.v)};
+}
+
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }

@@ -105,3 +105,60 @@ inline float max_of_lanes(Vec a) {
   return a.lane[0];
 }
 inline void prefetch(const void*) {}
+
+// --- 8-bit numbers
+// -----------------------------------------------------------------------------------
+
+inline Vec load(const int8_t* from) {
+  return each([&](int i) { return static_cast<float>(from[i]); });
+}
+// Integers -127 .. 127 after rounding, ties to even.
+inline void store(int8_t* to, Vec a) {
+  for (int i = 0; i < kLanes; ++i)
+    to[i] = static_cast<int8_t>(std::nearbyint(a.lane[i]));
+}
+struct Ints {
+  int32_t lane[kLanes];
+};
+inline Ints splat_int(int32_t x) {
+  Ints out;
+  for (int32_t& lane : out.lane)
+    lane = x;
+  return out;
+}
+inline Vec to_floats(Ints a) {
+  return each([&](int i) { return static_cast<float>(a.lane[i]); });
+}
+// Four unsigned bytes for each of 16 positions; four signed bytes of a query, for all of them.
+struct Quads {
+  uint8_t byte[4 * kLanes];
+};
+struct QueryQuad {
+  int8_t byte[4];
+};
+inline Quads load_quads(const int8_t* from) {
+  Quads out;
+  for (int i = 0; i < 4 * kLanes; ++i)
+    out.byte[i] = static_cast<uint8_t>(from[i]);
+  return out;
+}
+// 32-bit words that a query's quad takes, and how it is packed into them.
+constexpr int kQueryWords = 1;
+inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
+  *words = 0;
+  for (int i = 0; i < 4; ++i)
+    *words |= static_cast<uint32_t>(static_cast<uint8_t>(numbers[i])) << (8 * i);
+}
+inline QueryQuad splat_query(const uint32_t* words) {
+  QueryQuad out;
+  for (int i = 0; i < 4; ++i)
+    out.byte[i] = static_cast<int8_t>(*words >> (8 * i));
+  return out;
+}
+// sum + the product of the four bytes, exactly.
+inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
+  for (int i = 0; i < kLanes; ++i)
+    for (int j = 0; j < 4; ++j)
+      sum.lane[i] += keys.byte[4 * i + j] * query.byte[j];
+  return sum;
+}

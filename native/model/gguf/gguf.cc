@@ -2,6 +2,7 @@
 #include "model/gguf/gguf.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -68,20 +69,52 @@ Error out_of_range(std::string_view key, const std::string& number, std::string_
 }  // namespace
 
 Result<std::unique_ptr<const GgufFile>> GgufFile::open(const std::string& path) {
+  auto file = open_for_change(path);
+  if (!file) return file.error();
+  return std::unique_ptr<const GgufFile>(std::move(*file));
+}
+
+Result<std::unique_ptr<GgufFile>> GgufFile::open_for_change(const std::string& path) {
   Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) return mapped.error();
   Result<std::unique_ptr<GgufFile>> parsed = GgufParser(mapped->bytes()).parse();
   if (!parsed) return Error{parsed.error().code, path + ": " + parsed.error().message};
   std::unique_ptr<GgufFile> file = std::move(parsed).value();
-  file->file_ =
-      std::move(mapped).value();   // the pages stay where they are: every view remains valid
-  return std::unique_ptr<const GgufFile>(std::move(file));
+  // The pages stay where they are: every view remains valid.
+  file->files_.push_back(std::move(mapped).value());
+  return file;
 }
 
 Result<std::unique_ptr<const GgufFile>> GgufFile::parse(std::span<const std::byte> bytes) {
   Result<std::unique_ptr<GgufFile>> parsed = GgufParser(bytes).parse();
   if (!parsed) return parsed.error();
   return std::unique_ptr<const GgufFile>(std::move(parsed).value());
+}
+
+std::span<const std::byte> GgufFile::read(const GgufTensor& tensor, size_t offset, size_t size,
+                                          std::vector<std::byte>& scratch) const {
+  if (tensor.source == nullptr) return tensor.data.subspan(offset, size);
+  const TensorSource& source = *tensor.source;
+  const size_t row = tensor.bytes() / static_cast<size_t>(source.rows());
+  assert(offset % row == 0 && size % row == 0);
+  scratch.resize(size);
+  read_rows(source, tensor.type, static_cast<int64_t>(offset / row), static_cast<int64_t>(size / row), threads_,
+            scratch.data());
+  return scratch;
+}
+
+void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size) const {
+  // Only what lies in a file: memory of our own would come back as zeros.
+  const auto give = [this](std::span<const std::byte> part) {
+    for (const MappedFile& file : files_) {
+      const auto all = file.bytes();
+      if (part.data() >= all.data() && part.data() < all.data() + all.size()) MappedFile::give_back(part);
+    }
+  };
+  if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));
+  // The rows of a part may come from anywhere in it: its pages go with the tensor's last rows.
+  if (offset + size == tensor.bytes())
+    for (const auto part : tensor.source->parts) give(part);
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/gguf/tensor_source.h"
 #include "model/gguf/tensor_type.h"
 
 namespace monolith {
@@ -28,6 +30,8 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // The whole pages within `bytes`, which lie in some mapping, need not stay in memory. They come back when read.
+  static void give_back(std::span<const std::byte> bytes);
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
@@ -66,13 +70,21 @@ struct GgufTensor {
   TensorType type;
   int n_dims;
   std::array<int64_t, 4> shape;         // shape[0] varies fastest (the row length); unused are 1
-  std::span<const std::byte> data;      // exactly the tensor's bytes
+  std::span<const std::byte> data;      // exactly the tensor's bytes; empty where there is a source
+  const TensorSource* source = nullptr; // where the bytes are made from, if they do not lie ready
   int64_t n_values() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
+  size_t bytes() const {
+    const TensorTypeTraits& traits = traits_of(type);
+    return static_cast<size_t>(n_values() / traits.block_values * traits.block_bytes);
+  }
 };
 
+// A model's metadata and tensors: those of a GGUF file, or what stands in their place and is asked in the same way
+// (see assembled_file.h).
 class GgufFile {
  public:
   static Result<std::unique_ptr<const GgufFile>> open(const std::string& path);
+  static Result<std::unique_ptr<GgufFile>> open_for_change(const std::string& path);   // see AssembledFile::quantize
   // Parses bytes somebody else keeps alive (tests, fuzzing). Tensor data is as aligned as `bytes` is.
   static Result<std::unique_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
@@ -90,15 +102,27 @@ class GgufFile {
   std::span<const std::pair<std::string_view, GgufValue>> metadata() const { return metadata_; }
   std::span<const GgufTensor> tensors() const { return tensors_; }
   const GgufTensor* tensor(std::string_view name) const;   // null if absent
-  size_t file_bytes() const { return bytes_.size(); }
-  // True if the bytes are a mapped file (pages may be given back to the system), false after parse().
-  bool is_mapped() const { return file_.has_value(); }
+
+  // `size` bytes of a tensor of this file from byte `offset` on, whole rows: where they lie, or made in `scratch`.
+  std::span<const std::byte> read(const GgufTensor& tensor, size_t offset, size_t size,
+                                  std::vector<std::byte>& scratch) const;
+  // They will not be read again soon: the system may have their pages back.
+  void give_back(const GgufTensor& tensor, size_t offset, size_t size) const;
+
+  size_t file_bytes() const { return file_bytes_; }   // of all files it was read from
   size_t alignment() const { return alignment_; }
 
  private:
   friend class GgufParser;
+  friend class AssembledFile;
   GgufFile() = default;
-  std::optional<MappedFile> file_;
+  std::vector<MappedFile> files_;                // none after parse()
+  std::vector<std::byte> image_;                 // metadata of an assembled file
+  std::deque<std::string> names_;                // tensors' names and bytes that no file holds
+  std::deque<std::vector<std::byte>> made_;
+  std::deque<TensorSource> sources_;
+  size_t file_bytes_ = 0;
+  int threads_ = 1;                              // that make bytes
   std::span<const std::byte> bytes_;
   size_t alignment_ = 32;
   std::vector<std::pair<std::string_view, GgufValue>> metadata_;   // in file order

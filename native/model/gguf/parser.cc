@@ -44,7 +44,8 @@ std::string_view guess_format(std::string_view head) {
   if (head.starts_with("PK")) return " (a zip archive or PyTorch checkpoint)";
   if (head.starts_with("<!DOCTYPE") || head.starts_with("<html"))
     return " (an HTML page: the download failed)";
-  if (head.size() > 8 && head[8] == '{') return " (perhaps safetensors)";
+  if (head.size() > 8 && head[8] == '{')
+    return " (perhaps safetensors: name the folder it lies in)";
   return "";
 }
 
@@ -128,6 +129,7 @@ bool GgufParser::read_string(std::string_view* value) {
 Result<std::unique_ptr<GgufFile>> GgufParser::parse() {
   file_.reset(new GgufFile());
   file_->bytes_ = bytes_;
+  file_->file_bytes_ = bytes_.size();
   for (auto step :
        {&GgufParser::parse_header, &GgufParser::parse_metadata, &GgufParser::check_general,
         &GgufParser::parse_tensors, &GgufParser::place_tensors}) {

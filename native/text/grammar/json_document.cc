@@ -177,9 +177,9 @@ JsonId JsonDocument::member(JsonId object, std::string_view name) const {
   return kNoJson;
 }
 
-bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error) {
-  if (text.size() > kMostBytes) {
-    error = "it is longer than 4 MiB";
+bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes) {
+  if (text.size() > most_bytes) {
+    error = "it is longer than " + std::to_string(most_bytes >> 20) + " MiB";
     return false;
   }
   struct Open {

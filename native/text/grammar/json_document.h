@@ -22,7 +22,7 @@ class JsonDocument {
   using Member = std::pair<std::string, JsonId>;
 
   // False with `error` set if `text` is no JSON or beyond a bound. The root is the value returned in `root`.
-  bool parse(std::string_view text, JsonId& root, std::string& error);
+  bool parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes = kMostBytes);
 
   Kind kind(JsonId id) const { return nodes_[id].kind; }
   bool is(JsonId id, Kind kind) const { return id != kNoJson && nodes_[id].kind == kind; }

@@ -4,19 +4,45 @@
 #include <string>
 
 #include "text/tokenizer/byte_alphabet.h"
+#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith {
 
-Result<std::unique_ptr<Tokenizer>> ByteLevelBpe::load(const GgufFile& file) {
+namespace {
+
+// The way of splitting that the file asks for: by the name of one, or by its stages.
+Result<PreTokenizerTraits> read_traits(const GgufFile& file) {
+  auto stages = file.strings(kSplitStagesKey);
+  if (!stages) return stages.error();
+  if (*stages) {
+    auto ignore_merges = file.boolean(kIgnoreMergesKey);
+    if (!ignore_merges) return ignore_merges.error();
+    PreTokenizerTraits traits{.name = {}, .splitter = {}, .whole_words_first = ignore_merges->value_or(false),
+                              .cleans_up_spaces = false};
+    for (const std::string_view name : **stages) {
+      const auto stage = split_stage_of_name(name);
+      if (!stage || !traits.splitter.push(*stage))
+        return Error{ErrorCode::kUnsupported, "the file asks for the split stage '" + std::string(name.substr(0, 64)) +
+                                                  "' (" + std::string(kSplitStagesKey) + "), " +
+                                                  (stage ? "one too many" : "which this build does not have")};
+    }
+    return traits;
+  }
   auto name = file.string("tokenizer.ggml.pre");
   if (!name) return name.error();
   const std::string_view pre = name->value_or("");
-  const PreTokenizerTraits* traits = find_pretokenizer(pre);
-  if (!traits)
-    return Error{ErrorCode::kUnsupported,
-                 "the file asks for the pre-tokenizer '" + std::string(pre.substr(0, 64)) +
-                     "' (tokenizer.ggml.pre), which this build does not have"};
+  if (const PreTokenizerTraits* traits = find_pretokenizer(pre)) return *traits;
+  return Error{ErrorCode::kUnsupported,
+               "the file asks for the pre-tokenizer '" + std::string(pre.substr(0, 64)) +
+                   "' (tokenizer.ggml.pre), which this build does not have"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> ByteLevelBpe::load(const GgufFile& file) {
+  auto traits = read_traits(file);
+  if (!traits) return traits.error();
   auto merges = file.strings("tokenizer.ggml.merges");
   if (!merges) return merges.error();
   if (!*merges)

@@ -25,7 +25,7 @@ class ByteLevelBpe final : public Tokenizer {
                const GgufStrings& merges);
   void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
 
-  const PreTokenizerTraits& traits_;
+  PreTokenizerTraits traits_;
   MergeTable merges_;
   std::array<Symbol, 256> byte_symbols_;   // negative where the vocabulary lacks the byte
   // Words that are tokens. Whether merging gives the same answer is found out at a word's first

@@ -1,132 +1,64 @@
 #include "text/tokenizer/pretokenizer.h"
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
+
+#include "text/tokenizer/char_reader.h"
+#include "text/tokenizer/deepseek_letters.h"
 
 namespace monolith {
 namespace {
 
-// Names in the field and what they stand for. Regular expressions equal to one of the five share
-// it.
-constexpr PreTokenizerTraits kNames[] = {
-    {"", PreTokenizer::kDefault},
-    {"default", PreTokenizer::kDefault},
-    {"gpt-2", PreTokenizer::kGpt2},
-    {"phi-2", PreTokenizer::kGpt2},
-    {"mpt", PreTokenizer::kGpt2},
-    {"olmo", PreTokenizer::kGpt2},
-    {"jais", PreTokenizer::kGpt2},
-    {"gigachat", PreTokenizer::kGpt2},
-    {"exaone4", PreTokenizer::kGpt2},
-    {"mellum", PreTokenizer::kGpt2},
-    {"a.x-4.0", PreTokenizer::kGpt2},
-    {"trillion", PreTokenizer::kGpt2, false, false, false},
-    {"granite-docling", PreTokenizer::kGpt2, false, false, false},
-    {"llama-bpe", PreTokenizer::kLlama3, true, true},
-    {"llama3", PreTokenizer::kLlama3, true, true},
-    {"llama-v3", PreTokenizer::kLlama3, true, true},
-    {"falcon3", PreTokenizer::kLlama3, true, true},
-    {"falcon-h1", PreTokenizer::kLlama3, true, true},
-    {"pixtral", PreTokenizer::kLlama3, true, true},
-    {"midm-2.0", PreTokenizer::kLlama3, true, true},
-    {"lfm2", PreTokenizer::kLlama3, true, true},
-    {"dbrx", PreTokenizer::kLlama3},
-    {"smaug-bpe", PreTokenizer::kLlama3},
-    {"qwen2", PreTokenizer::kQwen2, false, false, false},
-    {"qwen3", PreTokenizer::kQwen2, false, false, false},
-    {"deepseek-r1-qwen", PreTokenizer::kQwen2, false, false, false},
-    {"kormo", PreTokenizer::kQwen2, false, false, false},
-    {"hunyuan", PreTokenizer::kQwen2, false, false, false},
-    {"solar-open", PreTokenizer::kQwen2, false, false, false},
-    {"grok-2", PreTokenizer::kQwen2, false, false, false},
-    {"megrez", PreTokenizer::kQwen2},
-    {"stablelm2", PreTokenizer::kQwen2},
-    {"deepseek-coder", PreTokenizer::kDeepseekCoder, false, false, false},
-    {"starcoder", PreTokenizer::kStarcoder},
-    {"refact", PreTokenizer::kStarcoder},
-    {"codeshell", PreTokenizer::kStarcoder},
-    {"exaone", PreTokenizer::kStarcoder},
-    {"minerva-7b", PreTokenizer::kStarcoder},
-    {"smollm", PreTokenizer::kStarcoder, false, false, false},
-    {"command-r", PreTokenizer::kStarcoder, false, false, false},
-};
-
-// A character as the matchers see it. At the end of the text: kEnd, of no bytes.
-struct Char {
-  CharClass char_class;
-  uint32_t code_point;
-  uint32_t size;
-  bool is(CharClass c) const { return char_class == c; }
-  // [^\s\p{L}\p{N}]
-  bool is_sign() const { return is(CharClass::kOther) || is(CharClass::kPunctuation); }
-  // [\r\n]
-  bool is_newline() const { return code_point == '\r' || code_point == '\n'; }
-};
-
-class Reader {
+// A set of code points, written as between the brackets of a regular expression: "A-Za-z".
+class CodePoints {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
-
-  size_t size() const { return text_.size(); }
-  std::string_view between(size_t begin, size_t end) const { return text_.substr(begin, end - begin); }
-
-  Char at(size_t i) const {
-    if (i >= text_.size()) return {CharClass::kEnd, 0, 0};
-    const unsigned char c = static_cast<unsigned char>(text_[i]);
-    if (c < 0x80) return {classes_.of_ascii(c), c, 1};
-    const Utf8Char wide = decode_utf8(text_.substr(i));
-    return {classes_.of(wide.code_point), wide.code_point, wide.size};
-  }
-
-  // The end of the run of characters from `i` on that satisfy `belongs`.
-  template <typename Belongs>
-  size_t skip(size_t i, Belongs belongs) const {
-    for (;;) {
-      const Char c = at(i);
-      if (c.is(CharClass::kEnd) || !belongs(c)) return i;
-      i += c.size;
+  explicit CodePoints(std::string_view text) {
+    while (!text.empty()) {
+      const Utf8Char first = decode_utf8(text);
+      text.remove_prefix(first.size);
+      uint32_t last = first.code_point;
+      if (text.size() > 1 && text[0] == '-') {
+        const Utf8Char end = decode_utf8(text.substr(1));
+        last = end.code_point;
+        text.remove_prefix(1 + end.size);
+      }
+      ranges_.push_back({first.code_point, last});
     }
+    std::sort(ranges_.begin(), ranges_.end(),
+              [](const Range& a, const Range& b) { return a.first < b.first; });
   }
-  size_t skip_class(size_t i, CharClass char_class) const {
-    return skip(i, [=](const Char& c) { return c.is(char_class); });
-  }
-
-  // 's|'t|'re|'ve|'m|'ll|'d at `i`: its bytes, or 0.
-  template <bool kAnyCase>
-  size_t contraction(size_t i) const {
-    if (text_[i] != '\'') return 0;
-    const auto letter = [&](size_t k) -> char {
-      if (k >= text_.size()) return 0;
-      const char c = text_[k];
-      return kAnyCase && c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-    };
-    const char first = letter(i + 1);
-    if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
-    const char second = letter(i + 2);
-    const bool pair = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
-                      (first == 'l' && second == 'l');
-    return pair ? 3 : 0;
-  }
-
-  // \s+(?!\S)|\s+ where a space stands at `i`: all of the run if it ends the text, else all but its
-  // last.
-  size_t spaces(size_t i) const {
-    size_t last = i, end = i;
-    for (Char c = at(i); c.is(CharClass::kSpace); c = at(end)) {
-      last = end;
-      end += c.size;
-    }
-    return end == text_.size() || last == i ? end : last;
+  bool has(uint32_t code_point) const {
+    const auto after = std::upper_bound(
+        ranges_.begin(), ranges_.end(), code_point,
+        [](uint32_t c, const Range& range) { return c < range.first; });
+    return after != ranges_.begin() && code_point <= (after - 1)->last;
   }
 
  private:
-  std::string_view text_;
-  const CharClasses& classes_ = CharClasses::instance();
+  struct Range {
+    uint32_t first, last;   // inclusive
+  };
+  std::vector<Range> ranges_;
 };
+
+bool is_number(const Char& c) { return c.is(CharClass::kNumber); }
+bool is_letter(const Char& c) { return c.is(CharClass::kLetter); }
+bool is_newline(const Char& c) { return c.is_newline(); }
+
+// [\p{P}$+<=>^~|], and with kBackticks also `.
+template <bool kBackticks>
+bool is_mark(const Char& c) {
+  if (c.is(CharClass::kPunctuation)) return true;
+  if (c.code_point == 0 || c.code_point >= 0x80) return false;
+  return std::strchr("$+<=>^~|", static_cast<int>(c.code_point)) != nullptr ||
+         (kBackticks && c.code_point == '`');
+}
 
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 template <typename Emit>
 void split_gpt2(std::string_view text, Emit emit) {
-  const Reader reader(text);
+  const CharReader reader(text);
   for (size_t begin = 0, end; begin < text.size(); begin = end) {
     if (const size_t length = reader.contraction<false>(begin)) {
       end = begin + length;
@@ -134,7 +66,7 @@ void split_gpt2(std::string_view text, Emit emit) {
       const size_t body = begin + (text[begin] == ' ');
       const Char c = reader.at(body);
       if (c.is(CharClass::kLetter) || c.is(CharClass::kNumber))
-        end = reader.skip_class(body + c.size, c.char_class);
+        end = reader.skip_class(body + c.size, c.properties.char_class);
       else if (c.is_sign())
         end = reader.skip(body + c.size, [](const Char& s) { return s.is_sign(); });
       else
@@ -144,41 +76,61 @@ void split_gpt2(std::string_view text, Emit emit) {
   }
 }
 
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,kMaxDigits}|
-// ?[^\s\p{L}\p{N}]+[\r\n]*| \s*[\r\n]+|\s+(?!\S)|\s+
-template <int kMaxDigits, typename Emit>
-void split_llama3(std::string_view text, Emit emit) {
-  const Reader reader(text);
+// What the expressions that follow OpenAI's cl100k differ in.
+struct WordRules {
+  int max_digits = 1;              // of \p{N}{1,n}; 0: \p{N}+
+  bool marks_are_letters = false;  // [\p{L}\p{M}] for \p{L}
+  bool signs_take_newlines = true; // ...[^\s\p{L}\p{N}]+[\r\n]*; else ...[^\s\p{L}\p{N}\r\n]+
+};
+
+// The end of \p{N}{1,max_digits} where a number stands at `begin`.
+size_t skip_digits(const CharReader& reader, size_t begin, int max_digits) {
+  size_t end = begin;
+  for (int digits = 0; max_digits == 0 || digits < max_digits; ++digits) {
+    const Char c = reader.at(end);
+    if (!c.is(CharClass::kNumber)) break;
+    end += c.size;
+  }
+  return end;
+}
+
+// \s*[\r\n]+|\s+(?!\S)|\s+ where white space stands at `begin`: up to the run's last line break, if
+// there is one.
+size_t skip_spaces(const CharReader& reader, size_t begin) {
+  size_t after_newline = begin;
+  for (size_t i = begin;;) {
+    const Char c = reader.at(i);
+    if (!c.is(CharClass::kSpace)) break;
+    i += c.size;
+    if (c.is_newline()) after_newline = i;
+  }
+  return after_newline > begin ? after_newline : reader.spaces(begin);
+}
+
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}|
+// ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+template <WordRules kRules, typename Emit>
+void split_words(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  const auto is_letter_here = [](const Char& c) {
+    return kRules.marks_are_letters ? c.is_letter_or_mark() : is_letter(c);
+  };
+  const auto is_sign = [](const Char& c) {
+    return c.is_sign() && !(kRules.marks_are_letters && c.is(CharDetail::kMark));
+  };
   const auto match = [&](size_t begin) -> size_t {
     if (const size_t length = reader.contraction<true>(begin)) return begin + length;
     const Char first = reader.at(begin);
-    if (first.is(CharClass::kLetter)) return reader.skip_class(begin + first.size, CharClass::kLetter);
-    if (first.is(CharClass::kNumber)) {
-      size_t end = begin + first.size;
-      for (int digits = 1; digits < kMaxDigits; ++digits) {
-        const Char next = reader.at(end);
-        if (!next.is(CharClass::kNumber)) break;
-        end += next.size;
-      }
-      return end;
-    }
+    if (is_letter_here(first)) return reader.skip(begin + first.size, is_letter_here);
+    if (is_number(first)) return skip_digits(reader, begin, kRules.max_digits);
     const Char second = reader.at(begin + first.size);
-    if (!first.is_newline() && second.is(CharClass::kLetter))
-      return reader.skip_class(begin + first.size + second.size, CharClass::kLetter);
-    if (first.is_sign() || (first.code_point == ' ' && second.is_sign())) {
-      const size_t signs =
-          reader.skip(begin + first.size, [](const Char& c) { return c.is_sign(); });
-      return reader.skip(signs, [](const Char& c) { return c.is_newline(); });
+    if (!first.is_newline() && is_letter_here(second))
+      return reader.skip(begin + first.size + second.size, is_letter_here);
+    if (is_sign(first) || (first.code_point == ' ' && is_sign(second))) {
+      const size_t signs = reader.skip(begin + first.size, is_sign);
+      return kRules.signs_take_newlines ? reader.skip(signs, is_newline) : signs;
     }
-    // Only white space is left. Up to the run's last line break, if there is one.
-    size_t after_newline = begin;
-    for (size_t i = begin;;) {
-      const Char c = reader.at(i);
-      if (!c.is(CharClass::kSpace)) break;
-      i += c.size;
-      if (c.is_newline()) after_newline = i;
-    }
-    return after_newline > begin ? after_newline : reader.spaces(begin);
+    return skip_spaces(reader, begin);   // only white space is left
   };
   for (size_t begin = 0, end; begin < text.size(); begin = end) {
     end = match(begin);
@@ -186,13 +138,106 @@ void split_llama3(std::string_view text, Emit emit) {
   }
 }
 
-// The passes below split further what an earlier pass has left: matches become pieces of their own,
-// and so does what lies between two of them.
+// With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}], S = (?i:'s|'t|'re|'ve|'m|'ll|'d):
+// [^\r\n\p{L}\p{N}]?U*l+S?|[^\r\n\p{L}\p{N}]?U+l*S?|\p{N}{1,kMaxDigits}|
+// ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+// S only with kContractions.
+template <int kMaxDigits, bool kContractions, typename Emit>
+void split_by_case(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  const auto is_upper = [](const Char& c) {
+    return c.is_letter_or_mark() && !c.is(CharDetail::kLower);
+  };
+  const auto is_lower = [](const Char& c) {
+    return c.is_letter_or_mark() && !c.is(CharDetail::kUpper);
+  };
+  // U*l+ at `begin`, or `begin`. Where no lower case follows U's run, the run's last character that
+  // is in l as well ends the match. A run is walked again only behind that one: linear.
+  const auto mixed = [&](size_t begin) {
+    size_t i = begin, after_shared = begin;
+    for (Char c = reader.at(i); is_upper(c); c = reader.at(i)) {
+      i += c.size;
+      if (is_lower(c)) after_shared = i;
+    }
+    const size_t end = reader.skip(i, is_lower);
+    return end > i ? end : after_shared;
+  };
+  const auto word = [&](size_t begin, const Char& first) -> size_t {   // `begin` if there is none
+    const bool has_prefix = !first.is(CharClass::kEnd) && !first.is_newline() &&
+                            !is_letter(first) && !is_number(first);
+    if (has_prefix) {
+      const size_t body = begin + first.size;
+      if (const size_t end = mixed(body); end > body) return end;
+    }
+    if (const size_t end = mixed(begin); end > begin) return end;   // a mark is prefix and letter
+    const size_t body = has_prefix ? begin + first.size : begin;
+    const size_t end = reader.skip(body, is_upper);
+    return end > body ? end : begin;
+  };
+  const auto match = [&](size_t begin) -> size_t {
+    const Char first = reader.at(begin);
+    if (is_number(first)) return skip_digits(reader, begin, kMaxDigits);
+    if (const size_t end = word(begin, first); end > begin) {
+      if (!kContractions || end == text.size()) return end;
+      return end + reader.contraction<true>(end);
+    }
+    const Char second = reader.at(begin + first.size);
+    if (first.is_sign() || (first.code_point == ' ' && second.is_sign())) {
+      const size_t signs =
+          reader.skip(begin + first.size, [](const Char& c) { return c.is_sign(); });
+      return reader.skip(signs, [](const Char& c) { return c.is_newline() || c.code_point == '/'; });
+    }
+    return skip_spaces(reader, begin);
+  };
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    end = match(begin);
+    emit(reader.between(begin, end));
+  }
+}
+
+// [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+// ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+template <typename Emit>
+void split_deepseek3(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  const auto is_ascii_letter = [](const Char& c) { return c.code_point < 0x80 && is_letter(c); };
+  const auto is_letter_or_mark = [](const Char& c) { return c.is_letter_or_mark(); };
+  const auto is_sign = [](const Char& c) {
+    return c.is(CharClass::kPunctuation) || c.is(CharDetail::kSymbol);
+  };
+  const auto match = [&](size_t begin) -> size_t {   // `begin` if nothing matches
+    const Char first = reader.at(begin);
+    if (is_letter_or_mark(first)) return reader.skip(begin + first.size, is_letter_or_mark);
+    const size_t next = begin + first.size;
+    const Char second = reader.at(next);
+    if (is_sign(first)) {
+      if (first.code_point < 0x80 && is_ascii_letter(second))
+        return reader.skip(next + second.size, is_ascii_letter);
+    } else if (!first.is_newline() && is_letter_or_mark(second)) {
+      return reader.skip(next + second.size, is_letter_or_mark);
+    }
+    if (is_sign(first) || (first.code_point == ' ' && is_sign(second)))
+      return reader.skip(reader.skip(next, is_sign), is_newline);
+    return first.is(CharClass::kSpace) ? skip_spaces(reader, begin) : begin;
+  };
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t end = match(i);
+    if (end == i) {
+      i += reader.at(i).size;
+      continue;
+    }
+    if (i > done) emit(reader.between(done, i));
+    emit(reader.between(i, end));
+    i = done = end;
+  }
+  if (done < text.size()) emit(reader.between(done, text.size()));
+}
 
 // X, each character alone.
 template <typename Belongs, typename Emit>
 void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
-  const Reader reader(text);
+  const CharReader reader(text);
   size_t done = 0;
   for (size_t i = 0; i < text.size();) {
     const Char c = reader.at(i);
@@ -206,21 +251,23 @@ void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
   if (done < text.size()) emit(reader.between(done, text.size()));
 }
 
-// X+, or \s?X+ with kWithSpace.
-template <bool kWithSpace, typename Belongs, typename Emit>
+enum class Before { kNothing, kSpace, kWhiteSpace };
+
+// X+, ` ?X+` or `\s?X+`.
+template <Before kBefore, typename Belongs, typename Emit>
 void isolate_runs(std::string_view text, Belongs belongs, Emit emit) {
-  const Reader reader(text);
+  const CharReader reader(text);
   size_t done = 0;
   bool after_space = false;
   for (size_t i = 0, previous = 0; i < text.size();) {
     const Char c = reader.at(i);
     if (!belongs(c)) {
       previous = i;
-      after_space = c.is(CharClass::kSpace);
+      after_space = kBefore == Before::kSpace ? c.code_point == ' ' : c.is(CharClass::kSpace);
       i += c.size;
       continue;
     }
-    const size_t begin = kWithSpace && after_space ? previous : i;
+    const size_t begin = kBefore != Before::kNothing && after_space ? previous : i;
     const size_t end = reader.skip(i + c.size, belongs);
     if (begin > done) emit(reader.between(done, begin));
     emit(reader.between(begin, end));
@@ -228,6 +275,19 @@ void isolate_runs(std::string_view text, Belongs belongs, Emit emit) {
     after_space = false;
   }
   if (done < text.size()) emit(reader.between(done, text.size()));
+}
+
+// \p{N}{1,3}
+template <typename Emit>
+void isolate_number_triples(std::string_view text, Emit emit) {
+  isolate_runs<Before::kNothing>(text, is_number, [&](std::string_view piece) {
+    const CharReader reader(piece);
+    if (!is_number(reader.at(0))) return emit(piece);
+    for (size_t begin = 0, end; begin < piece.size(); begin = end) {
+      end = skip_digits(reader, begin, 3);
+      emit(reader.between(begin, end));
+    }
+  });
 }
 
 // [0-9][0-9][0-9]
@@ -245,69 +305,115 @@ void isolate_three_digits(std::string_view text, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-bool is_number(const Char& c) { return c.is(CharClass::kNumber); }
-
-// [\r\n], \s?\p{L}+, \s?\p{P}+, [一-龥ࠀ-一가-퟿]+, \p{N}
+// \s+$
 template <typename Emit>
-void split_deepseek_coder(std::string_view text, Emit emit) {
-  const auto is_newline = [](const Char& c) { return c.is_newline(); };
-  const auto is_letter = [](const Char& c) { return c.is(CharClass::kLetter); };
-  const auto is_punctuation = [](const Char& c) { return c.is(CharClass::kPunctuation); };
-  const auto is_east_asian = [](const Char& c) {
-    return (c.code_point >= 0x0800 && c.code_point <= 0x9FA5) ||
-           (c.code_point >= 0xAC00 && c.code_point <= 0xD7FF);
-  };
-  isolate_each(text, is_newline, [&](std::string_view line) {
-    isolate_runs<true>(line, is_letter, [&](std::string_view letters) {
-      isolate_runs<true>(letters, is_punctuation, [&](std::string_view marks) {
-        isolate_runs<false>(marks, is_east_asian,
-                            [&](std::string_view piece) { isolate_each(piece, is_number, emit); });
-      });
-    });
-  });
+void isolate_trailing_space(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  size_t begin = 0;   // of the run of white space that may be the last
+  for (size_t i = 0; i < text.size();) {
+    const Char c = reader.at(i);
+    i += c.size;
+    if (!c.is(CharClass::kSpace)) begin = i;
+  }
+  if (begin > 0) emit(text.substr(0, begin));
+  if (begin < text.size()) emit(text.substr(begin));
 }
 
-// \p{N}, then as gpt-2
+// [^\n]+|[\n]+
 template <typename Emit>
-void split_starcoder(std::string_view text, Emit emit) {
-  isolate_each(text, is_number, [&](std::string_view piece) { split_gpt2(piece, emit); });
+void split_lines(std::string_view text, Emit emit) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text[begin] == '\n' ? text.find_first_not_of('\n', begin)
+                                                    : text.find('\n', begin),
+                                text.size());
+    emit(text.substr(begin, end - begin));
+    begin = end;
+  }
 }
 
-// [\p{P}$+<=>^~|]+, then as gpt-2, then \p{N}+, then [0-9][0-9][0-9]: llama.cpp's way with files
-// that name no pre-tokenizer.
+const CodePoints& deepseek_letters() {
+  static const CodePoints letters(MONOLITH_DEEPSEEK_LETTERS);
+  return letters;
+}
+
 template <typename Emit>
-void split_default(std::string_view text, Emit emit) {
-  const auto is_mark = [](const Char& c) {
-    if (c.is(CharClass::kPunctuation)) return true;
-    return c.code_point != 0 && c.code_point < 0x80 &&
-           std::strchr("$+<=>^~|", static_cast<int>(c.code_point)) != nullptr;
-  };
-  isolate_runs<false>(text, is_mark, [&](std::string_view piece) {
-    split_gpt2(piece, [&](std::string_view word) {
-      isolate_runs<false>(word, is_number,
-                          [&](std::string_view digits) { isolate_three_digits(digits, emit); });
-    });
+void split_stage(SplitStage stage, std::string_view text, Emit emit) {
+  switch (stage) {
+    case SplitStage::kGpt2: return split_gpt2(text, emit);
+    case SplitStage::kLlama3: return split_words<WordRules{.max_digits = 3}>(text, emit);
+    case SplitStage::kQwen2: return split_words<WordRules{}>(text, emit);
+    case SplitStage::kNumberRunWords: return split_words<WordRules{.max_digits = 0}>(text, emit);
+    case SplitStage::kSeedCoder:
+      return split_words<WordRules{.signs_take_newlines = false}>(text, emit);
+    case SplitStage::kQwen35: return split_words<WordRules{.marks_are_letters = true}>(text, emit);
+    case SplitStage::kTekken: return split_by_case<1, false>(text, emit);
+    case SplitStage::kGpt4o: return split_by_case<3, true>(text, emit);
+    case SplitStage::kDeepseek3: return split_deepseek3(text, emit);
+    case SplitStage::kBloom: {   // ?[^(\s|.,!?…。，、।۔،)]+
+      static const CodePoints ends("(|.,!?…。，、।۔،)");
+      return isolate_runs<Before::kSpace>(
+          text, [](const Char& c) { return !c.is(CharClass::kSpace) && !ends.has(c.code_point); },
+          emit);
+    }
+    case SplitStage::kEachNumber: return isolate_each(text, is_number, emit);
+    case SplitStage::kNumberRuns: return isolate_runs<Before::kNothing>(text, is_number, emit);
+    case SplitStage::kNumberTriples: return isolate_number_triples(text, emit);
+    case SplitStage::kThreeDigits: return isolate_three_digits(text, emit);
+    case SplitStage::kEachNewline: return isolate_each(text, is_newline, emit);
+    case SplitStage::kLines: return split_lines(text, emit);
+    case SplitStage::kSpacedLetters:   // \s?\p{L}+
+      return isolate_runs<Before::kWhiteSpace>(text, is_letter, emit);
+    case SplitStage::kSpacedPunctuation:   // \s?\p{P}+
+      return isolate_runs<Before::kWhiteSpace>(
+          text, [](const Char& c) { return c.is(CharClass::kPunctuation); }, emit);
+    case SplitStage::kDeepseekLetters:   // \s?[A-Za-zµÀ-Ö...]+
+      return isolate_runs<Before::kWhiteSpace>(
+          text, [](const Char& c) { return deepseek_letters().has(c.code_point); }, emit);
+    case SplitStage::kDeepseekMarks: {   // \s?[!-/:-~！-／：-～‘-‟　-。]+
+      static const CodePoints marks("!-/:-~！-／：-～‘-‟　-。");
+      return isolate_runs<Before::kWhiteSpace>(
+          text, [](const Char& c) { return marks.has(c.code_point); }, emit);
+    }
+    case SplitStage::kTrailingSpace: return isolate_trailing_space(text, emit);
+    case SplitStage::kDeepseekAsian:   // [一-龥ࠀ-一가-퟿]+
+      return isolate_runs<Before::kNothing>(
+          text,
+          [](const Char& c) {
+            return (c.code_point >= 0x0800 && c.code_point <= 0x9FA5) ||
+                   (c.code_point >= 0xAC00 && c.code_point <= 0xD7FF);
+          },
+          emit);
+    case SplitStage::kAsian:   // [一-龥぀-ゟ゠-ヿ]+
+      return isolate_runs<Before::kNothing>(
+          text,
+          [](const Char& c) {
+            return (c.code_point >= 0x4E00 && c.code_point <= 0x9FA5) ||
+                   (c.code_point >= 0x3040 && c.code_point <= 0x30FF);
+          },
+          emit);
+    case SplitStage::kMarks: return isolate_runs<Before::kNothing>(text, is_mark<false>, emit);
+    case SplitStage::kMarksAndBackticks:
+      return isolate_runs<Before::kNothing>(text, is_mark<true>, emit);
+  }
+}
+
+// As deep as there are stages: at most kMaxStages.
+void split_from(const PreTokenizer& splitter, size_t stage, std::string_view text, EmitWord emit,
+                void* context) {
+  if (stage + 1 >= splitter.size()) {
+    if (splitter.size() == 0) return text.empty() ? void() : emit(context, text);
+    return split_stage(splitter[stage], text,
+                       [=](std::string_view word) { emit(context, word); });
+  }
+  split_stage(splitter[stage], text, [&splitter, stage, emit, context](std::string_view piece) {
+    split_from(splitter, stage + 1, piece, emit, context);
   });
 }
 
 }  // namespace
 
-const PreTokenizerTraits* find_pretokenizer(std::string_view name) {
-  for (const PreTokenizerTraits& traits : kNames)
-    if (traits.name == name) return &traits;
-  return nullptr;
-}
-
-void pretokenize(PreTokenizer splitter, std::string_view text, EmitWord emit_word, void* context) {
-  const auto emit = [=](std::string_view word) { emit_word(context, word); };
-  switch (splitter) {
-    case PreTokenizer::kDefault: return split_default(text, emit);
-    case PreTokenizer::kGpt2: return split_gpt2(text, emit);
-    case PreTokenizer::kLlama3: return split_llama3<3>(text, emit);
-    case PreTokenizer::kQwen2: return split_llama3<1>(text, emit);
-    case PreTokenizer::kDeepseekCoder: return split_deepseek_coder(text, emit);
-    case PreTokenizer::kStarcoder: return split_starcoder(text, emit);
-  }
+void pretokenize(const PreTokenizer& splitter, std::string_view text, EmitWord emit, void* context) {
+  split_from(splitter, 0, text, emit, context);
 }
 
 }  // namespace monolith

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith {
@@ -30,34 +31,66 @@ void replace_escaped_spaces(std::string_view text, std::string& out) {
 
 }  // namespace
 
+Status check_scores(const std::vector<float>& scores, size_t n_tokens) {
+  if (scores.size() != n_tokens)
+    return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.scores has " + std::to_string(scores.size()) +
+                                              " entries for " + std::to_string(n_tokens) + " tokens"};
+  for (size_t i = 0; i < n_tokens; ++i)
+    if (std::isnan(scores[i]))
+      return Error{ErrorCode::kInvalidFile,
+                   "tokenizer.ggml.scores[" + std::to_string(i) + "] is not a number"};
+  return {};
+}
+
+Result<SentencePiece::Options> SentencePiece::read_options(const GgufFile& file) {
+  Options options;
+  auto model = file.string("tokenizer.ggml.model");
+  if (!model) return model.error();
+  if (model->value_or("") == "gemma4") options = {.space_prefix = false, .lines_apart = true};
+  struct Flag {
+    std::string_view key;
+    bool Options::*field;
+  };
+  constexpr Flag kFlags[] = {{"tokenizer.ggml.add_space_prefix", &Options::space_prefix},
+                             {kSpacePrefixOnceKey, &Options::once},
+                             {kSpacePrefixSparedKey, &Options::spared}};
+  for (const Flag& flag : kFlags) {
+    auto value = file.boolean(flag.key);
+    if (!value) return value.error();
+    options.*flag.field = value->value_or(options.*flag.field);
+  }
+  return options;
+}
+
 Result<std::unique_ptr<Tokenizer>> SentencePiece::load(const GgufFile& file) {
-  auto space_prefix = file.boolean("tokenizer.ggml.add_space_prefix");
-  if (!space_prefix) return space_prefix.error();
+  auto options = read_options(file);
+  if (!options) return options.error();
+  auto merges = file.strings("tokenizer.ggml.merges");
+  if (!merges) return merges.error();
   auto scores = file.numbers("tokenizer.ggml.scores");
   if (!scores) return scores.error();
-  if (!*scores)
+  const bool by_merges = *merges && (!*scores || options->lines_apart);
+  if (!by_merges && !*scores)
     return Error{ErrorCode::kInvalidFile, "the file has no scores: tokenizer.ggml.scores is missing"};
   auto vocabulary = Vocabulary::load(file, SpellingStyle::kSentencePiece);
   if (!vocabulary) return vocabulary.error();
-  const size_t n = static_cast<size_t>((*vocabulary)->size());
-  if ((*scores)->size() != n)
-    return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.scores has " +
-                                              std::to_string((*scores)->size()) + " entries for " +
-                                              std::to_string(n) + " tokens"};
-  for (size_t i = 0; i < n; ++i)
-    if (std::isnan((**scores)[i]))
-      return Error{ErrorCode::kInvalidFile,
-                   "tokenizer.ggml.scores[" + std::to_string(i) + "] is not a number"};
+  if (!by_merges)
+    if (Status status = check_scores(**scores, static_cast<size_t>((*vocabulary)->size())); !status)
+      return status.error();
 
-  std::unique_ptr<SentencePiece> tokenizer(
-      new SentencePiece(std::move(vocabulary).value(), space_prefix->value_or(true)));
-  tokenizer->build_merges(**scores);
+  std::unique_ptr<SentencePiece> tokenizer(new SentencePiece(std::move(vocabulary).value(), *options));
+  if (by_merges)
+    tokenizer->read_merges(**merges);
+  else
+    tokenizer->build_merges(**scores);
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 
-SentencePiece::SentencePiece(std::unique_ptr<const Vocabulary> owned, bool space_prefix)
-    : Tokenizer(std::move(owned), {.add_bos = true, .strips_leading_space = space_prefix}),
-      space_prefix_(space_prefix),
+SentencePiece::SentencePiece(std::unique_ptr<const Vocabulary> owned, const Options& options)
+    : Tokenizer(std::move(owned), {.add_bos = options.add_bos,
+                                   .strips_leading_space = options.space_prefix,
+                                   .opens_once = options.once}),
+      options_(options),
       by_piece_(pieces_, 0),
       merges_(0) {
   build_pieces();
@@ -136,6 +169,26 @@ void SentencePiece::build_merges(const std::vector<float>& scores) {
   }
 }
 
+// "left right", the first line first. As with byte-level merges, a line that names no piece is skipped.
+void SentencePiece::read_merges(const GgufStrings& merges) {
+  merges_ = MergeTable(merges.size());
+  std::string left, right, whole;
+  uint32_t rank = 0;
+  for (const std::string_view line : merges) {
+    const uint32_t line_rank = rank++;
+    const size_t space = line.find(' ', 1);
+    if (space == std::string_view::npos || line.size() > 4 * kMaxTokenBytes) continue;
+    replace_escaped_spaces(line.substr(0, space), left);
+    replace_escaped_spaces(line.substr(space + 1), right);
+    const int32_t left_id = by_piece_.find(left), right_id = by_piece_.find(right);
+    const int32_t result = by_piece_.find(whole.assign(left).append(right));
+    if (left_id == StringTable::kAbsent || right_id == StringTable::kAbsent || result == StringTable::kAbsent ||
+        result >= vocabulary().size())
+      continue;
+    merges_.insert(left_id, right_id, {line_rank, result});
+  }
+}
+
 // One call's working memory.
 struct SentencePiece::Session {
   const SentencePiece& model;
@@ -208,12 +261,24 @@ void SentencePiece::encode_text(std::string_view text, bool opens, std::vector<T
   Session session{*this, out};
   // The text proper has no spaces, only "▁"; here it is the other way round, which is the same.
   std::string rewritten;
-  const bool prefix = opens && space_prefix_;
+  const bool has_space = text.starts_with(' ') || text.starts_with(kEscapedSpace);
+  const bool prefix = opens && options_.space_prefix && !(options_.spared && has_space);
   if (prefix || text.find(kEscapedSpace) != std::string_view::npos) {
     replace_escaped_spaces(text, rewritten);
     if (prefix) rewritten.insert(rewritten.begin(), ' ');
     text = rewritten;
   }
+  if (!options_.lines_apart) return encode_words(session, text);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text[begin] == '\n' ? text.find_first_not_of('\n', begin)
+                                                    : text.find('\n', begin),
+                                text.size());
+    encode_words(session, text.substr(begin, end - begin));
+    begin = end;
+  }
+}
+
+void SentencePiece::encode_words(Session& session, std::string_view text) const {
   if (!words_are_separate_) return session.encode(text);
   for (size_t begin = 0; begin < text.size();) {
     const size_t word = std::min(text.find_first_not_of(' ', begin), text.size());

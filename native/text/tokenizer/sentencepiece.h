@@ -1,5 +1,6 @@
 // SentencePiece's BPE (tokenizer.ggml.model "llama"): the characters of the text merge into pieces,
-// the piece with the highest score first; characters outside the vocabulary become bytes.
+// the piece with the highest score first; characters outside the vocabulary become bytes. A file without
+// scores lists merges, as a tokenizer.json does and "gemma4" files do: then their order decides.
 #pragma once
 
 #include <array>
@@ -13,6 +14,9 @@
 
 namespace monolith {
 
+// tokenizer.ggml.scores: one number per token, or kInvalidFile.
+Status check_scores(const std::vector<float>& scores, size_t n_tokens);
+
 class SentencePiece final : public Tokenizer {
  public:
   static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
@@ -20,12 +24,23 @@ class SentencePiece final : public Tokenizer {
  private:
   struct Session;
 
-  SentencePiece(std::unique_ptr<const Vocabulary> vocabulary, bool space_prefix);
+  struct Options {
+    bool space_prefix = true;    // a space in front of text that opens
+    bool spared = false;         // not where the text has one
+    bool once = false;           // only at the very beginning
+    bool add_bos = true;
+    bool lines_apart = false;    // runs of line breaks merge on their own
+  };
+
+  SentencePiece(std::unique_ptr<const Vocabulary> owned, const Options& options);
+  static Result<Options> read_options(const GgufFile& file);
   void build_pieces();
   void build_merges(const std::vector<float>& scores);
+  void read_merges(const GgufStrings& merges);
   void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
+  void encode_words(Session& session, std::string_view text) const;
 
-  bool space_prefix_;
+  Options options_;
   // Pieces with "▁" read as a space, by token id (empty for tokens that text cannot become), then
   // the characters that occur within pieces without being one.
   StringArena pieces_;

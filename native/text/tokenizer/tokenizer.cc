@@ -4,10 +4,13 @@
 #include <string>
 
 #include "text/tokenizer/byte_level_bpe.h"
+#include "text/tokenizer/char_reader.h"
 #include "text/tokenizer/clean_up_spaces.h"
+#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/sentencepiece.h"
 #include "text/tokenizer/special_matcher.h"
 #include "text/tokenizer/unicode.h"
+#include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace monolith {
@@ -37,6 +40,20 @@ bool remove_guards(std::string_view text, char32_t guard, std::string& out,
   return true;
 }
 
+// The length of `text` without the white space at its end.
+size_t without_trailing_space(std::string_view text) {
+  size_t end = text.size();
+  while (end > 0) {
+    size_t begin = end - 1;
+    while (begin > 0 && end - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const CharReader reader(text.substr(0, end));
+    const Char c = reader.at(begin);
+    if (!c.is(CharClass::kSpace) || begin + c.size != end) break;
+    end = begin;
+  }
+  return end;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
@@ -45,12 +62,20 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
   if (!*model)
     return Error{ErrorCode::kInvalidFile,
                  "the file has no tokenizer: tokenizer.ggml.model is missing"};
-  const bool byte_level = **model == "gpt2", sentencepiece = **model == "llama";
-  if (!byte_level && !sentencepiece)
+  struct Family {
+    std::string_view model;
+    Result<std::unique_ptr<Tokenizer>> (*load)(const GgufFile& file);
+  };
+  constexpr Family kFamilies[] = {{"gpt2", ByteLevelBpe::load},
+                                  {"llama", SentencePiece::load},
+                                  {"gemma4", SentencePiece::load},
+                                  {"t5", Unigram::load}};
+  const auto family = std::ranges::find(kFamilies, **model, &Family::model);
+  if (family == std::end(kFamilies))
     return Error{ErrorCode::kUnsupported,
                  "the file asks for the tokenizer '" + std::string((*model)->substr(0, 64)) +
-                     "' (tokenizer.ggml.model); this build has 'gpt2' and 'llama'"};
-  auto tokenizer = byte_level ? ByteLevelBpe::load(file) : SentencePiece::load(file);
+                     "' (tokenizer.ggml.model); this build has 'gpt2', 'llama', 'gemma4' and 't5'"};
+  auto tokenizer = family->load(file);
   if (!tokenizer) return tokenizer.error();
   if (Status status = (*tokenizer)->read_added_tokens(file); !status) return status.error();
   return std::unique_ptr<const Tokenizer>(std::move(tokenizer).value());
@@ -63,7 +88,8 @@ Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits&
       add_bos_(traits.add_bos),
       add_eos_(traits.add_eos),
       strips_leading_space_(traits.strips_leading_space),
-      cleans_up_spaces_(traits.cleans_up_spaces) {}
+      cleans_up_spaces_(traits.cleans_up_spaces),
+      opens_once_(traits.opens_once) {}
 
 Tokenizer::~Tokenizer() = default;
 
@@ -80,7 +106,15 @@ Status Tokenizer::read_added_tokens(const GgufFile& file) {
   };
   Status status = read("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", bos(), add_bos_);
   if (!status) return status;
-  return read("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos(), add_eos_);
+  status = read("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos(), add_eos_);
+  if (!status) return status;
+  for (auto [key, ids] : {std::pair{kStripBeforeKey, &strips_before_}, std::pair{kStripBehindKey, &strips_behind_}}) {
+    auto read_ids = vocabulary_->read_ids(file, key);
+    if (!read_ids) return read_ids.error();
+    *ids = std::move(*read_ids);
+    std::ranges::sort(*ids);
+  }
+  return {};
 }
 
 void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
@@ -93,14 +127,18 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
   std::vector<SpecialMatch> matches;
   (options.parse_special ? special_ : user_defined_)->find(text, guards, matches);
   size_t done = 0;
-  bool opens = !options.continues;
-  for (const SpecialMatch& match : matches) {
-    if (match.begin > done) encode_text(text.substr(done, match.begin - done), opens, out);
+  const auto opens = [&] { return done == 0 ? !options.continues : !opens_once_; };
+  for (SpecialMatch match : matches) {
+    if (std::ranges::binary_search(strips_before_, match.id))
+      match.begin = std::max(done, without_trailing_space(text.substr(0, match.begin)));
+    if (std::ranges::binary_search(strips_behind_, match.id))
+      match.end = CharReader(text).skip_class(match.end, CharClass::kSpace);
+    if (match.begin < done) continue;   // within the white space that another has taken
+    if (match.begin > done) encode_text(text.substr(done, match.begin - done), opens(), out);
     out.push_back(match.id);
-    opens = true;
     done = match.end;
   }
-  if (done < text.size()) encode_text(text.substr(done), opens, out);
+  if (done < text.size()) encode_text(text.substr(done), opens(), out);
   if (options.add_special && add_eos_) out.push_back(eos());
 }
 

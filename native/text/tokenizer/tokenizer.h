@@ -1,5 +1,5 @@
-// Text to token ids and back, as the model file defines it. Two families: byte-level BPE and
-// SentencePiece. A loaded tokenizer is immutable: any thread may use it.
+// Text to token ids and back, as the model file defines it. Three families: byte-level BPE,
+// SentencePiece's BPE, and Unigram. A loaded tokenizer is immutable: any thread may use it.
 #pragma once
 
 #include <cstdint>
@@ -74,12 +74,13 @@ class Tokenizer {
     bool add_bos = false, add_eos = false;   // unless the file says otherwise
     bool strips_leading_space = false;
     bool cleans_up_spaces = false;
+    bool opens_once = false;   // see encode_text
   };
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits& traits);
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
   // Appends the ids of a stretch of text without special tokens; called once per stretch. `opens`:
-  // nothing or a special token stands before it.
+  // nothing or a special token stands before it; with Traits::opens_once, nothing at all.
   virtual void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const = 0;
 
  private:
@@ -87,7 +88,8 @@ class Tokenizer {
 
   std::unique_ptr<const Vocabulary> vocabulary_;
   std::unique_ptr<const SpecialMatcher> special_, user_defined_;
-  bool add_bos_, add_eos_, strips_leading_space_, cleans_up_spaces_;
+  std::vector<TokenId> strips_before_, strips_behind_;   // ascending; most files have none
+  bool add_bos_, add_eos_, strips_leading_space_, cleans_up_spaces_, opens_once_;
 };
 
 // Bytes of successive tokens to text, never splitting a UTF-8 character. One per sequence, no

@@ -24,6 +24,16 @@ struct CharClassRange {
 // Ascending, without overlap; code points in no range are kOther.
 std::span<const CharClassRange> char_class_ranges();
 
+// General categories below those of CharClass: upper or title case (Lu, Lt), lower case (Ll), marks (M) and
+// symbols (S). Letters without case (Lm, Lo) and everything else are kNone.
+enum class CharDetail : uint8_t { kNone, kUpper, kLower, kMark, kSymbol };
+
+struct CharDetailRange {
+  uint32_t first, last, step;   // inclusive; every step-th code point
+  CharDetail detail;
+};
+std::span<const CharDetailRange> char_detail_ranges();
+
 // Stands for a byte that is not part of valid UTF-8.
 inline constexpr uint32_t kInvalidByte = 0xFFFFFFFF;
 
@@ -39,23 +49,29 @@ Utf8Char decode_utf8(std::string_view text);
 // Appends `code_point` (at most U+10FFFF, not a surrogate).
 void append_utf8(uint32_t code_point, std::string& out);
 
-// Look-up of classes in constant time: two levels, equal blocks shared.
+// A code point's class and detail.
+struct CharProperties {
+  CharClass char_class;
+  CharDetail detail;
+};
+
+// Look-up of properties in constant time: two levels, equal blocks shared.
 class CharClasses {
  public:
   static const CharClasses& instance();
 
-  CharClass of(uint32_t code_point) const {
-    if (code_point > 0x10FFFF) return CharClass::kOther;
+  CharProperties of(uint32_t code_point) const {
+    if (code_point > 0x10FFFF) return {CharClass::kOther, CharDetail::kNone};
     return blocks_[static_cast<size_t>(block_of_[code_point >> kShift]) << kShift |
                    (code_point & kMask)];
   }
-  CharClass of_ascii(unsigned char c) const { return blocks_[c]; }   // c < 128
+  CharProperties of_ascii(unsigned char c) const { return blocks_[c]; }   // c < 128
 
  private:
   static constexpr uint32_t kShift = 7, kMask = (1u << kShift) - 1;
   CharClasses();
   uint16_t block_of_[0x110000 >> kShift];
-  std::vector<CharClass> blocks_;
+  std::vector<CharProperties> blocks_;
 };
 
 }  // namespace monolith

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "text/tokenizer/byte_alphabet.h"
+#include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/unicode.h"
 
 namespace monolith {
@@ -171,14 +172,36 @@ Result<TokenId> Vocabulary::read_id(const GgufFile& file, std::string_view key, 
   return static_cast<TokenId>(**value);
 }
 
+Result<std::vector<TokenId>> Vocabulary::read_ids(const GgufFile& file, std::string_view key) const {
+  auto values = file.integers(key);
+  if (!values) return values.error();
+  std::vector<TokenId> ids;
+  if (!*values) return ids;
+  for (const int64_t value : **values) {
+    if (value < 0 || value >= size())
+      return invalid(std::string(key) + " holds " + std::to_string(value) + ", but the vocabulary has " +
+                     std::to_string(size()) + " tokens");
+    ids.push_back(static_cast<TokenId>(value));
+  }
+  return ids;
+}
+
 Status Vocabulary::read_special_ids(const GgufFile& file, SpellingStyle style) {
-  const bool sentencepiece = style == SpellingStyle::kSentencePiece;
-  // Files without these keys mean SentencePiece's own order: <unk>, <s>, </s>.
-  auto bos = read_id(file, "tokenizer.ggml.bos_token_id", sentencepiece ? 1 : kNoToken);
+  // Files without these keys mean SentencePiece's own order: <unk>, <s>, </s>; or T5's: <pad>, </s>, <unk>.
+  struct {
+    TokenId bos = kNoToken, eos = kNoToken, unknown = kNoToken;
+  } absent;
+  auto explicit_ids = file.boolean(kExplicitIdsKey);
+  if (!explicit_ids) return explicit_ids.error();
+  if (!explicit_ids->value_or(false)) {
+    if (style == SpellingStyle::kSentencePiece) absent = {1, 2, 0};
+    if (style == SpellingStyle::kUnigram) absent = {kNoToken, 1, 2};
+  }
+  auto bos = read_id(file, "tokenizer.ggml.bos_token_id", absent.bos);
   if (!bos) return bos.error();
-  auto eos = read_id(file, "tokenizer.ggml.eos_token_id", sentencepiece ? 2 : kNoToken);
+  auto eos = read_id(file, "tokenizer.ggml.eos_token_id", absent.eos);
   if (!eos) return eos.error();
-  auto unknown = read_id(file, "tokenizer.ggml.unknown_token_id", sentencepiece ? 0 : kNoToken);
+  auto unknown = read_id(file, "tokenizer.ggml.unknown_token_id", absent.unknown);
   if (!unknown) return unknown.error();
   bos_ = *bos;
   eos_ = *eos;
@@ -210,6 +233,9 @@ Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
     if (*id != kNoToken) ends.push_back(*id);
   }
   if (eos_ != kNoToken) ends.push_back(eos_);
+  auto further = read_ids(file, kEndTokensKey);
+  if (!further) return further.error();
+  ends.insert(ends.end(), further->begin(), further->end());
 
   const auto ends_with = [&](std::string_view spelling) {
     const TokenId id = find(spelling);
@@ -254,10 +280,10 @@ Status Vocabulary::fill_bytes(SpellingStyle style) {
         scratch.push_back(static_cast<char>(parse_byte_spelling(spelling)));
         break;
       case TokenKind::kNormal:
-        if (style == SpellingStyle::kSentencePiece)
-          append_unescaped_spaces(spelling, scratch);
-        else
+        if (style == SpellingStyle::kByteLevel)
           append_byte_level(spelling, scratch);
+        else
+          append_unescaped_spaces(spelling, scratch);
         break;
     }
     bytes_.push(scratch);

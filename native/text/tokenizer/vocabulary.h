@@ -17,6 +17,7 @@ namespace monolith {
 enum class SpellingStyle {
   kByteLevel,       // every byte is a printable character (GPT-2's table)
   kSentencePiece,   // "▁" is a space, "<0x41>" of kind kByte is one byte
+  kUnigram,         // the same, with T5's order of special tokens where the file names none
 };
 
 // Longer tokens are refused: the longest in the field have 512 bytes (runs of spaces in code
@@ -44,6 +45,8 @@ class Vocabulary {
   TokenId eos() const { return eos_; }
   TokenId unknown() const { return unknown_; }
   const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }   // ascending
+  // The ids in an array of `file`; none if it is not there. kInvalidFile if one is out of range.
+  Result<std::vector<TokenId>> read_ids(const GgufFile& file, std::string_view key) const;
 
  private:
   Vocabulary() : by_spelling_(spellings_, 0) {}

@@ -1,6 +1,6 @@
 // …/models: what an organization can ask for, with what the files say of themselves.
 
-import { statSync } from 'node:fs';
+import { modelBytes } from '../../engine/catalog.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import type { Route } from '../../http/exchange.js';
@@ -26,7 +26,7 @@ export function describeModels(models: ServedModels, pool: ModelPool): Dashboard
       context_window: one.contextWindow, max_output_tokens: one.maxOutputTokens, input_modalities: [...one.inputModalities],
       reasoning_efforts: [...one.efforts], default_reasoning_effort: one.defaultEffort, sampling_defaults: { ...one.sampling },
       deprecated_at: one.deprecatedAt, retires_at: one.retiresAt, successor: one.successor,
-      file_bytes: pooled === undefined ? null : statSync(pooled.model.file, { throwIfNoEntry: false })?.size ?? null,
+      file_bytes: pooled === undefined ? null : modelBytes(pooled.model.file),
       parameters: info?.parameters ?? null, quantization: info?.quantization ?? null, architecture: info?.architecture ?? null,
     };
   });

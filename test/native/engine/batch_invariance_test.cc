@@ -52,17 +52,6 @@ std::vector<GenerationRequest> requests_with_calls() {
   return requests;
 }
 
-void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const std::string& what) {
-  if (got.content != expected.content || got.reasoning != expected.reasoning || got.calls != expected.calls ||
-      got.reasoning_tokens != expected.reasoning_tokens || got.completion_tokens != expected.completion_tokens ||
-      got.reason != expected.reason)
-    check::fail(__FILE__, __LINE__, what + ": other text");
-  if (got.logprobs.size() != expected.logprobs.size() ||
-      (!got.logprobs.empty() &&
-       std::memcmp(got.logprobs.data(), expected.logprobs.data(), got.logprobs.size() * sizeof got.logprobs[0]) != 0))
-    check::fail(__FILE__, __LINE__, what + ": other logprobs");
-}
-
 // All at once through one engine; several rounds meet the prefixes of earlier ones.
 void check_together(const EngineSetup& setup, const std::vector<GenerationRequest>& requests,
                     const std::vector<ChoiceOutcome>& expected, int rounds, bool expect_preemption,
@@ -92,10 +81,12 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
   CHECK(!engine->stats().failed);
 }
 
-void check_invariance(const std::string& model, const std::vector<GenerationRequest>& requests) {
+void check_invariance(const std::string& model, const std::vector<GenerationRequest>& requests,
+                      KvType kv_type = KvType::kF16) {
   std::vector<ChoiceOutcome> expected;
   EngineSetup alone;
   alone.model = model;
+  alone.limits.kv_type = kv_type;
   alone.options.prefix_cache = false;
   {
     auto engine = start_engine(alone);
@@ -133,6 +124,9 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
 
 TEST(batch_invariance_llama_q8_0) { check_invariance("models/llama.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_qwen3_f16) { check_invariance("models/qwen3.f16.gguf", mixed_requests()); }
+TEST(batch_invariance_8_bit_pages) {
+  check_invariance("models/llama.q8_0.gguf", mixed_requests(), KvType::kQ8_0);
+}
 TEST(batch_invariance_tool_calls) { check_invariance("models/llama.q8_0.gguf", requests_with_calls()); }
 
 TEST(batch_invariance_choices_equal_separate_requests) {

@@ -256,6 +256,18 @@ inline std::unique_ptr<Engine> start_engine(const EngineSetup& setup) {
   return std::move(*engine);
 }
 
+// To the last bit.
+inline void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const std::string& what) {
+  if (got.content != expected.content || got.reasoning != expected.reasoning || got.calls != expected.calls ||
+      got.reasoning_tokens != expected.reasoning_tokens || got.completion_tokens != expected.completion_tokens ||
+      got.reason != expected.reason)
+    check::fail(__FILE__, __LINE__, what + ": other text");
+  if (got.logprobs.size() != expected.logprobs.size() ||
+      (!got.logprobs.empty() &&
+       std::memcmp(got.logprobs.data(), expected.logprobs.data(), got.logprobs.size() * sizeof got.logprobs[0]) != 0))
+    check::fail(__FILE__, __LINE__, what + ": other logprobs");
+}
+
 // A prompt of `n` tokens without special ones; equal `family` means equal beginnings.
 inline std::vector<TokenId> test_prompt(int n, int family) {
   std::vector<TokenId> tokens;

@@ -500,6 +500,34 @@ TEST(scheduler_computes_what_was_written_at_once_in_one_piece) {
   CHECK_EQ(plan->n_rows, 2 + 24);
 }
 
+TEST(scheduler_finds_room_for_guesses_without_taking_any_from_others) {
+  Bench bench(4, 64, 3);
+  Request& one = bench.add(prompt_of(15), 1, 30);
+  Request& other = bench.add(prompt_of(14, 400), 1, 30);
+  bench.step();
+  bench.step();
+  const StepPlan* plan = &bench.scheduler.plan();   // positions 16 and 15 come next
+  REQUIRE(plan->items.size() == 2 && plan->n_rows == 2);
+  const StepPlan::Item& first = plan->items[0];
+  CHECK_EQ(bench.cache.available(), int64_t{1});
+  CHECK_EQ(bench.scheduler.add_guesses(plan->items[1], 7), 0);   // it needs a page, and others may need that
+  CHECK_EQ(bench.scheduler.add_guesses(first, 7), 1);            // a row of logits each: three at once
+  CHECK_EQ(first.n_guesses, 1);
+  CHECK_EQ(plan->n_rows, 3);
+  bench.scheduler.advance();
+  CHECK_EQ(only(one).remaining(), 0);
+  // Right: computed as well. Its page is indexed when it is full, and not before.
+  one.choices[0]->tokens.push_back(7);
+  bench.scheduler.keep_guess(*one.choices[0]);
+  one.choices[0]->tokens.push_back(8);
+  other.choices[0]->tokens.push_back(7);
+  CHECK_EQ(only(one).n_computed, 18);
+  CHECK_EQ(only(one).n_indexed, 1);
+  CHECK(bench.scheduler.consistent());
+  bench.step();
+  CHECK_EQ(only(one).remaining(), 1);
+}
+
 // Random load on a small pool: every request ends with all its tokens, no page is lost, and a decode that
 // runs is never left out of a step.
 TEST(scheduler_random_load) {

@@ -35,6 +35,7 @@ constexpr GoldenFile kFiles[] = {
     {"llama-rope3.f16", "f16", true},
     {"qwen2.f16", "f16", true},
     {"qwen3.f16", "f16", true},
+    {"gemma3.f16", "f16", true},
 };
 
 // Where better kernels are here, the plain ones get one file of each type and the prompts of few
@@ -224,6 +225,21 @@ TEST(production_arithmetic_meets_its_row_on_every_instruction_set) {
       judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true),
             file.production, "production " + std::string(cpu_isa_name(isa)), *loaded);
     }
+  }
+}
+
+// 8-bit keys and values cost less than 8-bit activations do: that row has room for both.
+TEST(eight_bit_pages_meet_the_int8_row) {
+  if (vectors_absent()) return;
+  for (const GoldenFile& file : files_here()) {
+    const Golden* golden = golden_of(file);
+    REQUIRE(golden != nullptr);
+    if (golden->tolerance("int8") == nullptr) continue;
+    auto loaded = load(file, {.threads = 2}, KvType::kQ8_0);
+    REQUIRE(loaded != nullptr);
+    judge(file, *golden, golden->prompts,
+          GoldenRunner(*loaded->model).run(golden->prompts, 1024, true), "int8", "8-bit pages",
+          *loaded);
   }
 }
 

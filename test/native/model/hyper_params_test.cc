@@ -38,7 +38,6 @@ TEST(every_value_is_read) {
   model.key("vocab_size", TinyModel::kVocab);
   const auto params = read(model);
   REQUIRE(params.ok());
-  CHECK(params->architecture == Architecture::kQwen3);
   CHECK_EQ(params->architecture_name, "qwen3");
   CHECK_EQ(params->n_vocab, 40);
   CHECK_EQ(params->n_embd, 64);
@@ -51,10 +50,10 @@ TEST(every_value_is_read) {
   CHECK_EQ(params->rms_eps, 1e-5f);
   CHECK(params->rope_style == RopeStyle::kHalves);
   CHECK_EQ(params->rope_dims, 16);
-  REQUIRE(params->inverse_frequency.size() == 8);
-  CHECK_EQ(params->inverse_frequency[0], 1.0f);
-  CHECK(std::abs(params->inverse_frequency[4] - 1e-3f) < 1e-9f);
-  CHECK(!params->tied_output && !params->qkv_bias && params->qk_norm);
+  REQUIRE(params->ropes.size() == 1 && params->ropes[0].inverse_frequency.size() == 8);
+  CHECK_EQ(params->ropes[0].inverse_frequency[0], 1.0f);
+  CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-3f) < 1e-9f);
+  CHECK(!params->tied_output && !params->qkv_bias && params->qk_norm == QkNorm::kEachHead);
 }
 
 TEST(absent_keys_have_the_defaults_of_the_format) {
@@ -67,9 +66,9 @@ TEST(absent_keys_have_the_defaults_of_the_format) {
   CHECK_EQ(params->head_dim, 16);
   CHECK_EQ(params->rope_dims, 16);
   CHECK(params->rope_style == RopeStyle::kAdjacentPairs);
-  CHECK(std::abs(params->inverse_frequency[4] - 1e-2f) < 1e-8f);  // base 10000
-  CHECK_EQ(params->rope_magnitude, 1.0f);
-  CHECK(params->tied_output && !params->qkv_bias && !params->qk_norm);
+  CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-2f) < 1e-8f);  // base 10000
+  CHECK_EQ(params->ropes[0].magnitude, 1.0f);
+  CHECK(params->tied_output && !params->qkv_bias && params->qk_norm == QkNorm::kNone);
 }
 
 TEST(required_keys_are_named_when_missing) {
@@ -136,29 +135,100 @@ TEST(per_layer_arrays_are_accepted_when_equal) {
 
 TEST(what_is_not_computed_is_refused_by_name) {
   const std::tuple<const char*, TinyModel::Value, const char*> cases[] = {
-      {"expert_count", 8u, "mixture of experts"},
       {"attn_logit_softcapping", 50.0f, "soft cap"},
       {"final_logit_softcapping", 30.0f, "soft cap"},
-      {"attention.sliding_window", 64u, "sliding attention window"},
       {"attention.causal", false, "not causal"},
       {"attention.value_length", 8u, "llama.attention.value_length"},
       {"logit_scale", 0.5f, "scale on logits"},
       {"pooling_type", 3u, "pooled"},
       {"rope.dimension_sections", std::vector<uint32_t>{4, 4, 0, 0}, "RoPE in sections"},
-      {"rope.scaling.type", std::string("longrope"), "'longrope'"},
+      {"rope.scaling.type", std::string("dynamic"), "'dynamic'"},
   };
   for (const auto& [key, value, part] : cases) {
     TinyModel model;
     model.key(key, value);
     check_refused(model, ErrorCode::kUnsupported, part);
   }
+  TinyModel qwen("qwen2");
+  qwen.key("expert_count", 8u);
+  check_refused(qwen, ErrorCode::kUnsupported, "mixture of experts");
+  qwen.key("expert_count", 0u);
+  qwen.key("attention.sliding_window", 64u);
+  check_refused(qwen, ErrorCode::kUnsupported, "sliding attention window");
+  qwen.key("attention.sliding_window", 256u);
+  CHECK(read(qwen).ok());
   check_refused(TinyModel("mamba"), ErrorCode::kUnsupported, "architecture 'mamba'");
   TinyModel harmless;
   harmless.key("expert_count", 0u);
-  harmless.key("attention.sliding_window", 256u);
   harmless.key("attention.causal", true);
   harmless.key("logit_scale", 1.0f);
   CHECK(read(harmless).ok());
+}
+
+TEST(layers_have_windows_and_rotations_of_their_own) {
+  TinyModel gemma("gemma3", 7);
+  gemma.key("attention.sliding_window", 32u);
+  gemma.key("rope.freq_base", 1e6f);
+  auto params = read(gemma);
+  REQUIRE(params.ok());
+  REQUIRE(params->layers.size() == 7 && params->ropes.size() == 2);
+  for (size_t i = 0; i < 7; ++i) {
+    CHECK_EQ(params->layers[i].window, i == 5 ? 0 : 32);
+    CHECK_EQ(params->layers[i].rope, i == 5 ? 0 : 1);
+  }
+  CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-3f) < 1e-9f);
+  CHECK(std::abs(params->ropes[1].inverse_frequency[4] - 1e-2f) < 1e-8f);
+  gemma.key("attention.sliding_window_pattern", 2u);
+  params = read(gemma);
+  REQUIRE(params.ok());
+  CHECK(params->layers[0].window == 32 && params->layers[1].window == 0);
+  gemma.key("attention.sliding_window_pattern", std::vector<bool>{true, false});
+  check_refused(gemma, ErrorCode::kInvalidFile,
+                "'gemma3.attention.sliding_window_pattern' has 2 elements");
+  gemma.key("attention.sliding_window_pattern",
+            std::vector<bool>{false, true, true, true, true, true, true});
+  params = read(gemma);
+  REQUIRE(params.ok());
+  CHECK(params->layers[0].window == 0 && params->layers[6].window == 32);
+  gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0});
+  check_refused(gemma, ErrorCode::kInvalidFile, "not an array of booleans");
+
+  const auto smol = read(TinyModel("smollm3", 5));
+  REQUIRE(smol.ok());
+  for (size_t i = 0; i < 5; ++i) CHECK_EQ(smol->layers[i].rope, i == 3 ? -1 : 0);
+}
+
+TEST(mixtures_are_read_and_what_they_cannot_be_is_refused) {
+  TinyModel model;
+  model.key("expert_count", 8u);
+  check_refused(model, ErrorCode::kInvalidFile, "'llama.expert_used_count' is missing");
+  model.key("expert_used_count", 2u);
+  auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK(params->experts.count == 8 && params->experts.used == 2 && params->experts.n_ff == 96);
+  CHECK(params->experts.normalized && params->experts.scale == 1.0f);
+  const std::tuple<const char*, TinyModel::Value, ErrorCode> faults[] = {
+      {"expert_used_count", 9u, ErrorCode::kInvalidFile},
+      {"expert_used_count", 0u, ErrorCode::kInvalidFile},
+      {"expert_count", 1u << 20, ErrorCode::kInvalidFile},
+      {"expert_feed_forward_length", 0u, ErrorCode::kInvalidFile},
+      {"expert_feed_forward_length", 100u, ErrorCode::kUnsupported},
+      {"expert_gating_func", 2u, ErrorCode::kUnsupported},
+      {"expert_group_count", 4u, ErrorCode::kUnsupported},
+      {"leading_dense_block_count", 1u, ErrorCode::kUnsupported},
+      {"expert_shared_feed_forward_length", 32u, ErrorCode::kUnsupported},
+      {"expert_weights_norm", 1u, ErrorCode::kInvalidFile},
+      {"expert_weights_scale", -1.0f, ErrorCode::kInvalidFile},
+  };
+  for (const auto& [key, value, code] : faults) {
+    TinyModel faulty = model;
+    faulty.key(key, value);
+    const std::string named = std::string(key) == "expert_feed_forward_length" &&
+                                      code == ErrorCode::kUnsupported
+                                  ? "experts' feed-forward length is 100"
+                                  : "llama." + std::string(key);
+    check_refused(faulty, code, named);
+  }
 }
 
 TEST(the_vocabulary_must_agree_with_the_embedding_table) {
@@ -174,18 +244,18 @@ TEST(rope_scaling_changes_the_frequencies) {
   model.key("rope.scaling.factor", 4.0f);
   auto params = read(model);
   REQUIRE(params.ok());
-  CHECK_EQ(params->inverse_frequency[0], 0.25f);
+  CHECK_EQ(params->ropes[0].inverse_frequency[0], 0.25f);
 
   model.key("rope.scaling.type", std::string("none"));
   params = read(model);
   REQUIRE(params.ok());
-  CHECK_EQ(params->inverse_frequency[0], 1.0f);
+  CHECK_EQ(params->ropes[0].inverse_frequency[0], 1.0f);
 
   TinyModel early;
   early.key("rope.scale_linear", 2.0f);
   params = read(early);
   REQUIRE(params.ok());
-  CHECK_EQ(params->inverse_frequency[0], 0.5f);
+  CHECK_EQ(params->ropes[0].inverse_frequency[0], 0.5f);
 }
 
 TEST(frequency_factors_divide_the_frequencies) {
@@ -193,7 +263,7 @@ TEST(frequency_factors_divide_the_frequencies) {
   model.tensors["rope_freqs.weight"] = {{8}, TensorType::kF32, 0.0f, 8.0f};
   const auto params = read(model);
   REQUIRE(params.ok());
-  CHECK_EQ(params->inverse_frequency[0], 0.125f);
+  CHECK_EQ(params->ropes[0].inverse_frequency[0], 0.125f);
   model.tensors["rope_freqs.weight"] = {{4}, TensorType::kF32, 0.0f, 8.0f};
   check_refused(model, ErrorCode::kInvalidFile, "'rope_freqs.weight'");
   model.tensors["rope_freqs.weight"] = {{8}, TensorType::kF32, 0.0f, 0.0f};

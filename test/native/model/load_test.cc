@@ -54,7 +54,7 @@ TEST(what_was_planned_is_what_was_allocated) {
     const ParsedModel parsed(model);
     REQUIRE(parsed.file != nullptr);
     for (const Arithmetic arithmetic : {Arithmetic::kProduction, Arithmetic::kExact}) {
-      for (const KvType kv_type : {KvType::kF16, KvType::kF32}) {
+      for (const KvType kv_type : {KvType::kF16, KvType::kF32, KvType::kQ8_0}) {
         auto backend = make_cpu_backend({.threads = 1, .arithmetic = arithmetic});
         REQUIRE(backend.ok());
         ModelLimits limits = kLimits;
@@ -92,16 +92,16 @@ TEST(every_fault_among_the_tensors_is_named) {
   TinyModel model;
   model.tensors.erase("blk.1.ffn_up.weight");
   model.matrix("blk.0.attn_k.weight", 16, TinyModel::kEmbedding);
-  model.bias("blk.0.ffn_down.bias", TinyModel::kEmbedding);
+  model.bias("blk.0.ffn_norm.bias", TinyModel::kEmbedding);
   const std::string error = load_error(model);
   check_contains(error, "tensor 'blk.1.ffn_up.weight' is missing");
   check_contains(error, "tensor 'blk.0.attn_k.weight' has shape [64, 16], expected [64, 32]");
-  check_contains(error, "tensor 'blk.0.ffn_down.bias'");
+  check_contains(error, "tensor 'blk.0.ffn_norm.bias'");
 }
 
 TEST(tensors_that_would_change_results_are_refused_and_harmless_ones_are_not) {
   for (const char* name :
-       {"blk.0.attn_output.bias", "blk.0.attn_post_norm.weight", "blk.2.attn_norm.weight"}) {
+       {"blk.0.attn_norm.bias", "blk.0.attn_post_norm.weight", "blk.2.attn_norm.weight"}) {
     TinyModel model;
     model.bias(name, TinyModel::kEmbedding);
     check_contains(load_error(model), std::string("tensor '") + name + "'");

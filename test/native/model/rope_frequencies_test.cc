@@ -53,13 +53,36 @@ TEST(yarn_keys_are_read) {
   model.key("rope.scaling.attn_factor", 0.5f);
   const testing::ParsedModel parsed(model);
   REQUIRE(parsed.file != nullptr);
-  const auto rope = read_rope_frequencies(*parsed.file, "qwen2", 128, 256, false);
+  const auto rope = read_rope_frequencies(*parsed.file, "qwen2", 128, 256, 256, false);
   REQUIRE(rope.ok());
   auto expected = plain_rope_frequencies(128, 1e6);
   const float magnitude = apply_yarn({.factor = 4, .original_context = 32768}, 1e6, expected);
   for (size_t i = 0; i < expected.size(); ++i)
     CHECK_EQ(rope->inverse_frequency[i], static_cast<float>(expected[i]));
   CHECK_EQ(rope->magnitude, magnitude * 0.5f);
+}
+
+TEST(longrope_has_factors_for_short_and_for_long_contexts) {
+  testing::TinyModel model("phi3");
+  model.key("rope.scaling.original_context_length", 64u);
+  model.key("rope.scaling.attn_factor", 1.19f);
+  model.tensors["rope_factors_short.weight"] = {{8}, TensorType::kF32, 0.0f, 2.0f};
+  model.tensors["rope_factors_long.weight"] = {{8}, TensorType::kF32, 0.0f, 8.0f};
+  {
+    const testing::ParsedModel parsed(model);
+    REQUIRE(parsed.file != nullptr);
+    for (const auto& [context, expected] : {std::pair{64, 0.5f}, std::pair{65, 0.125f}}) {
+      const auto rope = read_rope_frequencies(*parsed.file, "phi3", 16, 256, context, true);
+      REQUIRE(rope.ok());
+      CHECK_EQ(rope->inverse_frequency[0], expected);
+      CHECK_EQ(rope->magnitude, 1.19f);
+    }
+  }
+  model.tensors.erase("rope_factors_long.weight");
+  const testing::ParsedModel parsed(model);
+  const auto rope = read_rope_frequencies(*parsed.file, "phi3", 16, 256, 256, true);
+  REQUIRE(!rope.ok());
+  CHECK(rope.error().message.find("'rope_factors_long.weight' is missing") != std::string::npos);
 }
 
 }  // namespace monolith

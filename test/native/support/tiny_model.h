@@ -2,7 +2,13 @@
 // written. Tests only.
 #pragma once
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -17,9 +23,10 @@
 namespace monolith::testing {
 
 struct TinyModel {
-  using Value = std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>>;
+  using Value = std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>,
+                             std::vector<bool>>;
   struct Tensor {
-    std::vector<uint64_t> dims;  // one or two, row length first
+    std::vector<uint64_t> dims;  // one to three, row length first
     TensorType type = TensorType::kF32;
     float scale = 0.2f;  // weights are uniform in +-scale
     float offset = 0;
@@ -34,11 +41,14 @@ struct TinyModel {
   std::map<std::string, Value> keys;  // as in the file, architecture included
   std::map<std::string, Tensor> tensors;
 
-  explicit TinyModel(std::string name = "llama") : architecture(std::move(name)) {
+  uint32_t layers;
+
+  explicit TinyModel(std::string name = "llama", uint32_t n_layers = kLayers)
+      : architecture(std::move(name)), layers(n_layers) {
     keys["general.architecture"] = architecture;
     key("context_length", 256u);
     key("embedding_length", kEmbedding);
-    key("block_count", kLayers);
+    key("block_count", layers);
     key("feed_forward_length", kFeedForward);
     key("attention.head_count", kHeads);
     key("attention.head_count_kv", kKvHeads);
@@ -46,7 +56,7 @@ struct TinyModel {
     matrix("token_embd.weight", kVocab, kEmbedding);
     matrix("output.weight", kVocab, kEmbedding);
     norm("output_norm.weight", kEmbedding);
-    for (uint32_t layer = 0; layer < kLayers; ++layer)
+    for (uint32_t layer = 0; layer < layers; ++layer)
       add_layer("blk." + std::to_string(layer) + ".");
   }
 
@@ -60,6 +70,9 @@ struct TinyModel {
     tensors[name] = {{count}, TensorType::kF32, 0.2f, 1.0f};
   }
   void bias(const std::string& name, uint64_t count) { tensors[name] = {{count}}; }
+  void experts(const std::string& name, uint64_t count, uint64_t rows, uint64_t cols) {
+    tensors[name] = {{cols, rows, count}};
+  }
 
   Bytes build() const {
     GgufBuilder builder;
@@ -71,14 +84,52 @@ struct TinyModel {
       if (const auto* list = std::get_if<std::vector<uint32_t>>(&value)) {
         builder.array<uint32_t>(name, std::span<const uint32_t>(*list));
       }
+      if (const auto* flags = std::get_if<std::vector<bool>>(&value)) {
+        const auto bytes = std::make_unique<bool[]>(flags->size());
+        std::ranges::copy(*flags, bytes.get());
+        builder.array<bool>(name, std::span<const bool>(bytes.get(), flags->size()));
+      }
     }
     for (const auto& [name, tensor] : tensors) {
       const Bytes data = tensor.data.empty() ? values_of(name, tensor) : tensor.data;
       if (tensor.dims.size() == 1) builder.tensor(name, tensor.type, {tensor.dims[0]}, data);
       if (tensor.dims.size() == 2)
         builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1]}, data);
+      if (tensor.dims.size() == 3)
+        builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1], tensor.dims[2]}, data);
     }
     return builder.build();
+  }
+
+  // The values of an F32 tensor.
+  std::vector<float> floats(const std::string& name) const {
+    const Bytes bytes = values_of(name, tensors.at(name));
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+ private:
+  // Numbers that depend on the tensor's name only. F32 tensors hold them; others hold valid small
+  // blocks of bytes: enough for shapes and sizes.
+  static Bytes values_of(const std::string& name, const Tensor& tensor) {
+    uint64_t count = 1;
+    for (const uint64_t dim : tensor.dims) count *= dim;
+    uint64_t state = 88172645463325252u;
+    for (const char c : name) state = state * 31 + static_cast<unsigned char>(c);
+    Bytes bytes;
+    if (tensor.type != TensorType::kF32) {
+      const TensorTypeTraits& traits = traits_of(tensor.type);
+      bytes.resize(count / static_cast<uint64_t>(traits.block_values) *
+                   static_cast<uint64_t>(traits.block_bytes));
+      return bytes;
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const float unit = static_cast<float>(state >> 40) / static_cast<float>(1 << 23) - 1.0f;
+      put(bytes, tensor.offset + tensor.scale * unit);
+    }
+    return bytes;
   }
 
  private:
@@ -102,28 +153,6 @@ struct TinyModel {
       norm(block + "attn_k_norm.weight", kHeadDim);
     }
   }
-
-  // Numbers that depend on the tensor's name only. F32 tensors hold them; others hold valid small
-  // blocks of bytes: enough for shapes and sizes.
-  static Bytes values_of(const std::string& name, const Tensor& tensor) {
-    uint64_t count = 1;
-    for (const uint64_t dim : tensor.dims) count *= dim;
-    uint64_t state = 88172645463325252u;
-    for (const char c : name) state = state * 31 + static_cast<unsigned char>(c);
-    Bytes bytes;
-    if (tensor.type != TensorType::kF32) {
-      const TensorTypeTraits& traits = traits_of(tensor.type);
-      bytes.resize(count / static_cast<uint64_t>(traits.block_values) *
-                   static_cast<uint64_t>(traits.block_bytes));
-      return bytes;
-    }
-    for (uint64_t i = 0; i < count; ++i) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      const float unit = static_cast<float>(state >> 40) / static_cast<float>(1 << 23) - 1.0f;
-      put(bytes, tensor.offset + tensor.scale * unit);
-    }
-    return bytes;
-  }
 };
 
 // A parsed image together with its bytes.
@@ -139,6 +168,31 @@ struct ParsedModel {
   Bytes bytes;
   std::unique_ptr<const GgufFile> file;  // null: `error` says why
   std::string error;
+};
+
+// An image as a file of its own; removed with the object.
+class ModelFile {
+ public:
+  explicit ModelFile(const TinyModel& model) {
+    std::string name = (std::filesystem::temp_directory_path() / "monolith-model-XXXXXX").string();
+    const int file = mkstemp(name.data());
+    if (file < 0) return;
+    close(file);
+    path_ = std::move(name);
+    const Bytes bytes = model.build();
+    std::ofstream(path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  ~ModelFile() {
+    if (!path_.empty()) std::filesystem::remove(path_);
+  }
+  ModelFile(const ModelFile&) = delete;
+  ModelFile& operator=(const ModelFile&) = delete;
+  const std::string& path() const { return path_; }  // empty: it could not be written
+
+ private:
+  std::string path_;
 };
 
 }  // namespace monolith::testing

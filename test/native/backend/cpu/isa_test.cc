@@ -16,19 +16,29 @@ TEST(isa_plain_is_always_there_and_first) {
   for (CpuIsa isa : isas) CHECK(cpu_has(isa));
 }
 
-// The kernel lists in /proc/cpuinfo what it saw and lets programs use: an independent reading of CPUID.
+// The kernel lists in /proc/cpuinfo what it saw and lets programs use: an independent reading of CPUID, or of
+// what an ARM processor tells about itself. An emulator may show the file of the machine around it: then the
+// line of this processor is not there.
 TEST(isa_agrees_with_the_operating_system) {
+#if defined(__aarch64__)
+  const std::string key = "Features";
+#else
+  const std::string key = "flags";
+#endif
   std::ifstream cpuinfo("/proc/cpuinfo");
   std::string line, flags;
   while (flags.empty() && std::getline(cpuinfo, line))
-    if (line.rfind("flags", 0) == 0) flags = line + " ";
-  if (flags.empty()) return check::skip("no flags in /proc/cpuinfo");
+    if (line.rfind(key, 0) == 0) flags = line + " ";
+  if (flags.empty()) return check::skip("no " + key + " in /proc/cpuinfo");
   const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
   const bool avx2 = has("avx2") && has("fma") && has("f16c");
   const bool avx512 = avx2 && has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq") && has("avx512_vnni");
   CHECK_EQ(cpu_has(CpuIsa::kAvx2), avx2);
   CHECK_EQ(cpu_has(CpuIsa::kAvx512), avx512);
   CHECK_EQ(cpu_has_avx512_bf16(), avx512 && has("avx512_bf16"));
+  const bool neon = has("asimddp") && has("atomics") && has("asimdrdm") && has("crc32");
+  CHECK_EQ(cpu_has(CpuIsa::kNeon), neon);
+  CHECK_EQ(cpu_has(CpuIsa::kNeonI8mm), neon && has("i8mm"));
 }
 
 TEST(isa_choice) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/ops.h"
+#include "backend/cpu/ops_kernels.h"
 #include "base/half.h"
 #include "check.h"
 
@@ -22,7 +23,8 @@ struct Shape {
   KvType type;
   std::string name() const {
     return std::to_string(n_heads) + "/" + std::to_string(n_kv_heads) + " heads of " +
-           std::to_string(head_dim) + (type == KvType::kF16 ? ", f16" : ", f32");
+           std::to_string(head_dim) +
+           (type == KvType::kF16 ? ", f16" : type == KvType::kF32 ? ", f32" : ", q8_0");
   }
 };
 
@@ -52,7 +54,13 @@ struct Setup {
   int threads = 1;
   std::vector<int> cuts = {};   // segment lengths, one attention call each; empty: one segment
   int first_page = 0, page_step = 1;
+  int window = 0;
+  float soft_cap = 0.0f;
 };
+
+AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
+  return {.scale = 1.0f / std::sqrt(float(shape.head_dim)), .window = window, .soft_cap = soft_cap};
+}
 
 // Runs one sequence through rope_and_store and attention in layer 1; returns
 // [n][n_heads][head_dim].
@@ -82,13 +90,17 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   int at = 0;
   for (size_t c = 0; at < rows.n; ++c) {
     const int n = std::min(cuts[c % cuts.size()], rows.n - at);
+    // Pages wholly before the window of this call's first row: nobody may look at them again.
+    if (setup.window > 0)
+      for (int p = 0; (p + 1) * kPageTokens <= at - setup.window + 1; ++p)
+        pages[p] = -1;
     std::vector<float> q(rows.q.begin() + at * q_dim, rows.q.begin() + (at + n) * q_dim);
     std::vector<float> k(rows.k.begin() + at * kv_dim, rows.k.begin() + (at + n) * kv_dim);
     const Segment segment = {0, n, at, pages.data()};
     ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(),
                        kv_dim, rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
     ops.attention(pool, scratch, {&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache,
-                  {.scale = 1.0f / std::sqrt(float(shape.head_dim))}, out.data() + at * q_dim, q_dim);
+                  params_of(shape, setup.window, setup.soft_cap), out.data() + at * q_dim, q_dim);
     at += n;
   }
   return out;
@@ -113,20 +125,37 @@ void rotate_exactly(const RopeParams& rope, int position, std::vector<double>& x
   }
 }
 
-// The definition, in double. Keys and values are rounded to binary16 where the cache does.
-std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope) {
+// To 8 bits and back, by blocks of 32 with a scale each, which is a binary16 in the cache.
+void round_to_q8(std::vector<double>& x, bool half_scale) {
+  for (size_t begin = 0; begin < x.size(); begin += 32) {
+    const size_t end = std::min(begin + 32, x.size());
+    double largest = 0;
+    for (size_t i = begin; i < end; ++i)
+      largest = std::max(largest, std::abs(x[i]));
+    double scale = largest / 127;
+    if (half_scale) scale = half_to_float(float_to_half(float(scale)));
+    for (size_t i = begin; i < end; ++i)
+      x[i] = scale > 0 ? std::clamp(std::nearbyint(x[i] / scale), -127.0, 127.0) * scale : 0;
+  }
+}
+
+// The definition, in double. Keys and values are rounded where the cache does, and queries where its
+// products do; `unrounded` leaves all as they are.
+std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope,
+                          int window = 0, double soft_cap = 0, bool unrounded = false) {
   const int dim = shape.head_dim, group = shape.n_heads / shape.n_kv_heads;
-  const auto stored = [&](double x) {
-    return shape.type == KvType::kF16 ? double(half_to_float(float_to_half(float(x)))) : x;
-  };
+  const KvType type = unrounded ? KvType::kF32 : shape.type;
   std::vector<std::vector<double>> keys(size_t(rows.n) * shape.n_kv_heads), values = keys;
   for (size_t i = 0; i < keys.size(); ++i) {
     keys[i].assign(rows.k.begin() + i * dim, rows.k.begin() + (i + 1) * dim);
     rotate_exactly(rope, int(i) / shape.n_kv_heads, keys[i]);
     values[i].assign(rows.v.begin() + i * dim, rows.v.begin() + (i + 1) * dim);
-    for (auto* row : {&keys[i], &values[i]})
-      for (double& x : *row)
-        x = stored(x);
+    for (auto* row : {&keys[i], &values[i]}) {
+      if (type == KvType::kQ8_0) round_to_q8(*row, true);
+      if (type == KvType::kF16)
+        for (double& x : *row)
+          x = half_to_float(float_to_half(float(x)));
+    }
   }
   std::vector<double> out(rows.q.size());
   for (int row = 0; row < rows.n; ++row)
@@ -134,17 +163,20 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
       const size_t at = (size_t(row) * shape.n_heads + head) * dim;
       std::vector<double> q(rows.q.begin() + at, rows.q.begin() + at + dim), weights(row + 1);
       rotate_exactly(rope, row, q);
+      if (type == KvType::kQ8_0) round_to_q8(q, false);
       double top = -1e300, sum = 0;
-      for (int p = 0; p <= row; ++p) {
+      const int start = window > 0 ? std::max(0, row - window + 1) : 0;
+      for (int p = start; p <= row; ++p) {
         const auto& key = keys[size_t(p) * shape.n_kv_heads + head / group];
         for (int d = 0; d < dim; ++d)
           weights[p] += q[d] * key[d];
         weights[p] /= std::sqrt(double(dim));
+        if (soft_cap > 0) weights[p] = soft_cap * std::tanh(weights[p] / soft_cap);
         top = std::max(top, weights[p]);
       }
-      for (double& w : weights)
-        sum += w = std::exp(w - top);
-      for (int p = 0; p <= row; ++p)
+      for (int p = start; p <= row; ++p)
+        sum += weights[p] = std::exp(weights[p] - top);
+      for (int p = start; p <= row; ++p)
         for (int d = 0; d < dim; ++d)
           out[at + d] += weights[p] / sum * values[size_t(p) * shape.n_kv_heads + head / group][d];
     }
@@ -184,8 +216,9 @@ void check_same_bits(const std::vector<float>& got, const std::vector<float>& ex
 // Scores and sums are chains of float operations on values of order 1: score error about
 // sqrt(head_dim) * 2^-24 * |score|; the weighted mean then stays within a few of those. With
 // binary16 the stored key is rounded from a float rotation, from which one in about 2^13 keys falls
-// to the other neighbour, 2^-11 away.
+// to the other neighbour, 2^-11 away. With 8 bits the neighbour is 2^-6 away.
 double tolerance_of(const Shape& shape) {
+  if (shape.type == KvType::kQ8_0) return 2e-2;
   return shape.type == KvType::kF32 ? 2e-6 * std::sqrt(double(shape.head_dim)) : 1.5e-3;
 }
 
@@ -193,7 +226,9 @@ const std::vector<Shape> kShapes = {
     {4, 4, 32, KvType::kF16},   {4, 2, 64, KvType::kF16},  {4, 1, 80, KvType::kF32},
     {8, 1, 96, KvType::kF16},   {8, 2, 128, KvType::kF32}, {16, 2, 64, KvType::kF32},
     {14, 2, 128, KvType::kF16}, {4, 2, 256, KvType::kF16}, {7, 1, 80, KvType::kF16},
-    {40, 1, 32, KvType::kF32},  {3, 3, 40, KvType::kF16},
+    {40, 1, 32, KvType::kF32},  {3, 3, 40, KvType::kF16},  {4, 2, 64, KvType::kQ8_0},
+    {14, 2, 128, KvType::kQ8_0}, {7, 1, 80, KvType::kQ8_0}, {3, 3, 42, KvType::kQ8_0},
+    {40, 1, 96, KvType::kQ8_0},
 };
 
 }   // namespace
@@ -212,6 +247,56 @@ TEST(attention_matches_the_definition_in_double) {
   }
 }
 
+// What 8 bits cost, against no rounding at all: a few hundredths of values of order 1.
+TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
+  const Shape shape = {8, 2, 128, KvType::kQ8_0};
+  const auto frequency = frequencies(128);
+  const RopeParams rope = {RopeStyle::kHalves, 128, frequency.data(), 1.0f};
+  const Rows rows = random_rows(shape, 300, 29);
+  const auto expected = exact(shape, rows, rope, 0, 0, true);
+  const std::vector<float> got = run(shape, rows, rope, {.isa = available_cpu_isas().back()});
+  double sum = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i)
+    sum += (got[i] - expected[i]) * (got[i] - expected[i]), size += expected[i] * expected[i];
+  check::note("relative error " + std::to_string(std::sqrt(sum / size)));
+  CHECK(std::sqrt(sum / size) < 0.015);
+  check_close(got, expected, 0.1, 8 * 128, "8 bits");
+}
+
+// Half the bytes of binary16, and the scales: one in 17.
+TEST(an_8_bit_page_takes_little_more_than_half) {
+  for (const int head_dim : {64, 80, 128, 256}) {
+    const size_t half = CpuKvCache::bytes_for({2, 3, head_dim, 100, KvType::kF16});
+    const size_t eight = CpuKvCache::bytes_for({2, 3, head_dim, 100, KvType::kQ8_0});
+    CHECK(eight * 100 <= half * 55);
+  }
+}
+
+// Zeros, values too small and too large for the scale, NaN and infinity.
+TEST(quantizing_to_8_bits_holds_at_the_edges) {
+  for (const CpuIsa isa : available_cpu_isas()) {
+    const OpKernels& kernels = isa == CpuIsa::kAvx512 ? op_kernels_avx512()
+                               : isa == CpuIsa::kAvx2 ? op_kernels_avx2()
+                                                      : op_kernels_plain();
+    const auto quantized = [&](std::vector<float> x) {
+      int8_t numbers[kQ8Block];
+      uint16_t scale;
+      kernels.quantize_q8(x.data(), int(x.size()), numbers, &scale);
+      for (size_t i = x.size(); i < kQ8Block; ++i)
+        CHECK_EQ(int(numbers[i]), 0);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = numbers[i] * half_to_float(scale);
+      return x;
+    };
+    CHECK(quantized({0, 0, 0}) == (std::vector<float>{0, 0, 0}));
+    CHECK(quantized({1e-30f, -1e-9f}) == (std::vector<float>{0, 0}));
+    CHECK(quantized({127, -63.5f, 1.5f, 2.5f}) == (std::vector<float>{127, -64, 2, 2}));
+    CHECK(quantized({3e38f})[0] == 127 * 65504.0f);
+    CHECK(std::isnan(quantized({1, std::numeric_limits<float>::infinity()})[0]));
+    CHECK(std::isnan(quantized(std::vector<float>(20, std::nanf("")))[19]));
+  }
+}
+
 TEST(attention_over_several_spans_matches_the_definition_in_double) {
   const Shape shape = {4, 2, 32, KvType::kF32};
   const auto frequency = frequencies(32);
@@ -221,6 +306,58 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
   for (const CpuIsa isa : available_cpu_isas())
     check_close(run(shape, rows, rope, {.isa = isa, .threads = 2}), expected, tolerance_of(shape),
                 4 * 32, std::string(cpu_isa_name(isa)));
+}
+
+// Windows within a page, across pages and across spans, longer than the sequence too.
+TEST(windows_and_soft_caps_match_the_definition_in_double) {
+  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
+                             Shape{4, 1, 48, KvType::kQ8_0}}) {
+    const auto frequency = frequencies(shape.head_dim);
+    const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
+    const int n = shape.head_dim == 32 ? 600 : 70;
+    const Rows rows = random_rows(shape, n, 17);
+    for (const int window : {1, 5, 16, 39, 256, 300, 5000}) {
+      const float soft_cap = window == 5 || window == 300 ? 1.5f : 0.0f;
+      const auto expected = exact(shape, rows, rope, window, soft_cap);
+      for (const CpuIsa isa : available_cpu_isas()) {
+        if (isa == CpuIsa::kPlain && window > 39) continue;   // slow; held to the others below
+        check_close(run(shape, rows, rope,
+                        {.isa = isa, .threads = 2, .window = window, .soft_cap = soft_cap}),
+                    expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim,
+                    shape.name() + ", window " + std::to_string(window) + " on " +
+                        std::string(cpu_isa_name(isa)));
+      }
+    }
+  }
+}
+
+TEST(windows_and_soft_caps_give_the_same_bits_on_every_instruction_set_and_however_cut) {
+  const Shape shape = {6, 2, 48, KvType::kF16};
+  const auto frequency = frequencies(shape.head_dim);
+  const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
+  const Rows rows = random_rows(shape, 531, 23);
+  const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
+  for (const int window : {7, 40, 270}) {
+    const float soft_cap = window == 40 ? 0.0f : 2.0f;
+    const auto expected =
+        run(shape, rows, rope, {.threads = 2, .window = window, .soft_cap = soft_cap});
+    for (const CpuIsa isa : available_cpu_isas())
+      for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {23}, {256, 9}}) {
+        if (isa == CpuIsa::kPlain) continue;
+        const int threads = cuts[0] == 531 ? 1 : 3;
+        check_same_bits(run(shape, rows, rope,
+                            {.isa = isa,
+                             .threads = threads,
+                             .cuts = cuts,
+                             .first_page = 2,
+                             .page_step = 2,
+                             .window = window,
+                             .soft_cap = soft_cap}),
+                        expected, row_size,
+                        "window " + std::to_string(window) + ", pieces of " +
+                            std::to_string(cuts[0]) + " on " + std::string(cpu_isa_name(isa)));
+      }
+  }
 }
 
 TEST(attention_gives_the_same_bits_on_every_instruction_set) {
@@ -241,7 +378,8 @@ TEST(attention_gives_the_same_bits_on_every_instruction_set) {
 TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threaded) {
   const CpuIsa isa = available_cpu_isas().back();
   for (const Shape& shape : {Shape{8, 1, 64, KvType::kF16}, Shape{3, 3, 80, KvType::kF32},
-                             Shape{14, 2, 128, KvType::kF16}, Shape{40, 1, 32, KvType::kF16}}) {
+                             Shape{14, 2, 128, KvType::kF16}, Shape{40, 1, 32, KvType::kF16},
+                             Shape{8, 1, 64, KvType::kQ8_0}, Shape{3, 3, 80, KvType::kQ8_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kAdjacentPairs, shape.head_dim, frequency.data(), 1.0f};
     const Rows rows =
@@ -307,6 +445,44 @@ TEST(attention_keeps_rows_of_a_step_apart) {
       check_same_bits(std::vector<float>(begin, begin + n * q_dim), expected[s], q_dim,
                       "sequence " + std::to_string(s) + " on " + std::string(cpu_isa_name(isa)));
     }
+  }
+}
+
+// Long sequences are cut into spans beside short ones that are not; nobody's bits change.
+TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
+  const int n_heads = 6, n_kv_heads = 2, dim = 64;
+  const std::vector<int> positions = {5, 1999, 40, 700, 3, 1300, 0};
+  for (const int window : {0, 600}) {
+    std::vector<Segment> segments;
+    std::vector<std::vector<int32_t>> pages;
+    int page = 0;
+    for (const int position : positions) {
+      pages.emplace_back();
+      for (int i = 0; i <= position / kPageTokens; ++i)
+        pages.back().push_back(page++);
+      segments.push_back({int(segments.size()), 1, position, pages.back().data()});
+    }
+    auto cache = CpuKvCache::create({1, n_kv_heads, dim, page, KvType::kF16});
+    REQUIRE(cache.ok());
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    auto* halves = reinterpret_cast<uint16_t*>((*cache)->keys(0, 0));
+    for (size_t i = 0; i < (*cache)->bytes / 2; ++i)
+      halves[i] = float_to_half(normal(random));
+    std::vector<float> q(positions.size() * n_heads * dim), together(q.size()), alone(q.size());
+    for (float& x : q)
+      x = normal(random);
+    ThreadPool one(1), three(3);
+    OpsScratch scratch;
+    CHECK(scratch.reserve(3, int(positions.size()), n_heads * dim, 2000, dim).ok());
+    const CpuOps& ops = cpu_ops(available_cpu_isas().back());
+    const AttentionParams params = {.scale = 0.125f, .window = window};
+    ops.attention(three, scratch, segments, q.data(), n_heads * dim, n_heads, 0, **cache, params,
+                  together.data(), n_heads * dim);
+    for (const Segment& segment : segments)
+      ops.attention(one, scratch, {&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache,
+                    params, alone.data(), n_heads * dim);
+    check_same_bits(together, alone, n_heads * dim, "window " + std::to_string(window));
   }
 }
 

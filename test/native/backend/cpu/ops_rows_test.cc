@@ -4,11 +4,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numbers>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/ops.h"
+#include "backend/cpu/ops_kernels.h"
 #include "backend/cpu/ops_logits.h"
 #include "base/half.h"
 #include "check.h"
@@ -200,7 +202,7 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
   for (const CpuIsa isa : available_cpu_isas()) {
     ThreadPool pool(3);
     auto out = gate;
-    cpu_ops(isa).silu_multiply(pool, out.data(), up.data(), n_rows, dim, out.data());
+    cpu_ops(isa).gated(pool, Activation::kSilu, out.data(), up.data(), n_rows, dim, out.data());
     check_relative(out, expected, 5 * 0x1p-24,
                    std::string(cpu_isa_name(isa)));   // exp 1 ulp, three roundings
     if (plain.empty()) plain = out;
@@ -208,8 +210,61 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
     // Far outside: nothing overflows into NaN.
     const float far[] = {1000.0f, -1000.0f, kInfinity}, one[] = {1.0f, 1.0f, 1.0f};
     float result[3];
-    cpu_ops(isa).silu_multiply(pool, far, one, 1, 3, result);
+    cpu_ops(isa).gated(pool, Activation::kSilu, far, one, 1, 3, result);
     CHECK(result[0] == 1000.0f && result[1] == 0.0f && result[2] == kInfinity);
+  }
+}
+
+TEST(gelu_multiply_matches_double_and_every_instruction_set) {
+  const int64_t dim = 4099;
+  auto gate = random_floats(dim, 20, 3.0f);
+  const auto up = random_floats(dim, 21);
+  gate[0] = 0.0f, gate[1] = 1e-20f, gate[2] = -1e-6f, gate[3] = 9.0f;
+  std::vector<double> expected;
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double x = gate[i], u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+    expected.push_back(x / (1 + std::exp(-2 * u)) * up[i]);
+  }
+  std::vector<float> plain;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    ThreadPool pool(3);
+    std::vector<float> out(gate.size());
+    cpu_ops(isa).gated(pool, Activation::kGelu, gate.data(), up.data(), 1, dim, out.data());
+    // exp(-2u) of a rounded u: an error of 2u / 2^24 each for the product and its factor; where that
+    // is large the result is small.
+    for (size_t i = 0; i < out.size(); ++i)
+      CHECK(std::abs(out[i] - expected[i]) <=
+            0x1p-22 * std::abs(expected[i]) + 0x1p-23 * std::abs(up[i]) * std::abs(gate[i]));
+    if (plain.empty()) plain = out;
+    CHECK(same_bits(out, plain));
+    const float far[] = {1e30f, -1e30f, kInfinity, 15.0f}, one[] = {1.0f, 1.0f, 1.0f, 1.0f};
+    float result[4];
+    cpu_ops(isa).gated(pool, Activation::kGelu, far, one, 1, 4, result);
+    CHECK(result[0] == 1e30f && result[1] == 0.0f && result[2] == kInfinity && result[3] == 15.0f);
+  }
+}
+
+TEST(scaled_and_gated_rows_are_added_the_same_everywhere) {
+  const int n_rows = 3;
+  const int64_t dim = 77;
+  const auto x = random_floats(n_rows * dim, 22), y = random_floats(n_rows * dim, 23);
+  const float gate[] = {0.0f, -2.0f, 200.0f};
+  std::vector<float> plain;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    ThreadPool pool(2);
+    auto sum = x, gated = x;
+    cpu_ops(isa).add_rows(pool, sum.data(), y.data(), 0.22f, nullptr, n_rows, dim);
+    cpu_ops(isa).add_rows(pool, gated.data(), y.data(), 2.0f, gate, n_rows, dim);
+    for (size_t i = 0; i < x.size(); ++i) {
+      CHECK_EQ(sum[i], std::fma(y[i], 0.22f, x[i]));
+      const double share = 2 / (1 + std::exp(-double(gate[i / size_t(dim)])));
+      CHECK(std::abs(gated[i] - (x[i] + share * y[i])) < 1e-6);
+    }
+    cpu_ops(isa).scale(pool, sum.data(), int64_t(sum.size()), 3.0f);
+    CHECK_EQ(sum[5], std::fma(y[5], 0.22f, x[5]) * 3.0f);
+    sum.insert(sum.end(), gated.begin(), gated.end());
+    if (plain.empty()) plain = sum;
+    CHECK(same_bits(sum, plain));
   }
 }
 
@@ -249,6 +304,40 @@ TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
     logit_ops(isa).exp(edges, 7, 0.0f, result);
     CHECK(result[0] == 0 && result[1] == 0 && result[2] == 0 && result[5] == 0 && result[6] == 1);
     CHECK(result[3] == kInfinity && result[4] == kInfinity);
+  }
+}
+
+// soft_cap is the hyperbolic tangent seen from outside: with a cap of 1 nothing else.
+TEST(soft_cap_is_within_three_ulp_and_the_same_everywhere) {
+  std::vector<float> x;
+  for (float at = 1e-30f; at < 30.0f; at *= 1.0007f)
+    x.push_back(at), x.push_back(-at);
+  std::vector<float> first;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    const OpKernels& kernels = isa == CpuIsa::kAvx512 ? op_kernels_avx512()
+                               : isa == CpuIsa::kAvx2 ? op_kernels_avx2()
+                                                      : op_kernels_plain();
+    std::vector<float> out = x;
+    kernels.soft_cap(out.data(), int64_t(out.size()), 1.0f);
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double exact = std::tanh(double(x[i]));
+      const double ulp = std::ldexp(1.0, std::ilogb(exact) - 23);
+      worst = std::max(worst, std::abs(double(out[i]) - exact) / ulp);
+    }
+    CHECK(worst <= 3);
+    check::note("hyperbolic tangent, " + std::string(cpu_isa_name(isa)) + ": " +
+                std::to_string(worst) + " ulp at worst");
+    if (first.empty()) first = out;
+    CHECK(same_bits(out, first));
+
+    float edges[5] = {0.0f, 500.0f, -kInfinity, 1e-3f, kNaN};
+    kernels.soft_cap(edges, 5, 50.0f);
+    CHECK_EQ(edges[0], 0.0f);
+    CHECK_EQ(edges[1], 50.0f);
+    CHECK_EQ(edges[2], -50.0f);
+    CHECK(std::abs(edges[3] - 1e-3f) <= 1e-9f);
+    CHECK(std::isnan(edges[4]));
   }
 }
 

@@ -1,0 +1,71 @@
+// How many tokens a sequence guesses ahead: those a step computes beside its next one, each kept as long as the
+// sampler would have chosen just that. No result depends on it, only how many steps it takes. Engine thread only.
+//
+// A step of `d` decodes takes base(d), and `row` more for each guess. Without guesses d tokens come in base(d), so
+// a guess pays if it is right with a probability above d * row / base(d): with many decodes hardly ever, with one on
+// a machine that waits for its memory nearly always. Both times are running averages of measured steps, and the
+// probability one of what became of earlier guesses of the sequence that had as long a match behind them.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+
+#include "engine/prompt_lookup.h"
+
+namespace monolith {
+
+// What steps take. One per engine.
+class GuessPace {
+ public:
+  static constexpr int kMostDecodes = 16;   // with more, nothing is guessed
+
+  // A step of `decodes` and nothing else but `guesses` took `ms`.
+  void note(int decodes, int guesses, double ms);
+  // How probable a guess must be; above 1: none pays.
+  double price(int decodes) const;
+  // Whether the next step should go without, so that base(decodes) stays true.
+  bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
+
+ private:
+  static constexpr int kPlainEvery = 64;
+  static constexpr double kUnmeasured = 0.3;
+
+  static size_t index(int decodes) { return static_cast<size_t>(std::clamp(decodes, 1, kMostDecodes)); }
+  // Quick to follow a change of load, slow enough to ride out one interrupted step.
+  static void average(double& mean, double sample) { mean = mean == 0 ? sample : mean + 0.1 * (sample - mean); }
+
+  std::array<double, kMostDecodes + 1> base_ms_{};
+  double row_ms_ = 0;
+  int since_plain_ = 0;
+};
+
+// The guesses of one sequence.
+class Guesses {
+ public:
+  static constexpr int kMost = 15;   // of one step
+
+  explicit Guesses(int max_tokens) : lookup_(max_tokens) {}
+
+  // What may follow `tokens`, at most `most` (<= kMost), if it is worth `price`. Valid until the next call.
+  std::span<TokenId> guess(std::span<const TokenId> tokens, double price, int most);
+  std::span<const TokenId> last(int n) const { return {tokens_.data(), static_cast<size_t>(n)}; }
+  // Of the last guesses `n_right` were right, and then one was wrong or none was left to tell.
+  void settle(int n_right, bool then_wrong);
+
+ private:
+  static constexpr size_t kLengths = 4;
+  static constexpr int kLeastPause = 8, kMostPause = 512;
+
+  static size_t by_length(int match) { return match < 4 ? 0 : match < 6 ? 1 : match < 10 ? 2 : 3; }
+
+  PromptLookup lookup_;
+  std::array<TokenId, kMost> tokens_{};
+  std::array<double, kLengths> chance_{0.4, 0.5, 0.6, 0.7};   // of a guess, by the length of the match
+  size_t length_ = 0;         // of the last match
+  int pause_ = kLeastPause;   // matches that are let pass where none pays, before one is tried
+  int passed_ = 0;
+};
+
+}  // namespace monolith

@@ -1,0 +1,286 @@
+#include "model/hf/config.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "model/gguf/parser.h"
+
+namespace monolith::hf {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 31;   // of any size; the model checks each more closely
+
+// Looks keys up as transformers does: in the text part where a checkpoint has several, else in the whole. Remembers
+// the first error, so that the translation reads as a list.
+class Translation {
+ public:
+  Translation(const JsonValue& whole, const Architecture& architecture, AssembledFile& out)
+      : whole_(whole), text_(whole["text_config"]), architecture_(architecture), out_(out) {}
+
+  const Architecture& architecture() const { return architecture_; }
+  AssembledFile& out() { return out_; }
+  const Status& status() const { return status_; }
+  void fail(Error error) {
+    if (status_) status_ = std::move(error);
+  }
+
+  JsonValue find(std::string_view key) const {
+    const JsonValue inner = text_[key];
+    return inner.exists() ? inner : whole_[key];
+  }
+  JsonValue first_of(std::initializer_list<std::string_view> keys) const {
+    for (const std::string_view key : keys)
+      if (const JsonValue value = find(key); value.exists()) return value;
+    return find(*keys.begin());
+  }
+  std::string key(std::string_view name) const {
+    return std::string(architecture_.gguf) + "." + std::string(name);
+  }
+
+  template <typename T>
+  T take(Result<std::optional<T>> value, T fallback = {}) {
+    if (value) return value->value_or(fallback);
+    fail(value.error());
+    return fallback;
+  }
+
+  // An integer that must be there.
+  int64_t needed(std::initializer_list<std::string_view> keys) {
+    const JsonValue value = first_of(keys);
+    if (!value.exists()) fail(value.invalid("is missing"));
+    return take(value.integer(1, kMost), int64_t{1});
+  }
+  int64_t integer(std::string_view name, int64_t fallback) { return take(find(name).integer(0, kMost), fallback); }
+  double number(std::string_view name, double fallback) { return take(find(name).number(), fallback); }
+  bool boolean(std::string_view name, bool fallback) { return take(find(name).boolean(), fallback); }
+
+  // Copies a number or an integer, if it is there, to a key of the architecture.
+  void copy_number(std::string_view from, std::string_view to) {
+    if (find(from).exists()) out_.number(key(to), number(from, 0));
+  }
+  void copy_integer(std::string_view from, std::string_view to) {
+    if (find(from).exists()) out_.integer(key(to), static_cast<uint64_t>(integer(from, 0)));
+  }
+  // A setting that is computed in one way only.
+  void expect_boolean(std::string_view name, bool expected) {
+    if (boolean(name, expected) != expected)
+      fail(find(name).unsupported(expected ? "is false, which is not computed" : "is true, which is not computed"));
+  }
+
+ private:
+  JsonValue whole_, text_;
+  const Architecture& architecture_;
+  AssembledFile& out_;
+  Status status_;
+};
+
+Result<const Architecture*> read_architecture(const JsonValue& config) {
+  const JsonValue names = config["architectures"];
+  if (!names.is_array() || names.items().empty()) return config["architectures"].invalid("is missing or empty");
+  const std::string_view name = names.item(0).text();
+  if (const Architecture* known = find_architecture(name)) return known;
+  return names.unsupported(quoted(name) + " is not supported (known: " + known_architectures() + ")");
+}
+
+void check_activation(Translation& t) {
+  const JsonValue value = t.first_of({"hidden_activation", "hidden_act"});
+  const std::string_view name = value.text();
+  if (t.architecture().activation == Activation::kSilu) {
+    if (value.exists() && name != "silu" && name != "swish")
+      t.fail(value.unsupported("is " + quoted(name) + ", expected 'silu'"));
+  } else if (value.exists() && name != "gelu_pytorch_tanh" && name != "gelu") {
+    // Gemma's first files say "gelu" and mean the approximation by tanh.
+    t.fail(value.unsupported("is " + quoted(name) + ", expected 'gelu_pytorch_tanh'"));
+  }
+}
+
+// Llama 3's scaling as factors of the frequencies: long waves are stretched, short ones are not, those between partly.
+void add_llama3_factors(Translation& t, const JsonValue& rope, double base, int64_t dims) {
+  const auto value = [&](std::string_view name, double fallback) { return t.take(rope[name].number(), fallback); };
+  const double factor = value("factor", 8), low = value("low_freq_factor", 1), high = value("high_freq_factor", 4);
+  const double context = value("original_max_position_embeddings", 8192);
+  if (!(factor > 0 && low > 0 && high > low && context > 0 && base > 1) || dims < 2 || dims > 1 << 16)
+    return t.fail(rope.invalid("holds factors that make no scaling"));
+  std::vector<float> factors;
+  for (int64_t i = 0; i < dims / 2; ++i) {
+    const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+    const double wave = 2 * std::numbers::pi / frequency;
+    const double smooth = (context / wave - low) / (high - low);
+    factors.push_back(wave < context / high  ? 1.0f
+                      : wave > context / low ? static_cast<float>(factor)
+                                             : static_cast<float>(1 / ((1 - smooth) / factor + smooth)));
+  }
+  t.out().tensor("rope_freqs.weight", factors);
+}
+
+// LongRoPE: two sets of factors, and the scale of attention that goes with them.
+void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
+  const int64_t original = t.take(t.first_of({"original_max_position_embeddings"}).integer(1, kMost),
+                                  t.take(rope["original_max_position_embeddings"].integer(1, kMost), context));
+  auto longer = rope["long_factor"].numbers(), shorter = rope["short_factor"].numbers();
+  if (!longer) return t.fail(longer.error());
+  if (!shorter) return t.fail(shorter.error());
+  if (longer->empty() || longer->size() != shorter->size())
+    return t.fail(rope.invalid("has no 'long_factor' and 'short_factor' of one length"));
+  const double stretch = static_cast<double>(context) / static_cast<double>(original);
+  const double magnitude = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(original))) : 1;
+  t.out().string(t.key("rope.scaling.type"), "longrope");
+  t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(original));
+  t.out().number(t.key("rope.scaling.attn_factor"), t.take(rope["attention_factor"].number(), magnitude));
+  t.out().tensor("rope_factors_long.weight", *longer);
+  t.out().tensor("rope_factors_short.weight", *shorter);
+}
+
+void add_yarn(Translation& t, const JsonValue& rope) {
+  t.out().string(t.key("rope.scaling.type"), "yarn");
+  t.out().number(t.key("rope.scaling.factor"), t.take(rope["factor"].number(), 1.0));
+  const auto original = rope["original_max_position_embeddings"].integer(1, kMost);
+  if (!original) return t.fail(original.error());
+  if (*original)
+    t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(**original));
+  const auto copy = [&](std::string_view from, std::string_view to) {
+    if (rope[from].exists()) t.out().number(t.key(to), t.take(rope[from].number(), 0.0));
+  };
+  copy("extrapolation_factor", "rope.scaling.yarn_ext_factor");
+  copy("attention_factor", "rope.scaling.yarn_attn_factor");
+  copy("beta_fast", "rope.scaling.yarn_beta_fast");
+  copy("beta_slow", "rope.scaling.yarn_beta_slow");
+  for (const std::string_view name : {"mscale", "mscale_all_dim"})
+    if (rope[name].exists()) t.fail(rope[name].unsupported("is not computed"));
+}
+
+void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
+  // Old files keep the base beside "rope_scaling", new ones everything in "rope_parameters", some by kind of layer.
+  JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
+  const JsonValue windowed = rope["sliding_attention"];
+  if (rope["full_attention"].exists()) rope = rope["full_attention"];
+  if (rope.exists() && !rope.is_object()) return t.fail(rope.invalid("is no object"));
+  const auto value = [&](std::string_view name, double fallback) {
+    return t.take(rope[name].number(), t.number(name, fallback));
+  };
+  const double base = value("rope_theta", t.architecture().gguf == "gemma3" ? 1e6 : 1e4);
+  t.out().number(t.key("rope.freq_base"), base);
+  const double windowed_base = t.take(windowed["rope_theta"].number(), t.number("rope_local_base_freq", 0));
+  if (windowed_base > 0) t.out().number(t.key("rope.freq_base_swa"), windowed_base);
+  const double share = value("partial_rotary_factor", 1);
+  if (!(share > 0 && share <= 1)) return t.fail(t.find("partial_rotary_factor").invalid("is out of range"));
+  const int64_t dims = static_cast<int64_t>(static_cast<double>(head_dim) * share);
+  t.out().integer(t.key("rope.dimension_count"), static_cast<uint64_t>(dims));
+
+  const JsonValue kind_value = rope["rope_type"].exists() ? rope["rope_type"] : rope["type"];
+  const std::string_view kind = kind_value.text();
+  if (kind.empty() || kind == "default") return;
+  if (kind == "linear") {
+    t.out().string(t.key("rope.scaling.type"), "linear");
+    t.out().number(t.key("rope.scaling.factor"), t.take(rope["factor"].number(), 1.0));
+  } else if (kind == "llama3") {
+    add_llama3_factors(t, rope, base, dims);
+  } else if (kind == "longrope" || kind == "su") {
+    add_long_rope(t, rope, context);
+  } else if (kind == "yarn") {
+    add_yarn(t, rope);
+  } else {
+    t.fail(kind_value.unsupported("is " + quoted(kind) +
+                                  ", which is not computed (known: default, linear, llama3, longrope, yarn)"));
+  }
+}
+
+void translate_experts(Translation& t, Config& config) {
+  const JsonValue count = t.first_of({"num_local_experts", "num_experts"});
+  config.experts = t.take(count.integer(0, 4096), int64_t{0});
+  if (config.experts == 0) return;
+  AssembledFile& out = t.out();
+  out.integer(t.key("expert_count"), static_cast<uint64_t>(config.experts));
+  out.integer(t.key("expert_used_count"), static_cast<uint64_t>(t.needed({"num_experts_per_tok"})));
+  t.copy_integer("moe_intermediate_size", "expert_feed_forward_length");
+  t.copy_integer("shared_expert_intermediate_size", "expert_shared_feed_forward_length");
+  t.copy_integer("shared_intermediate_size", "expert_shared_feed_forward_length");
+  if (t.find("norm_topk_prob").exists())
+    out.boolean(t.key("expert_weights_norm"), t.boolean("norm_topk_prob", true));
+  if (t.integer("decoder_sparse_step", 1) != 1)
+    t.fail(t.find("decoder_sparse_step").unsupported("is not 1: layers without experts are not computed"));
+  if (!t.find("mlp_only_layers").items().empty())
+    t.fail(t.find("mlp_only_layers").unsupported("is not empty: layers without experts are not computed"));
+}
+
+void translate_windows(Translation& t) {
+  const std::string_view gguf = t.architecture().gguf;
+  const bool optional = gguf.starts_with("qwen");   // states a size and whether it is used
+  if (optional && !t.boolean("use_sliding_window", false)) return;
+  if (gguf == "gemma3" && t.integer("sliding_window_pattern", 6) == 1) return;
+  t.copy_integer("sliding_window", "attention.sliding_window");
+  if (gguf == "gemma3" && t.integer("sliding_window_pattern", 6) != 6)
+    t.fail(t.find("sliding_window_pattern").unsupported("is not 6"));
+}
+
+// Every fourth layer of SmolLM3 does not rotate; a list says which.
+void check_unrotated_layers(Translation& t) {
+  if (t.architecture().gguf != "smollm3") return;
+  const JsonValue list = t.find("no_rope_layers");
+  auto flags = list.numbers();
+  if (!flags) return t.fail(flags.error());
+  for (size_t i = 0; i < flags->size(); ++i)
+    if (((*flags)[i] != 0) != ((i + 1) % 4 != 0))
+      return t.fail(list.unsupported("is not the pattern of three layers that rotate and one that does not"));
+}
+
+}  // namespace
+
+Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
+  auto architecture = read_architecture(config);
+  if (!architecture) return architecture.error();
+  Translation t(config, **architecture, file);
+  for (const std::string_view name : {"quantization_config", "compression_config"}) {
+    if (const JsonValue quantized = t.find(name); quantized.exists())
+      return quantized.unsupported("(method " + quoted(quantized["quant_method"].text()) +
+                                   "): quantized checkpoints are not read; take one in BF16, F16 or F32, and set "
+                                   "the model's 'quantize'");
+  }
+  Config result{.architecture = *architecture};
+  AssembledFile& out = file;
+  out.string("general.architecture", (*architecture)->gguf);
+  const int64_t context = t.needed({"max_position_embeddings"});
+  const int64_t embedding = t.needed({"hidden_size"});
+  result.layers = t.needed({"num_hidden_layers"});
+  result.heads = t.needed({"num_attention_heads"});
+  result.kv_heads = t.integer("num_key_value_heads", result.heads);
+  const bool own_head_dim = t.find("head_dim").exists() && (*architecture)->gguf != "granite";
+  const int64_t head_dim = own_head_dim ? t.needed({"head_dim"}) : embedding / std::max<int64_t>(result.heads, 1);
+  const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
+  size("context_length", context);
+  size("embedding_length", embedding);
+  size("block_count", result.layers);
+  size("feed_forward_length", t.needed({"intermediate_size", "moe_intermediate_size"}));
+  size("attention.head_count", result.heads);
+  size("attention.head_count_kv", result.kv_heads);
+  if (own_head_dim) {
+    size("attention.key_length", head_dim);
+    size("attention.value_length", head_dim);
+  }
+  out.number(t.key("attention.layer_norm_rms_epsilon"), t.number("rms_norm_eps", 1e-6));
+  check_activation(t);
+  translate_rope(t, context, head_dim);
+  translate_windows(t);
+  translate_experts(t, result);
+  check_unrotated_layers(t);
+  t.copy_number("attn_logit_softcapping", "attn_logit_softcapping");
+  t.copy_number("final_logit_softcapping", "final_logit_softcapping");
+  t.copy_number("attention_multiplier", "attention.scale");
+  t.copy_number("embedding_multiplier", "embedding_scale");
+  t.copy_number("residual_multiplier", "residual_scale");
+  t.copy_number("logits_scaling", "logit_scale");
+  if ((*architecture)->gguf == "gemma2" || (*architecture)->gguf == "gemma3") {
+    // The scale of scores is the width of a head to -1/2, but in the largest of each: GGUF knows them by their layers.
+    const double scaled = t.number("query_pre_attn_scalar", static_cast<double>(head_dim));
+    const bool largest = result.layers == 46 || result.layers == 62;
+    const double expected =
+        largest ? static_cast<double>(embedding) / static_cast<double>(result.heads) : static_cast<double>(head_dim);
+    if (scaled != expected) t.fail(t.find("query_pre_attn_scalar").unsupported("is not the width of a head"));
+  }
+  // Gemma's files leave it out and mean true.
+  result.tied = t.boolean("tie_word_embeddings", (*architecture)->gguf.starts_with("gemma"));
+  if (!t.status()) return t.status().error();
+  return result;
+}
+
+}  // namespace monolith::hf

@@ -1,0 +1,254 @@
+#include "model/hf/tensors.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "model/gguf/parser.h"
+
+namespace monolith::hf {
+namespace {
+
+Error invalid(const Safetensor& tensor, const std::string& what) {
+  return {ErrorCode::kInvalidFile, "tensor " + quoted(tensor.name) + " " + what};
+}
+
+std::optional<TensorType> type_of(std::string_view name) {
+  if (name == "F32") return TensorType::kF32;
+  if (name == "F16") return TensorType::kF16;
+  if (name == "BF16") return TensorType::kBF16;
+  return std::nullopt;
+}
+
+// Parts of images and sound, which the text model does without; and frequencies, which are derived.
+bool is_left_out(std::string_view name) {
+  for (const std::string_view part : {"vision_tower.", "vision_model.", "visual.", "audio_tower.",
+                                      "multi_modal_projector.", "embed_vision.", "embed_audio."})
+    if (name.find(part) != std::string_view::npos) return true;
+  return name.ends_with(".rotary_emb.inv_freq");
+}
+
+// "N." at the front of `rest`, taken off; -1 if there is none.
+int64_t take_number(std::string_view& rest) {
+  int64_t number = -1;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  const size_t size = static_cast<size_t>(end - rest.data());
+  if (error != std::errc() || number < 0 || size >= rest.size() || rest[size] != '.') return -1;
+  rest.remove_prefix(size + 1);
+  return number;
+}
+
+struct Name {
+  std::string_view hf, gguf;
+};
+
+constexpr Name kOfModel[] = {
+    {"embed_tokens", "token_embd"},
+    {"norm", "output_norm"},
+};
+
+// Within a layer. Where the second norm stands decides two of them: see layer_name().
+constexpr Name kOfLayer[] = {
+    {"input_layernorm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.qkv_proj", "attn_qkv"},
+    {"self_attn.o_proj", "attn_output"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.gate_up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"block_sparse_moe.gate", "ffn_gate_inp"},
+    {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+    {"block_sparse_moe.output_linear", "ffn_down_exps"},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+    {"shared_mlp.output_linear", "ffn_down_shexp"},
+};
+
+// Of one expert: joined with those of the others.
+constexpr Name kOfExpert[] = {
+    {"gate_proj", "ffn_gate_exps"}, {"up_proj", "ffn_up_exps"}, {"down_proj", "ffn_down_exps"},
+    {"w1", "ffn_gate_exps"},        {"w3", "ffn_up_exps"},      {"w2", "ffn_down_exps"},
+};
+
+// Gate and up of all experts, or of the one that all rows pass, in one matrix: [..., 2 * width, embedding].
+constexpr Name kFused[] = {
+    {"block_sparse_moe.input_linear", "exps"},
+    {"mlp.experts.gate_up_proj", "exps"},
+    {"shared_mlp.input_linear", "shexp"},
+};
+
+template <size_t n>
+std::string_view find(const Name (&names)[n], std::string_view hf) {
+  const auto found = std::ranges::find(names, hf, &Name::hf);
+  return found != std::end(names) ? found->gguf : std::string_view();
+}
+
+class Translator {
+ public:
+  Translator(const Config& config, AssembledFile& file) : config_(config), file_(file) {}
+
+  Status add(const Safetensor& tensor) {
+    if (is_left_out(tensor.name)) return {};
+    const auto type = type_of(tensor.type);
+    if (!type)
+      return Error{ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " has type " + quoted(tensor.type) +
+                                                ", which is not read (known: F32, F16, BF16)"};
+    if (tensor.shape.empty() || tensor.shape.size() > 4)
+      return invalid(tensor, "has " + std::to_string(tensor.shape.size()) + " dimensions; 1 to 4 are read");
+    if (std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
+      return invalid(tensor, "has a length of 0");
+
+    std::string_view rest = tensor.name;
+    for (const std::string_view prefix : {"model.language_model.", "language_model.model.", "model."}) {
+      if (!rest.starts_with(prefix)) continue;
+      rest.remove_prefix(prefix.size());
+      break;
+    }
+    if (rest.starts_with("language_model.")) rest.remove_prefix(std::string_view("language_model.").size());
+    if (rest == "lm_head.weight") {
+      // A copy of the embedding table that some savers write out.
+      return config_.tied ? Status() : put("output.weight", tensor, *type);
+    }
+    if (rest.starts_with("layers.")) {
+      std::string_view inner = rest.substr(std::string_view("layers.").size());
+      const int64_t layer = take_number(inner);
+      if (layer >= 0) return add_of_layer(layer, inner, tensor, *type);
+    }
+    const auto [stem, suffix] = split(rest);
+    const std::string_view name = find(kOfModel, stem);
+    if (name.empty()) return put(tensor.name, tensor, *type);
+    return put(std::string(name) + std::string(suffix), tensor, *type);
+  }
+
+  Status finish() {
+    for (auto& [name, experts] : experts_) {
+      std::vector<int64_t> shape = experts.shape;
+      const size_t n = experts.parts.size();
+      if (static_cast<int64_t>(n) != config_.experts || experts.parts.rbegin()->first != config_.experts - 1)
+        return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is of " + std::to_string(n) +
+                                                  " experts, but there are " + std::to_string(config_.experts)};
+      TensorSource source{.type = experts.type, .cols = shape[0]};
+      for (const auto& [number, data] : experts.parts) source.parts.push_back(data);
+      shape.push_back(static_cast<int64_t>(n));
+      file_.tensor(name, shape, experts.type, std::move(source));
+    }
+    return {};
+  }
+
+ private:
+  struct Experts {
+    TensorType type;
+    std::vector<int64_t> shape;   // of one
+    std::map<int64_t, std::span<const std::byte>> parts;
+  };
+
+  // "norm.weight" is "norm" and ".weight"; a name without either suffix has none.
+  static std::pair<std::string_view, std::string_view> split(std::string_view name) {
+    for (const std::string_view suffix : {".weight", ".bias"})
+      if (name.ends_with(suffix)) return {name.substr(0, name.size() - suffix.size()), suffix};
+    return {name, {}};
+  }
+
+  std::string_view layer_name(std::string_view stem) const {
+    if (stem == "post_attention_layernorm")
+      return config_.architecture->post_norms ? "post_attention_norm" : "ffn_norm";
+    return find(kOfLayer, stem);
+  }
+
+  Status add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type) {
+    const std::string block = "blk." + std::to_string(layer) + ".";
+    const auto [stem, suffix] = split(rest);
+    for (const std::string_view prefix : {"mlp.experts.", "block_sparse_moe.experts."}) {
+      if (!stem.starts_with(prefix)) continue;
+      std::string_view inner = stem.substr(prefix.size());
+      const int64_t expert = take_number(inner);
+      const std::string_view name = find(kOfExpert, inner);
+      if (expert >= 0 && !name.empty())
+        return add_expert(block + std::string(name) + std::string(suffix), expert, tensor, type);
+    }
+    if (const std::string_view kind = find(kFused, stem); !kind.empty())
+      return add_fused(block, std::string(kind), tensor, type);
+    if (stem == "mlp.experts.down_proj") return put(block + "ffn_down_exps.weight", tensor, type);
+    const std::string_view name = layer_name(stem);
+    if (name.empty() || suffix.empty()) return put(tensor.name, tensor, type);
+    return put(block + std::string(name) + std::string(suffix), tensor, type);
+  }
+
+  Status add_expert(const std::string& name, int64_t expert, const Safetensor& tensor, TensorType type) {
+    std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    if (shape.size() != 2) return invalid(tensor, "is no matrix");
+    const auto [found, is_new] = experts_.try_emplace(name, Experts{type, shape, {}});
+    Experts& experts = found->second;
+    if (experts.type != type || experts.shape != shape)
+      return invalid(tensor, "is of another type or shape than that of another expert");
+    if (!experts.parts.emplace(expert, tensor.data).second) return invalid(tensor, "occurs twice");
+    return {};
+  }
+
+  // [experts..., 2 * width, embedding]: the upper half of each is the gate.
+  Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type) {
+    std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    const size_t dimensions = kind == "exps" ? 3 : 2;
+    if (shape.size() != dimensions || shape[1] % 2 != 0)
+      return invalid(tensor, "does not hold gate and up, one below the other");
+    const int64_t count = dimensions == 3 ? shape[2] : 1;
+    shape[1] /= 2;
+    const size_t half = tensor.data.size() / static_cast<size_t>(count) / 2;
+    for (const size_t which : {size_t{0}, size_t{1}}) {
+      TensorSource source{.type = type, .cols = shape[0]};
+      for (int64_t i = 0; i < count; ++i)
+        source.parts.push_back(tensor.data.subspan((static_cast<size_t>(i) * 2 + which) * half, half));
+      file_.tensor(block + (which == 0 ? "ffn_gate_" : "ffn_up_") + kind + ".weight", shape, type, std::move(source));
+    }
+    return {};
+  }
+
+  Status put(const std::string& name, const Safetensor& tensor, TensorType type) {
+    const std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    const bool is_vector = shape.size() == 1;
+    TensorSource source{.type = type, .cols = shape[0], .parts = {tensor.data}};
+    const bool is_q = name.find(".attn_q.") != std::string::npos, is_k = name.find(".attn_k.") != std::string::npos;
+    if (config_.architecture->interleaves_heads && (is_q || is_k)) {
+      source.interleaved_heads = is_q ? config_.heads : config_.kv_heads;
+      if (is_vector) source.cols = 1;
+      const int64_t rows = source.rows();
+      if (source.interleaved_heads < 1 || rows % source.interleaved_heads != 0 ||
+          rows / source.interleaved_heads % 2 != 0)
+        return invalid(tensor, "has " + std::to_string(rows) + " rows, which are not " +
+                                   std::to_string(source.interleaved_heads) + " heads of even width");
+    }
+    if (config_.architecture->norms_from_one && name.ends_with("norm.weight")) source.added = 1;
+    if (source.interleaved_heads == 0 && source.added == 0) {
+      file_.tensor(name, shape, type, tensor.data);
+      return {};
+    }
+    file_.tensor(name, shape, source.added != 0 ? TensorType::kF32 : type, std::move(source));
+    return {};
+  }
+
+  const Config& config_;
+  AssembledFile& file_;
+  std::map<std::string, Experts> experts_;
+};
+
+}  // namespace
+
+Status translate_tensors(const std::vector<Safetensor>& tensors, const Config& config, AssembledFile& file) {
+  Translator translator(config, file);
+  for (const Safetensor& tensor : tensors)
+    if (Status status = translator.add(tensor); !status) return status;
+  return translator.finish();
+}
+
+}  // namespace monolith::hf

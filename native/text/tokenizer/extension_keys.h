@@ -1,0 +1,26 @@
+// Metadata keys of our own, beside GGUF's: what a tokenizer.json can say and a GGUF file has no word for. Written
+// where a Hugging Face folder is translated, read by the tokenizers. In any file they are optional.
+#pragma once
+
+#include <string_view>
+
+namespace monolith {
+
+// Names of split stages, in order; instead of tokenizer.ggml.pre. Array of strings.
+inline constexpr std::string_view kSplitStagesKey = "tokenizer.monolith.split_stages";
+// A word that is a token is not merged. Boolean; with the stages.
+inline constexpr std::string_view kIgnoreMergesKey = "tokenizer.monolith.ignore_merges";
+// The space that SentencePiece puts in front comes only at the very beginning, not after each special token.
+// Boolean.
+inline constexpr std::string_view kSpacePrefixOnceKey = "tokenizer.monolith.space_prefix_once";
+// It does not come where the text begins with a space already. Boolean.
+inline constexpr std::string_view kSpacePrefixSparedKey = "tokenizer.monolith.space_prefix_spared";
+// bos_token_id, eos_token_id and unknown_token_id count as they stand: one that is missing has no default. Boolean.
+inline constexpr std::string_view kExplicitIdsKey = "tokenizer.monolith.explicit_ids";
+// Ids of further tokens that end a generation. Array of integers.
+inline constexpr std::string_view kEndTokensKey = "tokenizer.monolith.end_token_ids";
+// Ids of special tokens that take the white space before them, or behind them, with them. Arrays of integers.
+inline constexpr std::string_view kStripBeforeKey = "tokenizer.monolith.strip_before_ids";
+inline constexpr std::string_view kStripBehindKey = "tokenizer.monolith.strip_behind_ids";
+
+}  // namespace monolith

@@ -1,0 +1,206 @@
+// The names and regular expressions by which files ask for a way of splitting. Tables only.
+#include <algorithm>
+#include <iterator>
+
+#include "text/tokenizer/deepseek_letters.h"
+#include "text/tokenizer/pretokenizer.h"
+
+namespace monolith {
+namespace {
+
+using enum SplitStage;
+
+constexpr PreTokenizer kDefault = {kMarks, kGpt2, kNumberRuns, kThreeDigits};
+constexpr PreTokenizer kStarcoder = {kEachNumber, kGpt2};
+constexpr PreTokenizer kDeepseekCoder = {kEachNewline, kSpacedLetters, kSpacedPunctuation,
+                                         kDeepseekAsian, kEachNumber};
+constexpr PreTokenizer kDeepseekLlm = {kEachNewline,   kDeepseekLetters, kDeepseekMarks,
+                                       kTrailingSpace, kDeepseekAsian,   kNumberRuns};
+constexpr PreTokenizer kDeepseekV3 = {kNumberTriples, kAsian, kDeepseek3};
+
+// Names in the field (tokenizer.ggml.pre) and what they stand for.
+constexpr PreTokenizerTraits kNames[] = {
+    {"", kDefault},
+    {"default", kDefault},
+    {"gpt-2", {kGpt2}},
+    {"phi-2", {kGpt2}},
+    {"mpt", {kGpt2}},
+    {"olmo", {kGpt2}},
+    {"jais", {kGpt2}},
+    {"gigachat", {kGpt2}},
+    {"exaone4", {kGpt2}},
+    {"mellum", {kGpt2}},
+    {"a.x-4.0", {kGpt2}},
+    {"modern-bert", {kGpt2}},
+    {"jina-es", {kGpt2}},
+    {"jina-de", {kGpt2}},
+    {"jina-v2-es", {kGpt2}},
+    {"jina-v2-de", {kGpt2}},
+    {"trillion", {kGpt2}, false, false, false},
+    {"granite-docling", {kGpt2}, false, false, false},
+    {"llama-bpe", {kLlama3}, true, true},
+    {"llama3", {kLlama3}, true, true},
+    {"llama-v3", {kLlama3}, true, true},
+    {"falcon3", {kLlama3}, true, true},
+    {"falcon-h1", {kLlama3}, true, true},
+    {"pixtral", {kLlama3}, true, true},
+    {"midm-2.0", {kLlama3}, true, true},
+    {"lfm2", {kLlama3}, true, true},
+    {"jina-v5-nano", {kLlama3}, true, true},
+    {"dbrx", {kLlama3}},
+    {"smaug-bpe", {kLlama3}},
+    {"glm4", {kLlama3}},
+    {"chatglm-bpe", {kLlama3}},
+    {"qwen2", {kQwen2}, false, false, false},
+    {"qwen3", {kQwen2}, false, false, false},
+    {"deepseek-r1-qwen", {kQwen2}, false, false, false},
+    {"kormo", {kQwen2}, false, false, false},
+    {"f2llmv2", {kQwen2}, false, false, false},
+    {"hunyuan", {kQwen2}, false, false, false},
+    {"solar-open", {kQwen2}, false, false, false},
+    {"grok-2", {kQwen2}, false, false, false},
+    {"bailingmoe", {kQwen2}, false, false, false},
+    {"bailingmoe2", {kQwen2}, false, false, false},
+    {"llada-moe", {kQwen2}, false, false, false},
+    {"megrez", {kQwen2}},
+    {"stablelm2", {kQwen2}},
+    {"laguna", {kLines, kQwen2}, false, false, false},
+    {"qwen35", {kQwen35}, false, false, false},
+    {"seed-coder", {kSeedCoder}, false, false, false},
+    {"minicpm5", {kNumberTriples, kNumberRunWords}, true},
+    {"tekken", {kTekken}, true, true, false},
+    {"gpt-4o", {kGpt4o}, false, false, false},
+    {"llama4", {kGpt4o}, false, false, false},
+    {"kanana2", {kGpt4o}, false, false, false},
+    {"talkie", {kGpt4o}, false, false, false},
+    {"minimax-m2", {kGpt4o}, false, false, false},
+    {"granite-embed-multi-97m", {kGpt4o}, true, false, false},
+    {"deepseek-coder", kDeepseekCoder, false, false, false},
+    {"deepseek-llm", kDeepseekLlm, false, false, false},
+    {"deepseek-v3", kDeepseekV3, false, false, false},
+    {"hunyuan-dense", kDeepseekV3, false, false, false},
+    {"joyai-llm", kDeepseekV3, false, false, false},
+    {"falcon", {kMarksAndBackticks, kGpt2, kThreeDigits}},
+    {"starcoder", kStarcoder},
+    {"refact", kStarcoder},
+    {"codeshell", kStarcoder},
+    {"exaone", kStarcoder},
+    {"minerva-7b", kStarcoder},
+    {"mellum2", kStarcoder},
+    {"smollm", kStarcoder, false, false, false},
+    {"command-r", kStarcoder, false, false, false},
+    {"bloom", {kBloom}},
+    {"gpt3-finnish", {kBloom}},
+    {"poro-chat", {kBloom}, false, false, false},
+    {"viking", {kBloom, kEachNumber}, false, false, false},
+};
+
+struct Pattern {
+  SplitStage stage;
+  std::string_view expression;
+};
+
+// As they are written in tokenizer.json files; the same language in other words is another line.
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define SPELLED_CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
+#define SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
+#define SIGNS R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+#define CASED(suffix)                                                                        \
+  R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" suffix  \
+  R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)" suffix
+constexpr Pattern kPatterns[] = {
+    {kGpt2, R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {kGpt2, R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
+    {kLlama3, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS SPACES},
+    {kLlama3, SPELLED_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS SPACES},
+    {kLlama3, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {kQwen2, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" SIGNS SPACES},
+    {kQwen2, SPELLED_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" SIGNS SPACES},
+    {kQwen2, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {kNumberRunWords, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+)" SIGNS SPACES},
+    {kSeedCoder, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+)" SPACES},
+    {kSeedCoder, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+)" SPACES},
+    {kQwen35, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" SPACES},
+    {kTekken, CASED("") R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" SPACES},
+    {kGpt4o, CASED(CONTRACTIONS "?") R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" SPACES},
+    {kDeepseek3, R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)" SPACES},
+    {kBloom, " ?[^(\\s|.,!?…。，、।۔،)]+"},
+    {kBloom, " ?[^(\\s|[.,!?…。，、।۔،])]+"},
+    {kEachNumber, R"(\p{N})"},
+    {kEachNumber, R"(\p{N}{1})"},
+    {kNumberRuns, R"(\p{N}+)"},
+    {kNumberTriples, R"(\p{N}{1,3})"},
+    {kThreeDigits, "[0-9][0-9][0-9]"},
+    {kEachNewline, R"([\r\n])"},
+    {kLines, R"([^\n]+|[\n]+)"},
+    {kSpacedLetters, R"(\s?\p{L}+)"},
+    {kSpacedPunctuation, R"(\s?\p{P}+)"},
+    {kDeepseekLetters, R"(\s?[)" MONOLITH_DEEPSEEK_LETTERS "]+"},
+    {kDeepseekMarks, "\\s?[!-/:-~！-／：-～‘-‟　-。]+"},
+    {kTrailingSpace, R"(\s+$)"},
+    {kDeepseekAsian, "[一-龥ࠀ-一가-퟿]+"},
+    {kAsian, "[一-龥぀-ゟ゠-ヿ]+"},
+};
+#undef CONTRACTIONS
+#undef SPELLED_CONTRACTIONS
+#undef SPACES
+#undef SIGNS
+#undef CASED
+
+struct StageName {
+  SplitStage stage;
+  std::string_view name;
+};
+constexpr StageName kStageNames[] = {
+    {kGpt2, "gpt-2"},
+    {kLlama3, "llama-bpe"},
+    {kQwen2, "qwen2"},
+    {kNumberRunWords, "number-run-words"},
+    {kSeedCoder, "seed-coder"},
+    {kQwen35, "qwen35"},
+    {kTekken, "tekken"},
+    {kGpt4o, "gpt-4o"},
+    {kDeepseek3, "deepseek-words"},
+    {kBloom, "bloom"},
+    {kEachNumber, "each-number"},
+    {kNumberRuns, "number-runs"},
+    {kNumberTriples, "number-triples"},
+    {kThreeDigits, "three-digits"},
+    {kEachNewline, "each-newline"},
+    {kLines, "lines"},
+    {kSpacedLetters, "spaced-letters"},
+    {kSpacedPunctuation, "spaced-punctuation"},
+    {kDeepseekLetters, "deepseek-letters"},
+    {kDeepseekMarks, "deepseek-marks"},
+    {kTrailingSpace, "trailing-space"},
+    {kDeepseekAsian, "deepseek-asian"},
+    {kAsian, "asian"},
+    {kMarks, "marks"},
+    {kMarksAndBackticks, "marks-and-backticks"},
+};
+
+}  // namespace
+
+const PreTokenizerTraits* find_pretokenizer(std::string_view name) {
+  const auto found = std::ranges::find(kNames, name, &PreTokenizerTraits::name);
+  return found != std::end(kNames) ? found : nullptr;
+}
+
+std::optional<SplitStage> find_split_stage(std::string_view pattern) {
+  const auto found = std::ranges::find(kPatterns, pattern, &Pattern::expression);
+  if (found == std::end(kPatterns)) return std::nullopt;
+  return found->stage;
+}
+
+std::string_view split_stage_name(SplitStage stage) {
+  const auto found = std::ranges::find(kStageNames, stage, &StageName::stage);
+  return found != std::end(kStageNames) ? found->name : std::string_view();
+}
+
+std::optional<SplitStage> split_stage_of_name(std::string_view name) {
+  const auto found = std::ranges::find(kStageNames, name, &StageName::name);
+  if (found == std::end(kStageNames)) return std::nullopt;
+  return found->stage;
+}
+
+}  // namespace monolith

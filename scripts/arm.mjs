@@ -1,0 +1,65 @@
+// npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU: on a
+// processor that has everything, and the backend's on one without the dot product, which must fall back to plain
+// kernels. Emulation says whether results are right, nothing about speed.
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { dropStaleBuild, missingTools, parallel, root, run, say, SetupError, sh, which } from './setup.mjs';
+
+const kCompiler = 'aarch64-linux-gnu-g++';
+const kEmulator = ['qemu-aarch64-static', 'qemu-aarch64'].find((name) => which(name));
+const kLimitMs = 1_800_000;   // of one executable; thirty times slower than without is usual
+
+// What runs on which processor, with the filters of the tests' names; [''] is all of them.
+// The engine's tests are timed for real machines.
+const kRuns = [
+  { cpu: 'max', name: 'tests_base', filters: [''] },
+  { cpu: 'max', name: 'tests_gguf', filters: [''] },
+  { cpu: 'max', name: 'tests_text', filters: [''] },
+  { cpu: 'max', name: 'tests_backend', filters: [''] },
+  { cpu: 'max', name: 'tests_model', filters: [''] },
+  { cpu: 'max', name: 'tests_engine', filters: ['sampler', 'batch_invariance'] },
+  { cpu: 'cortex-a72', name: 'tests_backend', filters: ['isa_', 'backend_', 'quantize_'] },
+];
+
+/** What is missing on this machine, as a sentence, or null. */
+function missing() {
+  const tools = missingTools();
+  if (tools !== null) return tools;
+  const packages = [...(which(kCompiler) ? [] : ['g++-aarch64-linux-gnu']), ...(kEmulator ? [] : ['qemu-user-static'])];
+  if (packages.length === 0) return null;
+  return `testing for ARM needs a cross compiler (${kCompiler}) and an emulator (qemu-aarch64-static). ` +
+    `On Debian or Ubuntu: sudo apt-get install ${packages.join(' ')}`;
+}
+
+const names = process.argv.slice(2);
+
+await run(async () => {
+  const problem = missing();
+  if (problem !== null) throw new SetupError(problem);
+  const runs = kRuns.filter(({ name }) => names.length === 0 || names.includes(name));
+  const unknown = names.find((name) => !kRuns.some((one) => one.name === name));
+  if (unknown !== undefined) throw new SetupError(`test:arm: "${unknown}" is none of ${[...new Set(kRuns.map(({ name }) => name))].join(', ')}`);
+
+  const build = join(root, 'build', 'arm64');
+  dropStaleBuild(build);
+  await sh('cmake', ['-S', 'native', '-B', build, '-G', which('ninja') ? 'Ninja' : 'Unix Makefiles',
+    `-DCMAKE_TOOLCHAIN_FILE=${join(root, 'native', 'cmake', 'aarch64-linux-gnu.cmake')}`, '-DMONOLITH_TESTS=ON'], 'configuring for ARM');
+  await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', ...new Set(runs.map(({ name }) => name))], 'building for ARM');
+
+  const results = [];
+  for (const { cpu, name, filters } of runs) {
+    for (const filter of filters) {
+      const what = [cpu, name, filter].join(' ').trimEnd();
+      say(what);
+      const began = Date.now();
+      // In the build folder: where compilers write paths relative to it, that is where they lead from.
+      const { status, signal } = spawnSync(kEmulator, ['-cpu', cpu, join(build, name), ...(filter === '' ? [] : [filter])],
+        { cwd: build, stdio: ['ignore', 2, 2], timeout: kLimitMs });
+      results.push({ what, ok: status === 0, ended: signal ?? status, seconds: ((Date.now() - began) / 1000).toFixed(1) });
+    }
+  }
+  for (const { what, ok, ended, seconds } of results) console.log(`${ok ? 'passed' : `FAILED (${ended})`}  ${what}  ${seconds} s`);
+  const failed = results.filter(({ ok }) => !ok).length;
+  console.log(`${results.length - failed} passed, ${failed} failed`);
+  if (failed > 0) process.exitCode = 1;
+});

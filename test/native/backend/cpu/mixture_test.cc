@@ -1,0 +1,205 @@
+// Mixtures of experts: each row's result against its own experts' products taken one by one, with
+// ties, in any company of rows, and on every instruction set.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "check.h"
+#include "matrix_data.h"
+
+using namespace monolith;
+
+namespace {
+
+constexpr MixtureShape kShape = {.n_experts = 9, .n_used = 3, .n_embd = 256, .n_ff = 512};
+constexpr int kRows = 40;
+
+std::vector<float> random_floats(int64_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = random.uniform();
+  return values;
+}
+
+// One mixture's weights: stacked for the backend, and each expert's alone.
+struct Experts {
+  std::unique_ptr<Matrix> gate, up, down;
+  struct One {
+    std::unique_ptr<Matrix> gate, up, down;
+  };
+  std::vector<One> each;
+};
+
+std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols,
+                               std::span<const std::byte> data) {
+  auto made = backend.matrix({type, rows, cols, data});
+  return made ? std::move(*made) : nullptr;
+}
+
+Experts make_experts(Backend& backend, TensorType type) {
+  Experts experts;
+  experts.each.resize(kShape.n_experts);
+  const auto fill = [&](uint64_t seed, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& stacked,
+                        std::unique_ptr<Matrix> Experts::One::*one) {
+    const std::vector<std::byte> data = matrix_data(type, rows * kShape.n_experts, cols, seed);
+    stacked = matrix(backend, type, rows * kShape.n_experts, cols, data);
+    const size_t bytes = data.size() / kShape.n_experts;
+    for (size_t e = 0; e < experts.each.size(); ++e)
+      experts.each[e].*one = matrix(backend, type, rows, cols, std::span(data).subspan(e * bytes, bytes));
+  };
+  fill(1, kShape.n_ff, kShape.n_embd, experts.gate, &Experts::One::gate);
+  fill(2, kShape.n_ff, kShape.n_embd, experts.up, &Experts::One::up);
+  fill(3, kShape.n_embd, kShape.n_ff, experts.down, &Experts::One::down);
+  return experts;
+}
+
+Mixture mixture_of(const Experts& experts, bool normalized = true, float scale = 1.0f) {
+  return {kShape, experts.gate.get(), experts.up.get(), experts.down.get(), Activation::kSilu,
+          normalized, scale};
+}
+
+std::unique_ptr<Backend> backend_for(CpuIsa isa, int threads) {
+  auto backend = make_cpu_backend({.threads = threads, .isa = cpu_isa_name(isa)});
+  if (!backend || !(*backend)->reserve(kRows, 512, 16, 16, kShape)) return nullptr;
+  return std::move(*backend);
+}
+
+std::vector<float> run(Backend& backend, const Mixture& mixture, const std::vector<float>& logits,
+                       const std::vector<float>& x, int first, int n_rows, bool add = false) {
+  std::vector<float> out(static_cast<size_t>(n_rows) * kShape.n_embd, add ? 1.0f : -77.0f);
+  backend.mixture(mixture, logits.data() + first * kShape.n_experts, x.data() + first * kShape.n_embd,
+                  n_rows, out.data(), add);
+  return out;
+}
+
+// Expert `e` alone on one row, by the backend's ordinary products.
+std::vector<float> expert_alone(Backend& backend, const Experts::One& one, const float* x) {
+  std::vector<float> gate(kShape.n_ff), up(kShape.n_ff), out(kShape.n_embd);
+  const MatmulTarget inner[] = {{one.gate.get(), gate.data(), kShape.n_ff},
+                                {one.up.get(), up.data(), kShape.n_ff}};
+  backend.matmul(inner, x, 1);
+  backend.gated(Activation::kSilu, gate.data(), up.data(), 1, kShape.n_ff, gate.data());
+  const MatmulTarget outer{one.down.get(), out.data(), kShape.n_embd};
+  backend.matmul({&outer, 1}, gate.data(), 1);
+  return out;
+}
+
+bool same_bits(const std::vector<float>& a, const float* b) {
+  return std::memcmp(a.data(), b, a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+TEST(a_mixture_is_the_weighted_sum_of_its_experts) {
+  const auto x = random_floats(kRows * kShape.n_embd, 4);
+  const auto logits = random_floats(kRows * kShape.n_experts, 5);
+  for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_K}) {
+    const auto backend = backend_for(available_cpu_isas().back(), 2);
+    REQUIRE(backend != nullptr);
+    const Experts experts = make_experts(*backend, type);
+    for (const bool normalized : {true, false}) {
+      const auto out = run(*backend, mixture_of(experts, normalized, 0.5f), logits, x, 0, kRows);
+      double worst = 0, largest = 0;
+      for (int row = 0; row < kRows; ++row) {
+        const float* own = logits.data() + row * kShape.n_experts;
+        std::vector<int> order(kShape.n_experts);
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::sort(order, [&](int a, int b) { return own[a] > own[b]; });
+        double sum = 0;
+        for (int i = 0; i < (normalized ? kShape.n_used : kShape.n_experts); ++i)
+          sum += std::exp(double(own[order[i]]));
+        std::vector<double> expected(kShape.n_embd);
+        for (int i = 0; i < kShape.n_used; ++i) {
+          const auto result =
+              expert_alone(*backend, experts.each[order[i]], x.data() + row * kShape.n_embd);
+          for (int d = 0; d < kShape.n_embd; ++d)
+            expected[d] += 0.5 * std::exp(double(own[order[i]])) / sum * result[d];
+        }
+        for (int d = 0; d < kShape.n_embd; ++d) {
+          worst = std::max(worst, std::abs(out[row * kShape.n_embd + d] - expected[d]));
+          largest = std::max(largest, std::abs(expected[d]));
+        }
+      }
+      if (!(worst <= 1e-6 * largest))
+        check::fail(__FILE__, __LINE__, std::string(traits_of(type).name) + " is off by " +
+                                            std::to_string(worst / largest) + " of the largest value");
+    }
+  }
+}
+
+TEST(a_row_has_the_same_bits_in_any_company_on_any_threads_and_instruction_set) {
+  const auto x = random_floats(kRows * kShape.n_embd, 6);
+  auto logits = random_floats(kRows * kShape.n_experts, 7);
+  // Many rows for one expert: several tiles.
+  for (int row = 0; row < kRows; ++row) logits[row * kShape.n_experts + 4] += 1.0f;
+  for (const TensorType type : {TensorType::kF16, TensorType::kQ4_0, TensorType::kQ6_K}) {
+    std::vector<float> first;
+    for (const CpuIsa isa : available_cpu_isas()) {
+      for (const int threads : {1, 3}) {
+        const auto backend = backend_for(isa, threads);
+        REQUIRE(backend != nullptr);
+        const Experts experts = make_experts(*backend, type);
+        const Mixture mixture = mixture_of(experts);
+        const auto whole = run(*backend, mixture, logits, x, 0, kRows);
+        if (first.empty()) first = whole;
+        CHECK(same_bits(whole, first.data()));
+        for (const int n : {1, 2, 17})
+          CHECK(same_bits(run(*backend, mixture, logits, x, 20, n), first.data() + 20 * kShape.n_embd));
+        const auto added = run(*backend, mixture, logits, x, 3, 1, true);
+        const std::span alone(first.data() + 3 * kShape.n_embd, kShape.n_embd);
+        const float largest = std::abs(*std::ranges::max_element(
+            alone, {}, [](float value) { return std::abs(value); }));
+        for (size_t d = 0; d < alone.size(); ++d)
+          CHECK(std::abs(added[d] - 1 - alone[d]) <= 2e-6f * (largest + 1));
+      }
+    }
+  }
+}
+
+TEST(among_equal_logits_the_lower_index_is_chosen) {
+  const auto backend = backend_for(available_cpu_isas().back(), 1);
+  REQUIRE(backend != nullptr);
+  const Experts experts = make_experts(*backend, TensorType::kF32);
+  const auto x = random_floats(kShape.n_embd, 8);
+  const auto by = [&](std::vector<float> logits) {
+    return run(*backend, mixture_of(experts), logits, x, 0, 1);
+  };
+  // 1, 3 and 5 of five equals; and in what order they stand does not matter to the choice.
+  const auto tied = by({-1, 2, -1, 2, -1, 2, 2, 2, -1});
+  CHECK(same_bits(tied, by({-9, 2, -9, 2, -9, 2, 1, 1, -9}).data()));
+  const auto one_larger = by({-1, 2, -1, 2, -1, 2, 2, 2.5f, -1});
+  CHECK(same_bits(one_larger, by({-9, 2, -9, 2, -9, 0, 1, 2.5f, -9}).data()));
+}
+
+TEST(logits_that_are_no_numbers_harm_no_other_row) {
+  const auto backend = backend_for(available_cpu_isas().back(), 1);
+  REQUIRE(backend != nullptr);
+  const Experts experts = make_experts(*backend, TensorType::kQ8_0);
+  const auto x = random_floats(3 * kShape.n_embd, 9);
+  auto logits = random_floats(3 * kShape.n_experts, 10);
+  const auto before = run(*backend, mixture_of(experts), logits, x, 0, 3);
+  for (int e = 0; e < kShape.n_experts; ++e)
+    logits[kShape.n_experts + e] = e % 2 == 0 ? std::nanf("") : std::numeric_limits<float>::infinity();
+  const auto after = run(*backend, mixture_of(experts), logits, x, 0, 3);
+  const size_t row = kShape.n_embd;
+  CHECK(std::memcmp(before.data(), after.data(), row * sizeof(float)) == 0);
+  CHECK(std::memcmp(before.data() + 2 * row, after.data() + 2 * row, row * sizeof(float)) == 0);
+}
+
+TEST(mixtures_that_cannot_be_are_not_reserved_for) {
+  auto backend = make_cpu_backend({.threads = 1});
+  REQUIRE(backend.ok());
+  for (const MixtureShape& shape :
+       {MixtureShape{4, 5, 64, 64}, MixtureShape{4, 0, 64, 64}, MixtureShape{4, 2, 60, 64},
+        MixtureShape{4, 2, 64, 40}, MixtureShape{-1, 2, 64, 64}, MixtureShape{4, 2, 0, 64},
+        MixtureShape{60000, 60000, 64, 64}}) {
+    CHECK(!(*backend)->reserve(8192, 64, 16, 16, shape).ok());
+  }
+  CHECK_EQ((*backend)->scratch_bytes(8, 64, 16, 16, {}), (*backend)->scratch_bytes(8, 64, 16, 16));
+}

@@ -1,0 +1,233 @@
+// Guessing changes nothing but the number of steps: the same tokens and logprob bits as without, whatever asks for
+// them, and no page holds what was refused.
+#include <algorithm>
+#include <future>
+
+#include "engine/step_loop.h"
+#include "engine_fixture.h"
+
+namespace monolith::testing {
+namespace {
+
+using grammar::GrammarOptions;
+
+GrammarRef compiled(Engine& engine, GrammarOptions::Kind kind, std::string text, std::string suffix = "") {
+  GrammarOptions options;
+  options.kind = kind;
+  options.text = std::move(text);
+  options.suffix = std::move(suffix);
+  std::promise<CompiledGrammar> promise;
+  engine.compile_grammar(options, [&](CompiledGrammar done) { promise.set_value(std::move(done)); });
+  const CompiledGrammar result = promise.get_future().get();
+  CHECK(result.grammar != nullptr);
+  return result.grammar;
+}
+
+// A few tokens that come again and again: what has been said is said again, but not always.
+std::vector<std::pair<TokenId, float>> few_words() { return {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}}; }
+
+// Prompts that repeat themselves, and every way to choose the next token.
+std::vector<GenerationRequest> requests_of(Engine& engine) {
+  const GrammarRef list = compiled(engine, GrammarOptions::Kind::kJsonSchema,
+                                   R"({"type":"array","minItems":9,"items":{"type":"object","properties":{"kind":{"enum":["alpha","beta"]},"n":{"type":"integer"}},)"
+                                   R"("required":["kind","n"],"additionalProperties":false}})");
+  const GrammarRef words = compiled(engine, GrammarOptions::Kind::kRegex, "([a-d]{1,3} )*");
+  const GrammarRef call = compiled(engine, GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false})", ")");
+  std::vector<GenerationRequest> requests;
+  for (uint64_t i = 0; i < 12; ++i) {
+    GenerationRequest request;
+    const std::vector<TokenId> phrase = test_prompt(7 + static_cast<int>(i), static_cast<int>(i) % 3);
+    for (int j = 0; j < 4; ++j) request.prompt.insert(request.prompt.end(), phrase.begin(), phrase.end());
+    request.organization = i % 2;
+    request.max_tokens = 50 + static_cast<int>(i);
+    request.ignore_eos = true;
+    request.sampling.seed = 500 + i;
+    request.sampling.temperature = i % 3 == 0 ? 0.0f : i % 3 == 1 ? 0.3f : 0.8f;
+    request.sampling.top_p = i % 4 == 1 ? 0.7f : 1.0f;
+    request.sampling.top_logprobs = i % 2 ? 2 : -1;
+    request.sampling.repetition_penalty = i == 4 || i == 7 ? 1.05f : 1.0f;
+    request.sampling.frequency_penalty = i == 5 ? 0.05f : 0.0f;
+    if (i % 3 != 2) request.sampling.logit_bias = few_words();
+    if (i == 2 || i == 9) request.format = list;
+    if (i == 6 || i == 10) request.format = words;
+    if (i == 3 || i == 8) {
+      request.calls.open = {"<call>", 301};
+      request.calls.close = {")", kNoToken};
+      request.calls.prefixes = {{310, 311, 312}, {310, 313}};
+      request.calls.required = {{301, 310, 311, 312}, {301, 310, 313}};
+      request.calls.grammars = {call, call};
+    }
+    if (i == 11) {
+      request.reasoning.close = {"<close>", 303};
+      request.reasoning.starts_inside = true;
+      request.reasoning.budget = 20;
+      request.reasoning.close_sequence = {303, 304};
+    }
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expected, int rounds, bool preempts, const std::string& what) {
+  auto engine = start_engine(setup);
+  REQUIRE(engine != nullptr);
+  Consumer consumer(*engine);
+  const std::vector<GenerationRequest> requests = requests_of(*engine);
+  for (int round = 0; round < rounds || (preempts && round < 40 && engine->stats().preemptions == 0); ++round) {
+    std::vector<RequestId> ids;
+    for (const GenerationRequest& request : requests) ids.push_back(consumer.submit(request));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      consumer.pump_until_ended(ids[i]);
+      check_same(consumer.outcomes()[ids[i]].choices[0], expected[i], what + ", request " + std::to_string(i));
+    }
+  }
+  const EngineStats stats = engine->stats();
+  check::note(what + ": " + std::to_string(stats.guessed_right) + " of " + std::to_string(stats.guessed_tokens) + " guesses right, " +
+              std::to_string(stats.decode_tokens) + " tokens");
+  CHECK(stats.guessed_right > 0);
+  CHECK(stats.guessed_right < stats.guessed_tokens);
+  if (preempts) CHECK(stats.preemptions > 0);
+  CHECK(pages_come_back(*engine));
+  CHECK(!stats.failed);
+}
+
+void check_speculation(const std::string& model) {
+  EngineSetup setup;
+  setup.model = model;
+  setup.options.prefix_cache = false;
+  std::vector<ChoiceOutcome> expected;
+  for (const bool guesses : {false, true}) {   // one after the other
+    setup.options.speculation = guesses ? Speculation::kAlways : Speculation::kOff;
+    auto engine = start_engine(setup);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    const std::vector<GenerationRequest> requests = requests_of(*engine);
+    uint64_t steps = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const RequestId id = consumer.submit(requests[i]);
+      consumer.pump_until_ended(id);
+      REQUIRE(!consumer.outcomes()[id].failed);
+      const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
+      if (guesses) check_same(choice, expected[i], "alone, request " + std::to_string(i));
+      else expected.push_back(choice);
+    }
+    steps = engine->stats().steps;
+    const EngineStats stats = engine->stats();
+    check::note(model + (guesses ? " with" : " without") + " guesses: " + std::to_string(stats.decode_tokens) + " tokens in " + std::to_string(steps) + " steps");
+    if (!guesses) CHECK_EQ(stats.guessed_tokens, uint64_t{0});
+    else CHECK(stats.guessed_right > 100 && stats.guessed_right < stats.guessed_tokens);
+  }
+  check_all(setup, expected, 1, false, "together");
+  setup.options.prefix_cache = true;
+  setup.threads = 2;
+  check_all(setup, expected, 3, false, "with cached prefixes, two threads");
+  setup.options.max_batch_tokens = 9;
+  setup.options.max_sequences = 4;
+  check_all(setup, expected, 2, false, "nine tokens a step");
+  setup.options.max_batch_tokens = 64;
+  setup.limits.n_pages = 24;
+  check_all(setup, expected, 2, true, "few pages");
+  setup.options.speculation = Speculation::kAuto;
+  setup.limits.n_pages = 256;
+  setup.options.max_sequences = 1;   // whoever it pays for or not
+  setup.options.prefix_cache = false;
+  auto engine = start_engine(setup);
+  REQUIRE(engine != nullptr);
+  Consumer consumer(*engine);
+  const std::vector<GenerationRequest> requests = requests_of(*engine);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const RequestId id = consumer.submit(requests[i]);
+    consumer.pump_until_ended(id);
+    check_same(consumer.outcomes()[id].choices[0], expected[i], "as it pays, request " + std::to_string(i));
+  }
+}
+
+TEST(speculation_changes_no_token_llama) { check_speculation("models/llama.q8_0.gguf"); }
+TEST(speculation_changes_no_token_qwen3) { check_speculation("models/qwen3.f16.gguf"); }
+
+TEST(speculation_changes_no_choice_and_no_end) {
+  std::map<std::string, ChoiceOutcome> expected;
+  for (const bool guesses : {false, true}) {
+    EngineSetup setup;
+    setup.options.speculation = guesses ? Speculation::kAlways : Speculation::kOff;
+    auto engine = start_engine(setup);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    const auto check = [&](const std::string& what, const GenerationRequest& request) {
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      CHECK_EQ(consumer.outcomes()[id].message, std::string());
+      for (auto& [index, choice] : consumer.outcomes()[id].choices) {
+        const std::string name = what + ", choice " + std::to_string(index);
+        if (guesses) check_same(choice, expected[name], name);
+        else expected[name] = choice;
+      }
+    };
+    GenerationRequest request;
+    for (int i = 0; i < 5; ++i)
+      for (const TokenId token : test_prompt(9, 2)) request.prompt.push_back(token);
+    request.sampling.logit_bias = few_words();
+    request.sampling.temperature = 0.4f;
+    request.sampling.seed = 77;
+    request.ignore_eos = true;
+    request.n = 5;
+    for (int most = 1; most < 60; most += 7) {
+      request.max_tokens = most;
+      check("cap " + std::to_string(most), request);
+    }
+    request.n = 1;
+    request.max_tokens = 60;
+    request.sampling.temperature = 0;
+    check("whole", request);
+    const std::string whole = expected["whole, choice 0"].content;
+    for (size_t at = 0; at + 3 < whole.size(); at += 5) {
+      request.stop = {whole.substr(at, 3)};
+      if (static_cast<unsigned char>(request.stop[0][0]) < 0x80 && static_cast<unsigned char>(request.stop[0][2]) < 0x80 &&
+          static_cast<unsigned char>(request.stop[0][1]) < 0x80)
+        check("stop " + std::to_string(at), request);
+    }
+    request.stop = {};
+    request.ignore_eos = false;
+    for (const TokenId token : {51, 121, 201, 260}) {
+      request.stop_tokens = {token};
+      request.sampling.logit_bias = few_words();
+      request.sampling.logit_bias.emplace_back(token, 27.0f);
+      check("stop token " + std::to_string(token), request);
+    }
+    if (guesses) CHECK(engine->stats().guessed_right > 50);
+    CHECK(pages_come_back(*engine));
+  }
+}
+
+// What is guessed past a page's end, and refused, is in no page that others find.
+TEST(speculation_keeps_refused_guesses_out_of_the_prefix_cache) {
+  EngineSetup setup;
+  setup.options.speculation = Speculation::kAlways;
+  EngineParts parts = load_parts(setup);
+  if (!parts.model) return;
+  EngineCounters counters;
+  StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
+  auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
+  for (RequestId id = 1; id <= 6; ++id) {
+    GenerationRequest request;
+    for (int i = 0; i < 6; ++i)
+      for (const TokenId token : test_prompt(5 + static_cast<int>(id), 1)) request.prompt.push_back(token);
+    request.max_tokens = 90;
+    request.ignore_eos = true;
+    request.sampling.logit_bias = few_words();
+    request.sampling.temperature = 0.7f;
+    request.sampling.seed = id;
+    loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 512));
+  }
+  while (!loop.idle()) {
+    CHECK(loop.step());
+    CHECK(loop.consistent());
+  }
+  CHECK(counters.guessed_right > 0);
+  CHECK(counters.guessed_right < counters.guessed_tokens);
+  CHECK_EQ(counters.decode_tokens.load(), uint64_t{6 * 90});
+  CHECK(counters.steps < 6 * 90);
+}
+
+}  // namespace
+}  // namespace monolith::testing

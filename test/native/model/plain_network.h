@@ -1,0 +1,170 @@
+// Decoders written out in float64, one architecture after another, straight from a TinyModel's
+// tensors: what the engine is compared with. They share no code with it, read no metadata, and take
+// every sum over all positions anew. Numbers that the engine finds in keys (windows, scales, bases)
+// stand here as the test puts them into the file. Tests only.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "support/tiny_model.h"
+
+namespace monolith::testing {
+
+using Row = std::vector<double>;
+using Rows = std::vector<Row>;  // one per position
+
+inline double silu(double x) { return x / (1 + std::exp(-x)); }
+inline double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+class PlainNetwork {
+ public:
+  explicit PlainNetwork(const TinyModel& model) : model_(model) {}
+
+  static constexpr int kHeads = TinyModel::kHeads, kKvHeads = TinyModel::kKvHeads,
+                       kHeadDim = TinyModel::kHeadDim, kEmbedding = TinyModel::kEmbedding;
+
+  Rows embed(const std::vector<int32_t>& tokens, double scale = 1) const {
+    const Row table = values("token_embd.weight");
+    Rows x;
+    for (const int32_t token : tokens) {
+      const auto from = table.begin() + token * kEmbedding;
+      x.emplace_back(from, from + kEmbedding);
+      for (double& value : x.back()) value *= scale;
+    }
+    return x;
+  }
+
+  // Rows [first_row, first_row + n_rows) of a matrix, by default all.
+  Row times(const std::string& name, const Row& x, size_t first_row = 0, size_t n_rows = 0) const {
+    const Row weight = values(name + ".weight");
+    if (n_rows == 0) n_rows = weight.size() / x.size();
+    Row out(n_rows);
+    auto from = weight.begin() + static_cast<int64_t>(first_row * x.size());
+    for (double& value : out) {
+      value = std::inner_product(x.begin(), x.end(), from, 0.0);
+      from += static_cast<int64_t>(x.size());
+    }
+    return out;
+  }
+  Row biased(const std::string& name, const Row& x) const {
+    return plus(times(name, x), values(name + ".bias"));
+  }
+  // Mean square over groups of so many values as the weight has.
+  Row norm(const std::string& name, Row x) const {
+    const Row weight = values(name + ".weight");
+    for (size_t at = 0; at < x.size(); at += weight.size()) {
+      double sum = 0;
+      for (size_t i = 0; i < weight.size(); ++i) sum += x[at + i] * x[at + i];
+      const double root = std::sqrt(sum / static_cast<double>(weight.size()) + 1e-5f);
+      for (size_t i = 0; i < weight.size(); ++i) x[at + i] *= weight[i] / root;
+    }
+    return x;
+  }
+
+  static Row plus(Row a, const Row& b, double factor = 1) {
+    for (size_t i = 0; i < a.size(); ++i) a[i] += factor * b[i];
+    return a;
+  }
+  static Row gated(double (*activation)(double), Row gate, const Row& up) {
+    for (size_t i = 0; i < gate.size(); ++i) gate[i] = activation(gate[i]) * up[i];
+    return gate;
+  }
+  static Row scaled(Row x, double factor) {
+    for (double& value : x) value *= factor;
+    return x;
+  }
+
+  static Row frequencies(double base, int n_dims = kHeadDim) {
+    Row out;
+    for (int i = 0; i < n_dims / 2; ++i) out.push_back(std::pow(base, -2.0 * i / n_dims));
+    return out;
+  }
+  // Turns pairs (2i, 2i + 1) of each head, or with `halves` (i, i + n).
+  static void rotate(Rows& heads, const Row& frequency, bool halves, double magnitude = 1) {
+    const size_t n = frequency.size();
+    for (size_t position = 0; position < heads.size(); ++position) {
+      Row& row = heads[position];
+      for (size_t head = 0; head < row.size(); head += kHeadDim) {
+        for (size_t i = 0; i < n; ++i) {
+          double& a = row[head + (halves ? i : 2 * i)];
+          double& b = row[head + (halves ? i + n : 2 * i + 1)];
+          const double angle = static_cast<double>(position) * frequency[i];
+          const double c = std::cos(angle) * magnitude, s = std::sin(angle) * magnitude;
+          const double turned = a * c - b * s;
+          b = a * s + b * c;
+          a = turned;
+        }
+      }
+    }
+  }
+
+  struct Attention {
+    double scale = 0.25;  // 1 / sqrt(kHeadDim)
+    int window = 0;
+    double cap = 0;
+  };
+  static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how) {
+    Rows out(q.size(), Row(q[0].size()));
+    for (int row = 0; row < static_cast<int>(q.size()); ++row) {
+      const int begin = how.window > 0 ? std::max(0, row + 1 - how.window) : 0;
+      for (int head = 0; head < kHeads; ++head) {
+        const int at = head * kHeadDim, kv_at = head / (kHeads / kKvHeads) * kHeadDim;
+        Row weight;
+        for (int p = begin; p <= row; ++p) {
+          double score = 0;
+          for (int d = 0; d < kHeadDim; ++d) score += q[row][at + d] * k[p][kv_at + d];
+          score *= how.scale;
+          weight.push_back(std::exp(how.cap > 0 ? how.cap * std::tanh(score / how.cap) : score));
+        }
+        const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
+        for (int p = begin; p <= row; ++p)
+          for (int d = 0; d < kHeadDim; ++d)
+            out[row][at + d] += weight[p - begin] / sum * v[p][kv_at + d];
+      }
+    }
+    return out;
+  }
+
+  // The `used` experts of the largest router logits. `over_chosen`: weights sum to one.
+  Row mixture(const std::string& block, const Row& x, int n_ff, int used, bool over_chosen) const {
+    const Row logits = times(block + "ffn_gate_inp", x);
+    std::vector<int> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, [&](int a, int b) { return logits[a] > logits[b]; });
+    double sum = 0;
+    for (int i = 0; i < (over_chosen ? used : static_cast<int>(order.size())); ++i)
+      sum += std::exp(logits[order[i]]);
+    Row out(x.size());
+    for (int i = 0; i < used; ++i) {
+      const int e = order[i];
+      const Row inside = gated(silu, times(block + "ffn_gate_exps", x, e * n_ff, n_ff),
+                               times(block + "ffn_up_exps", x, e * n_ff, n_ff));
+      out = plus(out, times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding),
+                 std::exp(logits[e]) / sum);
+    }
+    return out;
+  }
+
+  Row values(const std::string& name) const {
+    const std::vector<float> floats = model_.floats(name);
+    return {floats.begin(), floats.end()};
+  }
+
+ private:
+  const TinyModel& model_;
+};
+
+inline Rows each(const Rows& rows, const std::function<Row(const Row&)>& fn) {
+  Rows out;
+  for (const Row& row : rows) out.push_back(fn(row));
+  return out;
+}
+
+}  // namespace monolith::testing

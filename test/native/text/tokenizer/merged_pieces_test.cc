@@ -1,0 +1,108 @@
+// SentencePiece vocabularies whose merges are listed: against merging one pair at a time, as a tokenizer.json means it.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "text/tokenizer/extension_keys.h"
+#include "text/tokenizer/support.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+const std::vector<std::string> kMerges = {"▁ ▁", "▁▁ ▁▁", "a b", "▁ a", "▁a b", "b a", "ab a", "b b", "▁ ab", "aba b",
+                                          "\n \n", "é é"};
+
+VocabularyFile with_merges() {
+  VocabularyFile file = VocabularyFile::sentencepiece();
+  for (const char* piece : {"▁", "a", "b", "\n", "é"}) file.add(piece);
+  for (std::string merge : kMerges) {
+    file.merges.push_back(merge);
+    merge.erase(merge.find(' ', 1), 1);
+    if (std::ranges::find(file.tokens, merge) == file.tokens.end()) file.add(merge);
+  }
+  file.scores.clear();
+  return file;
+}
+
+// The pair that stands first in the list, leftmost, again and again; spellings.
+std::vector<std::string> slow(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < text.size();) {
+    const size_t size = decode_utf8(std::string_view(text).substr(i)).size;
+    parts.push_back(text[i] == ' ' ? "▁" : text.substr(i, size));
+    i += size;
+  }
+  for (;;) {
+    size_t best = kMerges.size(), at = 0;
+    for (size_t i = 0; i + 1 < parts.size(); ++i)
+      for (size_t m = 0; m < best; ++m)
+        if (kMerges[m] == parts[i] + " " + parts[i + 1]) best = m, at = i;
+    if (best == kMerges.size()) return parts;
+    parts[at] += parts[at + 1];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  }
+}
+
+}  // namespace
+
+TEST(listed_merges_decide_in_their_order) {
+  const auto loaded = load(with_merges().builder().scalar<bool>("tokenizer.ggml.add_space_prefix", false));
+  REQUIRE(loaded.ok());
+  uint32_t random = 11;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (int i = 0; i < 1 + round % 70; ++i) {
+      random = random * 1664525 + 1013904223;
+      text += std::array{"a", "b", " ", "a", "b", "é", "\n", " "}[random >> 29];
+    }
+    std::vector<TokenId> want;
+    for (const std::string& part : slow(text)) want.push_back((*loaded)->find(part));
+    const auto got = encode(**loaded, text);
+    if (got != want) check::fail(__FILE__, __LINE__, show(text) + ": got " + show(got) + ", want " + show(want));
+  }
+  // Characters without a piece become bytes.
+  CHECK_EQ(show(encode(**loaded, "ü")), show({3 + 0xC3, 3 + 0xBC}));
+}
+
+TEST(the_space_in_front_follows_the_files_scheme) {
+  const VocabularyFile file = with_merges();
+  const auto ids = [](const Tokenizer& tokenizer, std::string_view text) {
+    return show(encode(tokenizer, text, {.parse_special = true}));
+  };
+  const auto always = load(file);
+  REQUIRE(always.ok());
+  const TokenId space = (*always)->find("▁"), spaces = (*always)->find("▁▁"), a = (*always)->find("a"),
+                space_a = (*always)->find("▁a");
+  CHECK_EQ(ids(**always, "a</s>a"), show({space_a, 2, space_a}));
+  CHECK_EQ(ids(**always, " a"), show({spaces, a}));
+  const auto once = load(file.builder().scalar<bool>(kSpacePrefixOnceKey, true).scalar<bool>(kSpacePrefixSparedKey, true));
+  REQUIRE(once.ok());
+  CHECK_EQ(ids(**once, "a</s>a"), show({space_a, 2, a}));
+  CHECK_EQ(ids(**once, "</s>a"), show({2, a}));
+  CHECK_EQ(ids(**once, " a"), show({space_a}));
+  CHECK_EQ(ids(**once, "</s> "), show({2, space}));
+}
+
+TEST(gemma4_files_merge_line_breaks_apart) {
+  VocabularyFile file = with_merges();
+  file.model = "gemma4";
+  file.add("a\n");
+  file.merges.insert(file.merges.begin(), "a \n");
+  const auto loaded = load(file);
+  REQUIRE(loaded.ok());
+  CHECK_EQ(show(encode(**loaded, "a\n\nb")),
+           show({(*loaded)->find("a"), (*loaded)->find("\n\n"), (*loaded)->find("b")}));
+}
+
+TEST(ids_that_are_not_there_have_no_default_where_the_file_says_so) {
+  const auto usual = load(with_merges());
+  REQUIRE(usual.ok());
+  CHECK_EQ((*usual)->bos(), 1);
+  const auto explicit_ids = load(with_merges().builder().scalar<bool>(kExplicitIdsKey, true));
+  REQUIRE(explicit_ids.ok());
+  CHECK_EQ((*explicit_ids)->bos(), kNoToken);
+}
