@@ -28,10 +28,10 @@ inline constexpr int kMaxRows = 12, kMaxPairRows = 6;
 // The weights usually come from memory. The processor's own prefetcher follows the loads, and the more work
 // there is per line, the fewer loads are in flight to lead it: left to itself, a row of Q4_K streams at half
 // the rate of BF16. So lines are asked for kNear bytes ahead into the L1 cache, which runs on into the next strip,
-// and, where kFar is not 0, into the L2 cache before. Measured on Zen 5 (two cores, one row, weights in memory,
-// medians of three times 13 interleaved passes, GB/s) against 16 KiB into L2 and 2 KiB into L1, which was best on
-// Zen 4: Q8_0 40 -> 43, Q4_0 38 -> 39 to 40, Q4_K 37 -> 39, with 4 KiB for blocks of 512 bytes and 3 KiB for smaller
-// ones and no request for L2. Weights that are in a cache already lose nothing that can be measured.
+// and, where kFar is not 0, into the L2 cache before. Distances were measured on Zen 5 (two cores, one row, weights in
+// memory, medians of 13 interleaved passes, GB/s; 16384 and 2048, best on Zen 4 -> 8192 and 4096 -> none and 4096):
+// Q8_0 64 -> 71 -> 76, Q4_0 60 -> 63 -> 66, Q4_K 59 -> 63 -> 63; where other tenants leave 45 GB/s of 76, the same
+// order. Weights that are in a cache already lose nothing that can be measured.
 template <int kBytes, int kFar, int kNear>
 [[gnu::always_inline]] inline void stream(const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64) {

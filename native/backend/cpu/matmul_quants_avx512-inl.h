@@ -155,7 +155,7 @@ void quantized(const StripTile& tile) {
     const std::byte *number = at + record.scales, *minimum = at + minima;
     for (int block = 0; block < blocks; ++block) {
       if constexpr (S == 1) {
-        stream<block_bytes, 0, block_bytes >= 512 ? 4096 : 3072>(line);
+        stream<block_bytes, 0, 4096>(line);
       } else {
         for (int i = 0; i < tile.ahead_lines; ++i, ahead += kLineBytes)
           _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
