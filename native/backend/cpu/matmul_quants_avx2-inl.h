@@ -18,10 +18,10 @@ namespace monolith {
 namespace {
 
 // Whether weights are taken as signed q; otherwise as codes, and offset * sum a is subtracted afterwards.
-consteval bool is_signed(StripForm form) { return form.levels != nullptr || form.low_bits == 8; }
+consteval bool is_signed(StripForm form) { return form.levels != StripForm::kNone || form.low_bits == 8; }
 consteval int groups_in_16_bits(StripForm form) {
   const int bits = form.low_bits + form.high_bits;
-  if (is_signed(form)) return form.levels == kMxfp4Levels ? 8 : 1;
+  if (is_signed(form)) return form.levels == StripForm::kMxfp4 ? 8 : 1;
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
@@ -64,8 +64,8 @@ template <TensorType T, int g>
     const __m256i bits = shifted<form.low_bits - high_at % 8>(load_bytes(high + 64 * (high_at / 8)));
     code = _mm256_or_si256(code, _mm256_and_si256(bits, high_mask));
   }
-  if constexpr (form.levels != nullptr) {
-    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(form.levels));
+  if constexpr (form.levels != StripForm::kNone) {
+    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels_of(form.levels)));
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), code);
   } else {
     return code;

@@ -23,7 +23,7 @@ namespace {
 // What is added to q to make it an unsigned byte: one that activations carry the sum for. Types with an offset
 // of their own in the lines keep it; others are moved to 32 (two steps a block) or 128.
 consteval int bias_of(StripForm form) {
-  if (form.levels == nullptr && form.offset == 0) return 0;
+  if (form.levels == StripForm::kNone && form.offset == 0) return 0;
   if (form.step == 16) return 32;
   return form.offset == 8 ? 8 : 128;
 }
@@ -50,8 +50,8 @@ template <TensorType T, int g>
   } else if constexpr (form.low_bits < 8) {
     code = _mm512_and_si512(code, low_mask);
   }
-  if constexpr (form.levels != nullptr) {
-    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(form.levels));
+  if constexpr (form.levels != StripForm::kNone) {
+    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels_of(form.levels)));
     const __m512i table = _mm512_xor_si512(_mm512_broadcast_i32x4(levels), _mm512_set1_epi8(-128));
     static_assert(bias == 128);
     return _mm512_shuffle_epi8(table, code);

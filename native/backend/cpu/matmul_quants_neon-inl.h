@@ -58,8 +58,8 @@ template <TensorType T, int g>
   }
   if (others_above)
     code = vandq_u8(code, vdupq_n_u8(static_cast<uint8_t>((1 << (form.low_bits + form.high_bits)) - 1)));
-  if constexpr (form.levels != nullptr)
-    code = vreinterpretq_u8_s8(vqtbl1q_s8(vld1q_s8(form.levels), code));
+  if constexpr (form.levels != StripForm::kNone)
+    code = vreinterpretq_u8_s8(vqtbl1q_s8(vld1q_s8(levels_of(form.levels)), code));
   return code;
 }
 

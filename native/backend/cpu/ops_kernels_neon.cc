@@ -13,6 +13,8 @@ namespace {
 #include "backend/cpu/ops_vector_neon.h"
 // The arithmetic, over those vectors.
 #include "backend/cpu/ops_rows-inl.h"
+#include "backend/cpu/ops_gates-inl.h"
+#include "backend/cpu/ops_attention_q8-inl.h"
 #include "backend/cpu/ops_attention-inl.h"
 #include "backend/cpu/ops_table-inl.h"
 

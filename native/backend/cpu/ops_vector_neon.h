@@ -115,3 +115,61 @@ inline float max_of_lanes(Vec a) {
   return x > y ? x : y;
 }
 inline void prefetch(const void* at) { __builtin_prefetch(at); }
+
+// --- 8-bit numbers
+// -----------------------------------------------------------------------------------
+
+inline Vec load(const int8_t* from) {
+  const int8x16_t bytes = vld1q_s8(from);
+  const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
+  return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+           vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+           vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+}
+inline void store(int8_t* to, Vec a) {
+  const auto narrow = [&](int i) {
+    return vcombine_s16(vmovn_s32(vcvtnq_s32_f32(a.v[i])), vmovn_s32(vcvtnq_s32_f32(a.v[i + 1])));
+  };
+  vst1q_s8(to, vcombine_s8(vmovn_s16(narrow(0)), vmovn_s16(narrow(2))));
+}
+struct Ints {
+  int32x4_t v[4];
+};
+inline Ints splat_int(int32_t x) {
+  return {{vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x)}};
+}
+inline Vec to_floats(Ints a) {
+  return quarters([&](int i) { return vcvtq_f32_s32(a.v[i]); });
+}
+// The dot product takes signed bytes on both sides: 128 less here, and 128 times the query's sum added there.
+struct Quads {
+  int8x16_t v[4];
+};
+struct QueryQuad {
+  int8x16_t bytes;
+  int32x4_t rest;
+};
+inline Quads load_quads(const int8_t* from) {
+  Quads out;
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    out.v[i] = veorq_s8(vld1q_s8(from + 16 * i), vdupq_n_s8(-128));
+  return out;
+}
+constexpr int kQueryWords = 1;
+inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
+  *words = 0;
+  for (int i = 0; i < 4; ++i)
+    *words |= static_cast<uint32_t>(static_cast<uint8_t>(numbers[i])) << (8 * i);
+}
+inline QueryQuad splat_query(const uint32_t* words) {
+  const int8x16_t bytes = vreinterpretq_s8_u32(vdupq_n_u32(*words));
+  return {bytes, vshlq_n_s32(vdotq_s32(vdupq_n_s32(0), bytes, vdupq_n_s8(1)), 7)};
+}
+inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
+  Ints out;
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    out.v[i] = vdotq_s32(vaddq_s32(sum.v[i], query.rest), keys.v[i], query.bytes);
+  return out;
+}

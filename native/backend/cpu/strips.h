@@ -74,7 +74,7 @@ inline constexpr int kStripRows = 16;
 struct StripForm {
   int low_bits, high_bits;   // of a code; 0 for types that are not quantized
   int offset;                // q = code - offset,
-  const int8_t* levels;      // or levels[code] where this is not null
+  enum Levels : uint8_t { kNone, kIq4, kMxfp4 } levels;   // or levels_of()[code] where there are any
   int record;                // k in a record: what shares a d in the file's K-quants, 32 for the others
   int step;                  // k that share a step (and a floor): 32 or 16
   enum Scale : uint8_t {
@@ -87,25 +87,31 @@ struct StripForm {
 };
 consteval StripForm strip_form(TensorType type) {
   using enum StripForm::Scale;
+  using enum StripForm::Levels;
   switch (type) {
-    case TensorType::kQ8_0: return {8, 0, 128, nullptr, 32, 32, kHalf, false};
-    case TensorType::kQ4_0: return {4, 0, 8, nullptr, 32, 32, kHalf, false};
-    case TensorType::kQ4_1: return {4, 0, 0, nullptr, 32, 32, kHalf, true};
-    case TensorType::kQ5_0: return {4, 1, 16, nullptr, 32, 32, kHalf, false};
-    case TensorType::kQ5_1: return {4, 1, 0, nullptr, 32, 32, kHalf, true};
-    case TensorType::kIQ4_NL: return {4, 0, 0, kIq4Levels, 32, 32, kHalf, false};
-    case TensorType::kMXFP4: return {4, 0, 0, kMxfp4Levels, 32, 32, kPower, false};
-    case TensorType::kQ2_K: return {2, 0, 0, nullptr, 256, 16, kNibble, true};
-    case TensorType::kQ3_K: return {2, 1, 4, nullptr, 256, 16, kSigned, false};
-    case TensorType::kQ4_K: return {4, 0, 0, nullptr, 256, 32, kUnsigned, true};
-    case TensorType::kQ5_K: return {4, 1, 0, nullptr, 256, 32, kUnsigned, true};
-    case TensorType::kQ6_K: return {4, 2, 32, nullptr, 256, 16, kSigned, false};
-    case TensorType::kIQ4_XS: return {4, 0, 0, kIq4Levels, 256, 32, kSigned, false};
+    case TensorType::kQ8_0: return {8, 0, 128, kNone, 32, 32, kHalf, false};
+    case TensorType::kQ4_0: return {4, 0, 8, kNone, 32, 32, kHalf, false};
+    case TensorType::kQ4_1: return {4, 0, 0, kNone, 32, 32, kHalf, true};
+    case TensorType::kQ5_0: return {4, 1, 16, kNone, 32, 32, kHalf, false};
+    case TensorType::kQ5_1: return {4, 1, 0, kNone, 32, 32, kHalf, true};
+    case TensorType::kIQ4_NL: return {4, 0, 0, kIq4, 32, 32, kHalf, false};
+    case TensorType::kMXFP4: return {4, 0, 0, kMxfp4, 32, 32, kPower, false};
+    case TensorType::kQ2_K: return {2, 0, 0, kNone, 256, 16, kNibble, true};
+    case TensorType::kQ3_K: return {2, 1, 4, kNone, 256, 16, kSigned, false};
+    case TensorType::kQ4_K: return {4, 0, 0, kNone, 256, 32, kUnsigned, true};
+    case TensorType::kQ5_K: return {4, 1, 0, kNone, 256, 32, kUnsigned, true};
+    case TensorType::kQ6_K: return {4, 2, 32, kNone, 256, 16, kSigned, false};
+    case TensorType::kIQ4_XS: return {4, 0, 0, kIq4, 256, 32, kSigned, false};
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16: break;
   }
   return {};
+}
+// Sixteen values; null where there are none. Which they are is a number in StripForm: two addresses are no constant
+// expression to GCC under UBSan.
+constexpr const int8_t* levels_of(StripForm::Levels levels) {
+  return levels == StripForm::kIq4 ? kIq4Levels : levels == StripForm::kMxfp4 ? kMxfp4Levels : nullptr;
 }
 
 // Byte offsets in a record, whose low begins at 0, and its size, a multiple of 64. Absent arrays have the offset

@@ -57,7 +57,7 @@ struct StripOf {
     int code = part(record_at, form.low_bits, in_record, lane);
     if constexpr (form.high_bits > 0)
       code |= part(record_at + record.high, form.high_bits, in_record, lane) << form.low_bits;
-    if constexpr (form.levels != nullptr) return form.levels[code];
+    if constexpr (form.levels != StripForm::kNone) return levels_of(form.levels)[code];
     else return code - form.offset;
   }
 
