@@ -15,6 +15,7 @@ import { spreadOf, type Spread } from './lib/statistics.js';
 const USAGE = `npm run bench -- speculation --model FILE [options]
 
   --model FILE   the GGUF to decode with
+  --draft FILE   a smaller one of the same vocabulary that guesses, too
   --streams N    sequences decoding at once (default 1)
   --tokens N     tokens each sequence decodes (default 200)
   --repeats N    passes over both engines (default 5), after one that is not counted
@@ -41,7 +42,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     options: {
-      model: { type: 'string' }, json: { type: 'string' }, help: { type: 'boolean' },
+      model: { type: 'string' }, draft: { type: 'string' }, json: { type: 'string' }, help: { type: 'boolean' },
       streams: { type: 'string', default: '1' }, tokens: { type: 'string', default: '200' }, repeats: { type: 'string', default: '5' },
     },
   });
@@ -55,7 +56,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
     return Number(text);
   });
   const open = async (speculation: 'off' | 'auto'): Promise<Engine> =>
-    new Engine(await loadAddon().load(`${path} ${speculation}`, path, { ...benchLoadOptions, speculation }, () => undefined));
+    new Engine(await loadAddon().load(`${path} ${speculation}`, path, { ...benchLoadOptions, speculation, ...(values.draft === undefined ? {} : { draftPath: values.draft }) }, () => undefined));
   const off = await open('off'), auto = await open('auto');
   const figures: Figures[] = [];
   try {

@@ -154,6 +154,7 @@ export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string
 
 export interface ModelOverride {
   readonly quantize?: 'q8_0' | 'q4_0' | null | undefined;
+  readonly draft?: string | null | undefined;
   readonly context_window?: number | undefined;
   readonly max_output_tokens?: number | undefined;
   readonly default_effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
@@ -177,6 +178,7 @@ const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 const modelOverride = z.strictObject({
   quantize: z.enum(['q8_0', 'q4_0']).nullable().optional(),
+  draft: modelName.nullable().optional(),
   context_window: z.number().int().min(1).optional(),
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),

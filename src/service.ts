@@ -14,7 +14,7 @@ import { Letters } from './dashboard/api/letters.js';
 import { DashboardOrigin } from './dashboard/origin.js';
 import { pageRoutes } from './dashboard/pages/routes.js';
 import type { LoadOptions } from './engine/addon-types.js';
-import { checkedAliases, modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
+import { checkedAliases, checkedDrafts, modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
 import type { CatalogModel } from './engine/catalog.js';
 import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
@@ -143,6 +143,7 @@ export async function openService(options: ServiceOptions): Promise<Service> {
 async function open({ config, telemetry, bus, shared, primary }: ServiceOptions, undo: (() => void | Promise<void>)[]): Promise<Service> {
   const { log } = telemetry;
   const catalog = configuredModels(config);
+  const drafts = checkedDrafts(catalog);
 
   const store = await openStore(config.data_dir);
   undo.push(() => store.close());
@@ -163,7 +164,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.push(() => pool.close());
   const modelSettings = new ModelSettings(store, bus);
   undo.push(() => modelSettings.close());
-  for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true);
+  for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
   modelSettings.onChanged(() => {
     for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });

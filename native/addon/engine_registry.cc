@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/draft_model.h"
 #include "engine/file_hash.h"
 #include "engine/page_budget.h"
 
@@ -44,16 +45,39 @@ Registry& registry() {
   return *instance;
 }
 
+Status check_tokens_fit(const Tokenizer& tokenizer, const HyperParams& params) {
+  if (tokenizer.n_vocab() <= params.n_vocab) return {};
+  return Error{ErrorCode::kInvalidFile, "the tokenizer has " + std::to_string(tokenizer.n_vocab()) +
+                                            " tokens, the embedding table only " + std::to_string(params.n_vocab)};
+}
+
+// The draft on the model's backend; its memory is added to `memory`, which is that of the model.
+Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend, const ModelLimits& limits,
+                                          const Tokenizer& tokenizer, MemoryPlan& memory) {
+  auto own_tokenizer = Tokenizer::load(file);
+  if (!own_tokenizer) return own_tokenizer.error();
+  if (Status status = DraftModel::check_vocabulary(tokenizer, **own_tokenizer); !status) return status.error();
+  auto params = HyperParams::read(file);
+  if (!params) return params.error();
+  if (Status status = check_tokens_fit(**own_tokenizer, *params); !status) return status.error();
+  auto own_limits = DraftModel::choose_limits(file, backend, limits, memory.kv_bytes);
+  if (!own_limits) return own_limits.error();
+  auto draft = Model::load(file, backend, *own_limits, {});
+  if (!draft) return draft.error();
+  const MemoryPlan& own = (*draft)->memory();
+  memory.weight_bytes += own.weight_bytes;
+  memory.kv_bytes += own.kv_bytes;
+  memory.activation_bytes += own.activation_bytes;
+  return draft;
+}
+
 Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::unique_ptr<Backend> backend,
                                                 const LoadOptions& options, const Model::Progress& progress) {
   auto params = HyperParams::read(file);
   if (!params) return params.error();
   auto tokenizer = Tokenizer::load(file);
   if (!tokenizer) return tokenizer.error();
-  if ((*tokenizer)->n_vocab() > params->n_vocab) {
-    return Error{ErrorCode::kInvalidFile, "the tokenizer has " + std::to_string((*tokenizer)->n_vocab()) +
-                                              " tokens, the embedding table only " + std::to_string(params->n_vocab)};
-  }
+  if (Status status = check_tokens_fit(**tokenizer, *params); !status) return status.error();
   auto info = model_info(file, *params, **tokenizer);
   if (!info) return info.error();
   auto limits = choose_limits(file, *backend, options.limits(), options.max_context, options.kv_bytes);
@@ -66,7 +90,15 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   loaded->backend = backend->info();
   loaded->plan = {(*model)->memory(), limits->n_pages, limits->max_context};
   loaded->file_hash = hash_text(file_hash(file));
-  auto engine = Engine::start(std::move(*model), std::move(backend), std::move(*tokenizer), options.engine);
+  std::unique_ptr<Model> draft;
+  if (!options.draft_path.empty() && options.engine.speculation != Speculation::kOff) {
+    auto opened = read_model_file(options.draft_path, options.draft_file(), [&](const GgufFile& draft_file) {
+      return load_draft(draft_file, *backend, *limits, **tokenizer, loaded->plan.memory);
+    });
+    if (!opened) return opened.error();
+    draft = std::move(*opened);
+  }
+  auto engine = Engine::start(std::move(*model), std::move(backend), std::move(*tokenizer), options.engine, std::move(draft));
   if (!engine) return engine.error();
   loaded->engine = std::move(*engine);
   return loaded;

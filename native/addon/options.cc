@@ -179,7 +179,8 @@ ModelLimits LoadOptions::limits() const {
 
 bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && arithmetic == other.arithmetic &&
-         kv_type == other.kv_type && quantize == other.quantize && profile == other.profile &&
+         kv_type == other.kv_type && quantize == other.quantize && draft_path == other.draft_path &&
+         draft_quantize == other.draft_quantize && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
          engine.max_sequences == other.engine.max_sequences &&
@@ -200,6 +201,9 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.kv_type = static_cast<KvType>(arguments.one_of(arguments.field(options, "kvType"), kKvTypes));
   if (const Named quantize = arguments.field(options, "quantize"); !arguments.is_absent(quantize))
     load.quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
+  if (const Named draft = arguments.field(options, "draftPath"); !arguments.is_absent(draft)) load.draft_path = arguments.path(draft);
+  if (const Named quantize = arguments.field(options, "draftQuantize"); !arguments.is_absent(quantize))
+    load.draft_quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
   load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
   load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 1, kMaxBatchTokens));

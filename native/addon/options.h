@@ -24,6 +24,8 @@ struct LoadOptions {
   Arithmetic arithmetic = Arithmetic::kProduction;
   KvType kv_type = KvType::kF16;
   std::optional<TensorType> quantize;
+  std::string draft_path;    // of a smaller model that guesses; empty: there is none
+  std::optional<TensorType> draft_quantize;
   int max_context = 0;
   uint64_t kv_bytes = 0;
   bool profile = false;      // note what each operation of a step costs
@@ -31,6 +33,7 @@ struct LoadOptions {
 
   CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }   // views isa
   ModelFileOptions file() const { return {quantize, threads}; }
+  ModelFileOptions draft_file() const { return {draft_quantize, threads}; }
   ModelLimits limits() const;                                            // context and pages yet to be chosen
   bool operator==(const LoadOptions& other) const;
 };

@@ -153,7 +153,7 @@ class Backend {
   // Bytes reserve() will take for these sizes; the memory plan asks here.
   virtual size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                                const MixtureShape& mixture = {}) const = 0;
-  // Sizes internal scratch for the largest step. Called once, after loading, before the first step.
+  // Sizes internal scratch for the largest step of any model here. Called after loading, before the first step.
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
 

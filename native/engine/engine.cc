@@ -74,15 +74,16 @@ struct Live {
 class ThreadedEngine final : public Engine {
  public:
   ThreadedEngine(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
-                 std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options)
+                 std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options, std::unique_ptr<Model> draft)
       : backend_(std::move(backend)),
         model_(std::move(model)),
+        draft_(std::move(draft)),
         tokenizer_(std::move(tokenizer)),
         channel_bytes_max_(options.channel_bytes_max),
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
         grammars_(*tokenizer_, n_vocab_),
-        loop_(*model_, *tokenizer_, options, counters_) {}
+        loop_(*model_, *tokenizer_, options, counters_, draft_.get()) {}
 
   ~ThreadedEngine() override {
     {
@@ -337,8 +338,8 @@ class ThreadedEngine final : public Engine {
     }
   }
 
-  const std::unique_ptr<Backend> backend_;   // outlives the model
-  const std::unique_ptr<Model> model_;
+  const std::unique_ptr<Backend> backend_;   // outlives the models
+  const std::unique_ptr<Model> model_, draft_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const size_t channel_bytes_max_;
   const int max_context_;
@@ -366,9 +367,9 @@ class ThreadedEngine final : public Engine {
 
 Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                               std::shared_ptr<const Tokenizer> tokenizer,
-                                              const EngineOptions& options) {
+                                              const EngineOptions& options, std::unique_ptr<Model> draft) {
   try {
-    auto engine = std::make_unique<ThreadedEngine>(std::move(model), std::move(backend), std::move(tokenizer), options);
+    auto engine = std::make_unique<ThreadedEngine>(std::move(model), std::move(backend), std::move(tokenizer), options, std::move(draft));
     engine->start_thread();
     return std::unique_ptr<Engine>(std::move(engine));
   } catch (const std::bad_alloc&) {

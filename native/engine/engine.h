@@ -63,6 +63,7 @@ struct EngineStats {
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache
   uint64_t guessed_tokens = 0, guessed_right = 0;         // computed beside next tokens; of these, kept
+  uint64_t drafted_tokens = 0, drafted_right = 0;         // of these, guesses of the draft
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
   double step_seconds = 0;                      // sum of step durations
@@ -73,10 +74,10 @@ using ChannelId = uint32_t;
 
 class Engine {
  public:
-  // Takes over the parts; starts the thread.
+  // Takes over the parts; starts the thread. `draft`: see StepLoop; on the same backend.
   static Result<std::unique_ptr<Engine>> start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                                std::shared_ptr<const Tokenizer> tokenizer,
-                                               const EngineOptions& options);
+                                               const EngineOptions& options, std::unique_ptr<Model> draft = nullptr);
   virtual ~Engine() = default;   // closes: cancels everything, joins the thread
 
   // A channel is one consumer's event stream. `wake` is called from the engine thread at most once per

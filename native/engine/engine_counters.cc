@@ -32,6 +32,8 @@ EngineStats EngineCounters::snapshot(int64_t now_ns) const {
   stats.prompt_tokens_cached = get(prompt_tokens_cached);
   stats.guessed_tokens = get(guessed_tokens);
   stats.guessed_right = get(guessed_right);
+  stats.drafted_tokens = get(drafted_tokens);
+  stats.drafted_right = get(drafted_right);
   stats.requests = get(requests);
   stats.finished = get(finished);
   stats.failed_requests = get(failed_requests);

@@ -31,16 +31,25 @@ std::span<TokenId> Guesses::guess(std::span<const TokenId> tokens, double price,
   const PromptLookup::Match match = lookup_.find(tokens);
   if (match.length == 0 || most <= 0) return {};
   length_ = by_length(match.length);
-  int n = 0;
-  for (double chance = chance_[length_]; n < most && chance > price; chance *= chance_[length_]) ++n;
-  if (n == 0) {
-    if (++passed_ < pause_) return {};
-    passed_ = 0;
-    n = 1;
-  }
-  const std::span<TokenId> guesses(tokens_.data(), static_cast<size_t>(n));
+  const std::span<TokenId> guesses(tokens_.data(), static_cast<size_t>(worth(price, most)));
   PromptLookup::copy(tokens, match, guesses);
   return guesses;
+}
+
+std::span<TokenId> Guesses::place_for_draft(double price, int most) {
+  if (most <= 0) return {};
+  length_ = kDraft;
+  return {tokens_.data(), static_cast<size_t>(worth(price, most))};
+}
+
+// How many guesses; one now and then where none is.
+int Guesses::worth(double price, int most) {
+  int n = 0;
+  for (double chance = chance_[length_]; n < most && chance > price; chance *= chance_[length_]) ++n;
+  if (n > 0) return n;
+  if (++pause().passed < pause().length) return 0;
+  pause().passed = 0;
+  return 1;
 }
 
 void Guesses::settle(int n_right, bool then_wrong) {
@@ -48,7 +57,33 @@ void Guesses::settle(int n_right, bool then_wrong) {
   double& chance = chance_[length_];
   for (int i = 0; i < n_right; ++i) chance = std::min(kSurest, chance + kStep * (1 - chance));
   if (then_wrong) chance -= kStep * chance;
-  pause_ = n_right > 0 ? kLeastPause : std::min(2 * pause_, kMostPause);
+  pause().length = n_right > 0 ? kLeastPause : std::min(2 * pause().length, kMostPause);
+}
+
+void DraftPace::note_draft_step(int sequences, double ms) {
+  double& mean = step_ms_[static_cast<size_t>(std::clamp(sequences, 1, kMost))];
+  mean = mean == 0 ? ms : mean + (ms < mean ? 0.4 : 0.1) * (std::min(ms, 8 * mean) - mean);
+}
+
+double DraftPace::step_ms(int sequences) const {
+  const auto n = static_cast<size_t>(std::clamp(sequences, 1, kMost));
+  for (size_t i = n; i >= 1; --i)
+    if (step_ms_[i] > 0) return step_ms_[i];
+  for (size_t i = n; i < step_ms_.size(); ++i)
+    if (step_ms_[i] > 0) return step_ms_[i];
+  return 0;
+}
+
+void DraftPace::earn(double ms) {
+  credit_ = std::clamp(credit_ + ms, -kMostDebt, kMostCredit);
+  if (credit_ <= 0) open_ = false;
+  else if (credit_ >= std::min(kStepsToReopen * step_ms(1), kMostCredit)) open_ = true;
+}
+
+void DraftPace::settle(int n_right, bool then_wrong) {
+  constexpr double kStep = 0.01, kSurest = 0.9;
+  for (int i = 0; i < n_right; ++i) chance_ = std::min(kSurest, chance_ + kStep * (1 - chance_));
+  if (then_wrong) chance_ -= kStep * chance_;
 }
 
 }  // namespace monolith

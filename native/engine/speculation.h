@@ -6,6 +6,10 @@
 // a machine that waits for its memory nearly always. Both times are running averages of measured steps, and the
 // probability one of what became of earlier guesses of the sequence that had as long a match behind them.
 // A step that something else has held up must not end guessing for good, nor make it look free: see note().
+//
+// Guesses come from two sources: from where the text has been before, and else, if the engine has one, from a smaller
+// model (draft_model.h), whose own steps are added to the price. It may cost what it has brought, and as long as it
+// has brought nothing kShare of all time.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +33,8 @@ class GuessPace {
   double price(int decodes) const;
   // Whether the next step should go without, so that base(decodes) stays true.
   bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
+  double base_ms(int decodes) const { return base_ms_[index(decodes)]; }   // 0: not measured
+  double row_ms() const { return row_ms_; }
 
  private:
   static constexpr int kPlainEvery = 64;
@@ -43,31 +49,70 @@ class GuessPace {
   int since_plain_ = 0;
 };
 
+// What a draft costs and brings: milliseconds it may still spend. One per engine.
+class DraftPace {
+ public:
+  // A step of decodes took `ms`, without the draft's part.
+  void note_step(double ms) { earn(kShare * ms); }
+  // One step of the draft for so many sequences, one token of each.
+  void note_draft_step(int sequences, double ms);
+  // What such a step is expected to take; 0: not measured.
+  double step_ms(int sequences) const;
+  // Saved by guesses that were right; less than nothing if it was spent.
+  void earn(double ms);
+  bool may_draft() const { return open_; }
+  // How often its guesses are right, for sequences that have not tried yet.
+  double chance() const { return chance_; }
+  void settle(int n_right, bool then_wrong);
+
+ private:
+  static constexpr double kShare = 0.02;
+  static constexpr double kMostCredit = 500, kMostDebt = 500, kFirstCredit = 200;   // ms
+  static constexpr double kStepsToReopen = 8;
+  static constexpr int kMost = GuessPace::kMostDecodes;
+
+  std::array<double, kMost + 1> step_ms_{};
+  double credit_ = kFirstCredit;
+  double chance_ = 0.6;
+  bool open_ = true;
+};
+
 // The guesses of one sequence.
 class Guesses {
  public:
   static constexpr int kMost = 15;   // of one step
 
-  explicit Guesses(int max_tokens) : lookup_(max_tokens) {}
+  // `draft_chance`: of a draft's first guesses here.
+  explicit Guesses(int max_tokens, double draft_chance = 0.6) : lookup_(max_tokens) { chance_[kDraft] = draft_chance; }
 
   // What may follow `tokens`, at most `most` (<= kMost), if it is worth `price`. Valid until the next call.
   std::span<TokenId> guess(std::span<const TokenId> tokens, double price, int most);
+  // Where a draft is to write what may follow: as much as is worth `price`, at most `most`. As valid.
+  std::span<TokenId> place_for_draft(double price, int most);
   std::span<const TokenId> last(int n) const { return {tokens_.data(), static_cast<size_t>(n)}; }
+  bool drafted() const { return length_ == kDraft; }   // those of the last call
   // Of the last guesses `n_right` were right, and then one was wrong or none was left to tell.
   void settle(int n_right, bool then_wrong);
 
  private:
-  static constexpr size_t kLengths = 4;
+  static constexpr size_t kDraft = 4;   // among the lengths of matches
   static constexpr int kLeastPause = 8, kMostPause = 512;
 
   static size_t by_length(int match) { return match < 4 ? 0 : match < 6 ? 1 : match < 10 ? 2 : 3; }
 
+  struct Pause {
+    int length = kLeastPause;   // chances that are let pass where none pays, before one is tried
+    int passed = 0;
+  };
+
+  int worth(double price, int most);
+  Pause& pause() { return drafted() ? of_drafts_ : of_matches_; }
+
   PromptLookup lookup_;
   std::array<TokenId, kMost> tokens_{};
-  std::array<double, kLengths> chance_{0.4, 0.5, 0.6, 0.7};   // of a guess, by the length of the match
+  std::array<double, kDraft + 1> chance_{0.4, 0.5, 0.6, 0.7, 0};   // of a guess, by the length of the match
   size_t length_ = 0;         // of the last match
-  int pause_ = kLeastPause;   // matches that are let pass where none pays, before one is tried
-  int passed_ = 0;
+  Pause of_matches_, of_drafts_;
 };
 
 }  // namespace monolith

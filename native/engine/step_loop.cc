@@ -58,7 +58,7 @@ int StepLoop::vocabulary(const Model& model, const Tokenizer& tokenizer) {
   return std::min(model.params().n_vocab, tokenizer.n_vocab());
 }
 
-StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters)
+StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft)
     : model_(model),
       tokenizer_(tokenizer),
       counters_(counters),
@@ -80,6 +80,9 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
   segments_.reserve(rows);
+  if (draft) draft_ = std::make_unique<DraftModel>(*draft, n_vocab_);
+  wishes_.reserve(DraftModel::kMostSequences);
+  wish_items_.reserve(DraftModel::kMostSequences);
   allowed_.reserve(kMaxCallPrefixes);
   forced_.reserve(grammar::Grammar::kMostForced);
   for (const TokenId token : tokenizer.end_of_generation())
@@ -133,8 +136,12 @@ bool StepLoop::step() {
     EngineCounters::add(counters_.steps, 1);
     EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
     const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
-    if (plan.n_guesses == 0) pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, milliseconds(duration));
-    if (plan.n_rows == plan.n_decodes + plan.n_guesses) guess_pace_.note(plan.n_decodes, plan.n_guesses, milliseconds(duration));
+    const double ms = std::max(0.0, milliseconds(duration) - draft_ms_);   // of the model itself
+    if (plan.n_guesses == 0) pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, ms);
+    if (plan.n_rows == plan.n_decodes + plan.n_guesses) {
+      guess_pace_.note(plan.n_decodes, plan.n_guesses, ms);
+      draft_pace_.note_step(ms);
+    }
     EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
   }
   const bool computed = !plan.items.empty();
@@ -189,21 +196,52 @@ void StepLoop::start_requests(const StepPlan& plan, Clock::time_point now) {
 
 // Guesses for the decodes of a step that has nothing else to do.
 void StepLoop::guess(const StepPlan& plan) {
+  draft_ms_ = 0;
   if (speculation_ == Speculation::kOff || static_cast<int>(plan.items.size()) != plan.n_decodes) return;
   const bool always = speculation_ == Speculation::kAlways;
   if (!always && (plan.n_decodes > GuessPace::kMostDecodes || guess_pace_.wants_plain(plan.n_decodes))) return;
   const double price = always ? 0 : guess_pace_.price(plan.n_decodes);
+  n_decodes_ = plan.n_decodes;
+  const bool drafts = draft_ && (always || draft_pace_.may_draft());
+  const double draft_price = always ? 0 : price + draft_pace_.step_ms(plan.n_decodes) / guess_pace_.base_ms(plan.n_decodes);
   for (const StepPlan::Item& item : plan.items) {
     Sequence& sequence = *item.sequence;
     const int most = std::min(Guesses::kMost, sequence.request.max_length - sequence.length() - 1);
     if (!item.wants_logits || sequence.script.active() || most <= 0) continue;
-    if (!sequence.guesses) sequence.guesses = std::make_unique<Guesses>(sequence.request.max_length);
+    if (!sequence.guesses) sequence.guesses = std::make_unique<Guesses>(sequence.request.max_length, draft_pace_.chance());
     std::span<const TokenId> guesses = sequence.guesses->guess(sequence.tokens, price, most);
     guesses = guesses.first(cut_by_rule(sequence, guesses));
-    if (guesses.empty()) continue;
-    const int n = scheduler_.add_guesses(item, static_cast<int>(guesses.size()));
-    EngineCounters::add(counters_.guessed_tokens, static_cast<uint64_t>(n));
+    if (!guesses.empty()) {
+      add_guesses(item, guesses);
+    } else if (drafts && wishes_.size() < size_t{DraftModel::kMostSequences}) {
+      const std::span<TokenId> place = sequence.guesses->place_for_draft(draft_price, most);
+      if (place.empty()) continue;
+      wishes_.push_back({&sequence, sequence.tokens, place});
+      wish_items_.push_back(&item);
+    }
   }
+  if (!wishes_.empty()) draft();
+}
+
+void StepLoop::add_guesses(const StepPlan::Item& item, std::span<const TokenId> guesses) {
+  const int n = scheduler_.add_guesses(item, static_cast<int>(guesses.size()));
+  EngineCounters::add(counters_.guessed_tokens, static_cast<uint64_t>(n));
+  if (item.sequence->guesses->drafted()) EngineCounters::add(counters_.drafted_tokens, static_cast<uint64_t>(n));
+}
+
+// Guesses of the draft for the sequences in wishes_.
+void StepLoop::draft() {
+  draft_ms_ = draft_->draft(wishes_, draft_pace_);
+  draft_pace_.earn(-draft_ms_);
+  for (size_t i = 0; i < wishes_.size(); ++i) {
+    Sequence& sequence = *wish_items_[i]->sequence;
+    const std::span<const TokenId> guesses = wishes_[i].out.first(static_cast<size_t>(wishes_[i].n));
+    const size_t n = cut_by_rule(sequence, guesses);
+    if (n > 0) add_guesses(*wish_items_[i], guesses.first(n));
+    else if (!guesses.empty()) sequence.guesses->settle(0, true);   // the rule refuses the first
+  }
+  wishes_.clear();
+  wish_items_.clear();
 }
 
 // The forward pass. Returns the logits of the items that want them, in their order, guesses' behind each one's.
@@ -246,6 +284,7 @@ void StepLoop::finish(Sequence& sequence, FinishReason reason, int stop_index) {
                   static_cast<uint32_t>(sequence.text.reasoning_tokens()), stop_index,
                   milliseconds(first - request.started_at), milliseconds(now - first));
   scheduler_.remove(sequence);
+  if (draft_) draft_->forget(&sequence);
   if (--request.live_choices == 0) {
     EngineCounters::add(counters_.finished, 1);
     end(request);
@@ -271,7 +310,10 @@ void StepLoop::fail(Request& request, FailureCode code, std::string_view message
 }
 
 void StepLoop::end(Request& request) {
-  for (const auto& choice : request.choices) scheduler_.remove(*choice);
+  for (const auto& choice : request.choices) {
+    scheduler_.remove(*choice);
+    if (draft_) draft_->forget(choice.get());
+  }
   ended_.push_back(request.id);
   const auto at = requests_.find(request.id);
   assert(at != requests_.end());

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/draft_model.h"
 #include "engine/engine_counters.h"
 #include "engine/event_writer.h"
 #include "engine/mask_ahead.h"
@@ -21,7 +22,8 @@
 namespace monolith {
 
 class StepLoop {
- public:  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters);
+ public:  // `draft`: of the same vocabulary, guesses what may come next; null: none does.
+  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft = nullptr);
 
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
@@ -47,12 +49,15 @@ class StepLoop {
   // Ids that ended since the caller last cleared the list.
   std::vector<RequestId>& ended() { return ended_; }
   // All pages accounted for. O(pages).
-  bool consistent() const { return scheduler_.consistent(); }
+  bool consistent() const { return scheduler_.consistent() && (!draft_ || draft_->consistent()); }
 
  private:
   void expire(Clock::time_point now);
   void start_requests(const StepPlan& plan, Clock::time_point now);
   void guess(const StepPlan& plan);
+  void draft();
+  void add_guesses(const StepPlan::Item& item, std::span<const TokenId> guesses);
+  void settle_draft(int n_guesses, int n_right, bool then_wrong);
   size_t cut_by_rule(Sequence& sequence, std::span<const TokenId> guesses);
   const float* compute(const StepPlan& plan);
   void take_row(Sequence& sequence, const float* logits, int n_guesses);
@@ -93,6 +98,12 @@ class StepLoop {
   const Speculation speculation_;
   StepPace pace_;
   GuessPace guess_pace_;
+  DraftPace draft_pace_;
+  std::unique_ptr<DraftModel> draft_;   // null: there is none
+  std::vector<DraftWish> wishes_;       // of this step
+  std::vector<const StepPlan::Item*> wish_items_;
+  double draft_ms_ = 0;                 // of this step, spent on drafts
+  int n_decodes_ = 1;                   // of the last step with guesses
   Scheduler scheduler_;
   Sampler sampler_;
   TokenLogprobs logprobs_;          // of the token being taken

@@ -84,10 +84,18 @@ void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<co
   if (n_guesses > 0) {
     sequence.guesses->settle(n_right, then_wrong);
     EngineCounters::add(counters_.guessed_right, static_cast<uint64_t>(n_right));
+    if (sequence.guesses->drafted()) settle_draft(static_cast<int>(n_guesses), n_right, then_wrong);
   }
   if (!goes_on) return;
   if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
   if (sequence.rule.active()) mask_ahead_.add(sequence.rule);
+}
+
+// A right guess saves its sequence's share of a step, and each cost a row.
+void StepLoop::settle_draft(int n_guesses, int n_right, bool then_wrong) {
+  draft_pace_.earn(n_right * guess_pace_.base_ms(n_decodes_) / n_decodes_ - n_guesses * guess_pace_.row_ms());
+  draft_pace_.settle(n_right, then_wrong);
+  EngineCounters::add(counters_.drafted_right, static_cast<uint64_t>(n_right));
 }
 
 // How many of the guesses a rule lets through. What it allows behind each is looked up ahead.

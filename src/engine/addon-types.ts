@@ -16,6 +16,8 @@ export interface LoadOptions {
   arithmetic: 'production' | 'exact';
   kvType: 'f16' | 'f32' | 'q8_0';
   quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
+  draftPath?: string;         // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
+  draftQuantize?: Quantize;   // as `quantize`, for that one
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
   maxBatchTokens: number;

@@ -21,6 +21,8 @@ const catalogModel = z.strictObject({
   file: z.string().min(1),
   /** Matrices of floats are stored so while loading; absent or null: as they are. */
   quantize: z.enum(['q8_0', 'q4_0']).nullable().optional(),
+  /** Another model, smaller and of the same vocabulary, that guesses what this one will say: the same answers, sooner. */
+  draft: id.nullable().optional(),
   display_name: z.string().min(1).max(128),
   /** Release time, seconds since 1970. */
   created: z.number().int().min(0),
@@ -57,7 +59,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'quantize' | 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
+  readonly [K in 'quantize' | 'draft' | 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */
@@ -152,6 +154,22 @@ export function withOverrides(models: readonly CatalogModel[], overrides: Readon
     const { sampling: ofSampling, ...others } = overrides[model.id] ?? {};
     return { ...model, ...given(others), sampling: { ...model.sampling, ...given(ofSampling ?? {}) } };
   });
+}
+
+/** The model that guesses for each model that has one. Throws CatalogError for a draft that is not there, or has one itself. */
+export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<string, CatalogModel> {
+  const byName = new Map(models.map((model) => [model.id, model]));
+  const drafts = new Map<string, CatalogModel>();
+  for (const { id: name, draft } of models) {
+    if (draft === undefined || draft === null) continue;
+    const found = byName.get(draft);
+    const where = `models "${name}": draft`;
+    if (found === undefined) throw new CatalogError(where, `"${draft}" is none of ${[...byName.keys()].join(', ')}`);
+    if (draft === name) throw new CatalogError(where, 'is the model itself');
+    if (found.draft !== undefined && found.draft !== null) throw new CatalogError(where, `"${draft}" has a draft itself, "${found.draft}"`);
+    drafts.set(name, found);
+  }
+  return drafts;
 }
 
 /** Further names, checked: each of a model that is there, none a model's own. Throws CatalogError. */

@@ -120,15 +120,17 @@ export class ModelPool {
     this.#addon = addon;
   }
 
-  /** Begins to load `model`, or joins the engine its file has already; with `loaded` false only once it is asked to. Throws if the name is taken. */
-  add(model: CatalogModel, loaded = true): void {
+  /**
+   * Begins to load `model`, or joins the engine its file has already; with `loaded` false only once it is asked to.
+   * `draft` guesses for it, and is loaded for that once more. Throws if the name is taken.
+   */
+  add(model: CatalogModel, loaded = true, draft: CatalogModel | null = null): void {
     if (this.#models.has(model.id)) throw new Error(`there is a model named "${model.id}" already`);
     const file = realPath(model.file);
-    const quantize = model.quantize ?? null;
-    const key = quantize === null ? file : `${file} as ${quantize}`;
+    const key = storedAs(file, model) + (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`);
     let slot = this.#slots.get(key);
     if (slot === undefined) {
-      slot = new Slot(this.#addon, key, file, quantize === null ? this.options : { ...this.options, quantize }, this.onReady);
+      slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft), this.onReady);
       this.#slots.set(key, slot);
     }
     slot.names.push(model.id);
@@ -190,6 +192,17 @@ export class ModelPool {
 }
 
 const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot; loaded: boolean }): PooledModel => ({ model, status: loaded ? slot.status : { state: 'unloaded' } });
+
+/** A file and the way it is stored in memory. */
+const storedAs = (file: string, { quantize }: CatalogModel): string => (quantize === undefined || quantize === null ? file : `${file} as ${quantize}`);
+
+function optionsFor(options: LoadOptions, { quantize }: CatalogModel, draft: CatalogModel | null): LoadOptions {
+  return {
+    ...options, ...(quantize === undefined || quantize === null ? {} : { quantize }),
+    ...(draft === null ? {} : { draftPath: realPath(draft.file) }),
+    ...(draft?.quantize === undefined || draft.quantize === null ? {} : { draftQuantize: draft.quantize }),
+  };
+}
 
 /** Whether nothing of this thread runs on it any more, within the time and unless `stop` says so. */
 async function becomesIdle(engine: Engine, withinMs: number, stop: () => boolean): Promise<boolean> {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { builtInCatalog, modelOfFile, readCatalog, withOverrides } from '../../src/engine/catalog.js';
+import { builtInCatalog, checkedDrafts, modelOfFile, readCatalog, withOverrides } from '../../src/engine/catalog.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { loadOptions, starterPath } from '../addon/starter.js';
 
@@ -46,4 +46,18 @@ t.test('overrides change what they name', async (t) => {
   t.match(hal, { context_window: 512, display_name: 'HAL 1.0', sampling: { top_k: 40, temperature: models[0]!.sampling.temperature } });
   t.same(clarke, models[1]);
   t.throws(() => withOverrides(models, { nobody: {} }), { message: /"nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0/ });
+});
+
+t.test('a draft is another model without one of its own', async (t) => {
+  const models = readCatalog();
+  const draftsOf = (overrides: Record<string, { draft?: string | null }>): ReadonlyMap<string, { id: string }> => checkedDrafts(withOverrides(models, overrides));
+  t.equal(draftsOf({ 'hal-1.0': { draft: null } }).size, 0);
+  t.same([...draftsOf({ 'hal-1.0': { draft: 'tycho-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } })].map(([name, { id }]) => [name, id]),
+    [['hal-1.0', 'tycho-1.0'], ['clarke-1.0', 'tycho-1.0']]);
+  const refusals: [Record<string, { draft: string }>, RegExp][] = [
+    [{ 'hal-1.0': { draft: 'nobody' } }, /models "hal-1\.0": draft: "nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0/],
+    [{ 'hal-1.0': { draft: 'hal-1.0' } }, /models "hal-1\.0": draft: is the model itself/],
+    [{ 'hal-1.0': { draft: 'clarke-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } }, /models "hal-1\.0": draft: "clarke-1\.0" has a draft itself, "tycho-1\.0"/],
+  ];
+  for (const [overrides, message] of refusals) t.throws(() => draftsOf(overrides), { name: 'CatalogError', message });
 });

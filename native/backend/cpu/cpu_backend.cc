@@ -73,9 +73,16 @@ class CpuBackend final : public Backend {
     if (max_rows < 1 || max_cols < 1 || max_cols > INT64_MAX / 4096 / max_rows)
       return Error{ErrorCode::kInvalidArgument, "cannot reserve for " + std::to_string(max_rows) + " rows of " +
                                                     std::to_string(max_cols) + " values"};
-    if (Status status = scratch_.reserve(max_rows, max_cols); !status) return status;
-    if (Status status = mixture_.reserve(max_rows, mixture); !status) return status;
-    return ops_scratch_.reserve(pool_.size(), max_rows, max_cols, max_context, max_head_dim);
+    if (mixture.n_experts > 0 && shape_.n_experts > 0 && !(mixture == shape_))
+      return Error{ErrorCode::kUnsupported, "mixtures of experts of different shapes cannot be computed side by side"};
+    if (mixture.n_experts > 0) shape_ = mixture;
+    max_rows_ = std::max(max_rows_, max_rows);
+    max_cols_ = std::max(max_cols_, max_cols);
+    max_context_ = std::max(max_context_, max_context);
+    max_head_dim_ = std::max(max_head_dim_, max_head_dim);
+    if (Status status = scratch_.reserve(max_rows_, max_cols_); !status) return status;
+    if (Status status = mixture_.reserve(max_rows_, shape_); !status) return status;
+    return ops_scratch_.reserve(pool_.size(), max_rows_, max_cols_, max_context_, max_head_dim_);
   }
 
   void begin_step() override { pool_.begin_step(); }
@@ -145,6 +152,9 @@ class CpuBackend final : public Backend {
   CpuMixture mixture_;
   MatmulScratch scratch_;
   OpsScratch ops_scratch_;
+  int max_rows_ = 0, max_context_ = 0, max_head_dim_ = 0;   // the most that any model has reserved
+  int64_t max_cols_ = 0;
+  MixtureShape shape_;
   std::vector<Mapping> allocations_;
 };
 

@@ -15,6 +15,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
+#include "engine/draft_model.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
 
@@ -26,11 +27,13 @@ struct EngineSetup {
                      .kv_type = KvType::kF16};
   EngineOptions options{};
   int threads = 1;
+  std::string draft;         // guesses what may come next; empty: none does
+  int64_t draft_pages = 256;
 };
 
 struct EngineParts {
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Model> model;
+  std::unique_ptr<Model> model, draft;
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
@@ -59,6 +62,15 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   auto tokenizer = Tokenizer::load(**file);
   if (!tokenizer) return failed(tokenizer.error());
   parts.tokenizer = std::move(*tokenizer);
+  if (setup.draft.empty()) return parts;
+  auto draft_file = GgufFile::open(check::vectors_path(setup.draft));
+  if (!draft_file) return failed(draft_file.error());
+  auto limits = DraftModel::choose_limits(**draft_file, *parts.backend, setup.limits, uint64_t{1} << 40);
+  if (!limits) return failed(limits.error());
+  limits->n_pages = setup.draft_pages;
+  auto draft = Model::load(**draft_file, *parts.backend, *limits, {});
+  if (!draft) return failed(draft.error());
+  parts.draft = std::move(*draft);
   return parts;
 }
 
@@ -248,7 +260,7 @@ class Consumer {
 inline std::unique_ptr<Engine> start_engine(const EngineSetup& setup) {
   EngineParts parts = load_parts(setup);
   if (!parts.model) return nullptr;
-  auto engine = Engine::start(std::move(parts.model), std::move(parts.backend), parts.tokenizer, setup.options);
+  auto engine = Engine::start(std::move(parts.model), std::move(parts.backend), parts.tokenizer, setup.options, std::move(parts.draft));
   if (!engine) {
     check::fail(__FILE__, __LINE__, engine.error().message);
     return nullptr;

@@ -5,6 +5,7 @@
 
 #include "engine/step_loop.h"
 #include "engine_fixture.h"
+#include "model/hf/model_file.h"
 
 namespace monolith::testing {
 namespace {
@@ -68,6 +69,22 @@ std::vector<GenerationRequest> requests_of(Engine& engine) {
   return requests;
 }
 
+// What comes of the requests one by one, without guesses.
+std::vector<ChoiceOutcome> outcomes_without(EngineSetup setup) {
+  setup.options.speculation = Speculation::kOff;
+  auto engine = start_engine(setup);
+  if (!engine) return {};
+  Consumer consumer(*engine);
+  std::vector<ChoiceOutcome> outcomes;
+  for (const GenerationRequest& request : requests_of(*engine)) {
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    CHECK(!consumer.outcomes()[id].failed);
+    outcomes.push_back(consumer.outcomes()[id].choices[0]);
+  }
+  return outcomes;
+}
+
 void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expected, int rounds, bool preempts, const std::string& what) {
   auto engine = start_engine(setup);
   REQUIRE(engine != nullptr);
@@ -83,7 +100,9 @@ void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expec
   }
   const EngineStats stats = engine->stats();
   check::note(what + ": " + std::to_string(stats.guessed_right) + " of " + std::to_string(stats.guessed_tokens) + " guesses right, " +
-              std::to_string(stats.decode_tokens) + " tokens");
+              std::to_string(stats.decode_tokens) + " tokens" +
+              (setup.draft.empty() ? "" : "; of the draft " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens)));
+  CHECK_EQ(stats.drafted_tokens > 0, !setup.draft.empty());
   CHECK(stats.guessed_right > 0);
   CHECK(stats.guessed_right < stats.guessed_tokens);
   if (preempts) CHECK(stats.preemptions > 0);
@@ -145,10 +164,48 @@ void check_speculation(const std::string& model) {
 TEST(speculation_changes_no_token_llama) { check_speculation("models/llama.q8_0.gguf"); }
 TEST(speculation_changes_no_token_qwen3) { check_speculation("models/qwen3.f16.gguf"); }
 
-TEST(speculation_changes_no_choice_and_no_end) {
+// Whatever a draft says: that of the same weights, of others close to them, and of others altogether.
+void check_draft(const std::string& draft) {
+  EngineSetup setup;
+  setup.draft = draft;
+  setup.options.prefix_cache = false;
+  const std::vector<ChoiceOutcome> expected = outcomes_without(setup);
+  if (expected.empty()) return;
+  setup.options.speculation = Speculation::kAlways;
+  check_all(setup, expected, 1, false, draft + " together");
+  setup.threads = 2;
+  setup.options.max_sequences = 1;
+  check_all(setup, expected, 1, false, "one by one");
+  setup.options.prefix_cache = true;
+  setup.options.max_sequences = 32;
+  setup.options.max_batch_tokens = 64;
+  setup.limits.n_pages = 24;
+  setup.draft_pages = 9;
+  check_all(setup, expected, 2, true, "few pages");
+}
+
+TEST(speculation_with_a_draft_of_the_same_weights) { check_draft("models/llama.q8_0.gguf"); }
+TEST(speculation_with_a_draft_of_fewer_bits) { check_draft("models/llama.q4_k_m.gguf"); }
+TEST(speculation_with_a_draft_that_knows_nothing) { check_draft("models/qwen3.f16.gguf"); }
+
+TEST(speculation_refuses_a_draft_of_other_tokens) {
+  const auto tokenizer_of = [](const std::string& name) {
+    return read_model_file(check::data_path("../../models/" + name), {}, [](const GgufFile& file) { return Tokenizer::load(file); });
+  };
+  const auto hal = tokenizer_of("hal-1.0-q8_0.gguf"), tycho = tokenizer_of("tycho-1.0-q8_0.gguf"), starter = tokenizer_of("starter-q8_0.gguf");
+  REQUIRE(hal && tycho && starter);
+  CHECK(static_cast<bool>(DraftModel::check_vocabulary(**hal, **tycho)));
+  const Status refused = DraftModel::check_vocabulary(**hal, **starter);
+  REQUIRE(!refused);
+  CHECK_EQ(refused.error().message, "a draft must have the vocabulary of its model, and this one has " + std::to_string((*starter)->n_vocab()) +
+                                        " tokens, not " + std::to_string((*hal)->n_vocab()));
+}
+
+void check_choices_and_ends(const std::string& draft) {
   std::map<std::string, ChoiceOutcome> expected;
   for (const bool guesses : {false, true}) {
     EngineSetup setup;
+    setup.draft = draft;
     setup.options.speculation = guesses ? Speculation::kAlways : Speculation::kOff;
     auto engine = start_engine(setup);
     if (!engine) return;
@@ -198,6 +255,9 @@ TEST(speculation_changes_no_choice_and_no_end) {
     CHECK(pages_come_back(*engine));
   }
 }
+
+TEST(speculation_changes_no_choice_and_no_end) { check_choices_and_ends(""); }
+TEST(speculation_with_a_draft_changes_no_choice_and_no_end) { check_choices_and_ends("models/llama.q4_k_m.gguf"); }
 
 // What is guessed past a page's end, and refused, is in no page that others find.
 TEST(speculation_keeps_refused_guesses_out_of_the_prefix_cache) {

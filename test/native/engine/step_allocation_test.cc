@@ -45,14 +45,15 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace monolith::testing {
 namespace {
 
-void check_steady_steps(Speculation speculation) {
+void check_steady_steps(Speculation speculation, const std::string& draft = "") {
   EngineSetup setup;
   setup.threads = 2;
   setup.options.speculation = speculation;
+  setup.draft = draft;
   EngineParts parts = load_parts(setup);
   if (!parts.model) return;
   EngineCounters counters;
-  StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
+  StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters, parts.draft.get());
   auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
   GrammarCache grammars(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));
   grammar::GrammarOptions numbers;   // its states come again and again
@@ -113,6 +114,7 @@ void check_steady_steps(Speculation speculation) {
 }
 
 TEST(step_loop_decodes_without_allocating) { check_steady_steps(Speculation::kOff); }
+TEST(step_loop_drafts_without_allocating) { check_steady_steps(Speculation::kAlways, "models/llama.q4_k_m.gguf"); }
 TEST(step_loop_guesses_without_allocating) { check_steady_steps(Speculation::kAlways); }
 
 TEST(no_architecture_allocates_in_a_step) {
