@@ -253,6 +253,8 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   const result = (declaration.kind.schema as z.ZodType<unknown>).safeParse(raw);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
+  // Within an object of settings the place says more than what the whole must be.
+  if (typeof issue?.path[0] === 'string') throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
   const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
   const got = declaration.secret === true || typeof raw === 'object' ? '' : `; got ${JSON.stringify(raw)}`;
   throw new ConfigError(source, `${at}must be ${declaration.kind.expects}${got}.${issue?.code === 'custom' ? ` ${issue.message}` : ''}`);
