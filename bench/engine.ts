@@ -17,7 +17,7 @@ import { plotsOf } from './lib/engine-plots.js';
 import { leastDisturbed } from './lib/disturbance.js';
 import { pointsOf, sumOf, type Point, type PointLists, type StepCosts } from './lib/engine-points.js';
 import { sharesOf, table, type EngineResult, type PointResult } from './lib/engine-report.js';
-import { benchLoadOptions } from './lib/engine-requests.js';
+import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
 import { commit, machine } from './lib/machine.js';
 import type { PeerOptions } from './lib/peer.js';
 import { spreadOf } from './lib/statistics.js';
@@ -87,7 +87,7 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
     };
     const calm = <T>(work: () => Promise<T>) => leastDisturbed(options.tries, FOREIGN_LIMIT, work, lacking);
     const readLoop = async (): Promise<number> => (await calm(() => addon.readBandwidth(threads, BANDWIDTH_BYTES, 3))).value / 1e9;
-    await (points[0]?.measure() ?? Promise.resolve());   // warm: memory touched, pace learnt
+    await finish(engine, submission(engine, 64, 8));   // warm
     for (let repeat = 0; repeat < options.repeats; repeat++) {
       const { value: peak } = await calm(() => addon.arithmeticPeak(isa, threads, 3));
       integer8.push(peak.integer8 / 1e9);

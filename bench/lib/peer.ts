@@ -5,13 +5,15 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 const MOST_OUTPUT = 16 << 20;
+/** A prompt of so many tokens warms itself up. */
+const LONG = 2_048;
 
 export interface PeerOptions { bench: string | null; batchedBench: string | null; model: string; threads: number }
 
 /** Measures tokens per second of a prompt of `length`; null without the program for it. */
 export function peerPrefill(peer: PeerOptions, length: number): (() => Promise<number>) | null {
   const program = peer.bench;
-  return program === null ? null : () => llamaBench(peer, program, ['-p', `${length}`, '-n', '0']);
+  return program === null ? null : () => llamaBench(peer, program, ['-p', `${length}`, '-n', '0', ...(length >= LONG ? ['--no-warmup'] : [])]);
 }
 
 /** The same of one answer of `tokens` after `depth` tokens. */
