@@ -78,7 +78,7 @@ export const settings = {
     drain_ms: setting(kind.integer(0, 3_600_000), 30_000, 'Time running requests get at shutdown; then they end as `length`.'),
     stall_ms: setting(kind.integer(100, 3_600_000), 30_000, 'Not ready if there is work and no step ended for this long.'),
     prefix_cache: setting(kind.flag, true, 'Reuse the KV pages of prompts seen before.'),
-    speculation: setting(kind.choice('auto', 'off'), 'auto', 'Several tokens of one answer in a step, where it repeats its prompt or itself: the same tokens, sooner. auto: as long as measured to pay.'),
+    speculation: setting(kind.choice('auto', 'off'), 'auto', 'Several tokens of one answer in a step, where it repeats its prompt or itself, or its draft knows it: the same tokens, sooner. auto: as long as measured to pay.'),
   },
 
   structured_outputs: {

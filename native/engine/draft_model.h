@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/draft_pace.h"
 #include "engine/page_pool.h"
 #include "engine/speculation.h"
 #include "model/model.h"

@@ -60,30 +60,4 @@ void Guesses::settle(int n_right, bool then_wrong) {
   pause().length = n_right > 0 ? kLeastPause : std::min(2 * pause().length, kMostPause);
 }
 
-void DraftPace::note_draft_step(int sequences, double ms) {
-  double& mean = step_ms_[static_cast<size_t>(std::clamp(sequences, 1, kMost))];
-  mean = mean == 0 ? ms : mean + (ms < mean ? 0.4 : 0.1) * (std::min(ms, 8 * mean) - mean);
-}
-
-double DraftPace::step_ms(int sequences) const {
-  const auto n = static_cast<size_t>(std::clamp(sequences, 1, kMost));
-  for (size_t i = n; i >= 1; --i)
-    if (step_ms_[i] > 0) return step_ms_[i];
-  for (size_t i = n; i < step_ms_.size(); ++i)
-    if (step_ms_[i] > 0) return step_ms_[i];
-  return 0;
-}
-
-void DraftPace::earn(double ms) {
-  credit_ = std::clamp(credit_ + ms, -kMostDebt, kMostCredit);
-  if (credit_ <= 0) open_ = false;
-  else if (credit_ >= std::min(kStepsToReopen * step_ms(1), kMostCredit)) open_ = true;
-}
-
-void DraftPace::settle(int n_right, bool then_wrong) {
-  constexpr double kStep = 0.01, kSurest = 0.9;
-  for (int i = 0; i < n_right; ++i) chance_ = std::min(kSurest, chance_ + kStep * (1 - chance_));
-  if (then_wrong) chance_ -= kStep * chance_;
-}
-
 }  // namespace monolith

@@ -8,8 +8,7 @@
 // A step that something else has held up must not end guessing for good, nor make it look free: see note().
 //
 // Guesses come from two sources: from where the text has been before, and else, if the engine has one, from a smaller
-// model (draft_model.h), whose own steps are added to the price. It may cost what it has brought, and as long as it
-// has brought nothing kShare of all time.
+// model (draft_model.h), whose own steps are added to the price (draft_pace.h).
 #pragma once
 
 #include <algorithm>
@@ -47,34 +46,6 @@ class GuessPace {
   std::array<double, kMostDecodes + 1> base_ms_{};
   double row_ms_ = 0;
   int since_plain_ = 0;
-};
-
-// What a draft costs and brings: milliseconds it may still spend. One per engine.
-class DraftPace {
- public:
-  // A step of decodes took `ms`, without the draft's part.
-  void note_step(double ms) { earn(kShare * ms); }
-  // One step of the draft for so many sequences, one token of each.
-  void note_draft_step(int sequences, double ms);
-  // What such a step is expected to take; 0: not measured.
-  double step_ms(int sequences) const;
-  // Saved by guesses that were right; less than nothing if it was spent.
-  void earn(double ms);
-  bool may_draft() const { return open_; }
-  // How often its guesses are right, for sequences that have not tried yet.
-  double chance() const { return chance_; }
-  void settle(int n_right, bool then_wrong);
-
- private:
-  static constexpr double kShare = 0.02;
-  static constexpr double kMostCredit = 500, kMostDebt = 500, kFirstCredit = 200;   // ms
-  static constexpr double kStepsToReopen = 8;
-  static constexpr int kMost = GuessPace::kMostDecodes;
-
-  std::array<double, kMost + 1> step_ms_{};
-  double credit_ = kFirstCredit;
-  double chance_ = 0.6;
-  bool open_ = true;
 };
 
 // The guesses of one sequence.
