@@ -4,7 +4,7 @@
 # (a relative path counts from native/). Programs are linked statically: an emulator needs nothing else then.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
-set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+find_program(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++ REQUIRED)   # in the cache with its whole path
 set(CMAKE_EXE_LINKER_FLAGS_INIT -static)
 # Libraries and headers of the target only; programs are those of this machine.
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
