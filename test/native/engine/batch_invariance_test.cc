@@ -98,6 +98,7 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
       const Outcome& outcome = consumer.outcomes()[id];
       REQUIRE(!outcome.failed);
       CHECK_EQ(outcome.started, 1);
+      REQUIRE(outcome.choices.contains(0));
       CHECK_EQ(outcome.prompt_tokens, static_cast<uint32_t>(request.prompt.size()));
       CHECK_EQ(outcome.choices.at(0).completion_tokens, static_cast<uint32_t>(request.max_tokens));
       CHECK(outcome.choices.at(0).reason == FinishReason::kMaxTokens);
