@@ -14,7 +14,9 @@ constexpr int64_t kElementsPerPiece = 16384;
 
 int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / dim); }
 
-const OpKernels& kernels_of(CpuIsa isa) {
+}   // namespace
+
+const OpKernels& op_kernels(CpuIsa isa) {
   switch (isa) {
 #if defined(__x86_64__)
     case CpuIsa::kAvx512: return op_kernels_avx512();
@@ -27,11 +29,9 @@ const OpKernels& kernels_of(CpuIsa isa) {
   }
 }
 
-}   // namespace
-
 const CpuOps& cpu_ops(CpuIsa isa) {
-  static const CpuOps plain(kernels_of(CpuIsa::kPlain)), avx2(kernels_of(CpuIsa::kAvx2)),
-      avx512(kernels_of(CpuIsa::kAvx512)), neon(kernels_of(CpuIsa::kNeon));
+  static const CpuOps plain(op_kernels(CpuIsa::kPlain)), avx2(op_kernels(CpuIsa::kAvx2)),
+      avx512(op_kernels(CpuIsa::kAvx512)), neon(op_kernels(CpuIsa::kNeon));
   switch (isa) {
     case CpuIsa::kPlain: return plain;
     case CpuIsa::kAvx2: return avx2;
@@ -42,7 +42,7 @@ const CpuOps& cpu_ops(CpuIsa isa) {
   return plain;
 }
 
-const LogitOps& logit_ops(CpuIsa isa) { return kernels_of(isa).logits; }
+const LogitOps& logit_ops(CpuIsa isa) { return op_kernels(isa).logits; }
 
 const LogitOps& logit_ops() {
   static const CpuIsa best = available_cpu_isas().back();

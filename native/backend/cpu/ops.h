@@ -145,7 +145,9 @@ class CpuOps {
   const OpKernels* kernels_;
 };
 
-// The operations of one instruction set; the processor must have it (available_cpu_isas).
+// The kernels of one instruction set, and the operations over them; the processor must have it
+// (available_cpu_isas).
+const OpKernels& op_kernels(CpuIsa isa);
 const CpuOps& cpu_ops(CpuIsa isa);
 
 }   // namespace monolith

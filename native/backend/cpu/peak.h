@@ -12,7 +12,8 @@ struct ArithmeticPeak {
 };
 
 // Runs independent chains of those instructions on `threads` threads (1 to 1024), some milliseconds each; the
-// best of `repeats`. Zeros for CpuIsa::kPlain, which uses no such instructions.
+// best of `repeats`. Zeros for CpuIsa::kPlain, which uses no such instructions, and on AArch64, for which there are
+// no loops.
 ArithmeticPeak measure_peak(CpuIsa isa, int threads, int repeats);
 
 // Of one instruction set: `count` rounds of independent chains, and the operations in a round.

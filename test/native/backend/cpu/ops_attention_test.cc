@@ -275,9 +275,7 @@ TEST(an_8_bit_page_takes_little_more_than_half) {
 // Zeros, values too small and too large for the scale, NaN and infinity.
 TEST(quantizing_to_8_bits_holds_at_the_edges) {
   for (const CpuIsa isa : available_cpu_isas()) {
-    const OpKernels& kernels = isa == CpuIsa::kAvx512 ? op_kernels_avx512()
-                               : isa == CpuIsa::kAvx2 ? op_kernels_avx2()
-                                                      : op_kernels_plain();
+    const OpKernels& kernels = op_kernels(isa);
     const auto quantized = [&](std::vector<float> x) {
       int8_t numbers[kQ8Block];
       uint16_t scale;

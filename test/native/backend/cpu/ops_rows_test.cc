@@ -314,9 +314,7 @@ TEST(soft_cap_is_within_three_ulp_and_the_same_everywhere) {
     x.push_back(at), x.push_back(-at);
   std::vector<float> first;
   for (const CpuIsa isa : available_cpu_isas()) {
-    const OpKernels& kernels = isa == CpuIsa::kAvx512 ? op_kernels_avx512()
-                               : isa == CpuIsa::kAvx2 ? op_kernels_avx2()
-                                                      : op_kernels_plain();
+    const OpKernels& kernels = op_kernels(isa);
     std::vector<float> out = x;
     kernels.soft_cap(out.data(), int64_t(out.size()), 1.0f);
     double worst = 0;
