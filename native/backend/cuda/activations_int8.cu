@@ -51,10 +51,11 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(const float* x, int6
   const int column = static_cast<int>(row % 8), t = lane_id() % 4, half = lane_id() / 4 % 2;
   uint32_t* const words = &block.codes[column * 4 + t].x;
   words[half] = codes;
-  if (t == 0) block.half_sums[half][column] = -(scale * static_cast<float>(half_sum));
+  if (t == 0) block.half_sums[column / 2][half][column % 2] = -(scale * static_cast<float>(half_sum));
   if (t == 0 && half == 0) {
-    block.scale[column] = scale;
-    block.sums[column] = -(scale * static_cast<float>(sum));
+    Int8Block::Pair& pair = block.columns[column / 2];
+    pair.scale[column % 2] = scale;
+    pair.sums[column % 2] = -(scale * static_cast<float>(sum));
   }
 }
 

@@ -165,8 +165,8 @@ TEST(int8_inputs_are_what_they_say) {
           if (amax < 0x1p-100f) amax = 0;
           inverse = amax > 0 && std::isfinite(amax) ? 127.0f / amax : 0;
         }
-        if (std::isfinite(amax)) CHECK_EQ(block.scale[column], amax / 127.0f);
-        else CHECK(std::isnan(block.scale[column]));
+        if (std::isfinite(amax)) CHECK_EQ(block.columns[column / 2].scale[column % 2], amax / 127.0f);
+        else CHECK(std::isnan(block.columns[column / 2].scale[column % 2]));
         int sums[2] = {0, 0};
         for (int i = 0; i < 32; ++i) {
           int8_t bytes[8];
@@ -177,9 +177,9 @@ TEST(int8_inputs_are_what_they_say) {
           sums[i / 16] += code;
         }
         if (!std::isfinite(amax)) continue;
-        CHECK_EQ(block.sums[column], -(block.scale[column] * static_cast<float>(sums[0] + sums[1])));
+        CHECK_EQ(block.columns[column / 2].sums[column % 2], -(block.columns[column / 2].scale[column % 2] * static_cast<float>(sums[0] + sums[1])));
         for (int half = 0; half < 2; ++half)
-          CHECK_EQ(block.half_sums[half][column], -(block.scale[column] * static_cast<float>(sums[half])));
+          CHECK_EQ(block.half_sums[column / 2][half][column % 2], -(block.columns[column / 2].scale[column % 2] * static_cast<float>(sums[half])));
       }
     }
   }
