@@ -17,13 +17,15 @@ QuantWeight quant_weight(const CudaMatrix& matrix) {
 
 }  // namespace
 
-void matmul(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets, const float* x, int n_rows) {
+void matmul(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets, const float* x,
+            int n_rows) {
   if (n_rows == 0) return;
   std::array<MatmulTarget, kMostAtOnce> quantized{};
   std::array<QuantWeight, kMostAtOnce> weights{};
   size_t n_quantized = 0;
   const auto multiply_quantized = [&] {
-    quant_matmul(runtime, int8, std::span(quantized).first(n_quantized), std::span(weights).first(n_quantized), x, n_rows);
+    quant_matmul(runtime, int8, std::span(quantized).first(n_quantized), std::span(weights).first(n_quantized), x,
+                 n_rows);
     n_quantized = 0;
   };
   for (const MatmulTarget& target : targets) {

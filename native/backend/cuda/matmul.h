@@ -15,7 +15,8 @@ namespace monolith::cuda {
 void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 
 // Backend::matmul. Nothing allocates: `int8` has been reserved for all rows and columns.
-void matmul(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets, const float* x, int n_rows);
+void matmul(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets, const float* x,
+            int n_rows);
 
 // embed() of a table in binary32.
 void embed_f32(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);

@@ -118,8 +118,9 @@ Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource
   matrix->cols = source.cols;
   matrix->type = source.type;
   matrix->bytes = bytes;
-  const Status status = format == Format::kQuant ? upload_quantized(runtime, source, static_cast<unsigned char*>(*memory))
-                                                 : upload_f32(runtime, source, static_cast<float*>(*memory));
+  const Status status = format == Format::kQuant
+                            ? upload_quantized(runtime, source, static_cast<unsigned char*>(*memory))
+                            : upload_f32(runtime, source, static_cast<float*>(*memory));
   if (!status) return status.error();
   return std::unique_ptr<Matrix>(std::move(matrix));
 }

@@ -4,7 +4,7 @@
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/quant_tiles-inl.h"
 
-namespace monolith::cuda {
+namespace monolith::cuda::quant {
 
 // The target that a block of rows belongs to.
 MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int block) {
@@ -53,8 +53,12 @@ struct FarInputs {
   MONOLITH_DEVICE Words2 codes(int j, int n) const {
     return load_far(codes_at[n] + j * kPlaces * 2, n * 8 + lane_id() / 4 < n_columns);
   }
-  MONOLITH_DEVICE Words4 columns(int j, int n) const { return load_far(columns_at[n] + j * kPlaces, n * 8 < n_columns); }
-  MONOLITH_DEVICE Words4 half_sums(int j, int n) const { return load_far(columns_at[n] + j * kPlaces + 4, n * 8 < n_columns); }
+  MONOLITH_DEVICE Words4 columns(int j, int n) const {
+    return load_far(columns_at[n] + j * kPlaces, n * 8 < n_columns);
+  }
+  MONOLITH_DEVICE Words4 half_sums(int j, int n) const {
+    return load_far(columns_at[n] + j * kPlaces + 4, n * 8 < n_columns);
+  }
 
  private:
   static constexpr int kPlaces = sizeof(Int8Block) / sizeof(Words4);
@@ -172,12 +176,12 @@ struct NearInputs {
 template <QuantShape S>
 MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, int first_group, int chunk) {
   constexpr int kPieces = NearBlock<S>::kPieces;
-  const int groups = (product.n_columns + 7) / 8;
+  const int groups = (product.n_columns + 7) / 8, n_chunks = product.layout.n_chunks;
   MONOLITH_NO_UNROLL
   for (int at = static_cast<int>(threadIdx.x); at < kManyGroups * 4 * kPieces; at += kManyThreads) {
     const int block = at / kPieces, piece = at % kPieces, group = first_group + block / 4;
     const bool valid = group < groups;
-    const Int8Block* const from = product.x + (int64_t{valid ? group : 0} * product.layout.n_chunks + chunk) * 4 + block % 4;
+    const Int8Block* const from = product.x + (int64_t{valid ? group : 0} * n_chunks + chunk) * 4 + block % 4;
     copy_async(&to[block].pieces[piece], reinterpret_cast<const Words4*>(from) + piece, valid);
   }
 }
@@ -192,7 +196,8 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
   const int first_column = static_cast<int>(blockIdx.z * kColumnTiles + blockIdx.x) * nt * 8, lane = lane_id();
   if (first_column >= product.n_columns) return;
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.y));
-  const int64_t first_tile = ((static_cast<int64_t>(blockIdx.y) - target.first_block) * (kManyThreads / kWarp) + warp_id()) * mt;
+  const int64_t row_block = static_cast<int64_t>(blockIdx.y) - target.first_block;
+  const int64_t first_tile = (row_block * (kManyThreads / kWarp) + warp_id()) * mt;
 
   MONOLITH_UNROLL
   for (int stage = 0; stage < kManyStages - 1; ++stage) {
@@ -205,8 +210,9 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
   MONOLITH_UNROLL
   for (int m = 0; m < mt; ++m) {
     tiles[m] = tile_at(product, target, first_tile + m);
+    const Words4* const at = TileCodes<S>::place(layout, tiles[m], 0);
     MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j) codes[m].load_after(j, TileCodes<S>::place(layout, tiles[m], 0), layout.high_bits, true);
+    for (int j = 0; j < 4; ++j) codes[m].load_after(j, at, layout.high_bits, true);
     numbers[m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), 0, true);
   }
   float acc[mt][nt][4] = {};
@@ -283,13 +289,14 @@ void launch_product(Runtime& runtime, const QuantProduct& product, QuantKernel k
   // Chunks, for about 2 KB on their way per warp; as many as there are registers for.
   constexpr int depth = form_of(S).low_bits == 8 ? 1 : 2;
   constexpr int some_depth = S == QuantShape::kS4 ? 2 : 1;
+  const dim3 grid{row_blocks, column_tiles, 1};
   if (kernel == QuantKernel::kFew)
-    return launch(runtime, few_kernel<S, N, 1, 1, depth>, dim3{row_blocks, column_tiles, 1}, kFewThreads, sizeof(FewShared<1, 1>), product);
+    return launch(runtime, few_kernel<S, N, 1, 1, depth>, grid, kFewThreads, sizeof(FewShared<1, 1>), product);
   if (kernel == QuantKernel::kSome)
-    return launch(runtime, few_kernel<S, N, 1, 4, some_depth>, dim3{row_blocks, column_tiles, 1}, kFewThreads, sizeof(FewShared<1, 4>), product);
+    return launch(runtime, few_kernel<S, N, 1, 4, some_depth>, grid, kFewThreads, sizeof(FewShared<1, 4>), product);
   const unsigned neighbours = column_tiles < kColumnTiles ? column_tiles : kColumnTiles;
-  launch(runtime, many_kernel<S, N>, dim3{neighbours, row_blocks, (column_tiles + neighbours - 1) / neighbours}, kManyThreads,
-         sizeof(ManyShared<S>), product);
+  const dim3 many_grid{neighbours, row_blocks, (column_tiles + neighbours - 1) / neighbours};
+  launch(runtime, many_kernel<S, N>, many_grid, kManyThreads, sizeof(ManyShared<S>), product);
 }
 
-}  // namespace monolith::cuda
+}  // namespace monolith::cuda::quant

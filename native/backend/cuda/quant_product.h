@@ -40,7 +40,8 @@ struct QuantTileSize {
   int rows, columns;
 };
 constexpr QuantTileSize tile_size(QuantKernel kernel) {
-  return kernel == QuantKernel::kFew ? QuantTileSize{16, 8} : kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
+  if (kernel == QuantKernel::kFew) return {16, 8};
+  return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
 }
 // For `rows` of weights in the launch, on a device of so many multiprocessors.
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);

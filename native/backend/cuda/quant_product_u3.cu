@@ -5,8 +5,8 @@ namespace monolith::cuda {
 
 void quant_product_u3(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
   if (product.layout.numbers == Numbers::kNibbles)
-    return launch_product<QuantShape::kU3, Numbers::kNibbles>(runtime, product, kernel);
-  launch_product<QuantShape::kU3, Numbers::kSigned16>(runtime, product, kernel);
+    return quant::launch_product<QuantShape::kU3, Numbers::kNibbles>(runtime, product, kernel);
+  quant::launch_product<QuantShape::kU3, Numbers::kSigned16>(runtime, product, kernel);
 }
 
 }  // namespace monolith::cuda

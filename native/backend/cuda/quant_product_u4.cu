@@ -5,8 +5,8 @@ namespace monolith::cuda {
 
 void quant_product_u4(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
   if (product.layout.numbers == Numbers::kSix)
-    return launch_product<QuantShape::kU4, Numbers::kSix>(runtime, product, kernel);
-  launch_product<QuantShape::kU4, Numbers::kHalfMin>(runtime, product, kernel);
+    return quant::launch_product<QuantShape::kU4, Numbers::kSix>(runtime, product, kernel);
+  quant::launch_product<QuantShape::kU4, Numbers::kHalfMin>(runtime, product, kernel);
 }
 
 }  // namespace monolith::cuda

@@ -5,9 +5,11 @@
 #include "backend/cuda/device/tensor_int8.h"
 #include "backend/cuda/quant_product.h"
 
-namespace monolith::cuda {
+namespace monolith::cuda::quant {
 
-MONOLITH_DEVICE uint32_t word_of(const Words4& words, int i) { return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w; }
+MONOLITH_DEVICE uint32_t word_of(const Words4& words, int i) {
+  return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+}
 
 // --- codes -----------------------------------------------------------------------------------------------------
 
@@ -22,8 +24,8 @@ struct TileCodes {
   MONOLITH_DEVICE static const Words4* place(const QuantLayout& layout, const unsigned char* tile, int chunk) {
     return hidden(reinterpret_cast<const Words4*>(tile + int64_t{chunk} * layout.code_bytes) + lane_id());
   }
-  // Loads what the chunk's step j was the last to need, from another chunk where it is `wanted`: all of it is j = 0 .. 3.
-  // `from` is the lane's place in that chunk, place().
+  // Loads what the chunk's step j was the last to need, from another chunk where it is `wanted`: all of it is
+  // j = 0 .. 3. `from` is the lane's place in that chunk.
   MONOLITH_DEVICE void load_after(int j, const Words4* from, int high_bits, bool wanted) {
     if (form.low_bits == 8) low[j % kPieces] = load_stream(from + j * 32, wanted);
     if (form.low_bits == 4 && j % 2 == 1) low[j / 2 % kPieces] = load_stream(from + j / 2 * 32, wanted);
@@ -68,8 +70,10 @@ MONOLITH_DEVICE void fragment(const TileCodes<S>& codes, int j, const Words4& le
     if (S == QuantShape::kS4) a[m] = (m % 2 == 0 ? word << 4 : word) & 0xf0f0f0f0u;
     if (S == QuantShape::kU4 || S == QuantShape::kU5) a[m] = (m % 2 == 0 ? word : word >> 4) & 0x0f0f0f0fu;
     if (S == QuantShape::kU5) a[m] |= shifted(j < 2 ? codes.high.x : codes.high.y, 4 - (4 * (j % 2) + m)) & 0x10101010u;
-    if (S == QuantShape::kS6)
-      a[m] = ((m % 2 == 0 ? word << 2 : word >> 2) & 0x3c3c3c3cu) | (shifted(word_of(codes.high, j), 6 - 2 * m) & 0xc0c0c0c0u);
+    if (S == QuantShape::kS6) {
+      a[m] = (m % 2 == 0 ? word << 2 : word >> 2) & 0x3c3c3c3cu;
+      a[m] |= shifted(word_of(codes.high, j), 6 - 2 * m) & 0xc0c0c0c0u;
+    }
   }
 }
 
@@ -87,11 +91,13 @@ struct TileNumbers {
 };
 
 template <QuantShape S, Numbers N>
-MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsigned char* numbers, int chunk, bool wanted) {
+MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsigned char* numbers, int chunk,
+                                         bool wanted) {
   TileNumbers n{};
-  const auto load4 = [&](const unsigned char* from) { return load_far(reinterpret_cast<const Words4*>(from), wanted); };
-  const auto load2 = [&](const unsigned char* from) { return load_far(reinterpret_cast<const Words2*>(from), wanted); };
-  const auto load1 = [&](const unsigned char* from) { return load_far(reinterpret_cast<const uint32_t*>(from), wanted); };
+  using Bytes = const unsigned char*;
+  const auto load4 = [&](Bytes from) { return load_far(reinterpret_cast<const Words4*>(from), wanted); };
+  const auto load2 = [&](Bytes from) { return load_far(reinterpret_cast<const Words2*>(from), wanted); };
+  const auto load1 = [&](Bytes from) { return load_far(reinterpret_cast<const uint32_t*>(from), wanted); };
   const int g = lane_id() / 4;
   const auto put = [&](const Words4& words, int from) {
     n.of_row[0][from] = words.x;
@@ -167,7 +173,9 @@ MONOLITH_DEVICE float unsigned_byte(uint32_t word, int i) {
 MONOLITH_DEVICE float signed_byte(uint32_t word, int i) {
   return as_float(choose_bytes(word, 0x4b000000u, 0x7650u | static_cast<uint32_t>(i))) - 8388736.0f;
 }
-MONOLITH_DEVICE float half_of(uint32_t word, int i) { return half_to_float(static_cast<uint16_t>(i == 0 ? word : word >> 16)); }
+MONOLITH_DEVICE float half_of(uint32_t word, int i) {
+  return half_to_float(static_cast<uint16_t>(i == 0 ? word : word >> 16));
+}
 
 struct Step {
   float step, magic;   // magic: -kMagic * step
@@ -211,8 +219,8 @@ MONOLITH_DEVICE Step step_of(const uint32_t (&words)[4], int j, int half) {
 // acc += what step j of `mt` tiles and `nt` groups of 8 columns gives. `inputs` has for each group codes(j, n), and
 // of the lane's two columns scales and sums in columns(j, n), sums of both halves in half_sums(j, n).
 template <QuantShape S, Numbers N, int mt, int nt, typename Inputs>
-MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<S> (&codes)[mt], const TileNumbers (&numbers)[mt],
-                              const Inputs& inputs, float (&acc)[mt][nt][4]) {
+MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<S> (&codes)[mt],
+                              const TileNumbers (&numbers)[mt], const Inputs& inputs, float (&acc)[mt][nt][4]) {
   constexpr QuantForm form = form_of(S);
   constexpr int kParts = 32 / form.step;
   uint32_t a[mt][4];
@@ -248,7 +256,8 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
         MONOLITH_UNROLL
         for (int i = 0; i < 4; ++i) {
           const Step& of = steps[m][half][i / 2];
-          acc[m][n][i] = fmaf(fmaf(as_float(static_cast<uint32_t>(d[i])), of.step, of.magic), scale[i % 2], acc[m][n][i]);
+          const float product = fmaf(as_float(static_cast<uint32_t>(d[i])), of.step, of.magic);
+          acc[m][n][i] = fmaf(product, scale[i % 2], acc[m][n][i]);
           if constexpr (form.minima) acc[m][n][i] = fmaf(of.floor, minus_sum[i % 2], acc[m][n][i]);
         }
       }
@@ -256,4 +265,4 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
   }
 }
 
-}  // namespace monolith::cuda
+}  // namespace monolith::cuda::quant

@@ -6,10 +6,14 @@
 
 // Before a loop over constants, whose body indexes registers; before one that shall stay as it is.
 #ifdef __CUDACC__
+#ifndef MONOLITH_UNROLL
 #define MONOLITH_UNROLL _Pragma("unroll")
+#endif
 #define MONOLITH_NO_UNROLL _Pragma("unroll 1")
 #else
+#ifndef MONOLITH_UNROLL
 #define MONOLITH_UNROLL
+#endif
 #define MONOLITH_NO_UNROLL
 #endif
 
@@ -48,7 +52,9 @@ __device__ __forceinline__ uint32_t load_far(const uint32_t* from, bool wanted) 
 }
 // Shared memory by its 32-bit address. load_near: `offset` bytes from there.
 using Near = uint32_t;
-__device__ __forceinline__ Near near_address(const void* at) { return static_cast<uint32_t>(__cvta_generic_to_shared(at)); }
+__device__ __forceinline__ Near near_address(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
 __device__ __forceinline__ Words4 load_near4(Near at, int offset) {
   Words4 v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -57,7 +63,8 @@ __device__ __forceinline__ Words4 load_near4(Near at, int offset) {
 }
 __device__ __forceinline__ Words2 load_near2(Near at, int offset) {
   Words2 v;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.x), "=r"(v.y) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
   return v;
 }
 // The same address, of which the compiler knows nothing any more: constant offsets from it stay in the instructions,
@@ -72,8 +79,10 @@ __device__ __forceinline__ const T* hidden(const T* at) {
   return at;
 }
 
-__device__ __forceinline__ void mma_s8_k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int32_t start) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+__device__ __forceinline__ void mma_s8_k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                           int32_t start) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start));
 }
