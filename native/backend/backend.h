@@ -150,6 +150,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendInfo info() const = 0;
 
+  // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
+  virtual uint64_t free_memory() const { return 0; }
+
   // --- loading: these allocate -----------------------------------------------------------------
   // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.
   virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;

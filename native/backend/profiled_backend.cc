@@ -74,6 +74,7 @@ class ProfiledBackend final : public Backend {
       : inner_(std::move(inner)), profile_(std::move(profile)) {}
 
   BackendInfo info() const override { return inner_->info(); }
+  uint64_t free_memory() const override { return inner_->free_memory(); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_->matrix_bytes(type, rows, cols);
   }

@@ -47,6 +47,8 @@ class CudaBackend final : public Backend {
     return {"cuda", device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor), 1};
   }
 
+  uint64_t free_memory() const override { return runtime_->free_bytes(); }
+
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), rows, cols);
   }
