@@ -89,6 +89,14 @@ void AssembledFile::numbers(std::string_view name, const std::vector<float>& val
   for (const float value : values) append(entries_, value);
 }
 
+void AssembledFile::booleans(std::string_view name, const std::vector<bool>& values) {
+  if (has(name)) return;
+  key(name, GgufValueType::kArray);
+  append(entries_, static_cast<uint32_t>(GgufValueType::kBool));
+  append(entries_, static_cast<uint64_t>(values.size()));
+  for (const bool value : values) append(entries_, static_cast<uint8_t>(value));
+}
+
 void AssembledFile::bytes(std::string_view name, std::span<const std::byte> values) {
   if (has(name)) return;
   key(name, GgufValueType::kArray);

@@ -25,6 +25,7 @@ class AssembledFile {
   void strings(std::string_view key, const std::vector<std::string>& values);
   void integers(std::string_view key, const std::vector<int32_t>& values);
   void numbers(std::string_view key, const std::vector<float>& values);
+  void booleans(std::string_view key, const std::vector<bool>& values);
   void bytes(std::string_view key, std::span<const std::byte> values);
   bool has(std::string_view key) const;
 
