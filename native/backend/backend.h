@@ -134,11 +134,11 @@ struct StepInput {
   const void* model;                          // whose step this is: recorded steps are told apart by it
   std::span<const int32_t> tokens;            // one per row
   std::span<const int32_t> logit_rows;        // rows of `tokens`, ascending
-  std::span<const std::span<const Segment>> segment_lists;   // every list that the operations name; at most 4
+  std::span<const std::span<const Segment>> segment_lists;   // lists that the operations name, at most kMostSegmentLists
   int max_rows;                               // that every buffer of the model has room for
   bool recordable = true;                     // its operations depend on nothing but this and on the model
 };
-inline constexpr size_t kMostSegmentLists = 4;
+inline constexpr size_t kMostSegmentLists = 32;
 
 struct BackendInfo {
   std::string name;       // "cpu", "cuda"

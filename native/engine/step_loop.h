@@ -30,6 +30,7 @@ class StepLoop {
  public:  // `draft`: of the same vocabulary, guesses what may come next; null: none does.
   StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft = nullptr);
 
+  // Prompt plus output a sequence may have: what the model's limits allow and its pages can hold.
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 

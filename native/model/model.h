@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "model/gguf/gguf.h"
+#include "model/kv_layout.h"
 
 namespace monolith {
 
@@ -89,20 +90,24 @@ struct ModelLimits {
   int max_context = 4096;       // positions of one sequence
   int64_t n_pages = 256;        // KV pages in the pool
   KvType kv_type = KvType::kF16;
+  bool pages_by_window = false;  // see KvLayout; false: one page table for all layers
 };
 
 // What will be allocated, computed by the functions that allocate.
 struct MemoryPlan {
   size_t weight_bytes, kv_bytes;
   size_t activation_bytes;      // buffers of one step, and the backend's scratch
-  size_t page_bytes;            // all layers of one page
+  size_t page_bytes;            // one page
+  KvLayout layout = {};         // of keys and values over pages
   size_t total() const { return weight_bytes + kv_bytes + activation_bytes; }
 };
 
 // One step's input. Rows of a segment are consecutive; all host memory.
 struct Batch {
   std::span<const int32_t> tokens;        // one per row
-  std::span<const Segment> segments;      // cover all rows in order
+  // Cover all rows in order, and again for each further table of MemoryPlan::layout: the same runs of rows, with
+  // that table's pages. Of tables of layers with a window, pages that no row sees any more are not looked at.
+  std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;    // rows whose logits are wanted, ascending
   bool leaves_logits = false;             // in the backend's memory, for its sample()
 };
