@@ -147,19 +147,37 @@ inline float largest_score(float* scores, int begin, int end) {
     float* at = scores + first_vector;
     store(at, first(begin - first_vector, minus_infinity(), load(at)));
   }
-  Vec best = minus_infinity();
-  for (int at = first_vector; at < whole; at += kLanes)
+  Vec best = minus_infinity(), other = best;
+  int at = first_vector;
+  for (; at + 4 * kLanes <= whole; at += 4 * kLanes) {
+    best = max(load(scores + at), best);
+    other = max(load(scores + at + kLanes), other);
+    best = max(load(scores + at + 2 * kLanes), best);
+    other = max(load(scores + at + 3 * kLanes), other);
+  }
+  best = max(best, other);
+  for (; at < whole; at += kLanes)
     best = max(load(scores + at), best);
   if (rest > 0) best = max(first(rest, load(scores + whole), best), best);
   return max_of_lanes(best);
 }
 
 // exponential(x), the same bits, for x <= 0 and NaN.
+template <int N>
+inline void exponentials_to_one(const Vec (&x)[N], Vec (&out)[N]) {
+  Exponent parts[N];
+  exponents_of(x, parts);
+  MONOLITH_UNROLL
+  for (int i = 0; i < N; ++i) {
+    const Vec e = add(parts[i].fraction, splat(1.0f));
+    out[i] = zero_if_less(x[i], splat(-86.6f), times_power_of_two(e, parts[i].shifted));
+  }
+}
 inline Vec exponential_to_one(Vec x) {
-  const Exponent parts = exponent_of(x);
-  const Vec e = add(parts.fraction, splat(1.0f));
-  return if_less(x, splat(-86.6f), splat(0.0f),
-                 mul(add(e, e), half_power_of_two(parts.shifted)));
+  const Vec xs[1] = {x};
+  Vec out[1];
+  exponentials_to_one(xs, out);
+  return out[0];
 }
 
 // scores -> weights in place for the positions [begin, end); returns their sum.
@@ -167,7 +185,20 @@ inline float softmax_weights(float* scores, int begin, int end, float largest) {
   const int whole = end / kLanes * kLanes, rest = end % kLanes;
   const Vec offset = splat(largest);
   Vec total = splat(0.0f);
-  for (int at = begin / kLanes * kLanes; at < whole; at += kLanes) {
+  int at = begin / kLanes * kLanes;
+  for (; at + kExponentials * kLanes <= whole; at += kExponentials * kLanes) {
+    Vec x[kExponentials], weights[kExponentials];
+    MONOLITH_UNROLL
+    for (int i = 0; i < kExponentials; ++i)
+      x[i] = sub(load(scores + at + i * kLanes), offset);
+    exponentials_to_one(x, weights);
+    MONOLITH_UNROLL
+    for (int i = 0; i < kExponentials; ++i) {
+      store(scores + at + i * kLanes, weights[i]);
+      total = add(total, weights[i]);
+    }
+  }
+  for (; at < whole; at += kLanes) {
     const Vec weight = exponential_to_one(sub(load(scores + at), offset));
     store(scores + at, weight);
     total = add(total, weight);

@@ -26,8 +26,9 @@ constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
 // Pages that all register tiles of a tile take before any goes on.
 constexpr int kPageRun = 4;
 
-// Large register tiles fetch pages ahead while they compute: with each row of a page the same row of
-// a later one, hidden behind the arithmetic.
+// Register tiles fetch pages ahead while they compute: with each row of a page the same row of a
+// later one, hidden behind the arithmetic. Zen 5: two pages are too few for one query as for eight,
+// eight no better than four, into the second-level cache slower; whole pages at once slower too.
 constexpr int kPagesAhead = 4;
 template <int Queries>
 constexpr bool kFetchesAhead = kPrefetchQueries > 0 && Queries >= kPrefetchQueries;
