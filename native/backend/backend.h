@@ -129,6 +129,17 @@ struct Mixture {
   float scale;             // of the weights
 };
 
+// What the operations of one step refer to. Host memory, the same until end_step().
+struct StepInput {
+  const void* model;                          // whose step this is: recorded steps are told apart by it
+  std::span<const int32_t> tokens;            // one per row
+  std::span<const int32_t> logit_rows;        // rows of `tokens`, ascending
+  std::span<const std::span<const Segment>> segment_lists;   // every list that the operations name; at most 4
+  int max_rows;                               // that every buffer of the model has room for
+  bool recordable = true;                     // its operations depend on nothing but this and on the model
+};
+inline constexpr size_t kMostSegmentLists = 4;
+
 struct BackendInfo {
   std::string name;       // "cpu", "cuda"
   std::string isa;        // "plain", "avx2", "avx512", ...: the kernels that really run
@@ -161,7 +172,10 @@ class Backend {
                          const MixtureShape& mixture = {}) = 0;
 
   // --- one step: nothing below allocates -------------------------------------------------------
-  virtual void begin_step() = 0;
+  // True: the backend has such a step recorded and computes it by itself in end_step(); the caller leaves its
+  // operations out. A device's backend moves everything in `input` there at once; operations may name other
+  // segments or rows than these, which then cost a copy each.
+  virtual bool begin_step(const StepInput& input) = 0;
   virtual void end_step() = 0;   // on return all results are visible to read_floats
 
   // out[row] = row token[row] of `table`, dequantized. `tokens` host, each in [0, table.rows).
@@ -215,8 +229,11 @@ class Backend {
     for (int64_t i = 0; i < n; ++i) work(context, i, 0);
   }
 
-  // Whether sample() may be called. If not, logits are sampled by the host.
-  virtual bool can_sample() const { return false; }
+  // Whether sample() may be called for rows of `n_vocab` logits. If not, the host samples them.
+  virtual bool can_sample(int n_vocab) const {
+    static_cast<void>(n_vocab);
+    return false;
+  }
   // Allocates what sample() needs for rows of `n_vocab` logits, `most_tasks` of them at a time: more are no error, but
   // may take longer. Errors: kOutOfMemory.
   virtual Status reserve_samples(int n_vocab, int most_tasks) {

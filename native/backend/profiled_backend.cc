@@ -92,7 +92,12 @@ class ProfiledBackend final : public Backend {
                  const MixtureShape& mixture) override {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
-  void begin_step() override { inner_->begin_step(); }
+  // What is profiled is never a recorded step: its operations would not come by.
+  bool begin_step(const StepInput& input) override {
+    StepInput watched = input;
+    watched.recordable = false;
+    return inner_->begin_step(watched);
+  }
   void end_step() override { inner_->end_step(); }
 
   void read_floats(float* host_to, const float* from, int64_t count) override {
@@ -176,7 +181,7 @@ class ProfiledBackend final : public Backend {
   void run_on_host(int64_t n, HostWork work, const void* context) override {
     timed(Op::kSample, {}, [&] { inner_->run_on_host(n, work, context); });
   }
-  bool can_sample() const override { return inner_->can_sample(); }
+  bool can_sample(int n_vocab) const override { return inner_->can_sample(n_vocab); }
   Status reserve_samples(int n_vocab, int most_tasks) override { return inner_->reserve_samples(n_vocab, most_tasks); }
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
     timed(Op::kSample, {}, [&] { inner_->sample(n_vocab, tasks, results); });

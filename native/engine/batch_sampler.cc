@@ -8,7 +8,7 @@
 namespace monolith {
 
 BatchSampler::BatchSampler(Backend& backend, int n_vocab, int most_tasks)
-    : backend_(backend), n_vocab_(n_vocab), on_backend_(backend.can_sample()) {
+    : backend_(backend), n_vocab_(n_vocab), on_backend_(backend.can_sample(n_vocab)) {
   if (on_backend_) {
     if (!backend.reserve_samples(n_vocab, most_tasks)) throw std::bad_alloc();
   } else {

@@ -181,7 +181,25 @@ const float* Transformer::forward(const Batch& batch) {
   assert(
       std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
 
-  backend_.begin_step();
+  note_logit_segments(batch);
+  const std::span<const Segment> lists[] = {batch.segments, last_segments_};
+  const StepInput step{.model = this,
+                       .tokens = batch.tokens,
+                       .logit_rows = batch.logit_rows,
+                       .segment_lists = lists,
+                       .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
+                       .recordable = observed_ == nullptr};
+  if (!backend_.begin_step(step)) compute(batch);
+  backend_.end_step();
+  if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
+  if (n_logits > 0)
+    backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
+  return host_logits_.data();
+}
+
+void Transformer::compute(const Batch& batch) {
+  const int n_rows = static_cast<int>(batch.tokens.size());
+  const int n_logits = static_cast<int>(batch.logit_rows.size());
   backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x_);
   if (params_.embedding_scale != 1.0f)
     backend_.scale(x_, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
@@ -205,11 +223,6 @@ const float* Transformer::forward(const Batch& batch) {
     note(normed_, rows.count - 1, params_.n_layers);
     write_logits(rows.count);
   }
-  backend_.end_step();
-  if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
-  if (n_logits > 0)
-    backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
-  return host_logits_.data();
 }
 
 const float* Transformer::normed(const float* x, const float* weight, int n_rows) {
@@ -250,19 +263,25 @@ void Transformer::store(int index, const Batch& batch) {
                           kv_dim(params_), v_, kv_dim(params_), index, *kv_);
 }
 
-// Gathers the rows with logits, each as a segment of one token. When every row has logits (a step
-// of decodes) nothing is copied.
+// The rows with logits, each as a segment of one token; none when every row has logits (a step of
+// decodes).
+void Transformer::note_logit_segments(const Batch& batch) {
+  last_segments_.clear();
+  if (batch.logit_rows.size() == batch.tokens.size()) return;
+  size_t s = 0;
+  for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
+    const int row = batch.logit_rows[i];
+    while (row >= batch.segments[s].first_row + batch.segments[s].n_tokens) ++s;
+    const Segment& from = batch.segments[s];
+    last_segments_.push_back(
+        {static_cast<int>(i), 1, from.first_position + row - from.first_row, from.pages});
+  }
+}
+
+// Gathers the rows with logits. When every row has them nothing is copied.
 Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
   const int n = static_cast<int>(batch.logit_rows.size());
   if (n == static_cast<int>(batch.tokens.size())) return {batch.segments, q_, x_, n};
-  last_segments_.clear();
-  size_t s = 0;
-  for (int i = 0; i < n; ++i) {
-    const int row = batch.logit_rows[static_cast<size_t>(i)];
-    while (row >= batch.segments[s].first_row + batch.segments[s].n_tokens) ++s;
-    const Segment& from = batch.segments[s];
-    last_segments_.push_back({i, 1, from.first_position + row - from.first_row, from.pages});
-  }
   if (n > 0) {
     backend_.gather_rows(q_, batch.logit_rows.data(), n, q_dim(params_), last_q_);
     backend_.gather_rows(x_, batch.logit_rows.data(), n, params_.n_embd, last_x_);

@@ -63,6 +63,8 @@ class Transformer final : public Model {
   Transformer(HyperParams params, const ModelLimits& limits, Backend& backend)
       : params_(std::move(params)), limits_(limits), backend_(backend) {}
 
+  void compute(const Batch& batch);   // a step's operations
+  void note_logit_segments(const Batch& batch);
   void project_qkv(const LayerWeights& layer, int n_rows);
   void store(int index, const Batch& batch);
   Rows keep_logit_rows(const Batch& batch);

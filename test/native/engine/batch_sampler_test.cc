@@ -114,7 +114,7 @@ class SamplingBackend final : public BackendAround {
  public:
   using BackendAround::BackendAround;
   bool is_host_memory() const override { return false; }
-  bool can_sample() const override { return true; }
+  bool can_sample(int) const override { return true; }
   Status reserve_samples(int n_vocab, int) override {
     sampler_ = std::make_unique<Sampler>(n_vocab);
     return {};

@@ -24,7 +24,7 @@ class BackendAround : public Backend {
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
     return inner_.reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
-  void begin_step() override { inner_.begin_step(); }
+  bool begin_step(const StepInput& input) override { return inner_.begin_step(input); }
   void end_step() override { inner_.end_step(); }
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override { inner_.embed(table, tokens, n_rows, out); }
   void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {

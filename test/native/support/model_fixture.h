@@ -28,15 +28,19 @@ inline ModelLimits golden_limits(KvType kv_type) {
   return limits;
 }
 
-inline Result<LoadedModel> load_model(const std::string& path, const CpuBackendOptions& options,
+inline Result<LoadedModel> load_model(const std::string& path, Result<std::unique_ptr<Backend>> backend,
                                       const ModelLimits& limits) {
   auto file = GgufFile::open(path);
   if (!file) return file.error();
-  auto backend = make_cpu_backend(options);
   if (!backend) return backend.error();
   auto model = Transformer::load(**file, **backend, limits, {});
   if (!model) return model.error();
   return LoadedModel{std::move(*backend), std::move(*model)};
+}
+
+inline Result<LoadedModel> load_model(const std::string& path, const CpuBackendOptions& options,
+                                      const ModelLimits& limits) {
+  return load_model(path, make_cpu_backend(options), limits);
 }
 
 // What an engine computed for one golden prompt.
