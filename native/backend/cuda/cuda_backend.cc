@@ -13,6 +13,7 @@
 #include "backend/cuda/matrix.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sampling.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith {
@@ -165,6 +166,11 @@ class CudaBackend final : public Backend {
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
   }
+  bool can_sample(int n_vocab) const override { return n_vocab <= kMostSampled; }
+  Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
+  void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    sampler_.sample(n_vocab, tasks, results);
+  }
 
  private:
   // A step of `rows` decodes of one model.
@@ -207,6 +213,7 @@ class CudaBackend final : public Backend {
   void* bounce_ = nullptr;
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
+  DeviceSampler sampler_{*runtime_};
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;
