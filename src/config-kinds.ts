@@ -86,6 +86,12 @@ export function choice<const T extends readonly [string, ...string[]]>(...option
   return { schema: z.enum(options) as z.ZodType<T[number]>, expects: `one of ${options.join(', ')}`, metavar: options.join('|') };
 }
 
+export const device: Kind<string> = {
+  schema: z.string().regex(/^(auto|cpu|cuda(:[0-9]{1,3})?)$/),
+  expects: 'auto, cpu, cuda or cuda:N',
+  metavar: 'auto|cpu|cuda[:N]',
+};
+
 /** The kind, or off / null / none. */
 export function nullable<T>(inner: Kind<T>): Kind<T | null> {
   const off = z.union([z.null(), z.string().toLowerCase().pipe(z.enum(['off', 'null', 'none'])).transform(() => null)]);

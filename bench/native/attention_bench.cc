@@ -24,6 +24,8 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+double g_least = 0.5;   // seconds that a case is measured
+
 struct Case {
   const char* name;
   int n_heads, n_kv_heads, head_dim;
@@ -62,7 +64,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
   // The fifth of the calls that were least disturbed: other programs share the machine.
   std::vector<double> times;
   pool.begin_step();
-  for (const double start = seconds(); times.size() < 40 || seconds() - start < 0.5;) {
+  for (const double start = seconds(); times.size() < 40 || seconds() - start < g_least;) {
     const int layer = static_cast<int>(times.size()) % shape.n_layers;
     const double before = seconds();
     cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache,
@@ -90,6 +92,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   ThreadPool pool(threads < 1 ? 1 : threads);
+  if (argc > 4) g_least = std::atof(argv[4]);
   const double bandwidth = read_bandwidth(pool.size(), size_t{256} << 20, 5).value();
   std::printf("%d threads, read loop %.1f GB/s\n", pool.size(), bandwidth * 1e-9);
   const KvType f16 = KvType::kF16, f32 = KvType::kF32, q8 = KvType::kQ8_0;
@@ -115,7 +118,7 @@ int main(int argc, char** argv) {
       {"prefill 256 16/16x80 @256", 16, 16, 80, f16, 1, 256, 256},
   };
   for (const CpuIsa isa : available_cpu_isas()) {
-    if (isa == CpuIsa::kPlain) continue;   // two orders of magnitude slower: nobody waits for it
+    if (isa == CpuIsa::kPlain || (argc > 3 && cpu_isa_name(isa) != argv[3])) continue;   // two orders of magnitude slower: nobody waits for it
     for (const Case& c : cases)
       if (argc < 3 || std::strstr(c.name, argv[2])) measure(c, isa, pool, bandwidth);
   }

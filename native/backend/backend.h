@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/sampling.h"
 #include "base/result.h"
 #include "model/gguf/tensor_type.h"
 
@@ -171,6 +172,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendInfo info() const = 0;
 
+  // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
+  virtual uint64_t free_memory() const { return 0; }
+
   // --- loading: these allocate -----------------------------------------------------------------
   // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.
   virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;
@@ -182,6 +186,8 @@ class Backend {
   virtual Result<float*> allocate(int64_t count) = 0;
   virtual void write_floats(float* to, const float* host_from, int64_t count) = 0;
   virtual void read_floats(float* host_to, const float* from, int64_t count) = 0;
+  // Whether allocate() gives host memory: then its floats are read where they lie once end_step() has returned.
+  virtual bool is_host_memory() const { return false; }
   // Bytes reserve() will take for these sizes; the memory plan asks here.
   virtual size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                                const MixtureShape& mixture = {}) const = 0;
@@ -235,6 +241,32 @@ class Backend {
 
   // Copies one page of all layers (copy on write for forks).
   virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;
+
+  // --- between steps -----------------------------------------------------------------------------
+  // Calls work(context, i, thread) for 0 <= i < n, begun in this order, on up to host_threads() threads with as many
+  // `thread` numbers from 0, and returns when all are done. For work of the host's own that the next step waits for,
+  // like sampling: the threads of a backend that computes on the host lie idle then. `work` may not throw.
+  using HostWork = void (*)(const void* context, int64_t i, int thread);
+  virtual int host_threads() const { return 1; }
+  virtual void run_on_host(int64_t n, HostWork work, const void* context) {
+    for (int64_t i = 0; i < n; ++i) work(context, i, 0);
+  }
+
+  // Whether sample() may be called for rows of `n_vocab` logits. If not, the host samples them.
+  virtual bool can_sample(int n_vocab) const {
+    static_cast<void>(n_vocab);
+    return false;
+  }
+  // Allocates what sample() needs for rows of `n_vocab` logits, `most_tasks` of them at a time: more are no error, but
+  // may take longer. Errors: kOutOfMemory.
+  virtual Status reserve_samples(int n_vocab, int most_tasks) {
+    static_cast<void>(n_vocab), static_cast<void>(most_tasks);
+    return Error{ErrorCode::kUnsupported, "this backend does not sample"};
+  }
+  // results[i] = the answer to tasks[i] (sampling.h), whose logits are this backend's memory.
+  virtual void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
+    static_cast<void>(n_vocab), static_cast<void>(tasks), static_cast<void>(results);
+  }
 };
 
 }  // namespace monolith

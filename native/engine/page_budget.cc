@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kContextsWanted = 4;
+constexpr int64_t kContextsWanted = 4, kContextsWantedOnDevice = 256;
 constexpr int64_t kMostPages = INT32_MAX;  // page numbers are 32 bits
 
 constexpr int kMostRows = 65'536;
@@ -69,9 +69,10 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
     }
     pages = pages_in(budget.kv_bytes);
   } else {
-    const int64_t quarter = pages_in(budget.memory / 4);
-    pages = std::min(kContextsWanted * one, quarter);
-    if (asked && pages < one) pages = std::min(one, pages_in(budget.memory / 2));
+    const int64_t wanted = (budget.is_device ? kContextsWantedOnDevice : kContextsWanted) * one;
+    pages = std::min(wanted, pages_in(budget.is_device ? budget.memory / 4 * 3 : budget.memory / 4));
+    if (asked && pages < one)
+      pages = std::min(one, pages_in(budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2));
   }
   if (pages < 1) {
     const uint64_t room = budget.kv_bytes > 0 ? budget.kv_bytes : budget.memory / 4;
@@ -91,8 +92,17 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
   limits.max_context = params->context_length;
   auto plan = Model::plan(file, backend, limits);
   if (!plan) return plan.error();
-  auto choice = choose_pages(params->context_length, plan->page_bytes,
-                             {max_context, kv_bytes, physical_memory()});
+  PageBudget budget{max_context, kv_bytes, physical_memory()};
+  if (const uint64_t free_bytes = backend.free_memory(); free_bytes > 0) {
+    const uint64_t taken = plan->weight_bytes + plan->activation_bytes + kHeadroomBytes;
+    if (taken >= free_bytes) {
+      return Error{ErrorCode::kOutOfMemory, "the model takes " + std::to_string(taken) + " bytes without its KV cache, the device has " +
+                                                std::to_string(free_bytes) + " bytes left"};
+    }
+    budget.memory = free_bytes - taken;
+    budget.is_device = true;
+  }
+  auto choice = choose_pages(params->context_length, plan->page_bytes, budget);
   if (!choice) return choice.error();
   limits.max_context = choice->context;
   limits.n_pages = choice->pages;

@@ -16,7 +16,8 @@ uint64_t physical_memory();
 struct PageBudget {
   int max_context = 0;    // longest sequence wanted; 0 = the file's own, as far as memory allows
   uint64_t kv_bytes = 0;  // bytes of the page pool; 0 = room for a few full contexts
-  uint64_t memory = 0;    // physical_memory(); 0 = unknown
+  uint64_t memory = 0;    // physical_memory(), or what a device has left beside the weights; 0 = unknown
+  bool is_device = false; // `memory` is a device's own
 };
 
 struct PageChoice {
@@ -32,6 +33,8 @@ struct PageChoice {
 //   `memory`. An
 //                      unasked context (0) is cut to fit that quarter once; a context that was
 //                      asked for may take up to half of `memory`, and is cut only there.
+//   On a device the memory serves nothing else: three quarters of it instead of a quarter, nine tenths
+//   instead of half, and room for as many contexts as fit, up to 256.
 // Errors: kInvalidArgument if not even one page fits, or kv_bytes exceeds memory.
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget);
 

@@ -69,6 +69,7 @@ struct Sequence {
   int n_unseen = 0;           // pages before this one are indexed, or given back: no row sees them any more
   int n_planned = 0;          // tokens the step being planned computes
   int n_ahead = 0;            // of a running decode: tokens written at once with the last one, before it
+  int open_at = -1;           // generated() at which it was last found that only the sampler can tell what comes next
   int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never
   std::vector<PageId> pages;  // page of position p is pages[p / kPageTokens]
   PenaltyCounts counts;

@@ -73,17 +73,17 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .prefix_cache = options.prefix_cache,
                           .max_logit_rows = model.limits().max_logit_rows,
                           .window = widest_window(model.params())}),
-      sampler_(n_vocab_),
-      mask_(static_cast<size_t>(n_vocab_)),
+      sampler_(model.backend(), n_vocab_, model.limits().max_logit_rows),
+      allowance_(n_vocab_),
       ends_(static_cast<size_t>(n_vocab_)) {
   const auto rows = static_cast<size_t>(model.limits().max_batch_tokens);
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
   segments_.reserve(rows);
+  ahead_.reserve(std::max(static_cast<size_t>(model.limits().max_logit_rows), size_t{kMaxChoices}));
   if (draft) draft_ = std::make_unique<DraftModel>(*draft, n_vocab_);
   wishes_.reserve(DraftModel::kMostSequences);
   wish_items_.reserve(DraftModel::kMostSequences);
-  allowed_.reserve(kMaxCallPrefixes);
   forced_.reserve(grammar::Grammar::kMostForced);
   for (const TokenId token : tokenizer.end_of_generation())
     if (token < n_vocab_) {
@@ -127,11 +127,15 @@ bool StepLoop::step() {
     mask_ahead_.start();
     const float* logits = compute(plan);
     scheduler_.advance();
+    choose_ahead(plan, logits);
+    std::span<const int32_t> ahead = ahead_;
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) continue;
+      const auto n_rows = static_cast<size_t>(1 + item.n_guesses);
       // A failed choice takes its whole request with it.
-      if (item.sequence->state != SequenceState::kEnded) take_row(*item.sequence, logits, item.n_guesses);
-      logits += (1 + item.n_guesses) * static_cast<ptrdiff_t>(model_.params().n_vocab);
+      if (item.sequence->state != SequenceState::kEnded) take_row(*item.sequence, logits, item.n_guesses, ahead.first(n_rows));
+      ahead = ahead.subspan(n_rows);
+      logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
     }
     EngineCounters::add(counters_.steps, 1);
     EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
@@ -266,7 +270,7 @@ const float* StepLoop::compute(const StepPlan& plan) {
     if (!sequence.decoding()) prompt_rows += static_cast<uint64_t>(item.n_tokens);
   }
   EngineCounters::add(counters_.prefill_tokens, prompt_rows);
-  const float* logits = model_.forward({tokens_, segments_, logit_rows_});
+  const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
   if (!logits && !logit_rows_.empty()) throw std::runtime_error("the forward pass gave no logits");
   return logits;
 }

@@ -108,6 +108,7 @@ struct Batch {
   std::span<const int32_t> tokens;        // one per row
   std::span<const Segment> segments;      // cover all rows in order
   std::span<const int32_t> logit_rows;    // rows whose logits are wanted, ascending
+  bool leaves_logits = false;             // in the backend's memory, for its sample()
 };
 
 class Model {
@@ -127,7 +128,8 @@ class Model {
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
 
-  // Runs one step. Returns host logits [logit_rows.size()][n_vocab], valid until the next call.
+  // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the
+  // backend, valid until the next call.
   // Does not allocate. The batch must respect limits(); tokens must be in range (asserted).
   virtual const float* forward(const Batch& batch) = 0;
 };

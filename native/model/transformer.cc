@@ -70,8 +70,10 @@ std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
   };
 }
 
-// Host copies of the logits count as activations: one more buffer like logits_.
-static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits) {
+// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's.
+static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits,
+                               const Backend& backend) {
+  if (backend.is_host_memory()) return 0;
   return static_cast<size_t>(std::min(limits.max_logit_rows, limits.max_batch_tokens)) *
          static_cast<size_t>(params.n_vocab);
 }
@@ -110,7 +112,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   for (const Transformer::Buffer& buffer : Transformer::buffers(*params, limits)) {
     plan.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
   }
-  plan.activation_bytes += host_logit_count(*params, limits) * sizeof(float);
+  plan.activation_bytes += host_logit_count(*params, limits, backend) * sizeof(float);
   plan.activation_bytes += scratch_bytes(*params, limits, backend);
   return plan;
 }
@@ -155,7 +157,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     allocated.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
   }
   try {
-    model->host_logits_.resize(host_logit_count(p, limits));
+    model->host_logits_.resize(host_logit_count(p, limits, backend));
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::kOutOfMemory,
                  "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
@@ -190,6 +192,7 @@ const float* Transformer::forward(const Batch& batch) {
                        .recordable = observed_ == nullptr};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
+  if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
   if (n_logits > 0)
     backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
   return host_logits_.data();

@@ -14,6 +14,7 @@ constexpr OpKernels kKernels = {
     .soft_cap = soft_cap,
     .add_scaled = add_scaled,
     .attention_span = attention_span,
+    .attention_merge_tile = attention_merge_tile,
     .attention_merge = attention_merge,
     .attention_finish = attention_finish,
     .logits = {.max = logit_max,

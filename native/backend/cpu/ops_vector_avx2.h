@@ -5,9 +5,10 @@ struct Vec {
   __m256 low, high;
 };
 
-// 16 registers: four vectors of sums take 8, the rest holds two operands and a broadcast.
-constexpr int kAccumulators = 4;
-constexpr int kRegisterQueries = 4;
+// 16 registers: six vectors of sums take 12, the rest holds two operands and a broadcast; products of
+// bytes have more operands.
+constexpr int kAccumulators = 6, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 6, kByteQueries = 4;
 // Register tiles of so many queries fetch ahead (ops_attention-inl.h).
 constexpr int kPrefetchQueries = 4;
 

@@ -5,9 +5,9 @@ struct Vec {
   __m512 v;
 };
 
-// 32 registers: 16 sums leave room for every operand of a tile.
-constexpr int kAccumulators = 16;
-constexpr int kRegisterQueries = 8;
+// 32 registers: 24 sums leave room for every operand of a tile.
+constexpr int kAccumulators = 24, kByteAccumulators = 24;
+constexpr int kRegisterQueries = 8, kByteQueries = 8;
 // Register tiles of so many queries fetch ahead (ops_attention-inl.h).
 constexpr int kPrefetchQueries = 4;
 

@@ -5,9 +5,9 @@ struct Vec {
   float32x4_t v[4];
 };
 
-// 32 registers: four vectors of sums take 16, the rest holds operands.
-constexpr int kAccumulators = 4;
-constexpr int kRegisterQueries = 4;
+// 32 registers: six vectors of sums take 24, the rest holds an operand and a broadcast.
+constexpr int kAccumulators = 6, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 6, kByteQueries = 4;
 // Register tiles of so many queries fetch ahead (ops_attention-inl.h); none: unmeasured.
 constexpr int kPrefetchQueries = 0;
 

@@ -5,9 +5,10 @@ struct Vec {
   float lane[kLanes];
 };
 
-// Vectors that one register tile accumulates, and the most queries in it.
-constexpr int kAccumulators = 4;
-constexpr int kRegisterQueries = 4;
+// Vectors that one register tile accumulates, and the most queries in it; the same for products of
+// bytes.
+constexpr int kAccumulators = 4, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 4, kByteQueries = 4;
 // Register tiles of so many queries fetch ahead (ops_attention-inl.h).
 constexpr int kPrefetchQueries = 0;
 
