@@ -88,6 +88,8 @@ struct AttentionParams {
   float scale;               // of the scores: usually 1 / sqrt(head_dim)
   int window = 0;            // a row at position p sees p - window + 1 .. p; 0: all positions before it
   float soft_cap = 0.0f;     // scores become soft_cap * tanh(score / soft_cap); 0: none
+  // Backend memory: of each query head a score that takes part in the softmax and has no value; null: none.
+  const float* sinks = nullptr;
 };
 
 // One product of a matmul group: out[row * out_stride + r] = (add_to_out ? out : 0) + bias[r] + W x[row].
@@ -103,6 +105,8 @@ struct MatmulTarget {
 enum class Activation : uint8_t {
   kSilu,   // x / (1 + exp(-x))
   kGelu,   // x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): GELU in its tanh form
+  // Of a mixture only: x / (1 + exp(-1.702 x)) * (up + 1), x at most 7 and up within -7 and 7 (gpt-oss).
+  kClampedSilu,
 };
 
 // A mixture of experts has so many rows of each weight per expert, or a multiple: where one expert's rows
@@ -118,15 +122,32 @@ struct MixtureShape {
   bool operator==(const MixtureShape&) const = default;
 };
 
-// One layer's mixture of experts. Matrices hold all experts, one below the other.
+enum class RouterScore : uint8_t { kSoftmax, kSigmoid };   // over all experts; of each logit
+
+// How a row chooses among experts, and how much each counts: by its score, whatever it was chosen by.
+struct Router {
+  RouterScore score = RouterScore::kSoftmax;
+  // Backend memory, n_experts: added to the scores for the choice only (DeepSeek-V3, arXiv:2412.19437); null: none.
+  const float* bias = nullptr;
+  // Experts are chosen from `groups_used` of `groups` groups of equal size: those whose best two have the largest
+  // sum. A group has two experts or more. 1 and 1: from all.
+  int groups = 1, groups_used = 1;
+  bool normalized = true;   // scores are divided by the sum of those chosen
+  float scale = 1.0f;       // then all are multiplied by this
+};
+
+// One layer's mixture of experts. Matrices hold all experts, one below the other; biases likewise, in backend memory,
+// null where there are none.
 struct Mixture {
   MixtureShape shape;
   const Matrix* gate;      // [n_experts * n_ff, n_embd]
   const Matrix* up;        // the same
   const Matrix* down;      // [n_experts * n_embd, n_ff]
-  Activation activation;
-  bool normalized;         // weights are the softmax over the experts chosen; else over all
-  float scale;             // of the weights
+  const float* gate_bias = nullptr;
+  const float* up_bias = nullptr;
+  const float* down_bias = nullptr;
+  Activation activation = Activation::kSilu;
+  Router router = {};
 };
 
 // What the operations of one step refer to. Host memory, the same until end_step().
@@ -210,10 +231,9 @@ class Backend {
   virtual void soft_cap(float* x, int64_t count, float cap) = 0;
   // x[row] += factor * y[row], and where `gate` is given (one value per row) that times sigmoid(gate[row]).
   virtual void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) = 0;
-  // out[row] = (add_to_out ? out[row] : 0) + sum over the experts e chosen for the row, from the largest
-  // router logit down, of weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). Those with the largest
-  // of router_logits[row][n_experts] are chosen, the lower index first among equals. Must have been reserved
-  // for; x, router_logits and out dense, out not x.
+  // out[row] = (add_to_out ? out[row] : 0) + sum over the experts e chosen for the row, the first choice first, of
+  // weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). The router chooses by router_logits[row][n_experts],
+  // the lower index first among equals. Must have been reserved for; x, router_logits and out dense, out not x.
   virtual void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
                        float* out, bool add_to_out) = 0;
   // out[i] = x[rows[i]]; `rows` host.

@@ -30,15 +30,17 @@ struct RopeSet {
 struct LayerParams {
   int window = 0;   // positions a row sees, its own included; 0: all up to its own
   int rope = 0;     // index into HyperParams::ropes; -1: nothing rotates
+  bool mixture = false;   // experts in the place of its feed-forward network
 };
 
-// Experts in the place of every layer's feed-forward network.
+// The experts of the layers that have them.
 struct ExpertParams {
   int count = 0;             // 0: there are none, and the rest means nothing
   int used = 0;              // of each row
   int n_ff = 0;              // values inside an expert
-  bool normalized = true;    // see Mixture
-  float scale = 1.0f;
+  Router router;             // its bias is a layer's own
+  bool choice_bias = false;  // Router::bias
+  bool biases = false;       // of the router's logits and of every expert's three matrices
   int n_ff_shared = 0;       // of the network that all rows pass besides; 0: none
   bool shared_gate = false;  // its result is scaled by a sigmoid of the row
 };
@@ -47,7 +49,8 @@ struct ExpertParams {
 struct HyperParams {
   std::string architecture_name;   // as in the file
   int n_vocab, n_embd, n_layers, n_heads, n_kv_heads, head_dim;
-  int n_ff;                        // of the feed-forward network; of each expert where there are any
+  int n_ff;                        // of the feed-forward network of layers without experts
+  int n_guess_layers = 0;          // further layers in the file, which guess tokens: not computed
   int context_length;              // what the file says the model was made for
   float rms_eps;
 
@@ -72,6 +75,7 @@ struct HyperParams {
 
   bool tied_output;         // no output.weight: the embedding table is used
   bool qkv_bias;            // the architecture has them, or the file carries them
+  bool attention_sinks = false;   // AttentionParams::sinks
   bool attention_bias;      // on attention's output; as all below, if the file carries it
   bool gate_bias, up_bias, down_bias;
   bool fused_qkv;           // one tensor holds Q, K and V, one below the other

@@ -35,9 +35,10 @@ KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
 int64_t q_dim(const HyperParams& p) { return int64_t{p.n_heads} * p.head_dim; }
 int64_t kv_dim(const HyperParams& p) { return int64_t{p.n_kv_heads} * p.head_dim; }
 
-// Values inside the feed-forward network that all rows pass; 0: there is none.
+// Values inside the widest feed-forward network that all rows pass; 0: there is none.
 int64_t dense_ff(const HyperParams& p) {
-  return p.experts.count > 0 ? p.experts.n_ff_shared : p.n_ff;
+  const auto mixture = [](const LayerParams& layer) { return layer.mixture; };
+  return std::max(std::ranges::all_of(p.layers, mixture) ? 0 : p.n_ff, p.experts.n_ff_shared);
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {
@@ -227,7 +228,7 @@ void Transformer::compute(const Batch& batch) {
     if (i == params_.n_layers - 1) rows = keep_logit_rows(batch, rows.segments);
     if (rows.count == 0) break;
     attend(layer, i, rows);
-    feed_forward(layer, rows);
+    feed_forward(layer, i, rows);
     if (n_logits > 0)
       note(rows.x, rows.count == n_rows ? batch.logit_rows.back() : n_logits - 1, i);
   }
@@ -317,7 +318,8 @@ void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows)
                      places_[static_cast<size_t>(index)].slot, *kv_,
                      {.scale = params_.attention_scale,
                       .window = own.window,
-                      .soft_cap = params_.attention_soft_cap},
+                      .soft_cap = params_.attention_soft_cap,
+                      .sinks = layer.sinks},
                      attended_, q_dim(params_));
   const bool direct = adds_directly();
   const MatmulTarget target{layer.attention_output.get(), direct ? rows.x : branch_,
@@ -326,14 +328,14 @@ void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows)
   if (!direct) add_branch(layer.attention_post_norm, rows);
 }
 
-void Transformer::feed_forward(const LayerWeights& layer, const Rows& rows) {
+void Transformer::feed_forward(const LayerWeights& layer, int index, const Rows& rows) {
   const float* const x = normed(rows.x, layer.ffn_norm, rows.count);
   const bool direct = adds_directly();
   float* const out = direct ? rows.x : branch_;
-  if (params_.experts.count > 0) {
+  if (params_.layers[static_cast<size_t>(index)].mixture) {
     mix_experts(layer, x, rows.count, out, direct);
   } else {
-    gated_network(layer, x, rows.count, out, direct);
+    gated_network(layer, params_.n_ff, x, rows.count, out, direct);
   }
   if (!direct) add_branch(layer.ffn_post_norm, rows);
 }
@@ -344,9 +346,8 @@ void Transformer::add_branch(const float* post_norm, const Rows& rows) {
   backend_.add_rows(rows.x, branch_, params_.residual_scale, nullptr, rows.count, params_.n_embd);
 }
 
-void Transformer::gated_network(const LayerWeights& layer, const float* x, int n_rows, float* out,
-                                bool add) {
-  const int64_t n_ff = dense_ff(params_);
+void Transformer::gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
+                                float* out, bool add) {
   const MatmulTarget gate_and_up[] = {
       {layer.gate.get(), gate_, n_ff, layer.gate_bias},
       {layer.up.get(), up_, n_ff, layer.up_bias},
@@ -360,18 +361,26 @@ void Transformer::gated_network(const LayerWeights& layer, const float* x, int n
 void Transformer::mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out,
                               bool add) {
   const ExpertParams& experts = params_.experts;
-  const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count},
+  const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count, layer.router_bias},
                                   {layer.shared_gate.get(), shared_gate_, 1}};
   backend_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, n_rows);
-  const Mixture mixture{mixture_shape(params_),   layer.expert_gate.get(), layer.expert_up.get(),
-                        layer.expert_down.get(),  params_.activation,      experts.normalized,
-                        experts.scale};
-  if (experts.shared_gate) gated_network(layer, x, n_rows, shared_, false);
+  Router router = experts.router;
+  router.bias = layer.choice_bias;
+  const Mixture mixture{.shape = mixture_shape(params_),
+                        .gate = layer.expert_gate.get(),
+                        .up = layer.expert_up.get(),
+                        .down = layer.expert_down.get(),
+                        .gate_bias = layer.expert_gate_bias,
+                        .up_bias = layer.expert_up_bias,
+                        .down_bias = layer.expert_down_bias,
+                        .activation = params_.activation,
+                        .router = router};
+  if (experts.shared_gate) gated_network(layer, experts.n_ff_shared, x, n_rows, shared_, false);
   backend_.mixture(mixture, router_, x, n_rows, out, add);
   if (experts.shared_gate) {
     backend_.add_rows(out, shared_, 1.0f, shared_gate_, n_rows, params_.n_embd);
   } else if (experts.n_ff_shared > 0) {
-    gated_network(layer, x, n_rows, out, true);
+    gated_network(layer, experts.n_ff_shared, x, n_rows, out, true);
   }
 }
 

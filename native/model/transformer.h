@@ -71,9 +71,10 @@ class Transformer final : public Model {
   void store(int index, const Batch& batch);
   Rows keep_logit_rows(const Batch& batch, std::span<const Segment> segments);
   void attend(const LayerWeights& layer, int index, const Rows& rows);
-  void feed_forward(const LayerWeights& layer, const Rows& rows);
+  void feed_forward(const LayerWeights& layer, int index, const Rows& rows);
   // activation(gate x) * up x, projected down into `out` or added to it.
-  void gated_network(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
+  void gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
+                     float* out, bool add);
   // The experts, and the network that all rows pass besides.
   void mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
   // What a half of a layer reads: x past its norm, if there is one.

@@ -72,6 +72,16 @@ struct Attention {
     return std::min<int64_t>(kTileQueries, queries(segment)) * (last + 1 - start(last));
   }
 
+  // What query `index`'s sink adds to its state's sum of weights, which count relative to the largest score: a sink
+  // far above all of them leaves nothing of the values.
+  void add_sink(float* state, int kv_head, int64_t index) const {
+    if (params.sinks == nullptr) return;
+    const int64_t top = round_up_to_lanes(head_dim());
+    float weight = params.sinks[int64_t{kv_head} * group + index % group];
+    kernels.logits.exp(&weight, 1, state[top], &weight);
+    state[top + 1] += weight;
+  }
+
   // Where query `index` of (segment, kv_head) lies within rows of n_heads * head_dim.
   int64_t offset(const Segment& segment, int kv_head, int64_t index, int64_t stride) const {
     const int64_t row = segment.first_row + index / group;
@@ -131,10 +141,12 @@ class Tile {
       a.kernels.attention_span(tile_, span, next_);
       a.kernels.attention_merge_tile(tile_, span, states_, next_);
     }
-    for (int i = 0; i < tile_.n_queries; ++i)
+    for (int i = 0; i < tile_.n_queries; ++i) {
+      a.add_sink(states_ + i * a.state_floats(), kv_head_, first_query_ + i);
       a.kernels.attention_finish(
           states_ + i * a.state_floats(), a.head_dim(),
           a.out + a.offset(segment_, kv_head_, first_query_ + i, a.out_stride));
+    }
   }
 
   // The states over each span of [first_span, end_span), `partial_stride` floats apart, to be merged
@@ -175,6 +187,7 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, con
                 static_cast<size_t>(state_floats) * sizeof(float));
     a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats,
                               n_queries * state_floats, end - first - 1, a.head_dim());
+    a.add_sink(state, kv_head, i);
     a.kernels.attention_finish(state, a.head_dim(),
                                a.out + a.offset(segment, kv_head, i, a.out_stride));
   }

@@ -54,6 +54,12 @@ struct AttentionTile {
 };
 
 struct OpKernels {
+  using Gate = void (*)(const float* gate, const float* up, int64_t count, float* out);
+  Gate gate(Activation activation) const {
+    if (activation == Activation::kClampedSilu) return clamped_silu_multiply;
+    return activation == Activation::kGelu ? gelu_multiply : silu_multiply;
+  }
+
   // May be in place.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
@@ -66,8 +72,7 @@ struct OpKernels {
   void (*pack_query_q8)(const float* x, int head_dim, float scale, int i, int stride,
                         float* packed);
   // May be in place.
-  void (*silu_multiply)(const float* gate, const float* up, int64_t count, float* out);
-  void (*gelu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  Gate silu_multiply, gelu_multiply, clamped_silu_multiply;
   void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
   void (*soft_cap)(float* x, int64_t count, float cap);

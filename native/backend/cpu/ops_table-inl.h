@@ -9,6 +9,7 @@ constexpr OpKernels kKernels = {
     .pack_query_q8 = pack_query_q8,
     .silu_multiply = silu_multiply,
     .gelu_multiply = gelu_multiply,
+    .clamped_silu_multiply = clamped_silu_multiply,
     .scale = scale,
     .soft_cap = soft_cap,
     .add_scaled = add_scaled,

@@ -196,18 +196,44 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   }
 }
 
+void translate_router(Translation& t, int64_t layers) {
+  AssembledFile& out = t.out();
+  if (const JsonValue lead = t.first_of({"first_k_dense_replace", "moe_layer_start_index"}); lead.exists())
+    out.integer(t.key("leading_dense_block_count"), static_cast<uint64_t>(t.take(lead.integer(0, kMost), int64_t{0})));
+  t.copy_integer("moe_layer_interval", "interleave_moe_layer_step");
+  if (const JsonValue last = t.find("moe_layer_end_index"); last.exists()) {
+    const double index = t.take(last.number(), -1.0);
+    if (index != -1 && index != static_cast<double>(layers - 1))
+      t.fail(last.unsupported("is not the last layer: layers without experts behind those with are not computed"));
+  }
+  if (t.integer("n_group", 1) > 1) {
+    t.copy_integer("n_group", "expert_group_count");
+    t.copy_integer("topk_group", "expert_group_used_count");
+  }
+  t.copy_number("routed_scaling_factor", "expert_weights_scale");
+  if (const JsonValue score = t.first_of({"scoring_func", "score_function"}); score.exists()) {
+    if (score.text() != "softmax" && score.text() != "sigmoid")
+      t.fail(score.unsupported("is " + quoted(score.text()) + ", which is not computed (known: softmax, sigmoid)"));
+    out.integer(t.key("expert_gating_func"), score.text() == "sigmoid" ? 2 : 1);
+  }
+}
+
 void translate_experts(Translation& t, Config& config) {
-  const JsonValue count = t.first_of({"num_local_experts", "num_experts"});
+  const JsonValue count = t.first_of({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"});
   config.experts = t.take(count.integer(0, 4096), int64_t{0});
   if (config.experts == 0) return;
   AssembledFile& out = t.out();
   out.integer(t.key("expert_count"), static_cast<uint64_t>(config.experts));
-  out.integer(t.key("expert_used_count"), static_cast<uint64_t>(t.needed({"num_experts_per_tok"})));
+  out.integer(t.key("expert_used_count"), static_cast<uint64_t>(t.needed({"num_experts_per_tok", "moe_k"})));
   t.copy_integer("moe_intermediate_size", "expert_feed_forward_length");
   t.copy_integer("shared_expert_intermediate_size", "expert_shared_feed_forward_length");
   t.copy_integer("shared_intermediate_size", "expert_shared_feed_forward_length");
+  if (const JsonValue shared = t.first_of({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"});
+      shared.exists())
+    out.integer(t.key("expert_shared_count"), static_cast<uint64_t>(t.take(shared.integer(0, 4096), int64_t{0})));
   if (t.find("norm_topk_prob").exists())
     out.boolean(t.key("expert_weights_norm"), t.boolean("norm_topk_prob", true));
+  translate_router(t, config.layers);
   if (t.integer("decoder_sparse_step", 1) != 1)
     t.fail(t.find("decoder_sparse_step").unsupported("is not 1: layers without experts are not computed"));
   if (!t.find("mlp_only_layers").items().empty())
@@ -274,7 +300,9 @@ void translate_scales(Translation& t, int64_t layers, int64_t embedding) {
 // Settings that change what is computed in a way that GGUF has no key for, and values that mean "not used".
 void check_unused(Translation& t) {
   for (const std::string_view name : {"clip_qkv", "sparse_config"})
-    if (const JsonValue value = t.find(name); value.exists()) t.fail(value.unsupported("is set, which is not computed"));
+    if (const JsonValue value = t.find(name); value.exists())
+      t.fail(value.unsupported("is set, which is not computed"));
+  if (t.boolean("norm_head", false)) t.fail(t.find("norm_head").unsupported("is true, which is not computed"));
 }
 
 // Every fourth layer of SmolLM3 does not rotate; a list says which.

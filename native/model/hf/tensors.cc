@@ -21,10 +21,12 @@ std::optional<TensorType> type_of(std::string_view name) {
   return std::nullopt;
 }
 
-// Parts of images and sound, which the text model does without; and frequencies, which are derived.
+// Parts of images and sound, which the text model does without, and of guessing tokens; and frequencies, which are
+// derived.
 bool is_left_out(std::string_view name) {
   for (const std::string_view part : {"vision_tower.", "vision_model.", "visual.", "audio_tower.",
-                                      "multi_modal_projector.", "embed_vision.", "embed_audio."})
+                                      "multi_modal_projector.", "embed_vision.", "embed_audio.",
+                                      "model.mtp_"})
     if (name.find(part) != std::string_view::npos) return true;
   return name.ends_with(".rotary_emb.inv_freq");
 }
@@ -47,6 +49,7 @@ constexpr Name kOfModel[] = {
     {"embed_tokens", "token_embd"}, {"norm", "output_norm"},
     {"wte", "token_embd"},          {"ln_f", "output_norm"},   // Exaone
     {"tok_embeddings", "token_embd"},                          // InternLM 2
+    {"word_embeddings", "token_embd"},                         // Ling
 };
 
 // Of the whole, without the prefix.
@@ -79,6 +82,13 @@ constexpr Name kOfLayer[] = {
     {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
     {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
     {"shared_mlp.output_linear", "ffn_down_shexp"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+    // Ling
+    {"attention.dense", "attn_output"},
+    {"attention.query_layernorm", "attn_q_norm"},
+    {"attention.key_layernorm", "attn_k_norm"},
     // Exaone
     {"ln_1", "attn_norm"},
     {"ln_2", "ffn_norm"},
@@ -103,6 +113,10 @@ constexpr Name kOfExpert[] = {
     {"gate_proj", "ffn_gate_exps"}, {"up_proj", "ffn_up_exps"}, {"down_proj", "ffn_down_exps"},
     {"w1", "ffn_gate_exps"},        {"w3", "ffn_up_exps"},      {"w2", "ffn_down_exps"},
 };
+
+// What is added to the scores of experts for the choice among them: a vector of one value for each.
+constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias", "mlp.gate.expert_bias",
+                                              "mlp.moe_statics.e_score_correction_bias"};
 
 // Gate and up of all experts, or of the one that all rows pass, in one matrix: [..., 2 * width, embedding].
 constexpr Name kFused[] = {
@@ -194,7 +208,13 @@ class Translator {
   }
 
   Status add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type) {
+    if (config_.architecture->guess_layers && layer >= config_.layers) return {};
     const std::string block = "blk." + std::to_string(layer) + ".";
+    if (std::ranges::find(kChoiceBiases, rest) != std::end(kChoiceBiases)) {
+      int64_t count = 1;
+      for (const int64_t length : tensor.shape) count *= length;
+      return put_parts(block + "exp_probs_b.bias", {count}, {tensor.data}, tensor, type);
+    }
     const auto [stem, suffix] = split(rest);
     for (const std::string_view prefix : {"mlp.experts.", "block_sparse_moe.experts."}) {
       if (!stem.starts_with(prefix)) continue;
@@ -207,6 +227,7 @@ class Translator {
     if (const std::string_view kind = find(kFused, stem); !kind.empty())
       return add_fused(block, std::string(kind), tensor, type);
     if (stem == "attention.wqkv") return add_grouped(block, suffix, tensor, type);
+    if (stem == "attention.query_key_value") return add_joined(block, suffix, tensor, type);
     if (stem == "mlp.experts.down_proj") return put(block + "ffn_down_exps.weight", tensor, type);
     const std::string_view name = layer_name(stem);
     if (name.empty() || suffix.empty()) return put(tensor.name, tensor, type);
@@ -263,6 +284,29 @@ class Translator {
     if (Status status = add_part("attn_q", 0, queries); !status) return status;
     if (Status status = add_part("attn_k", queries, 1); !status) return status;
     return add_part("attn_v", queries + 1, 1);
+  }
+
+  // All heads of queries, then all of keys, then all of values; apart where their rows take another order.
+  Status add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type) {
+    if (!config_.architecture->interleaves_heads) return put(block + "attn_qkv" + std::string(suffix), tensor, type);
+    const int64_t rows = tensor.shape[0], heads = config_.heads + 2 * config_.kv_heads;
+    if (tensor.shape.size() > 2 || heads < 1 || rows % heads != 0)
+      return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " +
+                                 std::to_string(config_.kv_heads) + " of keys and of values");
+    const size_t head_bytes = tensor.data.size() / static_cast<size_t>(heads);
+    size_t at = 0;
+    for (const auto& [name, count] :
+         {std::pair{"attn_q", config_.heads}, std::pair{"attn_k", config_.kv_heads},
+          std::pair{"attn_v", config_.kv_heads}}) {
+      std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+      shape.back() = rows / heads * count;
+      const size_t bytes = head_bytes * static_cast<size_t>(count);
+      Status status =
+          put_parts(block + name + std::string(suffix), shape, {tensor.data.subspan(at, bytes)}, tensor, type);
+      if (!status) return status;
+      at += bytes;
+    }
+    return {};
   }
 
   Status put(const std::string& name, const Safetensor& tensor, TensorType type) {

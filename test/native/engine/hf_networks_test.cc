@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "check.h"
-#include "model/architecture_cases.h"
+#include "model/all_cases.h"
 #include "model/hf/model_file.h"
 #include "support/hf_folder.h"
 #include "support/network_run.h"
@@ -71,6 +71,22 @@ const Names kInternLm = {{"attn_norm", "attention_norm"},   {"ffn_norm", "ffn_no
                          {"attn_output", "attention.wo"},   {"ffn_gate", "feed_forward.w1"},
                          {"ffn_up", "feed_forward.w3"},     {"ffn_down", "feed_forward.w2"}};
 
+const Names kShared = {{"exp_probs_b", "mlp.gate.e_score_correction_"},
+                       {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                       {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                       {"ffn_down_shexp", "mlp.shared_experts.down_proj"}};
+Names with(Names names, const Names& more) {
+  for (const auto& [stem, name] : more) names.insert_or_assign(stem, name);
+  return names;
+}
+const Names kGlmMoe = with(kShared, {{"nextn.eh_proj", "eh_proj"}});
+const Names kErnie = with(kShared, {{"exp_probs_b", "mlp.moe_statics.e_score_correction_"}});
+const Names kLing = with(kShared, {{"exp_probs_b", "mlp.gate.expert_"},
+                                   {"attn_qkv", "attention.query_key_value"},
+                                   {"attn_output", "attention.dense"},
+                                   {"attn_q_norm", "attention.query_layernorm"},
+                                   {"attn_k_norm", "attention.key_layernorm"}});
+
 Roots roots_of(const std::string& name) {
   if (name == "ExaoneForCausalLM")
     return {"transformer.h.",
@@ -78,6 +94,9 @@ Roots roots_of(const std::string& name) {
   if (name == "InternLM2ForCausalLM")
     return {"model.layers.",
             {{"token_embd", "model.tok_embeddings"}, {"output_norm", "model.norm"}, {"output", "output"}}};
+  if (name.starts_with("Bailing"))
+    return {"model.layers.",
+            {{"token_embd", "model.word_embeddings"}, {"output_norm", "model.norm"}, {"output", "lm_head"}}};
   return {};
 }
 
@@ -121,6 +140,14 @@ class Checkpoint {
     if (one_.norms_from_one && stem.ends_with("norm")) bytes = less_one(bytes);
     if (one_.interleaved && (stem == "attn_q" || stem == "attn_k"))
       bytes = with_halves(bytes, stem == "attn_q" ? TinyModel::kHeads : TinyModel::kKvHeads, shape[0]);
+    if (one_.name == "BailingMoeForCausalLM" && (stem == "attn_q" || stem == "attn_k" || stem == "attn_v")) {
+      auto& parts = grouped_[prefix];
+      parts[stem] = bytes;
+      if (parts.size() == 3)
+        put(prefix + "attention.query_key_value.weight", {kQ + 2 * kKv, kEmbd},
+            parts["attn_q"] + parts["attn_k"] + parts["attn_v"]);
+      return;
+    }
     if (one_.name == "InternLM2ForCausalLM" && (stem == "attn_q" || stem == "attn_k" || stem == "attn_v"))
       return add_grouped(prefix, stem, bytes);
     if (stem.ends_with("_exps")) return add_experts(prefix, stem.substr(4, stem.size() - 9), shape, bytes);
@@ -131,7 +158,9 @@ class Checkpoint {
       return put(prefix + "shared_mlp.input_linear.weight", {2 * shape[0], shape[1]}, bytes + up);
     }
     if (stem == "ffn_gate_inp_shexp") shape = {1, shape[0]};
-    put(prefix + hf_name(prefix.empty(), stem) + suffix, shape, bytes);
+    // "e_score_correction_bias", no ".bias" of its own; Ernie's has two dimensions.
+    if (stem == "exp_probs_b" && one_.name.starts_with("Ernie")) shape = {1, shape[0]};
+    put(prefix + hf_name(prefix.empty(), stem) + (stem == "exp_probs_b" ? "bias" : suffix), shape, bytes);
   }
 
   static std::string block_of(const std::string& name) { return name.substr(0, name.find('.', 4) + 1); }
@@ -206,6 +235,10 @@ std::vector<FolderCase> folder_cases() {
            R"("long_factor":[6,6,6,6,6,6]})";
   };
   const std::string mlp_experts = "mlp.experts.{}.";
+  const std::string glm_moe =
+      R"(,"n_routed_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"n_shared_experts":1,)"
+      R"("first_k_dense_replace":1,"routed_scaling_factor":1.5,"norm_topk_prob":true,"n_group":1,"topk_group":1,)"
+      R"("num_nextn_predict_layers":1)";
   return {
       {llama_like("llama", false), "LlamaForCausalLM", "", {}, true},
       {mistral(), "MistralForCausalLM", R"(,"sliding_window":7)", {}, true},
@@ -251,6 +284,26 @@ std::vector<FolderCase> folder_cases() {
       {exaone4(true), "Exaone4ForCausalLM", R"(,"sliding_window":7,"sliding_window_pattern":"LLLG")"},
       {glm4(), "Glm4ForCausalLM", R"(,"attention_bias":true,"partial_rotary_factor":0.5)", kGlm},
       {glm4(), "Glm4ForCausalLM", R"(,"attention_bias":true)", kGlm},
+      {glm4moe(false), "Glm4MoeForCausalLM", glm_moe, kGlmMoe, false, false, mlp_experts},
+      {glm4moe(true), "Glm4MoeForCausalLM", glm_moe, kGlmMoe, false, false, mlp_experts},
+      {dots1(), "Dots1ForCausalLM",
+       R"(,"n_routed_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"n_shared_experts":2,)"
+       R"("first_k_dense_replace":1,"routed_scaling_factor":2.5,"norm_topk_prob":true,"sliding_window":null,)"
+       R"("n_group":1,"topk_group":1,"scoring_func":"sigmoid")",
+       kShared, false, false, mlp_experts},
+      {bailingmoe(), "BailingMoeForCausalLM",
+       R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"num_shared_experts":2,)"
+       R"("first_k_dense_replace":0,"norm_topk_prob":true,"norm_head":false)",
+       kLing, true, false, mlp_experts},
+      {bailingmoe2(), "BailingMoeV2ForCausalLM",
+       R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"num_shared_experts":1,)"
+       R"("first_k_dense_replace":1,"norm_topk_prob":true,"n_group":3,"topk_group":2,"routed_scaling_factor":2.5,)"
+       R"("score_function":"sigmoid","num_nextn_predict_layers":0)",
+       kLing, false, false, mlp_experts},
+      {ernie4_5_moe(), "Ernie4_5_MoeForCausalLM",
+       R"(,"moe_num_experts":6,"moe_k":2,"moe_intermediate_size":48,"moe_num_shared_experts":2,"use_bias":false,)"
+       R"("moe_layer_start_index":1,"moe_layer_end_index":-1,"moe_layer_interval":1)",
+       kErnie, false, false, mlp_experts},
       {seed_oss(), "SeedOssForCausalLM"},
       {llama_like("ernie4_5", false), "Ernie4_5ForCausalLM", R"(,"use_bias":false)"},
       {llama_like("internlm2", false), "InternLM2ForCausalLM",
@@ -261,6 +314,9 @@ std::vector<FolderCase> folder_cases() {
 
 std::string config_text(const FolderCase& one, const GgufFile& file) {
   std::string config = config_of(file, one.name, one.network.model.architecture, one.config);
+  // The checkpoint does not count the layer that guesses.
+  if (one.name == "Glm4MoeForCausalLM")
+    config.replace(config.find("\"num_hidden_layers\":4"), 21, "\"num_hidden_layers\":3");
   if (one.norms_from_one) config.replace(config.find("\"silu\""), 6, "\"gelu_pytorch_tanh\"");
   if (one.name == "ExaoneForCausalLM")
     for (const auto& [from, to] : {std::pair{"\"hidden_act\"", "\"unused\""},

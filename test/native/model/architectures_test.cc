@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "architecture_cases.h"
+#include "all_cases.h"
 #include "check.h"
 #include "support/golden.h"
 #include "support/network_run.h"
