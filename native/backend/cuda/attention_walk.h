@@ -82,10 +82,6 @@ MONOLITH_DEVICE Joined join(float& largest, float& total, float other_largest, f
 // The result: never -0, whose sign would tell which parts without weight were left out.
 MONOLITH_DEVICE float finished(float sum, float total_inverse) { return fmaf(sum, total_inverse, 0.0f); }
 
-struct alignas(8) FloatPair {
-  float x, y;
-};
-
 // Positions of a chunk that are copied, in pieces.
 template <typename Shape>
 struct WalkPieces {
@@ -148,17 +144,27 @@ struct WalkFeed {
     copies_commit();
   }
 
-  // Positions that no row sees may be on no page, or hold another sequence's numbers: zeros instead.
+  // A piece of a page is one run of memory. Positions that no row sees may be on no page, or hold another sequence's
+  // numbers: zeros instead.
   MONOLITH_DEVICE void copy(int to) const {
-    constexpr int kWords = Shape::dim / 8;   // of 16 bytes, in a row
+    constexpr unsigned kWords = Shape::dim / 8;   // of 16 bytes, in a row
+    constexpr unsigned kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
     const unsigned char* const data = source.keys + (values ? source.values : 0);
-    for (int i = thread; i < Shape::piece * kWords; i += Shape::sharers * kWarp) {
-      const int row = i / kWords, word = i % kWords, position = piece * Shape::piece + row;
+    const int begin = piece * Shape::piece;
+    const int32_t* const own_pages = source.pages + begin / kPageTokens;
+    const unsigned char* only_page = data;
+    if (Shape::piece == kPageTokens) only_page += *own_pages * source.page_bytes;
+    MONOLITH_UNROLL
+    for (unsigned k = 0; k < (kAll + kThreads - 1) / kThreads; ++k) {
+      const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
+      if (kAll % kThreads != 0 && i >= kAll) break;
+      const unsigned row = i / kWords, word = i % kWords;
+      const int position = begin + static_cast<int>(row);
       const bool valid = position >= source.first && position <= source.last;
-      const unsigned char* from = data;
-      if (valid) {
-        const int64_t page = source.pages[position / kPageTokens];
-        from += page * source.page_bytes + 2 * (position % kPageTokens * Shape::dim + word * 8);
+      const unsigned char* from = only_page + 16 * i;
+      if (Shape::piece > kPageTokens && valid) {
+        const int64_t page = own_pages[row / kPageTokens];
+        from = data + page * source.page_bytes + 16 * (i - row / kPageTokens * kPageTokens * kWords);
       }
       copy_async(&ring.at[to][row][word * 8], from, valid);
     }

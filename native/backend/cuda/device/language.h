@@ -42,6 +42,9 @@ struct alignas(8) Words2 {
 struct alignas(16) Floats4 {
   float x, y, z, w;
 };
+struct alignas(8) FloatPair {
+  float x, y;
+};
 
 #ifdef __CUDACC__
 
