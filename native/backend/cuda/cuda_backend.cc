@@ -13,6 +13,7 @@
 #include "backend/cuda/matrix.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sampling.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith {
@@ -47,6 +48,8 @@ class CudaBackend final : public Backend {
     return {"cuda", device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor), 1};
   }
 
+  uint64_t free_memory() const override { return runtime_->free_bytes(); }
+
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), type, rows, cols);
   }
@@ -57,6 +60,7 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     auto cache = CudaKvCache::create(*runtime_, shape);
     if (!cache) return cache.error();
+    tables_.set_kv_heads(shape.n_kv_heads);
     return std::unique_ptr<KvCache>(std::move(*cache));
   }
   Result<float*> allocate(int64_t count) override {
@@ -87,14 +91,15 @@ class CudaBackend final : public Backend {
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape&) const override {
     return StepTables::bytes_for(rows_reserved(max_rows), max_context) +
            RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) +
-           Int8Activations::bytes_for(rows_reserved(max_rows), max_cols);
+           Int8Activations::bytes_for(rows_reserved(max_rows), max_cols) + AttentionScratch::bytes_for(max_cols);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
     if (mixture.n_experts > 0) return Error{ErrorCode::kUnsupported, "the CUDA backend computes no mixtures of experts"};
     max_rows_ = std::max(max_rows_, max_rows);
     if (Status status = int8_.reserve(rows_reserved(max_rows), max_cols); !status) return status;
     if (Status status = tables_.reserve(rows_reserved(max_rows), max_context); !status) return status;
-    return ropes_.reserve(rows_reserved(max_rows), max_head_dim);
+    if (Status status = ropes_.reserve(rows_reserved(max_rows), max_head_dim); !status) return status;
+    return partial_.reserve(max_cols);
   }
 
   bool begin_step(const StepInput& input) override {
@@ -147,8 +152,9 @@ class CudaBackend final : public Backend {
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     const auto& own = static_cast<const CudaKvCache&>(cache);
-    attention_plain(*runtime_, list_of(segments), q, q_stride, n_heads, own.view(layer), own.shape.type, params, out,
-                    out_stride);
+    const RowList rows = list_of(segments);
+    cuda::attention(*runtime_, partial_, {&rows, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
+                    own.shape.type);
   }
   void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
     cuda::gated(*runtime_, activation, gate, up, int64_t{padded(n_rows)} * dim, out);
@@ -166,6 +172,11 @@ class CudaBackend final : public Backend {
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
+  }
+  bool can_sample(int n_vocab) const override { return n_vocab <= kMostSampled; }
+  Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
+  void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    sampler_.sample(n_vocab, tasks, results);
   }
 
  private:
@@ -210,6 +221,8 @@ class CudaBackend final : public Backend {
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
   Int8Activations int8_{*runtime_};
+  DeviceSampler sampler_{*runtime_};
+  AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;

@@ -19,10 +19,12 @@
 #include <cuda_runtime.h>
 #define MONOLITH_DEVICE __device__ __forceinline__
 #define MONOLITH_HOST_DEVICE __host__ __device__ __forceinline__
+#define MONOLITH_UNROLL _Pragma("unroll")   // the loop after it, wholly: what keeps arrays in registers
 #else
 #include "backend/cuda/device/emulator.h"
 #define MONOLITH_DEVICE inline
 #define MONOLITH_HOST_DEVICE inline
+#define MONOLITH_UNROLL
 #endif
 
 namespace monolith::cuda {
@@ -39,6 +41,9 @@ struct alignas(8) Words2 {
 };
 struct alignas(16) Floats4 {
   float x, y, z, w;
+};
+struct alignas(8) FloatPair {
+  float x, y;
 };
 
 #ifdef __CUDACC__
