@@ -5,6 +5,7 @@
 #include <span>
 
 #include "backend/backend.h"
+#include "backend/cuda/dense.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/matrix.h"
 
@@ -13,10 +14,17 @@ namespace monolith::cuda {
 // out[row] = row tokens[row] of `table`; `tokens` device.
 void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 
+// What products need besides their operands.
+struct MatmulContext {
+  DenseScratch dense;
+  DenseDevice dense_device;
+};
+
 // Backend::matmul.
-void matmul(Runtime& runtime, std::span<const MatmulTarget> targets, const float* x, int n_rows);
+void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows);
 
 // In binary32 throughout: routers, small matrices, and the test setting.
+void embed_f32(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, int n_rows);
 
 }  // namespace monolith::cuda

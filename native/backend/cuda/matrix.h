@@ -13,6 +13,8 @@ namespace monolith::cuda {
 // How a matrix lies in device memory.
 enum class Format : uint8_t {
   kF32,    // row-major
+  kBf16,   // dense.h
+  kF16,
 };
 
 class CudaMatrix final : public Matrix {

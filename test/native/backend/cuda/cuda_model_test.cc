@@ -21,6 +21,7 @@ struct Case {
 constexpr Case kCases[] = {
     {"llama.f32", "f32", true}, {"llama-rope3.f16", "f32", true}, {"qwen2.f16", "f32", true},
     {"qwen3.f16", "f32", true}, {"gemma3.f16", "f32", true},
+    {"llama.f16", "f16", false}, {"llama.bf16", "bf16", false}, {"qwen3.f16", "f16", false},
 };
 
 // The emulator is slow: short prompts only.
