@@ -34,7 +34,11 @@ int padded_rows(int n_rows) {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::unique_ptr<Runtime> runtime, const CudaBackendOptions& options)
-      : runtime_(std::move(runtime)), options_(options) {}
+      : runtime_(std::move(runtime)),
+        options_(options),
+        matmul_{DenseScratch(*runtime_),
+                dense_device(*runtime_, {.wgmma = options.wgmma, .invariant = options.invariant}),
+                Int8Activations(*runtime_)} {}
 
   Status start() {
     auto bounce = runtime_->allocate_pinned(kBounceBytes);
@@ -91,12 +95,15 @@ class CudaBackend final : public Backend {
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape&) const override {
     return StepTables::bytes_for(rows_reserved(max_rows), max_context) +
            RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) +
-           Int8Activations::bytes_for(rows_reserved(max_rows), max_cols) + AttentionScratch::bytes_for(max_cols);
+           Int8Activations::bytes_for(rows_reserved(max_rows), max_cols) +
+           AttentionScratch::bytes_for(max_cols) + DenseScratch::bytes_for(rows_reserved(max_rows), max_cols);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
     if (mixture.n_experts > 0) return Error{ErrorCode::kUnsupported, "the CUDA backend computes no mixtures of experts"};
     max_rows_ = std::max(max_rows_, max_rows);
-    if (Status status = int8_.reserve(rows_reserved(max_rows), max_cols); !status) return status;
+    steps_.clear();   // they work in the scratch of before
+    if (Status status = matmul_.int8.reserve(rows_reserved(max_rows), max_cols); !status) return status;
+    if (Status status = matmul_.dense.reserve(rows_reserved(max_rows), max_cols); !status) return status;
     if (Status status = tables_.reserve(rows_reserved(max_rows), max_context); !status) return status;
     if (Status status = ropes_.reserve(rows_reserved(max_rows), max_head_dim); !status) return status;
     return partial_.reserve(max_cols);
@@ -140,7 +147,7 @@ class CudaBackend final : public Backend {
     cuda::rms_norm_heads(*runtime_, x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
   }
   void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
-    cuda::matmul(*runtime_, int8_, targets, x, padded(n_rows));
+    cuda::matmul(*runtime_, matmul_, targets, x, padded(n_rows));
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
@@ -218,9 +225,9 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Runtime> runtime_;
   CudaBackendOptions options_;
   void* bounce_ = nullptr;
+  MatmulContext matmul_;
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
-  Int8Activations int8_{*runtime_};
   DeviceSampler sampler_{*runtime_};
   AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;

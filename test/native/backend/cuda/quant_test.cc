@@ -253,8 +253,8 @@ TEST(quantized_groups_give_what_their_targets_give) {
   constexpr int kMostColumns = 33;
   const std::vector<float> x = random_floats(kMostColumns * kCols, 17);
   const float* const device_x = to_device(*device, x);
-  Int8Activations scratch(*device);
-  REQUIRE(scratch.reserve(kMostColumns, kCols).ok());
+  MatmulContext scratch{DenseScratch(*device), {}, Int8Activations(*device)};
+  REQUIRE(scratch.int8.reserve(kMostColumns, kCols).ok());
   std::vector<Weights> weights;
   std::vector<const float*> biases;
   uint64_t seed = 1;
