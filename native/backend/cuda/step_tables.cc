@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kMostPageNumbers = size_t{8} << 20;
 
 struct Sizes {
-  size_t fixed;   // tokens, logit rows, and each list's header, segments and rows: at fixed places, as recorded steps need
+  // Tokens, logit rows, and each list's header, segments and rows: at fixed places, as recorded steps need.
+  size_t fixed;
   size_t pages;   // page tables and the lists of attention's work
 };
 
@@ -83,7 +84,8 @@ size_t StepTables::put(Cursor& cursor, const void* from, size_t bytes) {
   return first;
 }
 
-void StepTables::put_work(Cursor& cursor, std::span<const DeviceSegment> segments, AttentionHeader& header, RowList& list) {
+void StepTables::put_work(Cursor& cursor, std::span<const DeviceSegment> segments, AttentionHeader& header,
+                          RowList& list) {
   planner_.plan(segments, n_kv_heads_, runtime_.device().multiprocessors * kWorkersPerMultiprocessor);
   const auto put_all = [&](const auto& work, int32_t& at, int32_t& n) {
     n = static_cast<int32_t>(work.size());
