@@ -128,7 +128,7 @@ int run(int argc, char** argv) {
       if (n_rows < 1 || n_rows > kMaxRows) continue;
       const double read = read_bandwidth(readers.size(), size_t{256} << 20, 7).value(), hertz = cycles_per_second();
       double best = 1e9;
-      cpu.begin_step();
+      cpu.begin_step({});
       const int repeats = n_rows < 64 ? 5 * kMatrices : 8;
       double start = now();
       for (int i = 0; i < repeats; ++i) {

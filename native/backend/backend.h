@@ -128,6 +128,17 @@ struct Mixture {
   float scale;             // of the weights
 };
 
+// What the operations of one step refer to. Host memory, the same until end_step().
+struct StepInput {
+  const void* model;                          // whose step this is: recorded steps are told apart by it
+  std::span<const int32_t> tokens;            // one per row
+  std::span<const int32_t> logit_rows;        // rows of `tokens`, ascending
+  std::span<const std::span<const Segment>> segment_lists;   // every list that the operations name
+  int max_rows;                               // that every buffer of the model has room for
+  bool recordable = true;                     // its operations depend on nothing but this and on the model
+};
+inline constexpr size_t kMostSegmentLists = 16;
+
 struct BackendInfo {
   std::string name;       // "cpu", "cuda"
   std::string isa;        // "plain", "avx2", "avx512", ...: the kernels that really run
@@ -158,7 +169,10 @@ class Backend {
                          const MixtureShape& mixture = {}) = 0;
 
   // --- one step: nothing below allocates -------------------------------------------------------
-  virtual void begin_step() = 0;
+  // True: the backend has such a step recorded and computes it by itself in end_step(); the caller leaves its
+  // operations out. A device's backend moves everything in `input` there at once; operations may name other
+  // segments or rows than these, which then cost a copy each.
+  virtual bool begin_step(const StepInput& input) = 0;
   virtual void end_step() = 0;   // on return all results are visible to read_floats
 
   // out[row] = row token[row] of `table`, dequantized. `tokens` host, each in [0, table.rows).

@@ -92,7 +92,12 @@ class ProfiledBackend final : public Backend {
                  const MixtureShape& mixture) override {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
-  void begin_step() override { inner_->begin_step(); }
+  // What is profiled is never a recorded step: its operations would not come by.
+  bool begin_step(const StepInput& input) override {
+    StepInput watched = input;
+    watched.recordable = false;
+    return inner_->begin_step(watched);
+  }
   void end_step() override { inner_->end_step(); }
 
   void read_floats(float* host_to, const float* from, int64_t count) override {

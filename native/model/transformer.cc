@@ -149,6 +149,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   allocated.page_bytes = plan->page_bytes;
   allocated.layout = plan->layout;
   model->places_ = kv_places(p, plan->layout);
+  model->lists_.resize(static_cast<size_t>(plan->layout.tables()) + 1);
 
   for (const Buffer& buffer : buffers(p, limits)) {
     if (buffer.count == 0) continue;
@@ -184,7 +185,27 @@ const float* Transformer::forward(const Batch& batch) {
   assert(
       std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
 
-  backend_.begin_step();
+  const size_t n_segments = batch.segments.size() / (lists_.size() - 1);
+  for (size_t table = 0; table + 1 < lists_.size(); ++table)
+    lists_[table] = batch.segments.subspan(table * n_segments, n_segments);
+  note_logit_segments(batch);
+  lists_.back() = last_segments_;
+  const StepInput step{.model = this,
+                       .tokens = batch.tokens,
+                       .logit_rows = batch.logit_rows,
+                       .segment_lists = lists_,
+                       .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
+                       .recordable = observed_ == nullptr};
+  if (!backend_.begin_step(step)) compute(batch);
+  backend_.end_step();
+  if (n_logits > 0)
+    backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
+  return host_logits_.data();
+}
+
+void Transformer::compute(const Batch& batch) {
+  const int n_rows = static_cast<int>(batch.tokens.size());
+  const int n_logits = static_cast<int>(batch.logit_rows.size());
   backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x_);
   if (params_.embedding_scale != 1.0f)
     backend_.scale(x_, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
@@ -192,11 +213,11 @@ const float* Transformer::forward(const Batch& batch) {
   for (int i = 0; i < params_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
     project_qkv(layer, n_rows);
-    store(i, batch);
+    store(i);
     // The last layer's keys and values serve later tokens; everything after them serves only the
     // logits.
-    rows.segments = segments_of(batch, i);
-    if (i == params_.n_layers - 1) rows = keep_logit_rows(batch, rows.segments);
+    rows.segments = segments_of(i);
+    if (i == params_.n_layers - 1) rows = keep_logit_rows(batch);
     if (rows.count == 0) break;
     attend(layer, i, rows);
     feed_forward(layer, rows);
@@ -209,10 +230,6 @@ const float* Transformer::forward(const Batch& batch) {
     note(normed_, rows.count - 1, params_.n_layers);
     write_logits(rows.count);
   }
-  backend_.end_step();
-  if (n_logits > 0)
-    backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
-  return host_logits_.data();
 }
 
 const float* Transformer::normed(const float* x, const float* weight, int n_rows) {
@@ -240,13 +257,12 @@ void Transformer::project_qkv(const LayerWeights& layer, int n_rows) {
   }
 }
 
-std::span<const Segment> Transformer::segments_of(const Batch& batch, int index) const {
-  const size_t n = batch.segments.size() / static_cast<size_t>(plan_.layout.tables());
-  return batch.segments.subspan(n * static_cast<size_t>(places_[static_cast<size_t>(index)].table), n);
+std::span<const Segment> Transformer::segments_of(int index) const {
+  return lists_[static_cast<size_t>(places_[static_cast<size_t>(index)].table)];
 }
 
 // Rotates queries and keys, and stores keys and values.
-void Transformer::store(int index, const Batch& batch) {
+void Transformer::store(int index) {
   const int set = params_.layers[static_cast<size_t>(index)].rope;
   RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
   if (set >= 0) {
@@ -254,25 +270,31 @@ void Transformer::store(int index, const Batch& batch) {
     rope = {params_.rope_style, params_.rope_dims, angles.inverse_frequency.data(),
             angles.magnitude};
   }
-  backend_.rope_and_store(rope, segments_of(batch, index), q_, q_dim(params_), params_.n_heads, k_,
+  backend_.rope_and_store(rope, segments_of(index), q_, q_dim(params_), params_.n_heads, k_,
                           kv_dim(params_), v_, kv_dim(params_),
                           places_[static_cast<size_t>(index)].slot, *kv_);
 }
 
-// Gathers the rows with logits, each as a segment of one token. When every row has logits (a step
-// of decodes) nothing is copied.
-Transformer::Rows Transformer::keep_logit_rows(const Batch& batch,
-                                               std::span<const Segment> segments) {
-  const int n = static_cast<int>(batch.logit_rows.size());
-  if (n == static_cast<int>(batch.tokens.size())) return {segments, q_, x_, n};
+// The rows with logits, each as a segment of one token with the last layer's pages; none when every
+// row has logits (a step of decodes).
+void Transformer::note_logit_segments(const Batch& batch) {
   last_segments_.clear();
+  if (batch.logit_rows.size() == batch.tokens.size()) return;
+  const std::span<const Segment> segments = segments_of(params_.n_layers - 1);
   size_t s = 0;
-  for (int i = 0; i < n; ++i) {
-    const int row = batch.logit_rows[static_cast<size_t>(i)];
+  for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
+    const int row = batch.logit_rows[i];
     while (row >= segments[s].first_row + segments[s].n_tokens) ++s;
     const Segment& from = segments[s];
-    last_segments_.push_back({i, 1, from.first_position + row - from.first_row, from.pages});
+    last_segments_.push_back(
+        {static_cast<int>(i), 1, from.first_position + row - from.first_row, from.pages});
   }
+}
+
+// Gathers the rows with logits. When every row has them nothing is copied.
+Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
+  const int n = static_cast<int>(batch.logit_rows.size());
+  if (n == static_cast<int>(batch.tokens.size())) return {segments_of(params_.n_layers - 1), q_, x_, n};
   if (n > 0) {
     backend_.gather_rows(q_, batch.logit_rows.data(), n, q_dim(params_), last_q_);
     backend_.gather_rows(x_, batch.logit_rows.data(), n, params_.n_embd, last_x_);

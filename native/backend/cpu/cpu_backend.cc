@@ -85,7 +85,10 @@ class CpuBackend final : public Backend {
     return ops_scratch_.reserve(pool_.size(), max_rows_, max_cols_, max_context_, max_head_dim_);
   }
 
-  void begin_step() override { pool_.begin_step(); }
+  bool begin_step(const StepInput&) override {
+    pool_.begin_step();
+    return false;
+  }
   void end_step() override { pool_.end_step(); }
 
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {

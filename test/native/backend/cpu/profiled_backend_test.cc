@@ -40,7 +40,7 @@ TEST(profiled_backend_computes_the_same_and_counts) {
     std::vector<float>& out = results[backend == plain->get() ? 0 : 1];
     out.resize(3 * kRows);
     const MatmulTarget target{.weight = matrix->get(), .out = out.data(), .out_stride = kRows};
-    backend->begin_step();
+    backend->begin_step({});
     backend->matmul({&target, 1}, x.data(), 3);
     backend->matmul({&target, 1}, x.data(), 1);
     backend->end_step();

@@ -1,0 +1,236 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "backend/cuda/attention.h"
+#include "backend/cuda/device/runtime.h"
+#include "backend/cuda/kv_cache.h"
+#include "backend/cuda/matmul.h"
+#include "backend/cuda/matrix.h"
+#include "backend/cuda/rope.h"
+#include "backend/cuda/rows.h"
+#include "backend/cuda/step_tables.h"
+
+namespace monolith {
+namespace {
+
+using namespace cuda;
+
+constexpr size_t kBounceBytes = size_t{8} << 20;   // page-locked, for copies from and to pageable memory
+
+// Rows of the steps of decodes that are recorded: a step of n takes the first that is not smaller.
+constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
+
+int padded_rows(int n_rows) {
+  const auto* const at = std::ranges::lower_bound(kRecordedRows, n_rows);
+  return at == std::end(kRecordedRows) ? 0 : *at;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::unique_ptr<Runtime> runtime, const CudaBackendOptions& options)
+      : runtime_(std::move(runtime)), options_(options) {}
+
+  Status start() {
+    auto bounce = runtime_->allocate_pinned(kBounceBytes);
+    if (!bounce) return bounce.error();
+    bounce_ = *bounce;
+    return {};
+  }
+
+  BackendInfo info() const override {
+    const DeviceProperties& device = runtime_->device();
+    return {"cuda", device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor), 1};
+  }
+
+  size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
+    return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), rows, cols);
+  }
+  size_t kv_cache_bytes(const KvShape& shape) const override { return CudaKvCache::bytes_for(shape); }
+  Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
+    return make_matrix(*runtime_, source, options_.exact);
+  }
+  Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
+    auto cache = CudaKvCache::create(*runtime_, shape);
+    if (!cache) return cache.error();
+    return std::unique_ptr<KvCache>(std::move(*cache));
+  }
+  Result<float*> allocate(int64_t count) override {
+    auto memory = runtime_->allocate(static_cast<size_t>(count) * sizeof(float));
+    if (!memory) return memory.error();
+    return static_cast<float*>(*memory);
+  }
+
+  void write_floats(float* to, const float* host_from, int64_t count) override {
+    constexpr auto kFloats = static_cast<int64_t>(kBounceBytes / sizeof(float));
+    for (int64_t at = 0; at < count; at += kFloats) {
+      const auto bytes = static_cast<size_t>(std::min(kFloats, count - at)) * sizeof(float);
+      std::memcpy(bounce_, host_from + at, bytes);
+      runtime_->upload(to + at, bounce_, bytes);
+      runtime_->synchronize();
+    }
+  }
+  void read_floats(float* host_to, const float* from, int64_t count) override {
+    constexpr auto kFloats = static_cast<int64_t>(kBounceBytes / sizeof(float));
+    for (int64_t at = 0; at < count; at += kFloats) {
+      const auto bytes = static_cast<size_t>(std::min(kFloats, count - at)) * sizeof(float);
+      runtime_->download(bounce_, from + at, bytes);
+      runtime_->synchronize();
+      std::memcpy(host_to + at, bounce_, bytes);
+    }
+  }
+
+  size_t scratch_bytes(int max_rows, int64_t, int max_context, int max_head_dim, const MixtureShape&) const override {
+    return StepTables::bytes_for(rows_reserved(max_rows), max_context) +
+           RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim);
+  }
+  Status reserve(int max_rows, int64_t, int max_context, int max_head_dim, const MixtureShape& mixture) override {
+    if (mixture.n_experts > 0) return Error{ErrorCode::kUnsupported, "the CUDA backend computes no mixtures of experts"};
+    max_rows_ = std::max(max_rows_, max_rows);
+    if (Status status = tables_.reserve(rows_reserved(max_rows), max_context); !status) return status;
+    return ropes_.reserve(rows_reserved(max_rows), max_head_dim);
+  }
+
+  bool begin_step(const StepInput& input) override {
+    runtime_->synchronize();   // the tables of the step before may still be read
+    ropes_.begin_step();
+    n_rows_ = static_cast<int>(input.tokens.size());
+    step_ = can_record(input) ? find_step(input.model) : nullptr;
+    tables_.send(input, step_ ? step_->rows : 0, kSparePage);
+    if (step_ && step_->recording) return true;
+    // The first time a size comes it is computed plainly: what operations prepare once is prepared then.
+    if (step_ && step_->seen) {
+      recording_ = true;
+      runtime_->begin_recording();
+    }
+    return false;
+  }
+
+  void end_step() override {
+    if (recording_) {
+      recording_ = false;
+      step_->recording = runtime_->end_recording();
+    }
+    if (step_ && step_->recording) runtime_->play(*step_->recording);
+    if (step_) step_->seen = true;
+    step_ = nullptr;
+  }
+
+  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
+    const int32_t* known = tables_.find_tokens(tokens);
+    if (!known) known = tables_.send_numbers(tokens, n_rows);
+    cuda::embed(*runtime_, static_cast<const CudaMatrix&>(table), known, padded(n_rows), out);
+  }
+  void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
+    cuda::rms_norm(*runtime_, x, weight, eps, padded(n_rows), dim, out);
+  }
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+                      int head_dim) override {
+    cuda::rms_norm_heads(*runtime_, x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
+  }
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
+    cuda::matmul(*runtime_, targets, x, padded(n_rows));
+  }
+  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
+                      float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
+    auto& own = static_cast<CudaKvCache&>(cache);
+    const RowList rows = list_of(segments);
+    cuda::rope_and_store(*runtime_, rope, ropes_.prepare(rope, rows), rows, q, q_stride, n_heads, k, k_stride, v, v_stride,
+                         own.view(layer), own.shape.type);
+  }
+  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
+                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
+    const auto& own = static_cast<const CudaKvCache&>(cache);
+    attention_plain(*runtime_, list_of(segments), q, q_stride, n_heads, own.view(layer), own.shape.type, params, out,
+                    out_stride);
+  }
+  void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
+    cuda::gated(*runtime_, activation, gate, up, int64_t{padded(n_rows)} * dim, out);
+  }
+  void scale(float* x, int64_t count, float factor) override { cuda::scale(*runtime_, x, padded_count(count), factor); }
+  void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(*runtime_, x, padded_count(count), cap); }
+  void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
+    cuda::add_rows(*runtime_, x, y, factor, gate, padded(n_rows), dim);
+  }
+  void mixture(const Mixture&, const float*, const float*, int, float*, bool) override {}
+  void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
+    const int32_t* known = tables_.find_logit_rows(rows);
+    if (!known) known = tables_.send_numbers(rows, n_rows);
+    cuda::gather_rows(*runtime_, x, known, n_rows, dim, out);
+  }
+  void copy_page(KvCache& cache, int32_t from, int32_t to) override {
+    static_cast<CudaKvCache&>(cache).copy_page(from, to);
+  }
+
+ private:
+  // A step of `rows` decodes of one model.
+  struct RecordedStep {
+    const void* model;
+    int rows;
+    bool seen = false;
+    std::unique_ptr<Recording> recording;
+  };
+
+  static int rows_reserved(int max_rows) { return std::max(max_rows, 1); }
+
+  // Every row a decode with logits, and room for the padding.
+  bool can_record(const StepInput& input) const {
+    if (!options_.recording || !input.recordable) return false;
+    const size_t n = input.tokens.size();
+    if (input.logit_rows.size() != n || input.segment_lists.empty() || input.segment_lists[0].size() != n) return false;
+    const int padded = padded_rows(static_cast<int>(n));
+    return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
+  }
+
+  RecordedStep* find_step(const void* model) {
+    const int rows = padded_rows(n_rows_);
+    for (RecordedStep& step : steps_)
+      if (step.model == model && step.rows == rows) return &step;
+    return &steps_.emplace_back(RecordedStep{model, rows, false, nullptr});
+  }
+
+  // Operations of a step that is recorded work on its padded rows.
+  int padded(int n_rows) const { return step_ && n_rows == n_rows_ ? step_->rows : n_rows; }
+  int64_t padded_count(int64_t count) const { return step_ ? count / n_rows_ * step_->rows : count; }
+
+  RowList list_of(std::span<const Segment> segments) {
+    const RowList* known = tables_.find(segments);
+    return known ? *known : tables_.send_list(segments);
+  }
+
+  std::unique_ptr<Runtime> runtime_;
+  CudaBackendOptions options_;
+  void* bounce_ = nullptr;
+  StepTables tables_{*runtime_};
+  RopeTables ropes_{*runtime_};
+  int max_rows_ = 0;
+  // Of the step under way.
+  int n_rows_ = 0;
+  RecordedStep* step_ = nullptr;    // null: it is none that is recorded
+  bool recording_ = false;
+  std::deque<RecordedStep> steps_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options) {
+  auto runtime = Runtime::open(options.device);
+  if (!runtime) return runtime.error();
+  auto backend = std::make_unique<CudaBackend>(std::move(*runtime), options);
+  if (Status status = backend->start(); !status) return status.error();
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+Result<std::vector<std::string>> cuda_devices() {
+  auto devices = list_devices();
+  if (!devices) return devices.error();
+  std::vector<std::string> names;
+  for (const DeviceProperties& device : *devices) names.push_back(device.name);
+  return names;
+}
+
+}  // namespace monolith

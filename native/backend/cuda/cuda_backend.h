@@ -1,0 +1,26 @@
+// The CUDA backend: the forward pass on one NVIDIA GPU (Ampere or newer). Weights, keys and values and activations
+// live in its memory; a step's inputs go there in one copy; steps of decodes are recorded once per size and then
+// replayed as CUDA graphs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace monolith {
+
+struct CudaBackendOptions {
+  int device = 0;          // counted from 0
+  bool exact = false;      // weights and activations in binary32 throughout: the test setting
+  bool recording = true;   // steps of decodes are recorded and replayed
+};
+
+// Errors: kUnsupported (built without CUDA, no driver, no such GPU, too old a one), kOutOfMemory.
+Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options);
+
+// Names of the GPUs this build can use, in the order of their numbers; or why there are none.
+Result<std::vector<std::string>> cuda_devices();
+
+}  // namespace monolith

@@ -1,0 +1,132 @@
+// Runs kernels on the host, one block after another, each thread of a block on a stack of its own: what kernel
+// files see when the host's compiler reads them. Strict where a GPU is forgiving: shared memory starts as garbage,
+// asynchronous copies arrive only when they are waited for, threads that disagree about a barrier end the process
+// with a message, and the order in which threads run between two barriers can be turned round (set_order), which
+// shows a missing barrier as another result.
+//
+// One launch at a time in the process (a lock inside); kernels run on the caller's thread.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+
+#include "base/half.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__
+
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+namespace monolith::cuda::emulator {
+
+// Of the thread that runs.
+struct Where {
+  dim3 thread, block, block_size, grid_size;
+};
+extern Where where;
+
+enum class Order : uint8_t { kAscending, kDescending, kShuffled };
+void set_order(Order order);
+
+// Runs `kernel` for every thread of `grid` blocks of `threads` threads with `shared_bytes` of shared memory.
+void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes);
+
+void* shared_memory(size_t bytes);   // checks `bytes` against the launch's
+void wait_block();                   // barrier of the block
+void wait_warp();
+// Every lane's `size` bytes, after all lanes have given theirs: [32][size]. Valid until the lane's next exchange.
+const std::byte* exchange(const void* own, size_t size);
+
+template <typename T>
+T shuffle(unsigned mask, T value, unsigned lane);
+void check_mask(unsigned mask);
+
+template <typename T>
+T atomic_update(T* at, T now) {
+  const T before = *at;
+  *at = now;
+  return before;
+}
+
+}  // namespace monolith::cuda::emulator
+
+#define threadIdx (::monolith::cuda::emulator::where.thread)
+#define blockIdx (::monolith::cuda::emulator::where.block)
+#define blockDim (::monolith::cuda::emulator::where.block_size)
+#define gridDim (::monolith::cuda::emulator::where.grid_size)
+
+inline void __syncthreads() { monolith::cuda::emulator::wait_block(); }
+inline void __syncwarp(unsigned mask = 0xffffffffu) {
+  monolith::cuda::emulator::check_mask(mask);
+  monolith::cuda::emulator::wait_warp();
+}
+inline void __threadfence() {}
+
+template <typename T>
+T __shfl_sync(unsigned mask, T value, int lane) {
+  return monolith::cuda::emulator::shuffle(mask, value, static_cast<unsigned>(lane) % 32u);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int lanes) {
+  return monolith::cuda::emulator::shuffle(mask, value, (threadIdx.x % 32u) ^ static_cast<unsigned>(lanes));
+}
+template <typename T>
+T __shfl_down_sync(unsigned mask, T value, unsigned distance) {
+  const unsigned lane = threadIdx.x % 32u;
+  return monolith::cuda::emulator::shuffle(mask, value, lane + distance < 32u ? lane + distance : lane);
+}
+template <typename T>
+T __shfl_up_sync(unsigned mask, T value, unsigned distance) {
+  const unsigned lane = threadIdx.x % 32u;
+  return monolith::cuda::emulator::shuffle(mask, value, lane >= distance ? lane - distance : lane);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  monolith::cuda::emulator::check_mask(mask);
+  const uint8_t own = predicate != 0;
+  const std::byte* all = monolith::cuda::emulator::exchange(&own, 1);
+  unsigned bits = 0;
+  for (unsigned i = 0; i < 32u; ++i) bits |= static_cast<unsigned>(all[i]) << i;
+  return bits;
+}
+inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == 0xffffffffu; }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
+inline int __clz(int bits) { return std::countl_zero(static_cast<unsigned>(bits)); }
+inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
+
+template <typename T>
+T atomicAdd(T* at, T value) {
+  return monolith::cuda::emulator::atomic_update(at, static_cast<T>(*at + value));
+}
+template <typename T>
+T atomicMax(T* at, T value) {
+  return monolith::cuda::emulator::atomic_update(at, *at > value ? *at : value);
+}
+template <typename T>
+T atomicMin(T* at, T value) {
+  return monolith::cuda::emulator::atomic_update(at, *at < value ? *at : value);
+}
+template <typename T>
+T atomicOr(T* at, T value) {
+  return monolith::cuda::emulator::atomic_update(at, static_cast<T>(*at | value));
+}
+
+template <typename T>
+T monolith::cuda::emulator::shuffle(unsigned mask, T value, unsigned lane) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  check_mask(mask);
+  const std::byte* all = exchange(&value, sizeof(T));
+  T other;
+  std::memcpy(&other, all + lane * sizeof(T), sizeof(T));
+  return other;
+}

@@ -1,0 +1,166 @@
+// The device language: what a kernel may use. A kernel file (*.cu) is compiled twice from one text: by nvcc for
+// the GPU, and by the host's compiler for the emulator (emulator.h), which runs grids of threads on one processor
+// so that every kernel is tested on machines without a GPU. A kernel therefore uses nothing of CUDA but
+//   __global__, __device__, __launch_bounds__, threadIdx, blockIdx, blockDim, gridDim, dim3,
+//   __syncthreads(), __syncwarp(), __shfl_sync(), __shfl_xor_sync(), __shfl_down_sync(), __ballot_sync(),
+//   __any_sync(), __all_sync(), atomicAdd(), atomicMax(), atomicMin(), atomicOr() (int, unsigned, 64-bit unsigned),
+//   fmaf() and the C mathematics,
+// and of this file and tensor.h everything. Warp-wide operations take whole warps (mask kWholeWarp), and all of a
+// block's threads reach each barrier: the emulator holds kernels to both.
+//
+// Compiled without contraction of products and sums (as the host's code is): where a fused multiply-add is meant,
+// fmaf() says so, and results are the same bits on the GPU and in the emulator wherever only +, -, *, /, sqrtf and
+// fmaf are used.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#define MONOLITH_DEVICE __device__ __forceinline__
+#define MONOLITH_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#include "backend/cuda/device/emulator.h"
+#define MONOLITH_DEVICE inline
+#define MONOLITH_HOST_DEVICE inline
+#endif
+
+namespace monolith::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kWholeWarp = 0xffffffffu;
+
+// 16 bytes moved at once.
+struct alignas(16) Words4 {
+  uint32_t x, y, z, w;
+};
+struct alignas(8) Words2 {
+  uint32_t x, y;
+};
+struct alignas(16) Floats4 {
+  float x, y, z, w;
+};
+
+#ifdef __CUDACC__
+
+// The block's dynamic shared memory as one `T`: kernels declare all they share as one struct, of whose size the
+// launch is told. Its content is undefined at the start of a block.
+template <typename T>
+__device__ __forceinline__ T& shared_memory() {
+  extern __shared__ __align__(1024) unsigned char monolith_shared[];
+  return *reinterpret_cast<T*>(monolith_shared);
+}
+
+__device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x % 32u); }
+__device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x / 32u); }
+
+// The bits of another type of the same size.
+__device__ __forceinline__ float as_float(uint32_t bits) { return __uint_as_float(bits); }
+__device__ __forceinline__ uint32_t as_bits(float value) { return __float_as_uint(value); }
+
+// binary16 and bfloat16 in memory are their bits.
+__device__ __forceinline__ float half_to_float(uint16_t bits) {
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+// To nearest, ties to even.
+__device__ __forceinline__ uint16_t float_to_half(float value) {
+  uint16_t bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+__device__ __forceinline__ float bfloat16_to_float(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
+__device__ __forceinline__ uint16_t float_to_bfloat16(float value) {
+  uint16_t bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+// Reads that no kernel of this launch writes: through the read-only path.
+__device__ __forceinline__ Words4 load_once(const Words4* from) {   // and not wanted again soon: streams of weights
+  Words4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+  return v;
+}
+__device__ __forceinline__ Words2 load_once(const Words2* from) {
+  Words2 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+  return v;
+}
+__device__ __forceinline__ uint32_t load_once(const uint32_t* from) {
+  uint32_t v;
+  asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(from));
+  return v;
+}
+
+// 2^x to about 2 units in the last place; -inf gives 0. Not the same bits in the emulator.
+__device__ __forceinline__ float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// sum + a.b of four signed 8-bit numbers each.
+__device__ __forceinline__ int dot4(uint32_t a, uint32_t b, int sum) {
+  return __dp4a(static_cast<int>(a), static_cast<int>(b), sum);
+}
+// Four bytes chosen by the low nibbles of `selector` out of the eight of (high, low), lowest first.
+__device__ __forceinline__ uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+  return __byte_perm(low, high, selector);
+}
+
+#else
+
+template <typename T>
+T& shared_memory() {
+  return *static_cast<T*>(emulator::shared_memory(sizeof(T)));
+}
+inline int lane_id() { return static_cast<int>(threadIdx.x % 32u); }
+inline int warp_id() { return static_cast<int>(threadIdx.x / 32u); }
+inline float as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
+inline uint32_t as_bits(float value) { return std::bit_cast<uint32_t>(value); }
+using ::monolith::bfloat16_to_float;
+using ::monolith::half_to_float;
+inline uint16_t float_to_half(float value) { return ::monolith::float_to_half(value); }
+inline uint16_t float_to_bfloat16(float value) { return ::monolith::float_to_bfloat16(value); }
+inline Words4 load_once(const Words4* from) { return *from; }
+inline Words2 load_once(const Words2* from) { return *from; }
+inline uint32_t load_once(const uint32_t* from) { return *from; }
+inline float fast_exp2(float x) { return std::exp2(x); }
+inline int dot4(uint32_t a, uint32_t b, int sum) {
+  for (int i = 0; i < 32; i += 8) sum += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
+  return sum;
+}
+inline uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+  const uint64_t bytes = uint64_t{high} << 32 | low;
+  uint32_t chosen = 0;
+  for (int i = 0; i < 4; ++i) chosen |= static_cast<uint32_t>(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return chosen;
+}
+
+#endif
+
+// Sum, or largest, over a warp; every lane has it. Always the same tree.
+MONOLITH_DEVICE float warp_sum(float value) {
+  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(kWholeWarp, value, distance);
+  return value;
+}
+MONOLITH_DEVICE float warp_max(float value) {
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const float other = __shfl_xor_sync(kWholeWarp, value, distance);
+    value = value > other ? value : other;
+  }
+  return value;
+}
+
+// Two binary16 (bfloat16) numbers in one word, `low` in the low half.
+MONOLITH_DEVICE uint32_t pack_halves(float low, float high) {
+  return uint32_t{float_to_half(low)} | uint32_t{float_to_half(high)} << 16;
+}
+MONOLITH_DEVICE uint32_t pack_bfloat16s(float low, float high) {
+  return uint32_t{float_to_bfloat16(low)} | uint32_t{float_to_bfloat16(high)} << 16;
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,246 @@
+// Runtime over CUDA's runtime, which is linked statically and looks for the driver only when it is asked.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/device/launch.h"
+#include "backend/cuda/device/runtime.h"
+
+namespace monolith::cuda {
+namespace {
+
+constexpr int kOldestMajor = 8;             // Ampere
+constexpr size_t kPlainSharedBytes = 48 << 10;   // what a block may have without asking
+
+std::string text_of(cudaError_t error) {
+  return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
+}
+
+class CudaRecording final : public Recording {
+ public:
+  explicit CudaRecording(cudaGraphExec_t graph) : graph_(graph) {}
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+  ~CudaRecording() override { cudaGraphExecDestroy(graph_); }
+  cudaGraphExec_t graph() const { return graph_; }
+
+ private:
+  cudaGraphExec_t graph_;
+};
+
+class CudaRuntime final : public Runtime {
+ public:
+  explicit CudaRuntime(int device, DeviceProperties properties) : device_(device) {
+    properties_ = std::move(properties);
+  }
+  CudaRuntime(const CudaRuntime&) = delete;
+  CudaRuntime& operator=(const CudaRuntime&) = delete;
+
+  ~CudaRuntime() override {
+    cudaSetDevice(device_);
+    if (stream_) cudaStreamSynchronize(stream_);
+    for (void* memory : memory_) cudaFree(memory);
+    for (void* memory : pinned_) cudaFreeHost(memory);
+    if (stream_) cudaStreamDestroy(stream_);
+  }
+
+  void note_free(size_t bytes) { properties_.free_bytes = bytes; }
+
+  Status start() {
+    if (const cudaError_t error = cudaSetDevice(device_); error != cudaSuccess) return failure("opening", error);
+    if (const cudaError_t error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); error != cudaSuccess)
+      return failure("making a stream on", error);
+    return {};
+  }
+
+  Result<void*> allocate(size_t bytes) override {
+    cudaSetDevice(device_);
+    void* memory = nullptr;
+    if (const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(bytes, 1)); error != cudaSuccess) {
+      cudaGetLastError();
+      return Error{ErrorCode::kOutOfMemory, properties_.name + " has no " + std::to_string(bytes) + " bytes left: " + text_of(error)};
+    }
+    memory_.push_back(memory);
+    fill(memory, 0, bytes);
+    return memory;
+  }
+
+  Result<void*> allocate_pinned(size_t bytes) override {
+    cudaSetDevice(device_);
+    void* memory = nullptr;
+    if (const cudaError_t error = cudaMallocHost(&memory, std::max<size_t>(bytes, 1)); error != cudaSuccess) {
+      cudaGetLastError();
+      return Error{ErrorCode::kOutOfMemory, "no " + std::to_string(bytes) + " bytes of page-locked memory: " + text_of(error)};
+    }
+    pinned_.push_back(memory);
+    return memory;
+  }
+
+  void free(void* memory) override {
+    if (std::erase(memory_, memory) > 0) note("freeing memory", cudaFree(memory));
+  }
+  void free_pinned(void* memory) override {
+    if (std::erase(pinned_, memory) > 0) note("freeing memory", cudaFreeHost(memory));
+  }
+
+  void upload(void* to, const void* from_host, size_t bytes) override {
+    if (ready()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
+  }
+  void download(void* to_host, const void* from, size_t bytes) override {
+    if (ready()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
+  }
+  void copy(void* to, const void* from, size_t bytes) override {
+    if (ready()) note("copying", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+  }
+  void fill(void* to, int byte, size_t bytes) override {
+    if (ready()) note("filling memory", cudaMemsetAsync(to, byte, bytes, stream_));
+  }
+
+  void synchronize() override {
+    if (ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    if (!failed_.empty()) throw std::runtime_error(failed_);
+  }
+
+  void begin_recording() override {
+    if (ready()) note("recording", cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+  }
+  std::unique_ptr<Recording> end_recording() override {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    cudaError_t error = cudaStreamEndCapture(stream_, &graph);
+    if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
+    if (graph) cudaGraphDestroy(graph);
+    if (error != cudaSuccess) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    return std::make_unique<CudaRecording>(exec);
+  }
+  void play(Recording& recording) override {
+    if (ready()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
+  }
+
+  void launch(const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments) {
+    if (!ready()) return;
+    if (shared_bytes > kPlainSharedBytes) allow_shared(kernel, shared_bytes);
+    note("starting a kernel",
+         cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(threads)), arguments, shared_bytes, stream_));
+  }
+
+ private:
+  bool ready() {
+    if (failed_.empty()) cudaSetDevice(device_);   // of this thread; free when it is already
+    return failed_.empty();
+  }
+  void note(const char* doing, cudaError_t error) {
+    if (error != cudaSuccess && failed_.empty()) failed_ = properties_.name + " failed at " + doing + ": " + text_of(error);
+  }
+  Error failure(const char* doing, cudaError_t error) const {
+    return {ErrorCode::kIo, std::string(doing) + " " + properties_.name + ": " + text_of(error)};
+  }
+
+  // More than 48 KB of shared memory has to be asked for, once per kernel.
+  void allow_shared(const void* kernel, size_t bytes) {
+    for (Allowed& allowed : allowed_) {
+      if (allowed.kernel != kernel) continue;
+      if (allowed.bytes < bytes) raise_limit(allowed, bytes);
+      return;
+    }
+    raise_limit(allowed_.emplace_back(Allowed{kernel, 0}), bytes);
+  }
+  struct Allowed {
+    const void* kernel;
+    size_t bytes;
+  };
+  void raise_limit(Allowed& allowed, size_t bytes) {
+    note("asking for shared memory",
+         cudaFuncSetAttribute(allowed.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
+    allowed.bytes = bytes;
+  }
+
+  int device_;
+  cudaStream_t stream_ = nullptr;
+  std::string failed_;   // what the first failure was; empty: none
+  std::vector<void*> memory_, pinned_;
+  std::vector<Allowed> allowed_;
+};
+
+Result<DeviceProperties> describe(int device) {
+  cudaDeviceProp properties;
+  if (const cudaError_t error = cudaGetDeviceProperties(&properties, device); error != cudaSuccess) {
+    cudaGetLastError();
+    return Error{ErrorCode::kUnsupported, "GPU " + std::to_string(device) + " does not answer: " + text_of(error)};
+  }
+  DeviceProperties own;
+  own.name = properties.name;
+  own.major = properties.major;
+  own.minor = properties.minor;
+  own.multiprocessors = properties.multiProcessorCount;
+  own.memory_bytes = properties.totalGlobalMem;
+  own.l2_bytes = static_cast<size_t>(properties.l2CacheSize);
+  own.shared_bytes = properties.sharedMemPerBlockOptin;
+  int version = 0;
+  if (cudaDriverGetVersion(&version) == cudaSuccess)
+    own.driver = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  return own;
+}
+
+Result<int> count_devices() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (error == cudaErrorInsufficientDriver) {
+    int version = 0;
+    cudaDriverGetVersion(&version);
+    return Error{ErrorCode::kUnsupported, version == 0 ? "no NVIDIA driver on this machine"
+                                                       : "the NVIDIA driver is for CUDA " + std::to_string(version / 1000) +
+                                                             "." + std::to_string(version % 1000 / 10) +
+                                                             ", this build needs " + std::to_string(CUDART_VERSION / 1000)};
+  }
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
+    return Error{ErrorCode::kUnsupported, "no NVIDIA GPU on this machine"};
+  if (error != cudaSuccess) return Error{ErrorCode::kUnsupported, "CUDA does not start: " + text_of(error)};
+  return count;
+}
+
+}  // namespace
+
+Result<std::vector<DeviceProperties>> list_devices() {
+  const auto count = count_devices();
+  if (!count) return count.error();
+  std::vector<DeviceProperties> devices;
+  for (int i = 0; i < *count; ++i) {
+    auto device = describe(i);
+    if (!device) return device.error();
+    devices.push_back(std::move(*device));
+  }
+  return devices;
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::open(int device) {
+  const auto count = count_devices();
+  if (!count) return count.error();
+  if (device < 0 || device >= *count)
+    return Error{ErrorCode::kInvalidArgument, "there is no GPU " + std::to_string(device) + ": this machine has " +
+                                                  std::to_string(*count) + ", counted from 0"};
+  auto properties = describe(device);
+  if (!properties) return properties.error();
+  if (properties->major < kOldestMajor)
+    return Error{ErrorCode::kUnsupported, properties->name + " has compute capability " + std::to_string(properties->major) + "." +
+                                              std::to_string(properties->minor) + "; this build needs 8.0 (Ampere) or newer"};
+  auto runtime = std::make_unique<CudaRuntime>(device, std::move(*properties));
+  if (Status status = runtime->start(); !status) return status.error();
+  size_t free_bytes = 0, total = 0;
+  if (cudaMemGetInfo(&free_bytes, &total) == cudaSuccess) runtime->note_free(free_bytes);
+  return std::unique_ptr<Runtime>(std::move(runtime));
+}
+
+void launch_kernel(Runtime& runtime, const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments) {
+  static_cast<CudaRuntime&>(runtime).launch(kernel, grid, threads, shared_bytes, arguments);
+}
+
+}  // namespace monolith::cuda

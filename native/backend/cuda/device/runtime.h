@@ -1,0 +1,75 @@
+// One GPU as host code sees it: memory, one stream of work, recorded steps. Two implementations: runtime.cu over
+// CUDA's runtime, and runtime_emulated.cc over the emulator. Host files of this folder include this and never
+// CUDA's headers.
+//
+// Failures of a device after it was opened (a fault, a lost device) are kept: every later call does nothing, and
+// synchronize() throws std::runtime_error with what happened; the engine ends its requests with that. Owned and
+// used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace monolith::cuda {
+
+struct DeviceProperties {
+  std::string name;           // "NVIDIA H200"
+  int major = 0, minor = 0;   // compute capability
+  int multiprocessors = 0;
+  size_t memory_bytes = 0, free_bytes = 0;
+  size_t l2_bytes = 0;
+  size_t shared_bytes = 0;    // that one block may have
+  std::string driver;         // "13.0"
+};
+
+// The GPUs of this machine that this build can use. kUnsupported, with the reason, where there are none: no driver,
+// a driver too old, no device.
+Result<std::vector<DeviceProperties>> list_devices();
+
+class Runtime;
+
+// A recorded sequence of launches and copies.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
+class Runtime {
+ public:
+  // `device` counts from 0.
+  static Result<std::unique_ptr<Runtime>> open(int device);
+  virtual ~Runtime() = default;
+
+  const DeviceProperties& device() const { return properties_; }
+
+  // Device memory, 256-byte aligned, zeroed; freed with the Runtime. kOutOfMemory says how much was asked for.
+  virtual Result<void*> allocate(size_t bytes) = 0;
+  // Page-locked host memory, which copies do not stop for.
+  virtual Result<void*> allocate_pinned(size_t bytes) = 0;
+  virtual void free(void* memory) = 0;          // of allocate()
+  virtual void free_pinned(void* memory) = 0;
+
+  // In the stream's order. Copies between pinned host memory and the device do not wait; `from` must not change,
+  // `to` not be read, before synchronize().
+  virtual void upload(void* to, const void* from_host, size_t bytes) = 0;
+  virtual void download(void* to_host, const void* from, size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes) = 0;
+  virtual void fill(void* to, int byte, size_t bytes) = 0;
+  // Waits for all that was asked for.
+  virtual void synchronize() = 0;
+
+  // What is asked for between these is recorded and not done. Null: the device could not record it.
+  virtual void begin_recording() = 0;
+  virtual std::unique_ptr<Recording> end_recording() = 0;
+  virtual void play(Recording& recording) = 0;
+
+ protected:
+  DeviceProperties properties_;
+};
+
+}  // namespace monolith::cuda

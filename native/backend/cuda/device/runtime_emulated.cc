@@ -1,0 +1,85 @@
+// Runtime over the emulator: memory is the host's, work is done when it is asked for.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "backend/cuda/device/launch.h"
+#include "backend/cuda/device/runtime.h"
+
+namespace monolith::cuda {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};
+
+struct EmulatedRecording final : Recording {
+  std::vector<std::function<void()>> work;
+};
+
+class EmulatedRuntime final : public Runtime {
+ public:
+  EmulatedRuntime() {
+    properties_ = {.name = "emulated GPU", .major = 9, .minor = 0, .multiprocessors = 4, .memory_bytes = size_t{4} << 30,
+                   .free_bytes = size_t{4} << 30, .l2_bytes = 1 << 20, .shared_bytes = 227 << 10, .driver = "none"};
+  }
+  EmulatedRuntime(const EmulatedRuntime&) = delete;
+  EmulatedRuntime& operator=(const EmulatedRuntime&) = delete;
+  ~EmulatedRuntime() override {
+    while (!memory_.empty()) free(memory_.back());
+  }
+
+  Result<void*> allocate(size_t bytes) override {
+    void* memory = ::operator new(std::max<size_t>(bytes, 1), kAlignment, std::nothrow);
+    if (!memory) return Error{ErrorCode::kOutOfMemory, "no " + std::to_string(bytes) + " bytes left"};
+    memory_.push_back(memory);
+    std::memset(memory, 0, bytes);
+    return memory;
+  }
+  Result<void*> allocate_pinned(size_t bytes) override { return allocate(bytes); }
+  void free(void* memory) override {
+    if (std::erase(memory_, memory) > 0) ::operator delete(memory, kAlignment);
+  }
+  void free_pinned(void* memory) override { free(memory); }
+
+  void upload(void* to, const void* from_host, size_t bytes) override { copy(to, from_host, bytes); }
+  void download(void* to_host, const void* from, size_t bytes) override { copy(to_host, from, bytes); }
+  void copy(void* to, const void* from, size_t bytes) override {
+    perform([=] { std::memcpy(to, from, bytes); });
+  }
+  void fill(void* to, int byte, size_t bytes) override {
+    perform([=] { std::memset(to, byte, bytes); });
+  }
+  void synchronize() override {}
+
+  void begin_recording() override { recording_ = std::make_unique<EmulatedRecording>(); }
+  std::unique_ptr<Recording> end_recording() override { return std::move(recording_); }
+  void play(Recording& recording) override {
+    for (const auto& work : static_cast<EmulatedRecording&>(recording).work) work();
+  }
+
+  void perform(std::function<void()> work) {
+    if (recording_) recording_->work.push_back(std::move(work));
+    else work();
+  }
+
+ private:
+  std::vector<void*> memory_;
+  std::unique_ptr<EmulatedRecording> recording_;   // null: nothing is recorded
+};
+
+}  // namespace
+
+Result<std::vector<DeviceProperties>> list_devices() { return std::vector{EmulatedRuntime().device()}; }
+
+Result<std::unique_ptr<Runtime>> Runtime::open(int device) {
+  if (device != 0) return Error{ErrorCode::kInvalidArgument, "there is no GPU " + std::to_string(device) + ": the emulator is one"};
+  return std::unique_ptr<Runtime>(std::make_unique<EmulatedRuntime>());
+}
+
+void launch_emulated(Runtime& runtime, std::function<void()> kernel, dim3 grid, int threads, size_t shared_bytes) {
+  static_cast<EmulatedRuntime&>(runtime).perform([kernel = std::move(kernel), grid, threads, shared_bytes] {
+    emulator::run(kernel, grid, threads, shared_bytes);
+  });
+}
+
+}  // namespace monolith::cuda

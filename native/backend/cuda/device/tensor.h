@@ -1,0 +1,98 @@
+// Tensor cores and asynchronous copies, as the device language has them: inline PTX on the GPU, the same results in
+// the emulator (sums of products in another order there: a tensor core's own order is not documented). All take
+// whole warps. Names of shapes as in the PTX ISA, "Warp-level matrix instructions": D[m][n] = A[m][k] B[k][n] + C.
+//
+// Fragments, with g = lane / 4 and t = lane % 4, for 16-bit elements (two per word, lower k in the low half):
+//   a[0]: row g,     k 2t, 2t+1      a[1]: row g + 8, the same k
+//   a[2]: row g,     k 2t+8, 2t+9    a[3]: row g + 8, the same k
+//   b[0]: column g,  k 2t, 2t+1      b[1]: column g,  k 2t+8, 2t+9
+//   c[0], c[1]: row g, columns 2t, 2t+1      c[2], c[3]: row g + 8, the same columns
+// and for 8-bit elements (four per word) the same with k 4t..4t+3 and 16 + 4t..: in bytes nothing changes.
+#pragma once
+
+#include "backend/cuda/device/language.h"
+
+namespace monolith::cuda {
+
+#ifdef __CUDACC__
+
+// c += A B, m16n8k16 of bfloat16, sums in binary32.
+__device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// The same of binary16.
+__device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// c += A B, m16n8k32 of signed 8-bit numbers, exact in 32 bits.
+__device__ __forceinline__ void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Four 8x8 matrices of 16-bit elements from shared memory: lanes 8i .. 8i + 7 name the rows (16 bytes each, aligned)
+// of matrix i; of each a lane gets row g, elements 2t and 2t + 1. Transposed: column g instead.
+__device__ __forceinline__ void load_matrices(uint32_t (&out)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))) : "memory");
+}
+__device__ __forceinline__ void load_matrices_transposed(uint32_t (&out)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))) : "memory");
+}
+
+// Begins to copy 16 bytes from global to shared memory, both aligned; zeros where not `valid` (`from` is then not
+// read). They are there for this thread after copies_wait() of its group, for others after a barrier besides.
+__device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool valid = true) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
+               "l"(from), "r"(valid ? 16 : 0) : "memory");
+}
+// Closes the group of copies begun since the last one.
+__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most `pending` of the latest groups are under way.
+template <int pending>
+__device__ __forceinline__ void copies_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+#else
+
+namespace emulator {
+void mma_16bit(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float (*decode)(uint16_t));
+void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+void load_matrices(uint32_t (&out)[4], const void* row, bool transposed);
+void copy_async(void* to_shared, const void* from, bool valid);
+void copies_commit();
+void copies_wait(int pending);
+}  // namespace emulator
+
+inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  emulator::mma_16bit(c, a, b, [](uint16_t bits) { return ::monolith::bfloat16_to_float(bits); });
+}
+inline void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  emulator::mma_16bit(c, a, b, [](uint16_t bits) { return ::monolith::half_to_float(bits); });
+}
+inline void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) { emulator::mma_s8(c, a, b); }
+inline void load_matrices(uint32_t (&out)[4], const void* row) { emulator::load_matrices(out, row, false); }
+inline void load_matrices_transposed(uint32_t (&out)[4], const void* row) { emulator::load_matrices(out, row, true); }
+inline void copy_async(void* to_shared, const void* from, bool valid = true) { emulator::copy_async(to_shared, from, valid); }
+inline void copies_commit() { emulator::copies_commit(); }
+template <int pending>
+void copies_wait() {
+  emulator::copies_wait(pending);
+}
+
+#endif
+
+}  // namespace monolith::cuda

@@ -1,0 +1,40 @@
+// Weight matrices in device memory. How a type is packed there belongs to the kernels that read it (matmul_*.h);
+// here is what all have in common.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "backend/backend.h"
+#include "backend/cuda/device/runtime.h"
+
+namespace monolith::cuda {
+
+// How a matrix lies in device memory.
+enum class Format : uint8_t {
+  kF32,    // row-major
+};
+
+class CudaMatrix final : public Matrix {
+ public:
+  CudaMatrix(Runtime& runtime, Format format, void* data) : runtime_(runtime), format_(format), data_(data) {}
+  CudaMatrix(const CudaMatrix&) = delete;
+  CudaMatrix& operator=(const CudaMatrix&) = delete;
+  ~CudaMatrix() override { runtime_.free(data_); }
+
+  Format format() const { return format_; }
+  const void* data() const { return data_; }   // device
+
+ private:
+  Runtime& runtime_;
+  Format format_;
+  void* data_;
+};
+
+// The format that weights of `type` take; `exact`: all in binary32.
+Format format_for(TensorType type, int64_t rows, int64_t cols, bool exact);
+size_t matrix_bytes(Format format, int64_t rows, int64_t cols);
+// Packs and uploads in pieces of bounded size. Errors: kUnsupported, kOutOfMemory.
+Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact);
+
+}  // namespace monolith::cuda

@@ -1,0 +1,22 @@
+// Operations on whole rows of activations: norms, gates, residuals, copies. Pointers are device memory, rows dense
+// unless a stride is given (in floats); meanings as in backend.h.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/backend.h"
+#include "backend/cuda/device/runtime.h"
+
+namespace monolith::cuda {
+
+void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out);
+void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+                    int head_dim);
+void gated(Runtime& runtime, Activation activation, const float* gate, const float* up, int64_t count, float* out);
+void scale(Runtime& runtime, float* x, int64_t count, float factor);
+void soft_cap(Runtime& runtime, float* x, int64_t count, float cap);
+void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim);
+// `rows` device.
+void gather_rows(Runtime& runtime, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out);
+
+}  // namespace monolith::cuda

@@ -1,0 +1,184 @@
+#include "backend/cuda/step_tables.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace monolith::cuda {
+namespace {
+
+// Page tables of one step, in numbers: 128 million positions.
+constexpr size_t kMostPageNumbers = size_t{8} << 20;
+
+struct Sizes {
+  // Tokens, logit rows, and each list's segments and rows: at fixed places, as recorded steps need. A model's steps
+  // all have the same number of lists.
+  size_t fixed;
+  size_t pages;
+};
+
+size_t list_numbers(size_t rows) { return rows * (sizeof(DeviceSegment) / sizeof(int32_t)) + rows; }
+
+Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
+  const auto rows = static_cast<size_t>(max_rows);
+  const size_t per_row = (static_cast<size_t>(max_context) + kPageTokens - 1) / kPageTokens + 1;
+  return {2 * rows + n_lists * list_numbers(rows),
+          std::max(kMostSegmentLists * per_row, std::min(2 * rows * per_row, kMostPageNumbers))};
+}
+
+}  // namespace
+
+struct StepTables::Cursor {
+  int32_t* host;
+  const int32_t* device;
+  size_t at;             // of the next list's place
+  size_t pages_begin;
+  size_t n_pages = 0;    // used so far
+  size_t capacity;
+  std::vector<Table>& known;   // lists of one step mostly share their tables, in the same order
+  size_t next_known = 0;
+};
+
+size_t StepTables::bytes_for(int max_rows, int max_context) {
+  const Sizes sizes = sizes_for(max_rows, max_context, kMostSegmentLists);
+  return 2 * (sizes.fixed + sizes.pages) * sizeof(int32_t);
+}
+
+Status StepTables::reserve(int max_rows, int max_context) {
+  if (max_rows <= max_rows_ && max_context <= max_context_) return {};
+  max_rows_ = std::max(max_rows, max_rows_);
+  max_context_ = std::max(max_context, max_context_);
+  const Sizes sizes = sizes_for(max_rows_, max_context_, kMostSegmentLists);
+  capacity_ = sizes.fixed + sizes.pages;
+  for (int32_t** buffer : {&staging_, &extra_staging_}) {
+    runtime_.free_pinned(*buffer);
+    auto memory = runtime_.allocate_pinned(capacity_ * sizeof(int32_t));
+    if (!memory) return memory.error();
+    *buffer = static_cast<int32_t*>(*memory);
+  }
+  for (int32_t** buffer : {&numbers_, &extra_}) {
+    runtime_.free(*buffer);
+    auto memory = runtime_.allocate(capacity_ * sizeof(int32_t));
+    if (!memory) return memory.error();
+    *buffer = static_cast<int32_t*>(*memory);
+  }
+  tables_.reserve(static_cast<size_t>(max_rows_));
+  return {};
+}
+
+RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, int padded_rows, int32_t spare_page) {
+  auto* const own = reinterpret_cast<DeviceSegment*>(cursor.host + cursor.at);
+  const auto rows = static_cast<size_t>(max_rows_);
+  int32_t* const of_row = cursor.host + cursor.at + rows * (sizeof(DeviceSegment) / sizeof(int32_t));
+  RowList list;
+  list.segments = reinterpret_cast<const DeviceSegment*>(cursor.device + cursor.at);
+  list.segment_of_row = cursor.device + (of_row - cursor.host);
+  list.pages = cursor.device + cursor.pages_begin;
+  cursor.at += list_numbers(rows);
+  int32_t* const pages = cursor.host + cursor.pages_begin;
+  const auto put_pages = [&](const int32_t* from, size_t n) {
+    if (cursor.n_pages + n > cursor.capacity)
+      throw std::runtime_error("a step's page tables need more than " + std::to_string(cursor.capacity) + " entries");
+    const auto first = static_cast<int32_t>(cursor.n_pages);
+    std::memcpy(pages + cursor.n_pages, from, n * sizeof(int32_t));
+    cursor.n_pages += n;
+    return first;
+  };
+  cursor.next_known = 0;
+  for (const Segment& segment : segments) {
+    const int positions = segment.first_position + segment.n_tokens;
+    const auto n = static_cast<size_t>(positions + kPageTokens - 1) / kPageTokens;
+    size_t k = cursor.next_known;
+    while (k < cursor.known.size() && (cursor.known[k].host != segment.pages || cursor.known[k].n < n)) ++k;
+    int32_t first;
+    if (k < cursor.known.size()) {
+      first = cursor.known[k].first;
+      cursor.next_known = k;
+    } else {
+      first = put_pages(segment.pages, n);
+      if (cursor.known.size() < cursor.known.capacity()) cursor.known.push_back({segment.pages, first, n});
+      cursor.next_known = cursor.known.size();
+    }
+    own[list.n_segments] = {segment.first_row, segment.n_tokens, segment.first_position, first};
+    std::fill_n(of_row + segment.first_row, segment.n_tokens, list.n_segments);
+    ++list.n_segments;
+    list.n_rows = std::max(list.n_rows, segment.first_row + segment.n_tokens);
+    list.most_tokens = std::max(list.most_tokens, segment.n_tokens);
+    list.most_positions = std::max(list.most_positions, positions);
+  }
+  if (list.n_rows < padded_rows) {
+    const int32_t first = put_pages(&spare_page, 1);
+    for (; list.n_rows < padded_rows; ++list.n_rows) {
+      of_row[list.n_rows] = list.n_segments;
+      own[list.n_segments++] = {list.n_rows, 1, 0, first};
+    }
+  }
+  return list;
+}
+
+void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_page) {
+  const auto rows = static_cast<size_t>(max_rows_);
+  const size_t n_tokens = input.tokens.size();
+  host_tokens_ = input.tokens.data();
+  host_logit_rows_ = input.logit_rows.data();
+  tokens_ = numbers_;
+  logit_rows_ = numbers_ + rows;
+  std::memcpy(staging_, input.tokens.data(), n_tokens * sizeof(int32_t));
+  std::fill(staging_ + n_tokens, staging_ + std::max(n_tokens, static_cast<size_t>(padded_rows)), 0);
+  std::memcpy(staging_ + rows, input.logit_rows.data(), input.logit_rows.size_bytes());
+  tables_.clear();
+  const Sizes sizes = sizes_for(max_rows_, max_context_, input.segment_lists.size());
+  Cursor cursor{.host = staging_, .device = numbers_, .at = 2 * rows, .pages_begin = sizes.fixed,
+                .capacity = sizes.pages, .known = tables_};
+  n_sent_ = 0;
+  for (const std::span<const Segment> segments : input.segment_lists) {
+    const int padding = segments.empty() ? 0 : padded_rows;
+    sent_[n_sent_++] = {segments.data(), segments.size(), put_list(cursor, segments, padding, spare_page)};
+  }
+  // Recorded steps find everything at fixed places, so what lies between is sent along; it is small but for large
+  // max_rows, where the parts are sent one by one.
+  constexpr size_t kSmall = 16384;
+  if (sizes.fixed <= kSmall) {
+    runtime_.upload(numbers_, staging_, (sizes.fixed + cursor.n_pages) * sizeof(int32_t));
+    return;
+  }
+  const auto send_part = [&](size_t at, size_t n) {
+    if (n > 0) runtime_.upload(numbers_ + at, staging_ + at, n * sizeof(int32_t));
+  };
+  send_part(0, std::max(n_tokens, static_cast<size_t>(padded_rows)));
+  send_part(rows, input.logit_rows.size());
+  for (size_t i = 0; i < n_sent_; ++i) {
+    const size_t at = 2 * rows + i * list_numbers(rows);
+    const RowList& list = sent_[i].list;
+    send_part(at, static_cast<size_t>(list.n_segments) * (sizeof(DeviceSegment) / sizeof(int32_t)));
+    send_part(at + rows * (sizeof(DeviceSegment) / sizeof(int32_t)), static_cast<size_t>(list.n_rows));
+  }
+  send_part(sizes.fixed, cursor.n_pages);
+}
+
+const RowList* StepTables::find(std::span<const Segment> segments) const {
+  for (size_t i = 0; i < n_sent_; ++i)
+    if (sent_[i].host == segments.data() && sent_[i].n == segments.size()) return &sent_[i].list;
+  return nullptr;
+}
+
+RowList StepTables::send_list(std::span<const Segment> segments) {
+  runtime_.synchronize();   // the last one sent this way may still be on its way
+  extra_tables_.clear();
+  const Sizes sizes = sizes_for(max_rows_, max_context_, 1);
+  Cursor cursor{.host = extra_staging_, .device = extra_, .at = 2 * static_cast<size_t>(max_rows_),
+                .pages_begin = sizes.fixed, .capacity = sizes.pages, .known = extra_tables_};
+  const RowList list = put_list(cursor, segments, 0, 0);
+  runtime_.upload(extra_, extra_staging_, (sizes.fixed + cursor.n_pages) * sizeof(int32_t));
+  return list;
+}
+
+const int32_t* StepTables::send_numbers(const int32_t* host, int n) {
+  runtime_.synchronize();
+  std::memcpy(extra_staging_, host, static_cast<size_t>(n) * sizeof(int32_t));
+  runtime_.upload(extra_, extra_staging_, static_cast<size_t>(n) * sizeof(int32_t));
+  return extra_;
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,88 @@
+// A step's inputs in device memory, and the host's part of moving them there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/device/runtime.h"
+
+namespace monolith::cuda {
+
+// A Segment as kernels see it.
+struct DeviceSegment {
+  int32_t first_row;
+  int32_t n_tokens;
+  int32_t first_position;
+  int32_t first_page;   // where its page table begins in `pages`: position p is on pages[first_page + p / kPageTokens]
+};
+
+// One list of segments: what rope, attention and the cache's writes work on.
+struct RowList {
+  const DeviceSegment* segments = nullptr;   // device
+  const int32_t* segment_of_row = nullptr;   // device: [n_rows]
+  const int32_t* pages = nullptr;            // device: tables of all segments
+  int n_segments = 0;
+  int n_rows = 0;
+  int most_tokens = 0;       // of one segment
+  int most_positions = 0;    // that one segment's last row sees; for recorded steps the largest there can be
+};
+
+// Owned and used by the engine's thread. Only reserve() allocates.
+class StepTables {
+ public:
+  explicit StepTables(Runtime& runtime) : runtime_(runtime) {}
+
+  static size_t bytes_for(int max_rows, int max_context);
+  Status reserve(int max_rows, int max_context);
+
+  // Fills and sends the tables of `input` with rows up to `padded_rows`: those beyond its own are token 0 at position 0
+  // of page `spare_page`, sequences of their own. Throws std::runtime_error if the page tables do not fit.
+  void send(const StepInput& input, int padded_rows, int32_t spare_page);
+
+  const int32_t* tokens() const { return tokens_; }            // device
+  // The device's copy of a list that was sent, known by its address; null: it was not.
+  const RowList* find(std::span<const Segment> segments) const;
+  const int32_t* find_tokens(const int32_t* host) const { return host == host_tokens_ ? tokens_ : nullptr; }
+  const int32_t* find_logit_rows(const int32_t* host) const { return host == host_logit_rows_ ? logit_rows_ : nullptr; }
+
+  // A list that was not sent with the step, sent now. Waits for the device.
+  RowList send_list(std::span<const Segment> segments);
+  // As much for an array of row numbers or tokens.
+  const int32_t* send_numbers(const int32_t* host, int n);
+
+ private:
+  struct Sent {
+    const Segment* host = nullptr;
+    size_t n = 0;
+    RowList list;
+  };
+  // A page table that is on its way already.
+  struct Table {
+    const int32_t* host;
+    int32_t first;
+    size_t n;
+  };
+  struct Cursor;
+  RowList put_list(Cursor& cursor, std::span<const Segment> segments, int padded_rows, int32_t spare_page);
+
+  Runtime& runtime_;
+  int max_rows_ = 0;
+  size_t capacity_ = 0;                       // numbers in each of the two below
+  int32_t* staging_ = nullptr;                // pinned
+  int32_t* numbers_ = nullptr;                // device
+  int32_t* extra_staging_ = nullptr;          // for what was not sent with the step
+  int32_t* extra_ = nullptr;
+  const int32_t* tokens_ = nullptr;
+  const int32_t* logit_rows_ = nullptr;
+  const int32_t* host_tokens_ = nullptr;
+  const int32_t* host_logit_rows_ = nullptr;
+  std::array<Sent, kMostSegmentLists> sent_{};
+  size_t n_sent_ = 0;
+  int max_context_ = 0;
+  std::vector<Table> tables_, extra_tables_;
+};
+
+}  // namespace monolith::cuda

@@ -1,0 +1,90 @@
+// Whole models on the CUDA backend, which in this executable runs in the emulator: golden logits, and the same bits
+// however prompts are cut and batched, with steps recorded or not.
+#include <string>
+#include <vector>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/emulator.h"
+#include "check.h"
+#include "support/model_fixture.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+struct Case {
+  const char* file;
+  const char* row;   // of golden tolerances
+  bool exact;
+};
+constexpr Case kCases[] = {
+    {"llama.f32", "f32", true}, {"llama-rope3.f16", "f32", true}, {"qwen2.f16", "f32", true},
+    {"qwen3.f16", "f32", true}, {"gemma3.f16", "f32", true},
+};
+
+// The emulator is slow: short prompts only.
+std::vector<GoldenPrompt> short_prompts(const Golden& golden, size_t most_tokens) {
+  std::vector<GoldenPrompt> prompts = golden.prompts;
+  std::erase_if(prompts, [&](const GoldenPrompt& prompt) { return prompt.tokens.size() > most_tokens; });
+  return prompts;
+}
+
+}  // namespace
+
+TEST(cuda_models_give_golden_logits) {
+  bool any = false;
+  for (const Case& c : kCases) {
+    const std::string path = check::vectors_path(std::string("models/") + c.file + ".gguf");
+    if (path.empty()) continue;
+    any = true;
+    const auto golden = Golden::read(check::vectors_path(std::string("models/") + c.file + ".json"));
+    REQUIRE(golden.has_value());
+    const KvType kv_type = std::string(c.row) == "f32" ? KvType::kF32 : KvType::kF16;
+    auto loaded = load_model(path, make_cuda_backend({.exact = c.exact}), golden_limits(kv_type));
+    if (!loaded) return check::fail(__FILE__, __LINE__, loaded.error().message);
+    const std::vector<GoldenPrompt> prompts = short_prompts(*golden, 24);
+    CHECK(!prompts.empty());
+    const Tolerance* tolerance = golden->tolerance(c.row);
+    REQUIRE(tolerance != nullptr);
+    const std::vector<PromptRun> runs = GoldenRunner(*loaded->model).run(prompts, 7, true);
+    Verdict verdict;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      for (size_t p = 0; p < prompts[i].positions.size(); ++p)
+        verdict.add(distance(runs[i].positions[p], prompts[i].positions[p].exact, *tolerance), *tolerance);
+      verdict.add(distance(runs[i].greedy.back(), prompts[i].last.exact, *tolerance), *tolerance);
+    }
+    check::note(std::string(c.file) + ": " + std::to_string(prompts.size()) + " prompts, max " +
+                std::to_string(verdict.worst.max) + ", rms " + std::to_string(verdict.worst.rms));
+    CHECK_EQ(verdict.failed, 0);
+  }
+  if (!any) check::skip("the golden vectors are not here");
+}
+
+TEST(cuda_rows_do_not_depend_on_what_is_computed_beside_them) {
+  const std::string path = check::vectors_path("models/llama.f32.gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto golden = Golden::read(check::vectors_path("models/llama.f32.json"));
+  REQUIRE(golden.has_value());
+  const std::vector<GoldenPrompt> prompts = short_prompts(*golden, 24);
+  std::vector<PromptRun> first;
+  struct Way {
+    int piece;
+    bool together, recording;
+    cuda::emulator::Order order;
+  };
+  using enum cuda::emulator::Order;
+  for (const Way way : {Way{1024, false, false, kAscending}, Way{1024, true, true, kDescending}, Way{5, true, true, kShuffled},
+                        Way{1, false, true, kAscending}}) {
+    cuda::emulator::set_order(way.order);
+    auto loaded = load_model(path, make_cuda_backend({.exact = false, .recording = way.recording}), golden_limits(KvType::kF16));
+    REQUIRE(loaded.ok());
+    const std::vector<PromptRun> runs = GoldenRunner(*loaded->model).run(prompts, way.piece, way.together);
+    if (first.empty()) first = runs;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      CHECK(runs[i].greedy == first[i].greedy);
+      CHECK(runs[i].positions == first[i].positions);
+    }
+  }
+  cuda::emulator::set_order(kAscending);
+}
