@@ -195,6 +195,9 @@ class Backend {
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
 
+  // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
+  virtual Status can_mix(const Mixture&) const { return {}; }
+
   // --- one step: nothing below allocates -------------------------------------------------------
   // True: the backend has such a step recorded and computes it by itself in end_step(); the caller leaves its
   // operations out. A device's backend moves everything in `input` there at once; operations may name other

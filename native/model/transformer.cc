@@ -144,6 +144,10 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
       !status) {
     return status.error();
   }
+  for (const LayerWeights& layer : model->weights_.layers) {
+    if (!layer.expert_gate) continue;
+    if (Status status = backend.can_mix(model->mixture_of(layer)); !status) return status.error();
+  }
 
   auto kv = backend.kv_cache(kv_shape(p, limits));
   if (!kv) return kv.error();
@@ -352,25 +356,28 @@ void Transformer::gated_network(const LayerWeights& layer, int64_t n_ff, const f
   backend_.matmul({&target, 1}, gate_, n_rows);
 }
 
+Mixture Transformer::mixture_of(const LayerWeights& layer) const {
+  Router router = params_.experts.router;
+  router.bias = layer.choice_bias;
+  return {.shape = mixture_shape(params_),
+          .gate = layer.expert_gate.get(),
+          .up = layer.expert_up.get(),
+          .down = layer.expert_down.get(),
+          .gate_bias = layer.expert_gate_bias,
+          .up_bias = layer.expert_up_bias,
+          .down_bias = layer.expert_down_bias,
+          .activation = params_.activation,
+          .router = router};
+}
+
 void Transformer::mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out,
                               bool add) {
   const ExpertParams& experts = params_.experts;
   const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count, layer.router_bias},
                                   {layer.shared_gate.get(), shared_gate_, 1}};
   backend_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, n_rows);
-  Router router = experts.router;
-  router.bias = layer.choice_bias;
-  const Mixture mixture{.shape = mixture_shape(params_),
-                        .gate = layer.expert_gate.get(),
-                        .up = layer.expert_up.get(),
-                        .down = layer.expert_down.get(),
-                        .gate_bias = layer.expert_gate_bias,
-                        .up_bias = layer.expert_up_bias,
-                        .down_bias = layer.expert_down_bias,
-                        .activation = params_.activation,
-                        .router = router};
   if (experts.shared_gate) gated_network(layer, experts.n_ff_shared, x, n_rows, shared_, false);
-  backend_.mixture(mixture, router_, x, n_rows, out, add);
+  backend_.mixture(mixture_of(layer), router_, x, n_rows, out, add);
   if (experts.shared_gate) {
     backend_.add_rows(out, shared_, 1.0f, shared_gate_, n_rows, params_.n_embd);
   } else if (experts.n_ff_shared > 0) {

@@ -75,6 +75,7 @@ class Transformer final : public Model {
   // activation(gate x) * up x, projected down into `out` or added to it.
   void gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
                      float* out, bool add);
+  Mixture mixture_of(const LayerWeights& layer) const;
   // The experts, and the network that all rows pass besides.
   void mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
   // What a half of a layer reads: x past its norm, if there is one.

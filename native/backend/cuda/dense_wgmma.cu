@@ -9,8 +9,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kSteps = kDenseBlockK / 16;
-constexpr int kTileBytes = kDenseTileRows * kDenseBlockK * 2;    // of 16 rows of a stage
-constexpr int kGroupBytes = 8 * kDenseBlockK * 2;                // of 8 columns of a stage
+constexpr int kGroupBytes = 8 * kDenseBlockK * 2;   // of 8 columns of a stage
 
 // How wide a kernel is.
 template <int kTheGroups, int kTheColumns, int kTheStages, int kTheBlocks>
@@ -26,7 +25,6 @@ struct Width {
   // group of warps, which gives its own up.
   static constexpr bool kMovesRegisters = kColumns == 256;
   static constexpr int kThreads = kConsumers + (kMovesRegisters ? kWarpgroup : kWarp);
-  static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 };
 
 template <typename W>
@@ -38,6 +36,9 @@ struct Ring {
 };
 
 #if MONOLITH_WGMMA
+
+constexpr int kTileBytes = kDenseTileRows * kDenseBlockK * 2;   // of 16 rows of a stage
+constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;   // where they move
 
 // By one thread: all stages of the unit, in order.
 template <typename W>
@@ -107,12 +108,12 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks) wgmma_kernel([[maybe_
   __syncthreads();
   const int begin = segment_begin(launch, *unit.target, unit.first_segment);
   if (warp_id() >= W::kGroups * 4) {
-    if constexpr (W::kMovesRegisters) give_registers<W::kProducerRegisters>();
+    if constexpr (W::kMovesRegisters) give_registers<kProducerRegisters>();
     if (threadIdx.x == W::kConsumers) produce(ring, launch, unit, begin, segment_begin(launch, *unit.target, unit.last_segment));
     __syncwarp();
     if (launch.split) is_last_of_tile(launch, unit, ring.last);
   } else {
-    if constexpr (W::kMovesRegisters) take_registers<W::kConsumerRegisters>();
+    if constexpr (W::kMovesRegisters) take_registers<kConsumerRegisters>();
     consume<kKind>(ring, launch, unit, begin);
     if (!launch.split || !is_last_of_tile(launch, unit, ring.last)) return;
     const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;

@@ -21,7 +21,7 @@ struct ColumnTile {
 // Slots of one step. Device memory, filled on the device; a launch is as large as there could be tiles, and blocks
 // beyond *n_tiles end at once.
 struct ColumnGroups {
-  const int32_t* source;       // [n_slots]: the row of x that a slot reads; -1: none, its results are not used
+  const int32_t* source;       // [n_slots]: the row of x that a slot reads, -1: none; null: row i is slot i's
   const int32_t* first_slot;   // [n_experts + 1]: where an expert's slots begin, multiples of kSlotMultiple
   const int32_t* count;        // [n_experts]: how many are in use
   ColumnTile* tiles;           // room for most_tiles(): filled by cut_tiles() for one width

@@ -27,20 +27,28 @@ void matmul_quantized(Runtime& runtime, const Int8Activations& int8, std::span<c
   }
 }
 
-}  // namespace
-
-void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows) {
-  if (n_rows == 0) return;
+void multiply(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
+              const ColumnGroups* groups) {
   // Neighbours of one format are one product.
   for (size_t n = 0; !targets.empty(); targets = targets.subspan(n)) {
     const Format format = matrix_of(targets[0]).format();
     for (n = 1; n < targets.size() && matrix_of(targets[n]).format() == format;) ++n;
     const auto some = targets.first(n);
-    if (is_dense(format)) matmul_dense(runtime, context.dense, context.dense_device, some, x, n_rows);
+    if (is_dense(format)) matmul_dense(runtime, context.dense, context.dense_device, some, x, n_rows, groups);
     else if (format == Format::kQuant) matmul_quantized(runtime, context.int8, some, x, n_rows);
     else
-      for (const MatmulTarget& target : some) matmul_f32(runtime, target, x, n_rows);
+      for (const MatmulTarget& target : some) matmul_f32(runtime, target, x, n_rows, groups);
   }
+}
+}  // namespace
+
+void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows) {
+  if (n_rows > 0) multiply(runtime, context, targets, x, n_rows, nullptr);
+}
+
+void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
+                    const ColumnGroups& groups) {
+  multiply(runtime, context, targets, x, groups.n_slots, &groups);
 }
 
 void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out) {
