@@ -63,11 +63,11 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-size_t Int8Activations::bytes_for(int max_rows, int64_t max_cols) {
+size_t Int8Activations::bytes_for(int64_t max_rows, int64_t max_cols) {
   return static_cast<size_t>((max_rows + 7) / 8) * static_cast<size_t>(blocks_of(max_cols)) * sizeof(Int8Block);
 }
 
-Status Int8Activations::reserve(int max_rows, int64_t max_cols) {
+Status Int8Activations::reserve(int64_t max_rows, int64_t max_cols) {
   const size_t bytes = bytes_for(max_rows, max_cols);
   if (bytes <= bytes_) return {};
   if (blocks_) runtime_.free(blocks_);

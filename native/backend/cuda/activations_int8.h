@@ -28,8 +28,8 @@ static_assert(sizeof(Int8Block) == 384);
 class Int8Activations {
  public:
   explicit Int8Activations(Runtime& runtime) : runtime_(runtime) {}
-  static size_t bytes_for(int max_rows, int64_t max_cols);
-  Status reserve(int max_rows, int64_t max_cols);
+  static size_t bytes_for(int64_t max_rows, int64_t max_cols);
+  Status reserve(int64_t max_rows, int64_t max_cols);
   // `x` [n_rows][cols], device, within what was reserved; cols a multiple of 32. `source`, device, [n_rows]: which row
   // of x each is, -1: none, its column is left as it was; null: all in order.
   const Int8Block* quantize(const float* x, int n_rows, int64_t cols, const int32_t* source = nullptr) const;

@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(warps * kWarp)
   const int per_item = cache.n_kv_heads * parts;
   // Blocks first: neighbours in the list, which read neighbouring memory, run at the same time on all multiprocessors.
   const int workers = static_cast<int>(gridDim.x) * warps;
-  for (int at = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x); at < header.n_items * per_item; at += workers) {
+  const int worker = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  for (int at = worker; at < header.n_items * per_item; at += workers) {
     const AttentionItem item = lists.items(header)[at / per_item];
     const int kv_head = at % per_item / parts, part = at % parts;
     const int head = kv_head * group + part * 16;
@@ -132,8 +133,9 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
          call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride, scratch.values(), sums);
   if (!rows.has_splits) return;
   const auto most_splits = static_cast<unsigned>(rows.n_rows < 8 ? rows.n_rows : 8);
-  launch(runtime, add_splits_kernel, dim3{most_splits, static_cast<unsigned>(call.n_heads), 1}, kAddThreads, sizeof(AddShared),
-         lists, Shape::dim, call.params.window, scratch.values(), sums, call.out, call.out_stride);
+  const dim3 grid{most_splits, static_cast<unsigned>(call.n_heads), 1};
+  launch(runtime, add_splits_kernel, grid, kAddThreads, sizeof(AddShared), lists, Shape::dim, call.params.window,
+         scratch.values(), sums, call.out, call.out_stride);
 }
 
 }  // namespace

@@ -36,6 +36,12 @@ __global__ void __launch_bounds__(kWarp)
     total = fmaf(total, kept, weight);
     largest = now;
   }
+  if (params.sinks) {   // one more score, of no value
+    const float sink = params.sinks[head], now = largest > sink ? largest : sink;
+    total = fmaf(total, expf(largest - now), expf(sink - now));
+    const float kept = expf(largest - now);
+    for (int d = lane; d < head_dim; d += kWarp) result[d] *= kept;
+  }
   for (int d = lane; d < head_dim; d += kWarp) result[d] /= total;
 }
 

@@ -60,9 +60,9 @@ void launch_tiles(Runtime& runtime, const AttentionCall& call) {
   const RowList& rows = *call.rows;
   const TileShare share = tile_share(call.n_heads / call.cache.n_kv_heads, Shape::sharers);
   const int64_t blocks = int64_t{rows.n_tiles} * share.blocks_per_tile * call.cache.n_kv_heads * share.blocks_per_group;
-  launch(runtime, tiles_kernel<Shape>, dim3{static_cast<unsigned>(blocks), 1, 1}, Shape::sharers * kWarp, sizeof(Shared),
-         rows.work, rows.pages, rows.segments, share, call.q, call.q_stride, call.n_heads, call.cache, call.params,
-         call.out, call.out_stride);
+  const dim3 grid{static_cast<unsigned>(blocks), 1, 1};
+  launch(runtime, tiles_kernel<Shape>, grid, Shape::sharers * kWarp, sizeof(Shared), rows.work, rows.pages,
+         rows.segments, share, call.q, call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride);
 }
 
 }  // namespace

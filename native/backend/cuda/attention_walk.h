@@ -105,7 +105,8 @@ struct WalkFeed {
   int stage = 0;        // of the next piece to be used
   int thread;           // among the sharers
 
-  MONOLITH_DEVICE WalkFeed(const WalkSource& source_, WalkRing<Shape>& ring_, int first_chunk, int end_chunk_, int thread_)
+  MONOLITH_DEVICE WalkFeed(const WalkSource& source_, WalkRing<Shape>& ring_, int first_chunk, int end_chunk_,
+                           int thread_)
       : source(source_), ring(ring_), chunk(first_chunk), end_chunk(end_chunk_), pieces(source_, first_chunk),
         piece(pieces.first), thread(thread_) {
     for (int i = 0; i < Shape::stages - 1; ++i) begin(i);
@@ -261,7 +262,8 @@ MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&we
     MONOLITH_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int position = rows.position + (g + 8 * half) * rows.step;
-      const int first = first_seen(position, params.window) - first_position - 2 * t, last = position - first_position - 2 * t;
+      const int own_place = first_position + 2 * t;
+      const int first = first_seen(position, params.window) - own_place, last = position - own_place;
       MONOLITH_UNROLL
       for (int i = 0; i < kTiles; ++i)
         MONOLITH_UNROLL
@@ -341,8 +343,8 @@ enum class GroupEnd : uint8_t {
 
 template <typename Shape>
 MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& row,
-                               const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4], const WalkOwn<Shape>& own,
-                               const WalkRows& rows, const WalkResult& result) {
+                               const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
+                               const WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
   const int g = lane_id() / 4, t = lane_id() % 4;
   MONOLITH_UNROLL
   for (int half = 0; half < 2; ++half) {

@@ -33,7 +33,8 @@ struct Place {
   unsigned char* values;
 };
 template <typename Number>
-MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int32_t* pages, const KvView& cache, int kv_head) {
+MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int32_t* pages, const KvView& cache,
+                               int kv_head) {
   const int position = segment.first_position + row - segment.first_row;
   const int64_t page = pages[segment.first_page + position / kPageTokens];
   const int64_t slot = (static_cast<int64_t>(kv_head) * kPageTokens + position % kPageTokens) * cache.head_dim;
@@ -98,8 +99,8 @@ constexpr int kHeadWarps = 4;
 template <typename Number>
 __global__ void __launch_bounds__(kHeadWarps * kWarp)
     rope_quads_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
-                      const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads, float* k,
-                      int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
+                      const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads,
+                      float* k, int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
   const int row = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
   if (head >= n_heads + cache.n_kv_heads) return;   // whole warps
@@ -116,8 +117,9 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
     if (style == RopeStyle::kAdjacentPairs) {
       Floats4& at = *reinterpret_cast<Floats4*>(x + 2 * i);
       const Floats4 before = at;
-      const Floats4 now{turned_first(before.x, before.y, turn.x, turn.y), turned_second(before.x, before.y, turn.x, turn.y),
-                        turned_first(before.z, before.w, turn.z, turn.w), turned_second(before.z, before.w, turn.z, turn.w)};
+      const Floats4 now{
+          turned_first(before.x, before.y, turn.x, turn.y), turned_second(before.x, before.y, turn.x, turn.y),
+          turned_first(before.z, before.w, turn.z, turn.w), turned_second(before.z, before.w, turn.z, turn.w)};
       at = now;
       if (stores) put4<Number>(place.keys, 2 * i, now);
     } else {
@@ -200,7 +202,7 @@ const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
 }
 
 RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride, int64_t v_stride) {
-  const bool fours = head_dim % 4 == 0 && n_dims % 4 == 0 && q_stride % 4 == 0 && k_stride % 4 == 0 && v_stride % 4 == 0;
+  const bool fours = head_dim % 4 == 0 && n_dims % 4 == 0 && (q_stride | k_stride | v_stride) % 4 == 0;
   return fours ? RopeForm::kQuads : RopeForm::kPlain;
 }
 

@@ -180,8 +180,8 @@ void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float*
 void gated(Runtime& runtime, Activation activation, const float* gate, const float* up, int64_t count, float* out) {
   if (count == 0) return;
   if (count % 4 == 0 && in_quads(gate) && in_quads(up) && in_quads(out))
-    launch(runtime, gated_kernel<Floats4>, grid_for(count / 4), kThreads, 0, activation, quads(gate), quads(up), count / 4,
-           quads(out));
+    launch(runtime, gated_kernel<Floats4>, grid_for(count / 4), kThreads, 0, activation, quads(gate), quads(up),
+           count / 4, quads(out));
   else
     launch(runtime, gated_kernel<float>, grid_for(count), kThreads, 0, activation, gate, up, count, out);
 }
@@ -209,8 +209,8 @@ void add_rows(Runtime& runtime, float* x, const float* y, float factor, const fl
     float* const to = x + row * dim;
     const float* const from = y + row * dim;
     if (dim % 4 == 0 && in_quads(to) && in_quads(from))
-      launch(runtime, add_rows_kernel<Floats4>, grid_for(dim / 4, n), kThreads, 0, quads(to), quads(from), factor, gates,
-             dim / 4);
+      launch(runtime, add_rows_kernel<Floats4>, grid_for(dim / 4, n), kThreads, 0, quads(to), quads(from), factor,
+             gates, dim / 4);
     else
       launch(runtime, add_rows_kernel<float>, grid_for(dim, n), kThreads, 0, to, from, factor, gates, dim);
   }
@@ -221,7 +221,8 @@ void gather_rows(Runtime& runtime, const float* x, const int32_t* rows, int n_ro
     const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
     float* const to = out + row * dim;
     if (dim % 4 == 0 && in_quads(x) && in_quads(to))
-      launch(runtime, gather_kernel<Floats4>, grid_for(dim / 4, n), kThreads, 0, quads(x), rows + row, dim / 4, quads(to));
+      launch(runtime, gather_kernel<Floats4>, grid_for(dim / 4, n), kThreads, 0, quads(x), rows + row, dim / 4,
+             quads(to));
     else
       launch(runtime, gather_kernel<float>, grid_for(dim, n), kThreads, 0, x, rows + row, dim, to);
   }

@@ -1,5 +1,5 @@
-// Attention on the CUDA backend: against sums in double, and the same bits for a row however its sequence is cut, shared
-// out and batched. Runs in the emulator here, on a GPU where there is one: nothing looks into device memory.
+// Attention on the CUDA backend: against sums in double, and the same bits for a row however its sequence is cut,
+// shared out and batched. Runs in the emulator here, on a GPU where there is one: nothing looks into device memory.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -114,7 +114,8 @@ class Bench {
   void record(const std::vector<Piece>& pieces, int padded_rows) {
     std::vector<Segment> segments;
     for (const Piece& piece : pieces)
-      segments.push_back({static_cast<int>(segments.size()), piece.n, piece.first, sequence(piece.sequence).pages.data()});
+      segments.push_back(
+          {static_cast<int>(segments.size()), piece.n, piece.first, sequence(piece.sequence).pages.data()});
     const std::vector<int32_t> tokens(pieces.size(), 0);
     const std::span<const Segment> lists[] = {segments};
     tables_->send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = kRows},
@@ -144,7 +145,8 @@ class Bench {
         for (int p = first; p <= position; ++p) {
           double score = 0;
           for (int d = 0; d < dim; ++d)
-            score += static_cast<double>(half_to_float(float_to_half(q[d]))) * s.k[static_cast<size_t>(p * kv_values + kv + d)];
+            score += static_cast<double>(half_to_float(float_to_half(q[d]))) *
+                     s.k[static_cast<size_t>(p * kv_values + kv + d)];
           score *= shape_.params.scale;
           if (shape_.params.soft_cap > 0) score = shape_.params.soft_cap * std::tanh(score / shape_.params.soft_cap);
           scores.push_back(score);
@@ -159,7 +161,8 @@ class Bench {
             sums[static_cast<size_t>(d)] += weight * s.v[static_cast<size_t>(p * kv_values + kv + d)];
         }
         for (int d = 0; d < dim; ++d) {
-          const double off = std::abs(sums[static_cast<size_t>(d)] / total - out[row * row_values() + int64_t{head} * dim + d]);
+          const float got = out[row * row_values() + int64_t{head} * dim + d];
+          const double off = std::abs(sums[static_cast<size_t>(d)] / total - got);
           worst = std::isnan(off) ? std::numeric_limits<double>::infinity() : std::max(worst, off);
         }
       }
@@ -180,9 +183,9 @@ class Bench {
 
  private:
   void compute(std::span<const Segment> segments) {
-    attention(*runtime_, *scratch_,
-              {tables_->find(segments), q_, row_values(), n_heads(), cache_->view(1), shape_.params, out_, row_values()},
-              KvType::kF16);
+    const AttentionCall call{tables_->find(segments), q_, row_values(), n_heads(), cache_->view(1),
+                             shape_.params, out_, row_values()};
+    attention(*runtime_, *scratch_, call, KvType::kF16);
   }
   float* floats(int64_t n) { return static_cast<float*>(*runtime_->allocate(static_cast<size_t>(n) * sizeof(float))); }
   std::vector<float> numbers_of(size_t n, float spread, bool halves) {
@@ -221,11 +224,14 @@ class Bench {
   uint16_t* page_ = nullptr;
 };
 
-bool same_bits(const float* a, const float* b, int64_t n) { return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(float)) == 0; }
+bool same_bits(const float* a, const float* b, int64_t n) {
+  return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(float)) == 0;
+}
 
 std::string describe(const Shape& shape) {
-  return std::to_string(shape.n_kv_heads) + " x " + std::to_string(shape.group) + " heads of " + std::to_string(shape.dim) +
-         ", window " + std::to_string(shape.params.window) + ", cap " + std::to_string(shape.params.soft_cap);
+  return std::to_string(shape.n_kv_heads) + " x " + std::to_string(shape.group) + " heads of " +
+         std::to_string(shape.dim) + ", window " + std::to_string(shape.params.window) + ", cap " +
+         std::to_string(shape.params.soft_cap);
 }
 
 constexpr double kTolerance = 1.5e-3;
@@ -361,7 +367,8 @@ TEST(cuda_attention_work_covers_every_row_once) {
     CHECK(std::ranges::all_of(slots, [](int n) { return n <= 1; }));
     std::vector<int> tokens(segments.size(), 0);
     for (const AttentionTile& tile : planner.tiles())
-      tokens[static_cast<size_t>(tile.segment)] += std::min(kTileTokens, segments[static_cast<size_t>(tile.segment)].n_tokens - tile.first_token);
+      tokens[static_cast<size_t>(tile.segment)] +=
+          std::min(kTileTokens, segments[static_cast<size_t>(tile.segment)].n_tokens - tile.first_token);
     for (size_t i = 0; i < segments.size(); ++i) {
       const DeviceSegment& segment = segments[i];
       CHECK_EQ(tokens[i], segment.n_tokens > kFewTokens ? segment.n_tokens : 0);

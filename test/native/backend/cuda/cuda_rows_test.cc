@@ -1,5 +1,5 @@
-// Row operations of the CUDA backend against the same in double: both forms of each, rows beside others, the orders that
-// threads run in, and nothing written beyond the end.
+// Row operations of the CUDA backend against the same in double: both forms of each, rows beside others, the orders
+// that threads run in, and nothing written beyond the end.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -62,7 +62,8 @@ void check_close(const Floats& got, const std::function<double(size_t)>& wanted,
   for (size_t i = 0; i < got.size(); ++i) {
     const double off = std::abs(got[i] - wanted(i));
     if (!(off <= tolerance * (1 + std::abs(wanted(i))))) {
-      check::fail(__FILE__, __LINE__, std::string(what) + ": number " + std::to_string(i) + " is off by " + std::to_string(off));
+      check::fail(__FILE__, __LINE__,
+                  std::string(what) + ": number " + std::to_string(i) + " is off by " + std::to_string(off));
       return;
     }
   }
@@ -143,7 +144,8 @@ TEST(cuda_gates_sums_and_copies) {
     float* const copies = desk.poison(4 * dim);
     gather_rows(desk.runtime(), desk.put(x), reinterpret_cast<const int32_t*>(desk.put(bits)), 4, width, copies);
     const Floats copied = desk.get(copies, 4 * dim);
-    for (size_t i = 0; i < copied.size(); ++i) CHECK(copied[i] == x[static_cast<size_t>(picked[i / dim]) * dim + i % dim]);
+    for (size_t i = 0; i < copied.size(); ++i)
+      CHECK(copied[i] == x[static_cast<size_t>(picked[i / dim]) * dim + i % dim]);
   }
 }
 
@@ -172,13 +174,15 @@ TEST(cuda_rope_rotates_and_stores) {
     RopeTables ropes(runtime);
     REQUIRE(ropes.reserve(16, c.head_dim).ok());
     Floats frequencies(static_cast<size_t>(c.n_dims / 2));
-    for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] = std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(c.n_dims));
+    for (size_t i = 0; i < frequencies.size(); ++i)
+      frequencies[i] = std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(c.n_dims));
     const RopeParams rope{c.style, c.n_dims, frequencies.data(), 1.1f};
     const int32_t first_pages[] = {5, 2, 7}, second_pages[] = {0, 3};
     const Segment segments[] = {{0, 4, 14, first_pages}, {4, 1, 20, second_pages}, {5, 1, 47, first_pages}};
     const int32_t tokens[6] = {};
     const std::span<const Segment> lists[] = {segments};
-    tables.send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = 16}, 0, kSparePage);
+    tables.send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = 16}, 0,
+                kSparePage);
     const RowList& rows = *tables.find(segments);
     const auto dim = static_cast<size_t>(c.head_dim);
     const size_t q_stride = heads * dim, k_stride = kv_heads * dim;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/matrix_data.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/emulator.h"
 #include "backend/cuda/grouped.h"
 #include "backend/cuda/matmul.h"
@@ -263,8 +264,8 @@ TEST(quantized_groups_give_what_their_targets_give) {
   constexpr int kMostColumns = 33;
   const std::vector<float> x = random_floats(kMostColumns * kCols, 17);
   const float* const device_x = to_device(*device, x);
-  Int8Activations scratch(*device);
-  REQUIRE(scratch.reserve(kMostColumns, kCols).ok());
+  MatmulContext scratch{DenseScratch(*device), {}, Int8Activations(*device)};
+  REQUIRE(scratch.int8.reserve(kMostColumns, kCols).ok());
   std::vector<Weights> weights;
   std::vector<const float*> biases;
   uint64_t seed = 1;
@@ -344,6 +345,78 @@ TEST(quantized_experts_give_what_each_gives_alone) {
         else CHECK(std::memcmp(own, &wanted[static_cast<size_t>((row * kExperts + (slot < 16 ? 0 : 2)) * kRows)],
                                kRows * sizeof(float)) == 0);
       }
+    }
+  }
+}
+
+// Whole mixtures with quantized experts: the weighted sums of what each expert gives alone, and the same bits in any
+// company.
+TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
+  constexpr MixtureShape kShape = {.n_experts = 5, .n_used = 2, .n_embd = 256, .n_ff = 512};
+  constexpr int kRows = 21;
+  for (const TensorType type : {TensorType::kQ4_K, TensorType::kMXFP4}) {
+    auto made = make_cuda_backend({});
+    REQUIRE(made.ok());
+    Backend& backend = **made;
+    REQUIRE(backend.reserve(kRows, 512, 16, 16, kShape).ok());
+    struct Weight {
+      std::unique_ptr<Matrix> all, each[kShape.n_experts];
+    } weights[3];
+    for (int i = 0; i < 3; ++i) {
+      const int64_t rows = i < 2 ? kShape.n_ff : kShape.n_embd, cols = i < 2 ? kShape.n_embd : kShape.n_ff;
+      const std::vector<std::byte> data = matrix_data(type, rows * kShape.n_experts, cols, static_cast<uint64_t>(i), 0.125f);
+      weights[i].all = std::move(backend.matrix({type, rows * kShape.n_experts, cols, data})).value();
+      const size_t bytes = data.size() / kShape.n_experts;
+      for (int e = 0; e < kShape.n_experts; ++e)
+        weights[i].each[e] =
+            std::move(backend.matrix({type, rows, cols, std::span(data).subspan(static_cast<size_t>(e) * bytes, bytes)})).value();
+    }
+    const auto put = [&](const std::vector<float>& values) {
+      float* const memory = backend.allocate(static_cast<int64_t>(values.size())).value();
+      backend.write_floats(memory, values.data(), static_cast<int64_t>(values.size()));
+      return memory;
+    };
+    const auto get = [&](const float* from, int64_t n) {
+      std::vector<float> values(static_cast<size_t>(n));
+      backend.read_floats(values.data(), from, n);
+      return values;
+    };
+    const std::vector<float> logits = random_floats(kRows * kShape.n_experts, 41);
+    const float* const logits_there = put(logits);
+    const float* const x = put(random_floats(kRows * kShape.n_embd, 43));
+    const Mixture mixture{.shape = kShape, .gate = weights[0].all.get(), .up = weights[1].all.get(), .down = weights[2].all.get()};
+    CHECK(backend.can_mix(mixture).ok());
+    float* const out = put(std::vector<float>(kRows * kShape.n_embd, NAN));
+    backend.mixture(mixture, logits_there, x, kRows, out, false);
+    const std::vector<float> whole = get(out, kRows * kShape.n_embd);
+    float* const gate = put(std::vector<float>(kShape.n_ff));
+    float* const up = put(std::vector<float>(kShape.n_ff));
+    float* const alone = put(std::vector<float>(kShape.n_embd));
+    for (const int row : {0, 7, kRows - 1}) {
+      const float* const own = &logits[static_cast<size_t>(row * kShape.n_experts)];
+      int order[kShape.n_experts] = {0, 1, 2, 3, 4};
+      std::sort(std::begin(order), std::end(order), [&](int a, int b) { return own[a] > own[b]; });
+      const double second = std::exp(double{own[order[1]]} - own[order[0]]);
+      std::vector<double> expected(kShape.n_embd);
+      for (int i = 0; i < 2; ++i) {
+        const int e = order[i];
+        const MatmulTarget inner[] = {{weights[0].each[e].get(), gate, kShape.n_ff}, {weights[1].each[e].get(), up, kShape.n_ff}};
+        backend.matmul(inner, x + row * kShape.n_embd, 1);
+        backend.gated(Activation::kSilu, gate, up, 1, kShape.n_ff, gate);
+        const MatmulTarget outer{weights[2].each[e].get(), alone, kShape.n_embd};
+        backend.matmul({&outer, 1}, gate, 1);
+        const std::vector<float> given = get(alone, kShape.n_embd);
+        for (size_t d = 0; d < expected.size(); ++d) expected[d] += (i == 0 ? 1.0 : second) / (1.0 + second) * given[d];
+      }
+      double worst = 0, size = 0;
+      for (size_t d = 0; d < expected.size(); ++d) {
+        worst = std::max(worst, std::fabs(expected[d] - whole[static_cast<size_t>(row * kShape.n_embd) + d]));
+        size = std::max(size, std::fabs(expected[d]));
+      }
+      if (!(worst <= 1e-6 * size) || size == 0) check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
+      backend.mixture(mixture, logits_there + row * kShape.n_experts, x + row * kShape.n_embd, 1, alone, false);
+      CHECK(std::memcmp(get(alone, kShape.n_embd).data(), &whole[static_cast<size_t>(row * kShape.n_embd)],
+                        kShape.n_embd * sizeof(float)) == 0);
     }
   }
 }
