@@ -111,17 +111,17 @@ MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, int column) {
   return launch.scales ? launch.scales[column] : 1.0f;
 }
 
-// Where a thread's accumulators are, of fragments of 8 columns: number i of `sums` is row row_of(i), column column_of(i)
-// of a tile of 16 rows.
+// Where a thread's accumulators are, of fragments of 8 columns: number i of `sums` is row row_of(i), column
+// column_of(i) of a tile of 16 rows.
 MONOLITH_DEVICE int row_of(int i) { return lane_id() / 4 + i % 4 / 2 * 8; }
 MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 
 // Adds segment `segment`'s sums of 16 rows from `first_row` and columns of the unit from `first_column` to the outputs.
 template <int kQuads>
-MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row, int first_column,
-                                 const float (&sums)[kQuads][4]) {
+MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
+                                 int first_column, const float (&sums)[kQuads][4]) {
   const DenseTarget& target = *unit.target;
-MONOLITH_UNROLL
+  MONOLITH_UNROLL
   for (int i = 0; i < kQuads * 4; ++i) {
     const int row = first_row + row_of(i), within = first_column + column_of(i);
     if (row >= target.rows || within >= unit.n_columns) continue;
@@ -155,17 +155,18 @@ MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit&
 
 // Adds what all units of a tile have left to the outputs, as add_segment() would have, one after the other. `left` is
 // left_sums() of the tile's first unit, `step` from there to the next unit's, `threads` to the next quad.
-MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int quads, int first_row, int first_column,
-                                   const Floats4* left, int64_t step, int threads) {
+MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int quads, int first_row,
+                                   int first_column, const Floats4* left, int64_t step, int threads) {
   const DenseTarget& target = *unit.target;
   for (int quad = 0; quad < quads; ++quad) {
     float value[4], scale[2];
     const int even = first_column + quad * 8 + column_of(0);
-MONOLITH_UNROLL
+    MONOLITH_UNROLL
     for (int j = 0; j < 4; ++j) {
       const int row = first_row + row_of(j), within = even + j % 2;
       const bool inside = row < target.rows && within < unit.n_columns;
-      value[j] = inside ? dense_begin(target, target.out + (unit.first_column + within) * target.out_stride + row, row) : 0.0f;
+      value[j] =
+          inside ? dense_begin(target, target.out + (unit.first_column + within) * target.out_stride + row, row) : 0.0f;
       if (j < 2) scale[j] = within < unit.n_columns ? dense_scale(launch, unit.first_column + within) : 0.0f;
     }
     for (int s = 0; s < target.segments; ++s) {
@@ -175,7 +176,7 @@ MONOLITH_UNROLL
       value[2] = fmaf(sums.z, scale[0], value[2]);
       value[3] = fmaf(sums.w, scale[1], value[3]);
     }
-MONOLITH_UNROLL
+    MONOLITH_UNROLL
     for (int j = 0; j < 4; ++j) {
       const int row = first_row + row_of(j), within = even + j % 2;
       if (row < target.rows && within < unit.n_columns)
