@@ -26,7 +26,7 @@ constexpr int kTilesAtOnce = kThreads / kTilePieces, kGroupsAtOnce = kThreads / 
 // from there on.
 struct Feed {
   const Words4* a;
-  const Words4* b;
+  int32_t b;   // in pieces of x
   int32_t tiles, groups;
 };
 
@@ -34,8 +34,8 @@ MONOLITH_DEVICE Feed find_feed(const DenseLaunch& launch, const DenseUnit& unit)
   const int thread = static_cast<int>(threadIdx.x);
   const int tile = unit.row_tile * kTiles + thread / kTilePieces, group = unit.first_column / 8 + thread / kGroupPieces;
   return {unit.weight + int64_t{tile} * launch.k_blocks * 128 + thread % kTilePieces,
-          reinterpret_cast<const Words4*>(launch.x) + group * 64 + thread % kGroupPieces,
-          (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - tile, launch.column_groups - group};
+          group * 64 + thread % kGroupPieces, (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - tile,
+          launch.column_groups - group};
 }
 
 template <int kColumns>
@@ -47,12 +47,13 @@ MONOLITH_DEVICE void begin_stage(Shared<kColumns>& shared, const DenseLaunch& la
                feed.a + int64_t{i} * kTilesAtOnce * launch.k_blocks * 128 + int64_t{number} * kTilePieces,
                i * kTilesAtOnce < feed.tiles);
   constexpr int kGroups = kColumns / 8;
-  const int64_t offset =
-      int64_t{number / kStagesPerBlock} * launch.column_groups * 64 + number % kStagesPerBlock * kGroupPieces;
+  const Words4* const b = reinterpret_cast<const Words4*>(launch.x) + feed.b +
+                          int64_t{number / kStagesPerBlock} * launch.column_groups * 64 +
+                          number % kStagesPerBlock * kGroupPieces;
   MONOLITH_UNROLL
   for (int i = 0; i < (kGroups + kGroupsAtOnce - 1) / kGroupsAtOnce; ++i)
     if (kGroups % kGroupsAtOnce == 0 || thread < kGroups * kGroupPieces)
-      copy_async(&shared.b[stage][0][0][0] + i * kThreads + thread, feed.b + offset + i * kGroupsAtOnce * 64,
+      copy_async(&shared.b[stage][0][0][0] + i * kThreads + thread, b + i * kGroupsAtOnce * 64,
                  i * kGroupsAtOnce < feed.groups);
 }
 
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
     if (number + 1 == segment_end && !launch.split) {
       MONOLITH_UNROLL
       for (int m = 0; m < 2; ++m) {
-        add_segment(launch, unit, segment, first_row + m * kDenseTileRows, warp_group * 8, c[m]);
+        add_segment<kSomeAtOnce>(launch, unit, segment, first_row + m * kDenseTileRows, warp_group * 8, c[m]);
         MONOLITH_UNROLL
         for (int i = 0; i < kQuads * 4; ++i) c[m][i / 4][i % 4] = 0;
       }
@@ -128,8 +129,8 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
   if (!is_last_of_tile(launch, unit, shared.last)) return;
   const int64_t step = int64_t{unit.stride} * 2 * kQuads * kThreads;
   for (int m = 0; m < 2; ++m)
-    add_left_sums(launch, unit, kQuads, first_row + m * kDenseTileRows, warp_group * 8,
-                  left - unit.first_segment * step + m * kQuads * kThreads, step, kThreads);
+    add_left_sums<kSomeAtOnce, kQuads>(launch, unit, first_row + m * kDenseTileRows, warp_group * 8,
+                                       left - unit.first_segment * step + m * kQuads * kThreads, step, kThreads);
 }
 
 template <int kColumns>

@@ -83,7 +83,7 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
       __syncwarp();
       if (lane == 0) barrier_arrive(ring.empty[stage]);
     }
-    if (!launch.split) add_segment(launch, unit, segment, first_row, 0, sums);
+    if (!launch.split) add_segment<kManyAtOnce>(launch, unit, segment, first_row, 0, sums);
   }
   if (!launch.split) return;
   Floats4* const left = left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x));
@@ -120,10 +120,11 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     consume<kKind>(ring, launch, unit, begin);
     if (!launch.split || !is_last_of_tile(launch, unit, ring.last)) return;
     const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
-    add_left_sums(launch, unit, W::kQuads, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
-                  left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
-                      unit.first_segment * step,
-                  step, W::kConsumers);
+    add_left_sums<kManyAtOnce, W::kQuads>(
+        launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
+        left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
+            unit.first_segment * step,
+        step, W::kConsumers);
   }
 #endif
 }
