@@ -140,6 +140,24 @@ void weigh(const float* logits, int64_t n, WeightScale scale, float* out) {
   }
 }
 
+void distances(const float* logits, int64_t n, WeightScale scale, uint16_t* out) {
+  typedef uint16_t Shorts __attribute__((vector_size(32)));
+  for (int64_t i = 0; i < n; i += kLanes) {
+    Floats x;
+    const int64_t left = n - i;
+    if (left >= kLanes) {
+      load(logits + i, x);
+    } else {
+      for (int64_t j = 0; j < kLanes; ++j) x[j] = j < left ? logits[i + j] : scale.max;
+    }
+    x = (scale.max - x) * scale.inverse_temperature;
+    x = x * (kDistances / kFarthest);
+    x = x < kDistances - 1 ? x : Floats{} + (kDistances - 1);
+    const Shorts steps = __builtin_convertvector(__builtin_convertvector(x, Ints), Shorts);
+    __builtin_memcpy(out + i, &steps, left >= kLanes ? sizeof steps : static_cast<uint64_t>(left) * sizeof(uint16_t));
+  }
+}
+
 template <bool kCuts>
 MONOLITH_INLINE double sum_blocks(const float* logits, int64_t n, const float* block_max, const WeightScale& scale, const Cut& cut,
                                   float min_weight, double* block_sums) {
