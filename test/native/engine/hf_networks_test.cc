@@ -427,4 +427,16 @@ TEST(folders_of_every_architecture_compute_what_their_files_do) {
   }
 }
 
+// Biases of experts have two dimensions, and are no matrices.
+TEST(mixtures_with_biases_quantize_while_they_load) {
+  const ModelFile file(gpt_oss().model);
+  REQUIRE(!file.path().empty());
+  const auto opened = open_model_file(file.path(), {.quantize = TensorType::kQ4_0});
+  REQUIRE(opened.ok());
+  CHECK((*opened)->tensor("blk.0.ffn_up_exps.weight")->type == TensorType::kQ4_0);
+  CHECK((*opened)->tensor("blk.0.ffn_up_exps.bias")->type == TensorType::kF32);
+  CHECK((*opened)->tensor("blk.0.ffn_gate_inp.weight")->type == TensorType::kF32);
+  CHECK(load_network(**opened, {.threads = 1}).model != nullptr);
+}
+
 }  // namespace monolith
