@@ -66,12 +66,15 @@ class Transformer final : public Model {
   void compute(const Batch& batch);   // a step's operations
   void note_logit_segments(const Batch& batch);
   void project_qkv(const LayerWeights& layer, int n_rows);
+  // Of the page table that holds the layer's keys and values.
+  std::span<const Segment> segments_of(const Batch& batch, int index) const;
   void store(int index, const Batch& batch);
-  Rows keep_logit_rows(const Batch& batch);
+  Rows keep_logit_rows(const Batch& batch, std::span<const Segment> segments);
   void attend(const LayerWeights& layer, int index, const Rows& rows);
-  void feed_forward(const LayerWeights& layer, const Rows& rows);
+  void feed_forward(const LayerWeights& layer, int index, const Rows& rows);
   // activation(gate x) * up x, projected down into `out` or added to it.
-  void gated_network(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
+  void gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
+                     float* out, bool add);
   // The experts, and the network that all rows pass besides.
   void mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
   // What a half of a layer reads: x past its norm, if there is one.
@@ -87,6 +90,7 @@ class Transformer final : public Model {
   Backend& backend_;
   Weights weights_;
   std::unique_ptr<KvCache> kv_;
+  std::vector<KvPlace> places_;  // by layer
   MemoryPlan plan_{}, allocated_{};
 
   // Activations; rows first.

@@ -8,10 +8,11 @@ export type NativeErrorCode =
   | 'io' | 'invalid_file' | 'unsupported' | 'invalid_argument' | 'out_of_memory'
   | 'queue_full' | 'too_long' | 'closed' | 'internal';
 
-export type Quantize = 'q8_0' | 'q4_0';
+export type Quantize = 'q8_0' | 'q6_k' | 'q4_k' | 'q4_0';
 
 export interface LoadOptions {
   threads: number;            // 0 = one per core
+  device: string;             // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
   isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
   kvType: 'f16' | 'f32' | 'q8_0';

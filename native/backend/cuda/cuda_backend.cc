@@ -13,6 +13,7 @@
 #include "backend/cuda/matrix.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sampling.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith {
@@ -47,8 +48,10 @@ class CudaBackend final : public Backend {
     return {"cuda", device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor), 1};
   }
 
+  uint64_t free_memory() const override { return runtime_->free_bytes(); }
+
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
-    return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), rows, cols);
+    return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), type, rows, cols);
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return CudaKvCache::bytes_for(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
@@ -87,11 +90,13 @@ class CudaBackend final : public Backend {
 
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape&) const override {
     return StepTables::bytes_for(rows_reserved(max_rows), max_context) +
-           RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) + AttentionScratch::bytes_for(max_cols);
+           RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) + AttentionScratch::bytes_for(max_cols) +
+           Int8Activations::bytes_for(rows_reserved(max_rows), max_cols);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
     if (mixture.n_experts > 0) return Error{ErrorCode::kUnsupported, "the CUDA backend computes no mixtures of experts"};
     max_rows_ = std::max(max_rows_, max_rows);
+    if (Status status = int8_.reserve(rows_reserved(max_rows), max_cols); !status) return status;
     if (Status status = tables_.reserve(rows_reserved(max_rows), max_context); !status) return status;
     if (Status status = ropes_.reserve(rows_reserved(max_rows), max_head_dim); !status) return status;
     return partial_.reserve(max_cols);
@@ -135,7 +140,7 @@ class CudaBackend final : public Backend {
     cuda::rms_norm_heads(*runtime_, x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
   }
   void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
-    cuda::matmul(*runtime_, targets, x, padded(n_rows));
+    cuda::matmul(*runtime_, int8_, targets, x, padded(n_rows));
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
@@ -167,6 +172,11 @@ class CudaBackend final : public Backend {
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
+  }
+  bool can_sample(int n_vocab) const override { return n_vocab <= kMostSampled; }
+  Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
+  void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    sampler_.sample(n_vocab, tasks, results);
   }
 
  private:
@@ -211,6 +221,8 @@ class CudaBackend final : public Backend {
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
   AttentionScratch partial_{*runtime_};
+  Int8Activations int8_{*runtime_};
+  DeviceSampler sampler_{*runtime_};
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;

@@ -1,0 +1,10 @@
+// Products with 2 and 3-bit codes with steps of 16: Q2_K, Q3_K.
+#include "backend/cuda/quant_product-inl.h"
+
+namespace monolith::cuda {
+
+void quant_product_u3(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
+  launch_product<QuantShape::kU3>(runtime, product, kernel);
+}
+
+}  // namespace monolith::cuda
