@@ -155,11 +155,11 @@ struct StepInput {
   const void* model;                          // whose step this is: recorded steps are told apart by it
   std::span<const int32_t> tokens;            // one per row
   std::span<const int32_t> logit_rows;        // rows of `tokens`, ascending
-  std::span<const std::span<const Segment>> segment_lists;   // lists that the operations name, at most kMostSegmentLists
+  std::span<const std::span<const Segment>> segment_lists;   // every list that the operations name
   int max_rows;                               // that every buffer of the model has room for
   bool recordable = true;                     // its operations depend on nothing but this and on the model
 };
-inline constexpr size_t kMostSegmentLists = 32;
+inline constexpr size_t kMostSegmentLists = 16;
 
 struct BackendInfo {
   std::string name;       // "cpu", "cuda"
@@ -194,6 +194,9 @@ class Backend {
   // Sizes internal scratch for the largest step of any model here. Called after loading, before the first step.
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
+
+  // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
+  virtual Status can_mix(const Mixture&) const { return {}; }
 
   // --- one step: nothing below allocates -------------------------------------------------------
   // True: the backend has such a step recorded and computes it by itself in end_step(); the caller leaves its

@@ -44,7 +44,7 @@ int BatchSampler::place(const SampleTask& task, const Link& link) {
   links_.push_back(link);
   if (at == results_.size()) {   // more choices of one prompt than a step has rows
     auto departed = std::make_unique<std::atomic<int>[]>(2 * at);
-    for (size_t i = 0; i < at; ++i) departed[i].store(departed_[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
+    for (size_t i = 0; i < at; ++i) departed[i] = departed_[i].load(std::memory_order_relaxed);
     departed_ = std::move(departed);
     results_.resize(2 * at);
     known_.resize(2 * at);

@@ -23,6 +23,12 @@ void ReleaseOrder::append(PageId page, uint64_t now) {
   newest_ = page;
 }
 
+void ReleaseOrder::prepend(PageId page) {
+  link(page) = {kNoPage, oldest_, 0};
+  if (oldest_ != kNoPage) link(oldest_).older = page; else newest_ = page;
+  oldest_ = page;
+}
+
 void ReleaseOrder::remove(PageId page) {
   const Link& gone = link(page);
   if (gone.older != kNoPage) link(gone.older).newer = gone.newer; else oldest_ = gone.newer;
@@ -146,8 +152,9 @@ void PrefixCache::share_window(PageId page) {
   pool_.share(page);
 }
 
-void PrefixCache::release_window(PageId page) {
-  if (pool_.release(page) == 0 && pool_.indexed(page)) unused_windows_.append(page, ++now_);
+void PrefixCache::release_window(PageId page, bool first_to_leave) {
+  if (pool_.release(page) > 0 || !pool_.indexed(page)) return;
+  if (first_to_leave) unused_windows_.prepend(page); else unused_windows_.append(page, ++now_);
 }
 
 void PrefixCache::release_all(PageTable& pages, PageTable& window_pages) {

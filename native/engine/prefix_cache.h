@@ -43,6 +43,7 @@ class ReleaseOrder {
   PageId oldest() const { return oldest_; }
   uint64_t since(PageId page) const { return links_[static_cast<size_t>(page)].since; }
   void append(PageId page, uint64_t now);
+  void prepend(PageId page);   // as the oldest
   void remove(PageId page);
   // True if the links agree, and `belongs` holds for each of `n` pages.
   template <typename Belongs>
@@ -94,7 +95,8 @@ class PrefixCache {
   // The same for window pages.
   PageId allocate_window();
   void share_window(PageId page);
-  void release_window(PageId page);
+  // `first_to_leave`: of all that is cached.
+  void release_window(PageId page, bool first_to_leave = false);
   // Releases the pages of one sequence, deepest first, kNoPage aside, and clears the tables.
   void release_all(PageTable& pages, PageTable& window_pages);
 

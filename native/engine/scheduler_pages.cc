@@ -108,14 +108,15 @@ void Scheduler::go_on_from_cache(Sequence& sequence) {
   if (writable(sequence) == 0) extend_window(sequence, 0);
 }
 
-// Window pages of everything before what the next row sees. Forks still refer to theirs.
+// Window pages of everything before what the next row sees. Forks still refer to theirs. Requests to come seldom begin
+// with a part of an answer: its pages leave the cache before all others.
 void Scheduler::give_back_unseen_pages(Sequence& sequence) {
   if (!has_windows()) return;
   const int first_seen = first_seen_page(sequence.n_computed);
   for (; sequence.n_unseen < first_seen; ++sequence.n_unseen) {
     const auto index = static_cast<size_t>(sequence.n_unseen);
     if (sequence.window_pages[index] == kNoPage) continue;
-    cache_.release_window(sequence.window_pages[index]);
+    cache_.release_window(sequence.window_pages[index], sequence.n_unseen * kPageTokens >= sequence.n_prompt);
     sequence.window_pages.set(index, kNoPage, cache_.pool());
   }
 }

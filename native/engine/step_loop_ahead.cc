@@ -1,6 +1,6 @@
 // The part of StepLoop that finds out, before any sequence of a step takes its tokens, what each will ask of the
-// sampler: so all rows are sampled together. Nothing here changes what a sequence is or says; whatever is not sure to be
-// asked is left to its turn. Engine thread.
+// sampler: so all rows are sampled together. Nothing here changes what a sequence is or says; whatever is not sure
+// to be asked is left to its turn. Engine thread.
 #include "engine/step_loop.h"
 
 namespace monolith {
@@ -21,15 +21,16 @@ void StepLoop::choose_ahead(const StepPlan& plan, const float* logits) {
     ahead_.insert(ahead_.end(), static_cast<size_t>(item.n_guesses), kNotAsked);
     row += static_cast<size_t>(1 + item.n_guesses) * n_vocab;
   }
-  // Behind guesses, where the tokens before a row do not change how it is sampled: so many of them may be wrong that
-  // the next tokens of all sequences come first.
+  // Behind guesses, where the tokens before a row do not change how it is sampled. They come after the next tokens of
+  // all sequences: a guess may be wrong, and then the rows behind it are left out.
   size_t at = 0;
   row = logits;
   for (const StepPlan::Item& item : plan.items) {
     if (!item.wants_logits) continue;
     const Sequence& sequence = *item.sequence;
     const auto n_guesses = static_cast<size_t>(item.n_guesses);
-    if (n_guesses > 0 && ahead_[at] >= 0 && !may_be_constrained(sequence) && !PenaltyCounts::needed(sequence.request.params.sampling)) {
+    const bool alike = !may_be_constrained(sequence) && !PenaltyCounts::needed(sequence.request.params.sampling);
+    if (n_guesses > 0 && ahead_[at] >= 0 && alike) {
       const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
       for (size_t i = 1; i <= n_guesses; ++i)
         ahead_[at + i] = sampler_.add_behind(ahead_[at + i - 1], guesses[i - 1],

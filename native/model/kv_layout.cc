@@ -8,6 +8,8 @@
 namespace monolith {
 namespace {
 
+constexpr int64_t kMostTables = kMostSegmentLists - 1;  // and a list of the rows with logits
+
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t pages_of(int64_t positions) { return ceil_div(positions, kPageTokens); }
@@ -26,7 +28,7 @@ int64_t KvLayout::pages_at_once(int64_t positions, int64_t n_rows) const {
 
 int64_t KvLayout::positions_in(int64_t n_pages, int64_t n_rows) const {
   const int64_t of_each = n_pages / tables();
-  if (windowed == 0 || of_each <= window_pages(n_rows)) return of_each * kPageTokens;
+  if (windowed == 0 || of_each < window_pages(n_rows)) return of_each * kPageTokens;
   if (full == 0) return std::numeric_limits<int64_t>::max();
   return (n_pages - windowed * window_pages(n_rows)) / full * kPageTokens;
 }
@@ -50,7 +52,7 @@ KvLayout kv_layout(const HyperParams& params, bool by_window) {
   for (int64_t layers = params.n_layers; layers >= 1; --layers) {
     const int64_t full = ceil_div(n_full, layers), windowed = ceil_div(n_windowed, layers);
     const int64_t cost = layers * (full + windowed) * (100 + full + windowed);
-    if (cost >= least) continue;
+    if (cost >= least || full + windowed > kMostTables) continue;
     least = cost;
     layout.layers_per_page = static_cast<int>(layers);
     layout.full = static_cast<int>(full);

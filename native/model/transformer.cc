@@ -1,7 +1,6 @@
 #include "model/transformer.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <new>
@@ -145,6 +144,10 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
       !status) {
     return status.error();
   }
+  for (const LayerWeights& layer : model->weights_.layers) {
+    if (!layer.expert_gate) continue;
+    if (Status status = backend.can_mix(model->mixture_of(layer)); !status) return status.error();
+  }
 
   auto kv = backend.kv_cache(kv_shape(p, limits));
   if (!kv) return kv.error();
@@ -153,6 +156,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   allocated.page_bytes = plan->page_bytes;
   allocated.layout = plan->layout;
   model->places_ = kv_places(p, plan->layout);
+  model->lists_.resize(static_cast<size_t>(plan->layout.tables()) + 1);
 
   for (const Buffer& buffer : buffers(p, limits)) {
     if (buffer.count == 0) continue;
@@ -188,21 +192,17 @@ const float* Transformer::forward(const Batch& batch) {
   assert(
       std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
 
+  const size_t n_segments = batch.segments.size() / (lists_.size() - 1);
+  for (size_t table = 0; table + 1 < lists_.size(); ++table)
+    lists_[table] = batch.segments.subspan(table * n_segments, n_segments);
   note_logit_segments(batch);
-  // One list for each table of pages, and those of the rows with logits.
-  std::array<std::span<const Segment>, kMostSegmentLists> lists;
-  const auto n_tables = static_cast<size_t>(plan_.layout.tables());
-  const size_t n_lists = std::min(n_tables + 1, lists.size());
-  const size_t n_segments = batch.segments.size() / n_tables;
-  for (size_t i = 0; i < n_lists; ++i)
-    lists[i] = i < n_tables ? batch.segments.subspan(i * n_segments, n_segments)
-                            : std::span<const Segment>(last_segments_);
+  lists_.back() = last_segments_;
   const StepInput step{.model = this,
                        .tokens = batch.tokens,
                        .logit_rows = batch.logit_rows,
-                       .segment_lists = std::span(lists).first(n_lists),
+                       .segment_lists = lists_,
                        .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
-                       .recordable = observed_ == nullptr && n_lists == n_tables + 1};
+                       .recordable = observed_ == nullptr};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
   if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
@@ -221,11 +221,11 @@ void Transformer::compute(const Batch& batch) {
   for (int i = 0; i < params_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
     project_qkv(layer, n_rows);
-    store(i, batch);
+    store(i);
     // The last layer's keys and values serve later tokens; everything after them serves only the
     // logits.
-    rows.segments = segments_of(batch, i);
-    if (i == params_.n_layers - 1) rows = keep_logit_rows(batch, rows.segments);
+    rows.segments = segments_of(i);
+    if (i == params_.n_layers - 1) rows = keep_logit_rows(batch);
     if (rows.count == 0) break;
     attend(layer, i, rows);
     feed_forward(layer, i, rows);
@@ -265,13 +265,12 @@ void Transformer::project_qkv(const LayerWeights& layer, int n_rows) {
   }
 }
 
-std::span<const Segment> Transformer::segments_of(const Batch& batch, int index) const {
-  const size_t n = batch.segments.size() / static_cast<size_t>(plan_.layout.tables());
-  return batch.segments.subspan(n * static_cast<size_t>(places_[static_cast<size_t>(index)].table), n);
+std::span<const Segment> Transformer::segments_of(int index) const {
+  return lists_[static_cast<size_t>(places_[static_cast<size_t>(index)].table)];
 }
 
 // Rotates queries and keys, and stores keys and values.
-void Transformer::store(int index, const Batch& batch) {
+void Transformer::store(int index) {
   const int set = params_.layers[static_cast<size_t>(index)].rope;
   RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
   if (set >= 0) {
@@ -279,17 +278,17 @@ void Transformer::store(int index, const Batch& batch) {
     rope = {params_.rope_style, params_.rope_dims, angles.inverse_frequency.data(),
             angles.magnitude};
   }
-  backend_.rope_and_store(rope, segments_of(batch, index), q_, q_dim(params_), params_.n_heads, k_,
+  backend_.rope_and_store(rope, segments_of(index), q_, q_dim(params_), params_.n_heads, k_,
                           kv_dim(params_), v_, kv_dim(params_),
                           places_[static_cast<size_t>(index)].slot, *kv_);
 }
 
-// The rows with logits, each as a segment of one token, with the pages of the last layer; none when
-// every row has logits (a step of decodes).
+// The rows with logits, each as a segment of one token with the last layer's pages; none when every
+// row has logits (a step of decodes).
 void Transformer::note_logit_segments(const Batch& batch) {
   last_segments_.clear();
   if (batch.logit_rows.size() == batch.tokens.size()) return;
-  const std::span<const Segment> segments = segments_of(batch, params_.n_layers - 1);
+  const std::span<const Segment> segments = segments_of(params_.n_layers - 1);
   size_t s = 0;
   for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
     const int row = batch.logit_rows[i];
@@ -301,10 +300,9 @@ void Transformer::note_logit_segments(const Batch& batch) {
 }
 
 // Gathers the rows with logits. When every row has them nothing is copied.
-Transformer::Rows Transformer::keep_logit_rows(const Batch& batch,
-                                                std::span<const Segment> segments) {
+Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
   const int n = static_cast<int>(batch.logit_rows.size());
-  if (n == static_cast<int>(batch.tokens.size())) return {segments, q_, x_, n};
+  if (n == static_cast<int>(batch.tokens.size())) return {segments_of(params_.n_layers - 1), q_, x_, n};
   if (n > 0) {
     backend_.gather_rows(q_, batch.logit_rows.data(), n, q_dim(params_), last_q_);
     backend_.gather_rows(x_, batch.logit_rows.data(), n, params_.n_embd, last_x_);
@@ -358,25 +356,28 @@ void Transformer::gated_network(const LayerWeights& layer, int64_t n_ff, const f
   backend_.matmul({&target, 1}, gate_, n_rows);
 }
 
+Mixture Transformer::mixture_of(const LayerWeights& layer) const {
+  Router router = params_.experts.router;
+  router.bias = layer.choice_bias;
+  return {.shape = mixture_shape(params_),
+          .gate = layer.expert_gate.get(),
+          .up = layer.expert_up.get(),
+          .down = layer.expert_down.get(),
+          .gate_bias = layer.expert_gate_bias,
+          .up_bias = layer.expert_up_bias,
+          .down_bias = layer.expert_down_bias,
+          .activation = params_.activation,
+          .router = router};
+}
+
 void Transformer::mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out,
                               bool add) {
   const ExpertParams& experts = params_.experts;
   const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count, layer.router_bias},
                                   {layer.shared_gate.get(), shared_gate_, 1}};
   backend_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, n_rows);
-  Router router = experts.router;
-  router.bias = layer.choice_bias;
-  const Mixture mixture{.shape = mixture_shape(params_),
-                        .gate = layer.expert_gate.get(),
-                        .up = layer.expert_up.get(),
-                        .down = layer.expert_down.get(),
-                        .gate_bias = layer.expert_gate_bias,
-                        .up_bias = layer.expert_up_bias,
-                        .down_bias = layer.expert_down_bias,
-                        .activation = params_.activation,
-                        .router = router};
   if (experts.shared_gate) gated_network(layer, experts.n_ff_shared, x, n_rows, shared_, false);
-  backend_.mixture(mixture, router_, x, n_rows, out, add);
+  backend_.mixture(mixture_of(layer), router_, x, n_rows, out, add);
   if (experts.shared_gate) {
     backend_.add_rows(out, shared_, 1.0f, shared_gate_, n_rows, params_.n_embd);
   } else if (experts.n_ff_shared > 0) {

@@ -4,7 +4,7 @@
 import { basename } from 'node:path';
 import { loadConfig } from '../config.js';
 import { QUANTIZE_TYPES, showBytes } from '../config-kinds.js';
-import type { Inspection } from '../engine/addon-types.js';
+import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { loadOptions } from '../service.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
@@ -40,6 +40,12 @@ export async function inspect(argv: string[]): Promise<number> {
   return found.model === null ? 1 : 0;
 }
 
+/** Where layers have a window: what tokens take, as pages of a request's older ones are given back. */
+function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
+  if (windowPages === 0) return '';
+  return `16 tokens take ${fullPages}${fullPages > 0 ? ', and' : ', but'} of the last ${window} of a request ${windowPages}${fullPages > 0 ? ' more' : ''}; `;
+}
+
 function report(file: string, found: Inspection, allTensors: boolean): string {
   const { model, plan } = found;
   const sections: string[] = [];
@@ -61,7 +67,7 @@ function report(file: string, found: Inspection, allTensors: boolean): string {
   if (plan !== null) {
     section('Memory', [
       ['weights', showBytes(plan.weightBytes)],
-      ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; up to ${plan.context} tokens per request)`],
+      ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}up to ${plan.context} tokens per request)`],
       ['activations', showBytes(plan.activationBytes)],
       ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.activationBytes)],
     ]);

@@ -14,7 +14,8 @@ constexpr uint32_t kSmallestAmaxBits = 27u << 23;     // 2^-100
 
 int64_t blocks_of(int64_t cols) { return (cols + kChunk - 1) / kChunk * (kChunk / 32); }
 
-__global__ void __launch_bounds__(kThreads) quantize_kernel(const float* x, int64_t cols, int64_t n_blocks, Int8Block* out) {
+__global__ void __launch_bounds__(kThreads)
+    quantize_kernel(const float* x, int64_t cols, int64_t n_blocks, Int8Block* out) {
   const int64_t row = blockIdx.x;
   const int64_t k = (int64_t{blockIdx.y} * kThreads + static_cast<int>(threadIdx.x)) * kValues;
   if (k - lane_id() * kValues >= n_blocks * 32) return;   // a whole warp
@@ -51,10 +52,11 @@ __global__ void __launch_bounds__(kThreads) quantize_kernel(const float* x, int6
   const int column = static_cast<int>(row % 8), t = lane_id() % 4, half = lane_id() / 4 % 2;
   uint32_t* const words = &block.codes[column * 4 + t].x;
   words[half] = codes;
-  if (t == 0) block.half_sums[half][column] = -(scale * static_cast<float>(half_sum));
+  if (t == 0) block.half_sums[column / 2][half][column % 2] = -(scale * static_cast<float>(half_sum));
   if (t == 0 && half == 0) {
-    block.scale[column] = scale;
-    block.sums[column] = -(scale * static_cast<float>(sum));
+    Int8Block::Pair& pair = block.columns[column / 2];
+    pair.scale[column % 2] = scale;
+    pair.sums[column % 2] = -(scale * static_cast<float>(sum));
   }
 }
 
@@ -80,7 +82,8 @@ Status Int8Activations::reserve(int max_rows, int64_t max_cols) {
 const Int8Block* Int8Activations::quantize(const float* x, int n_rows, int64_t cols) const {
   const int64_t n_blocks = blocks_of(cols);
   const auto pieces = static_cast<unsigned>((n_blocks * 32 + kThreads * kValues - 1) / (kThreads * kValues));
-  launch(runtime_, quantize_kernel, dim3{static_cast<unsigned>(n_rows), pieces, 1}, kThreads, 0, x, cols, n_blocks, blocks_);
+  const dim3 grid{static_cast<unsigned>(n_rows), pieces, 1};
+  launch(runtime_, quantize_kernel, grid, kThreads, 0, x, cols, n_blocks, blocks_);
   return blocks_;
 }
 

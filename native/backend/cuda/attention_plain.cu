@@ -36,11 +36,11 @@ __global__ void __launch_bounds__(kWarp)
     total = fmaf(total, kept, weight);
     largest = now;
   }
-  if (params.sinks) {
-    const float now = largest > params.sinks[head] ? largest : params.sinks[head];
+  if (params.sinks) {   // one more score, of no value
+    const float sink = params.sinks[head], now = largest > sink ? largest : sink;
+    total = fmaf(total, expf(largest - now), expf(sink - now));
     const float kept = expf(largest - now);
     for (int d = lane; d < head_dim; d += kWarp) result[d] *= kept;
-    total = fmaf(total, kept, expf(params.sinks[head] - now));
   }
   for (int d = lane; d < head_dim; d += kWarp) result[d] /= total;
 }

@@ -11,6 +11,7 @@
 #include "backend/cuda/kv_cache.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/matrix.h"
+#include "backend/cuda/mixture.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sampling.h"
@@ -34,7 +35,11 @@ int padded_rows(int n_rows) {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::unique_ptr<Runtime> runtime, const CudaBackendOptions& options)
-      : runtime_(std::move(runtime)), options_(options) {}
+      : runtime_(std::move(runtime)),
+        options_(options),
+        matmul_{DenseScratch(*runtime_),
+                dense_device(*runtime_, {.wgmma = options.wgmma, .invariant = options.invariant}),
+                Int8Activations(*runtime_)} {}
 
   Status start() {
     auto bounce = runtime_->allocate_pinned(kBounceBytes);
@@ -88,19 +93,27 @@ class CudaBackend final : public Backend {
     }
   }
 
-  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape&) const override {
+  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                       const MixtureShape& mixture) const override {
     return StepTables::bytes_for(rows_reserved(max_rows), max_context) +
-           RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) + AttentionScratch::bytes_for(max_cols) +
-           Int8Activations::bytes_for(rows_reserved(max_rows), max_cols);
+           RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) +
+           Int8Activations::bytes_for(rows_reserved(max_rows), max_cols) + AttentionScratch::bytes_for(max_cols) +
+           DenseScratch::bytes_for(most_columns(max_rows, mixture), most_cols(max_cols, mixture)) +
+           CudaMixture::bytes_for(rows_reserved(max_rows), mixture);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
-    if (mixture.n_experts > 0) return Error{ErrorCode::kUnsupported, "the CUDA backend computes no mixtures of experts"};
     max_rows_ = std::max(max_rows_, max_rows);
-    if (Status status = int8_.reserve(rows_reserved(max_rows), max_cols); !status) return status;
+    steps_.clear();   // they work in the scratch of before
+    if (Status status = matmul_.int8.reserve(rows_reserved(max_rows), max_cols); !status) return status;
+    if (Status status = mixture_.reserve(rows_reserved(max_rows), mixture); !status) return status;
+    if (Status status = matmul_.dense.reserve(most_columns(max_rows, mixture), most_cols(max_cols, mixture)); !status)
+      return status;
     if (Status status = tables_.reserve(rows_reserved(max_rows), max_context); !status) return status;
     if (Status status = ropes_.reserve(rows_reserved(max_rows), max_head_dim); !status) return status;
     return partial_.reserve(max_cols);
   }
+
+  Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
     runtime_->synchronize();   // the tables of the step before may still be read
@@ -140,7 +153,7 @@ class CudaBackend final : public Backend {
     cuda::rms_norm_heads(*runtime_, x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
   }
   void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
-    cuda::matmul(*runtime_, int8_, targets, x, padded(n_rows));
+    cuda::matmul(*runtime_, matmul_, targets, x, padded(n_rows));
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
@@ -164,7 +177,10 @@ class CudaBackend final : public Backend {
   void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
     cuda::add_rows(*runtime_, x, y, factor, gate, padded(n_rows), dim);
   }
-  void mixture(const Mixture&, const float*, const float*, int, float*, bool) override {}
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+               bool add_to_out) override {
+    mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out);
+  }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     const int32_t* known = tables_.find_logit_rows(rows);
     if (!known) known = tables_.send_numbers(rows, n_rows);
@@ -189,6 +205,13 @@ class CudaBackend final : public Backend {
   };
 
   static int rows_reserved(int max_rows) { return std::max(max_rows, 1); }
+  // The largest input of a product.
+  static int64_t most_columns(int max_rows, const MixtureShape& mixture) {
+    return std::max<int64_t>(rows_reserved(max_rows), CudaMixture::most_columns(rows_reserved(max_rows), mixture));
+  }
+  static int64_t most_cols(int64_t max_cols, const MixtureShape& mixture) {
+    return std::max<int64_t>({max_cols, mixture.n_embd, mixture.n_ff});
+  }
 
   // Every row a decode with logits, and room for the padding.
   bool can_record(const StepInput& input) const {
@@ -218,11 +241,12 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Runtime> runtime_;
   CudaBackendOptions options_;
   void* bounce_ = nullptr;
+  MatmulContext matmul_;
+  CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
-  AttentionScratch partial_{*runtime_};
-  Int8Activations int8_{*runtime_};
   DeviceSampler sampler_{*runtime_};
+  AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;

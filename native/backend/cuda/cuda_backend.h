@@ -15,6 +15,8 @@ struct CudaBackendOptions {
   int device = 0;          // counted from 0
   bool exact = false;      // weights and activations in binary32 throughout: the test setting
   bool recording = true;   // steps of decodes are recorded and replayed
+  bool invariant = true;   // a row's bits never depend on the rows beside it, even if instructions of two kinds differ
+  bool wgmma = true;       // Hopper's own matrix instructions where the device has them
 };
 
 // Errors: kUnsupported (built without CUDA, no driver, no such GPU, too old a one), kOutOfMemory.

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/activations_int8.h"
+#include "backend/cuda/dense.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/matrix.h"
 
@@ -14,13 +15,24 @@ namespace monolith::cuda {
 // out[row] = row tokens[row] of `table`; `tokens` device.
 void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 
-// Backend::matmul. Nothing allocates: `int8` has been reserved for all rows and columns.
-void matmul(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets, const float* x, int n_rows);
+// What products need besides their operands.
+struct MatmulContext {
+  DenseScratch dense;
+  DenseDevice dense_device;
+  Int8Activations int8;
+};
 
-// embed() of a table in binary32.
+// Backend::matmul. Nothing allocates: `context` has been reserved for all rows and columns.
+void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows);
+
+// Products of experts' slots (grouped.h): x is read through groups.source, weights hold groups.n_experts matrices of
+// equal shape one below the other, outputs are [slot][rows of one expert]; those of slots not in use are not written.
+// Every format of a mixture's matrices joins here.
+void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
+                    const ColumnGroups& groups);
+
+// In binary32 throughout: routers, small matrices, and the test setting. With `groups` as matmul_grouped().
 void embed_f32(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
-
-// In binary32 throughout: routers, small matrices, and the test setting.
-void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, int n_rows);
+void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, int n_rows, const ColumnGroups* groups = nullptr);
 
 }  // namespace monolith::cuda

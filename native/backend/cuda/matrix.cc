@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
+#include "backend/cuda/dense.h"
 #include "backend/cuda/quant_form.h"
 #include "backend/cuda/quant_pack.h"
 #include "model/gguf/tensor_type.h"
@@ -93,14 +95,44 @@ Status upload_quantized(Runtime& runtime, const MatrixSource& source, unsigned c
   return {};
 }
 
+// 16-bit weights, a tile of rows after the other.
+Status upload_dense(Runtime& runtime, const MatrixSource& source, unsigned char* to) {
+  const size_t tile_bytes = dense_bytes(kDenseTileRows, source.cols);
+  const int64_t tiles = dense_tiles(source.rows);
+  const int64_t tiles_at_once = std::clamp<int64_t>(static_cast<int64_t>(kPieceBytes / tile_bytes), 1, tiles);
+  Piece piece(runtime);
+  if (Status status = piece.reserve(static_cast<size_t>(tiles_at_once) * tile_bytes); !status) return status;
+  const auto row_bytes = static_cast<size_t>(source.cols) * sizeof(uint16_t);
+  // A file's tensors need not be aligned for 16-bit reads.
+  std::vector<uint16_t> rows(static_cast<size_t>(kDenseTileRows * source.cols));
+  for (int64_t tile = 0; tile < tiles; tile += tiles_at_once) {
+    const int64_t n = std::min(tiles_at_once, tiles - tile);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t row = (tile + i) * kDenseTileRows;
+      const auto n_rows = static_cast<int>(std::min<int64_t>(kDenseTileRows, source.rows - row));
+      std::memcpy(rows.data(), source.data.data() + static_cast<size_t>(row) * row_bytes, static_cast<size_t>(n_rows) * row_bytes);
+      pack_dense_tile(rows.data(), n_rows, source.cols,
+                      reinterpret_cast<uint32_t*>(static_cast<unsigned char*>(piece.get()) + static_cast<size_t>(i) * tile_bytes));
+    }
+    runtime.upload(to + static_cast<size_t>(tile) * tile_bytes, piece.get(), static_cast<size_t>(n) * tile_bytes);
+    runtime.synchronize();
+  }
+  return {};
+}
+
 }  // namespace
 
 Format format_for(TensorType type, int64_t, int64_t, bool exact) {
-  return !exact && is_quantized(type) ? Format::kQuant : Format::kF32;
+  if (exact) return Format::kF32;
+  if (is_quantized(type)) return Format::kQuant;
+  if (type == TensorType::kBF16) return Format::kBf16;
+  if (type == TensorType::kF16) return Format::kF16;
+  return Format::kF32;
 }
 
 size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols) {
   if (format == Format::kQuant) return quant_bytes(quant_layout(type, rows, cols));
+  if (is_dense(format)) return dense_bytes(rows, cols);
   return static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
 }
 
@@ -118,7 +150,9 @@ Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource
   matrix->cols = source.cols;
   matrix->type = source.type;
   matrix->bytes = bytes;
-  const Status status = format == Format::kQuant ? upload_quantized(runtime, source, static_cast<unsigned char*>(*memory))
+  auto* const to = static_cast<unsigned char*>(*memory);
+  const Status status = format == Format::kQuant ? upload_quantized(runtime, source, to)
+                        : is_dense(format)       ? upload_dense(runtime, source, to)
                                                  : upload_f32(runtime, source, static_cast<float*>(*memory));
   if (!status) return status.error();
   return std::unique_ptr<Matrix>(std::move(matrix));

@@ -14,6 +14,8 @@ namespace monolith::cuda {
 enum class Format : uint8_t {
   kF32,    // row-major
   kQuant,  // quant_form.h, by the type
+  kBf16,   // dense.h
+  kF16,
 };
 
 class CudaMatrix final : public Matrix {

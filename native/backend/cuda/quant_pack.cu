@@ -1,5 +1,5 @@
-// The file's blocks to tiles, word by word: each thread gathers the parts of one word. Once per load, bound by the way to
-// the device; written to be short.
+// The file's blocks to tiles, word by word: each thread gathers the parts of one word. Once per load, bound by the way
+// to the device; written to be short. And rows of tiles back to floats, number by number.
 #include "backend/cuda/quant_pack.h"
 
 #include "backend/cuda/device/launch.h"
@@ -160,11 +160,12 @@ MONOLITH_DEVICE uint32_t number_word(const FileTile& tile, int64_t first_k, int 
 }
 
 __global__ void __launch_bounds__(kThreads)
-    pack_kernel(QuantLayout layout, int block_values, int block_bytes, Bytes rows, int64_t n_rows, unsigned char* data) {
+    pack_kernel(QuantLayout layout, int block_values, int block_bytes, Bytes rows, int64_t n_rows,
+                unsigned char* data) {
   const int64_t tile_index = blockIdx.x, left = n_rows - tile_index * kTileRows;
   const int64_t row_bytes = layout.cols / block_values * block_bytes;
-  const FileTile tile{rows + tile_index * kTileRows * row_bytes, row_bytes, left < kTileRows ? static_cast<int>(left) : kTileRows,
-                      block_values, block_bytes, layout};
+  const int rows_left = left < kTileRows ? static_cast<int>(left) : kTileRows;
+  const FileTile tile{rows + tile_index * kTileRows * row_bytes, row_bytes, rows_left, block_values, block_bytes, layout};
   auto* const words = reinterpret_cast<uint32_t*>(data + tile_index * layout.tile_bytes);
   const int64_t code_words = layout.numbers_at() / 4;
   const int chunk_words = layout.code_bytes / 4, group_words = layout.number_bytes / 4;
@@ -175,7 +176,8 @@ __global__ void __launch_bounds__(kThreads)
     if (at < code_words) {
       word = code_word(tile, at / chunk_words * kChunk, static_cast<int>(at % chunk_words));
     } else if (const int64_t number = at - code_words; number < groups * group_words) {
-      word = number_word(tile, number / group_words * layout.number_chunks * kChunk, static_cast<int>(number % group_words));
+      word = number_word(tile, number / group_words * layout.number_chunks * kChunk,
+                         static_cast<int>(number % group_words));
     }
     words[at] = word;
   }
@@ -222,7 +224,8 @@ struct PackedRow {
       case TensorType::kIQ4_NL:
       case TensorType::kIQ4_XS:
       case TensorType::kMXFP4: {
-        const uint32_t word = code < 4 ? layout.levels.x : code < 8 ? layout.levels.y : code < 12 ? layout.levels.z : layout.levels.w;
+        const Words4& levels = layout.levels;
+        const uint32_t word = code < 4 ? levels.x : code < 8 ? levels.y : code < 12 ? levels.z : levels.w;
         code = static_cast<int8_t>(word >> (code % 4 * 8));
         break;
       }
@@ -230,7 +233,9 @@ struct PackedRow {
     }
     return static_cast<float>(code);
   }
-  MONOLITH_DEVICE static float half_at(Bytes from, int i) { return half_to_float(reinterpret_cast<const uint16_t*>(from)[i]); }
+  MONOLITH_DEVICE static float half_at(Bytes from, int i) {
+    return half_to_float(reinterpret_cast<const uint16_t*>(from)[i]);
+  }
 
   MONOLITH_DEVICE float value(int chunk, int k) const {
     const Bytes group = tile + layout.numbers_at() + int64_t{chunk / layout.number_chunks} * layout.number_bytes;
@@ -238,7 +243,8 @@ struct PackedRow {
     const float code = q(chunk, k);
     switch (layout.numbers) {
       case Numbers::kHalf: return half_at(group, place * 4 + k / 32) * code;
-      case Numbers::kHalfMin: return half_at(group, place * 4 + k / 32) * code + half_at(group + 128, place * 4 + k / 32);
+      case Numbers::kHalfMin:
+        return half_at(group, place * 4 + k / 32) * code + half_at(group + 128, place * 4 + k / 32);
       case Numbers::kPower: return mxfp4_step(group[place * 4 + k / 32]) * code;
       case Numbers::kSix: {
         const Bytes block = group + place * 16;
@@ -277,14 +283,15 @@ void pack_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned 
   const TensorTypeTraits& traits = traits_of(layout.type);
   const int64_t tiles = (n_rows + kTileRows - 1) / kTileRows;
   const int64_t pieces = (layout.tile_bytes / 4 + kThreads * 4 - 1) / (kThreads * 4);
-  launch(runtime, pack_kernel, dim3{static_cast<unsigned>(tiles), static_cast<unsigned>(pieces < 64 ? pieces : 64), 1}, kThreads,
-         0, layout, static_cast<int>(traits.block_values), static_cast<int>(traits.block_bytes), file_rows, n_rows,
-         data + first_row / kTileRows * layout.tile_bytes);
+  const dim3 grid{static_cast<unsigned>(tiles), static_cast<unsigned>(pieces < 64 ? pieces : 64), 1};
+  launch(runtime, pack_kernel, grid, kThreads, 0, layout, static_cast<int>(traits.block_values),
+         static_cast<int>(traits.block_bytes), file_rows, n_rows, data + first_row / kTileRows * layout.tile_bytes);
 }
 
 void embed_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned char* data, const int32_t* tokens,
                      int n_rows, float* out) {
-  launch(runtime, embed_quantized_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kThreads, 0, layout, data, tokens, out);
+  const dim3 grid{static_cast<unsigned>(n_rows), 1, 1};
+  launch(runtime, embed_quantized_kernel, grid, kThreads, 0, layout, data, tokens, out);
 }
 
 }  // namespace monolith::cuda

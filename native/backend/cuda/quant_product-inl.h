@@ -4,7 +4,7 @@
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/quant_tiles-inl.h"
 
-namespace monolith::cuda {
+namespace monolith::cuda::quant {
 
 // The target that a block of rows belongs to.
 MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int block) {
@@ -19,6 +19,12 @@ MONOLITH_DEVICE void put_output(const QuantTarget& target, int64_t row, int colu
   *to = target.add_to_out ? *to + value : value;
 }
 
+// Steps from a chunk on that are within the matrix: a step past the end is left out. The branch also keeps the compiler
+// from loading all of a chunk's inputs at its beginning, for which there are no registers.
+MONOLITH_DEVICE int steps_from(const QuantLayout& layout, int chunk) {
+  return static_cast<int>(layout.cols / 32) - chunk * (kChunk / 32);
+}
+
 // Where a target's tile lies; the last one for those past the end, whose results nobody takes.
 MONOLITH_DEVICE const unsigned char* tile_at(const QuantProduct& product, const QuantTarget& target, int64_t tile) {
   const int64_t last = (target.rows - 1) / kTileRows;
@@ -30,22 +36,32 @@ MONOLITH_DEVICE const unsigned char* tile_at(const QuantProduct& product, const 
 constexpr int kFewThreads = kSegments * kWarp;
 
 // Inputs straight from device memory, of one chunk; zeros for columns that there are none of.
+template <int nt>
 struct FarInputs {
-  const Int8Block* blocks;   // of the chunk and the first group of columns
-  int64_t stride;            // blocks between groups
-  int columns;               // from that group's first on
+  const Words2* codes_at[nt];     // of the lane in the chunk's first block
+  const Words4* columns_at[nt];
+  int n_columns;                  // from the first group's first on
 
+  // `blocks` of the chunk and the first group of columns, `stride` of them between groups.
+  MONOLITH_DEVICE FarInputs(const Int8Block* blocks, int64_t stride, int columns) : n_columns(columns) {
+    MONOLITH_UNROLL
+    for (int n = 0; n < nt; ++n) {
+      codes_at[n] = hidden(blocks[n * stride].codes + lane_id());
+      columns_at[n] = hidden(reinterpret_cast<const Words4*>(blocks[n * stride].columns) + lane_id() % 4);
+    }
+  }
   MONOLITH_DEVICE Words2 codes(int j, int n) const {
-    if (n * 8 + lane_id() / 4 >= columns) return {0, 0};
-    return blocks[n * stride + j].codes[lane_id()];
+    return load_far(codes_at[n] + j * kPlaces * 2, n * 8 + lane_id() / 4 < n_columns);
   }
-  MONOLITH_DEVICE Words2 pair(const float (&of)[8], int n) const {
-    if (n * 8 >= columns) return {0, 0};
-    return reinterpret_cast<const Words2*>(of)[lane_id() % 4];
+  MONOLITH_DEVICE Words4 columns(int j, int n) const {
+    return load_far(columns_at[n] + j * kPlaces, n * 8 < n_columns);
   }
-  MONOLITH_DEVICE Words2 scales(int j, int n) const { return pair(blocks[n * stride + j].scale, n); }
-  MONOLITH_DEVICE Words2 sums(int j, int n) const { return pair(blocks[n * stride + j].sums, n); }
-  MONOLITH_DEVICE Words2 half_sums(int j, int n, int half) const { return pair(blocks[n * stride + j].half_sums[half], n); }
+  MONOLITH_DEVICE Words4 half_sums(int j, int n) const {
+    return load_far(columns_at[n] + j * kPlaces + 4, n * 8 < n_columns);
+  }
+
+ private:
+  static constexpr int kPlaces = sizeof(Int8Block) / sizeof(Words4);
 };
 
 template <int mt, int nt>
@@ -55,15 +71,14 @@ struct FewShared {
 };
 
 // Each warp a segment of K; `depth` chunks are on their way.
-template <QuantShape S, int mt, int nt, int depth>
-__global__ void __launch_bounds__(kFewThreads, nt == 1 ? 3 : 2) few_kernel(const QuantProduct product) {
+template <QuantShape S, Numbers N, int mt, int nt, int depth>
+__global__ void __launch_bounds__(kFewThreads, 2) few_kernel(const QuantProduct product) {
   using Shared = FewShared<mt, nt>;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.x));
   const int64_t first_tile = (static_cast<int64_t>(blockIdx.x) - target.first_block) * mt;
   const int first_column = static_cast<int>(blockIdx.y) * Shared::kColumns, lane = lane_id();
-  const bool has_high = layout.high_bits > 0;
   const int first = segment_begin(layout.n_chunks, warp_id()), end = segment_begin(layout.n_chunks, warp_id() + 1);
 
   const unsigned char* tiles[mt];
@@ -75,12 +90,10 @@ __global__ void __launch_bounds__(kFewThreads, nt == 1 ? 3 : 2) few_kernel(const
   for (int d = 0; d < depth; ++d) {
     MONOLITH_UNROLL
     for (int m = 0; m < mt; ++m) {
-      codes[d][m] = {};
-      numbers[d][m] = {};
-      if (first + d >= end) continue;
+      const Words4* const at = TileCodes<S>::place(layout, tiles[m], first + d);
       MONOLITH_UNROLL
-      for (int j = 0; j < 4; ++j) codes[d][m].load_after(j, tiles[m] + int64_t{first + d} * layout.code_bytes, has_high);
-      numbers[d][m] = load_numbers<S>(layout, tiles[m] + layout.numbers_at(), first + d);
+      for (int j = 0; j < 4; ++j) codes[d][m].load_after(j, at, layout.high_bits, first + d < end);
+      numbers[d][m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), first + d, first + d < end);
     }
   }
   float acc[mt][nt][4] = {};
@@ -88,21 +101,23 @@ __global__ void __launch_bounds__(kFewThreads, nt == 1 ? 3 : 2) few_kernel(const
   for (int from = first; from < end; from += depth) {
     MONOLITH_UNROLL
     for (int d = 0; d < depth; ++d) {
-      const int chunk = from + d, next = chunk + depth;
+      const int chunk = from + d, next = chunk + depth, steps_left = steps_from(layout, chunk);
       if (chunk >= end) break;
-      const FarInputs inputs{product.x + first_column / 8 * stride + int64_t{chunk} * 4, stride, product.n_columns - first_column};
+      const FarInputs<nt> inputs(product.x + first_column / 8 * stride + int64_t{chunk} * 4, stride,
+                                 product.n_columns - first_column);
+      const Words4* next_codes[mt];
       TileNumbers now[mt];
       MONOLITH_UNROLL
       for (int m = 0; m < mt; ++m) {
-        now[m] = ready<S>(layout, numbers[d][m], chunk);
-        if (next < end) numbers[d][m] = load_numbers<S>(layout, tiles[m] + layout.numbers_at(), next);
+        next_codes[m] = TileCodes<S>::place(layout, tiles[m], next);
+        now[m] = ready<N>(numbers[d][m], chunk);
+        numbers[d][m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), next, next < end);
       }
       MONOLITH_UNROLL
       for (int j = 0; j < 4; ++j) {
-        multiply<S>(layout, j, codes[d], now, inputs, acc);
-        if (next >= end) continue;
+        if (j < steps_left) multiply<S, N>(layout, j, codes[d], now, inputs, acc);
         MONOLITH_UNROLL
-        for (int m = 0; m < mt; ++m) codes[d][m].load_after(j, tiles[m] + int64_t{next} * layout.code_bytes, has_high);
+        for (int m = 0; m < mt; ++m) codes[d][m].load_after(j, next_codes[m], layout.high_bits, next < end);
       }
     }
   }
@@ -131,14 +146,11 @@ __global__ void __launch_bounds__(kFewThreads, nt == 1 ? 3 : 2) few_kernel(const
 constexpr int kManyThreads = 128, kManyGroups = tile_size(QuantKernel::kMany).columns / 8, kManyStages = 3;
 constexpr int kColumnTiles = 16;   // neighbours in the order of blocks, so that they find their weights in the L2 cache
 
-// What a shape needs of an Int8Block, in pieces of 16 bytes: codes, scales, then half sums or sums.
+// What a shape needs of an Int8Block, in pieces of 16 bytes: codes, columns, half sums.
 template <QuantShape S>
 struct NearBlock {
-  static constexpr QuantForm form = form_of(S);
-  static constexpr int kSums = form.minima ? 32 / form.step * 2 : 0;
-  static constexpr int kPieces = 18 + kSums;
+  static constexpr int kPieces = form_of(S).minima && form_of(S).step == 16 ? 24 : 20;
   Words4 pieces[kPieces];
-  MONOLITH_DEVICE static int place(int piece) { return kSums == 2 && piece >= 18 ? piece + 4 : piece; }   // in an Int8Block
 };
 template <QuantShape S>
 struct ManyShared {
@@ -148,31 +160,34 @@ struct ManyShared {
 
 template <QuantShape S>
 struct NearInputs {
-  const NearBlock<S>* blocks;
-  MONOLITH_DEVICE Words2 pair(int j, int n, int at) const {   // in 8 bytes
-    return reinterpret_cast<const Words2*>(blocks[n * 4 + j].pieces)[at];
-  }
-  MONOLITH_DEVICE Words2 codes(int j, int n) const { return pair(j, n, lane_id()); }
-  MONOLITH_DEVICE Words2 scales(int j, int n) const { return pair(j, n, 32 + lane_id() % 4); }
-  MONOLITH_DEVICE Words2 sums(int j, int n) const { return pair(j, n, 36 + lane_id() % 4); }
-  MONOLITH_DEVICE Words2 half_sums(int j, int n, int half) const { return pair(j, n, 36 + half * 4 + lane_id() % 4); }
+  Near codes_at, columns_at;   // of the lane in the first block
+  MONOLITH_DEVICE explicit NearInputs(const NearBlock<S>* blocks)
+      : codes_at(hidden(near_address(reinterpret_cast<const Words2*>(blocks) + lane_id()))),
+        columns_at(hidden(near_address(blocks->pieces + 16 + lane_id() % 4))) {}
+  MONOLITH_DEVICE Words2 codes(int j, int n) const { return load_near2(codes_at, (n * 4 + j) * kBytes); }
+  MONOLITH_DEVICE Words4 columns(int j, int n) const { return load_near4(columns_at, (n * 4 + j) * kBytes); }
+  MONOLITH_DEVICE Words4 half_sums(int j, int n) const { return load_near4(columns_at, (n * 4 + j) * kBytes + 64); }
+
+ private:
+  static constexpr int kBytes = sizeof(NearBlock<S>);
 };
 
 // Begins to copy a chunk of the inputs' groups of columns from `first_group` on; zeros past the last.
 template <QuantShape S>
 MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, int first_group, int chunk) {
   constexpr int kPieces = NearBlock<S>::kPieces;
-  const int groups = (product.n_columns + 7) / 8;
+  const int groups = (product.n_columns + 7) / 8, n_chunks = product.layout.n_chunks;
+  MONOLITH_NO_UNROLL
   for (int at = static_cast<int>(threadIdx.x); at < kManyGroups * 4 * kPieces; at += kManyThreads) {
     const int block = at / kPieces, piece = at % kPieces, group = first_group + block / 4;
     const bool valid = group < groups;
-    const Int8Block* const from = product.x + (int64_t{valid ? group : 0} * product.layout.n_chunks + chunk) * 4 + block % 4;
-    copy_async(&to[block].pieces[piece], reinterpret_cast<const Words4*>(from) + NearBlock<S>::place(piece), valid);
+    const Int8Block* const from = product.x + (int64_t{valid ? group : 0} * n_chunks + chunk) * 4 + block % 4;
+    copy_async(&to[block].pieces[piece], reinterpret_cast<const Words4*>(from) + piece, valid);
   }
 }
 
 // Each warp 32 rows, all columns of the tile, all of K. What the segments before gave waits in shared memory.
-template <QuantShape S>
+template <QuantShape S, Numbers N>
 __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduct product) {
   using Shared = ManyShared<S>;
   constexpr int mt = 2, nt = kManyGroups;
@@ -181,8 +196,8 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
   const int first_column = static_cast<int>(blockIdx.z * kColumnTiles + blockIdx.x) * nt * 8, lane = lane_id();
   if (first_column >= product.n_columns) return;
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.y));
-  const int64_t first_tile = ((static_cast<int64_t>(blockIdx.y) - target.first_block) * (kManyThreads / kWarp) + warp_id()) * mt;
-  const bool has_high = layout.high_bits > 0;
+  const int64_t row_block = static_cast<int64_t>(blockIdx.y) - target.first_block;
+  const int64_t first_tile = (row_block * (kManyThreads / kWarp) + warp_id()) * mt;
 
   MONOLITH_UNROLL
   for (int stage = 0; stage < kManyStages - 1; ++stage) {
@@ -195,10 +210,10 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
   MONOLITH_UNROLL
   for (int m = 0; m < mt; ++m) {
     tiles[m] = tile_at(product, target, first_tile + m);
-    codes[m] = {};
+    const Words4* const at = TileCodes<S>::place(layout, tiles[m], 0);
     MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j) codes[m].load_after(j, tiles[m], has_high);
-    numbers[m] = load_numbers<S>(layout, tiles[m] + layout.numbers_at(), 0);
+    for (int j = 0; j < 4; ++j) codes[m].load_after(j, at, layout.high_bits, true);
+    numbers[m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), 0, true);
   }
   float acc[mt][nt][4] = {};
   int segment = 0, stage = 0;
@@ -212,19 +227,21 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
     copies_commit();
 
     const bool more = chunk + 1 < layout.n_chunks;
-    const NearInputs<S> inputs{shared.stages[stage]};
+    const int steps_left = steps_from(layout, chunk);
+    const NearInputs<S> inputs(shared.stages[stage]);
+    const Words4* next_codes[mt];
     TileNumbers now[mt];
     MONOLITH_UNROLL
     for (int m = 0; m < mt; ++m) {
-      now[m] = ready<S>(layout, numbers[m], chunk);
-      if (more) numbers[m] = load_numbers<S>(layout, tiles[m] + layout.numbers_at(), chunk + 1);
+      next_codes[m] = TileCodes<S>::place(layout, tiles[m], chunk + 1);
+      now[m] = ready<N>(numbers[m], chunk);
+      numbers[m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), chunk + 1, more);
     }
     MONOLITH_UNROLL
     for (int j = 0; j < 4; ++j) {
-      multiply<S>(layout, j, codes, now, inputs, acc);
-      if (!more) continue;
+      if (j < steps_left) multiply<S, N>(layout, j, codes, now, inputs, acc);
       MONOLITH_UNROLL
-      for (int m = 0; m < mt; ++m) codes[m].load_after(j, tiles[m] + int64_t{chunk + 1} * layout.code_bytes, has_high);
+      for (int m = 0; m < mt; ++m) codes[m].load_after(j, next_codes[m], layout.high_bits, more);
     }
     stage = stage + 1 == kManyStages ? 0 : stage + 1;
 
@@ -263,20 +280,23 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
 
 // --- launches --------------------------------------------------------------------------------------------------
 
-template <QuantShape S>
+template <QuantShape S, Numbers N>
 void launch_product(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
   const QuantTileSize size = tile_size(kernel);
   const QuantTarget& last = product.targets[product.n_targets - 1];
   const auto row_blocks = static_cast<unsigned>(last.first_block + (last.rows + size.rows - 1) / size.rows);
   const auto column_tiles = static_cast<unsigned>((product.n_columns + size.columns - 1) / size.columns);
-  constexpr int depth = form_of(S).low_bits == 8 ? 1 : 2;   // chunks, for about 2 KB on their way per warp
+  // Chunks, for about 2 KB on their way per warp; as many as there are registers for.
+  constexpr int depth = form_of(S).low_bits == 8 ? 1 : 2;
+  constexpr int some_depth = S == QuantShape::kS4 ? 2 : 1;
+  const dim3 grid{row_blocks, column_tiles, 1};
   if (kernel == QuantKernel::kFew)
-    return launch(runtime, few_kernel<S, 1, 1, depth>, dim3{row_blocks, column_tiles, 1}, kFewThreads, sizeof(FewShared<1, 1>), product);
+    return launch(runtime, few_kernel<S, N, 1, 1, depth>, grid, kFewThreads, sizeof(FewShared<1, 1>), product);
   if (kernel == QuantKernel::kSome)
-    return launch(runtime, few_kernel<S, 2, 4, 1>, dim3{row_blocks, column_tiles, 1}, kFewThreads, sizeof(FewShared<2, 4>), product);
+    return launch(runtime, few_kernel<S, N, 1, 4, some_depth>, grid, kFewThreads, sizeof(FewShared<1, 4>), product);
   const unsigned neighbours = column_tiles < kColumnTiles ? column_tiles : kColumnTiles;
-  launch(runtime, many_kernel<S>, dim3{neighbours, row_blocks, (column_tiles + neighbours - 1) / neighbours}, kManyThreads,
-         sizeof(ManyShared<S>), product);
+  const dim3 many_grid{neighbours, row_blocks, (column_tiles + neighbours - 1) / neighbours};
+  launch(runtime, many_kernel<S, N>, many_grid, kManyThreads, sizeof(ManyShared<S>), product);
 }
 
-}  // namespace monolith::cuda
+}  // namespace monolith::cuda::quant

@@ -33,14 +33,15 @@ struct QuantProduct {
   const Int8Block* x;
 };
 
-// kFew, kSome: a block of 8 warps, each with a segment of K, for 16 rows and 8 columns, or 32 and 32: weights at the
+// kFew, kSome: a block of 8 warps, each with a segment of K, for 16 rows and 8 columns, or 32: weights at the
 // memory's speed. kMany: 128 rows and 64 columns, each warp 32 rows and all of K, inputs through shared memory.
 enum class QuantKernel : uint8_t { kFew, kSome, kMany };
 struct QuantTileSize {
   int rows, columns;
 };
 constexpr QuantTileSize tile_size(QuantKernel kernel) {
-  return kernel == QuantKernel::kFew ? QuantTileSize{16, 8} : kernel == QuantKernel::kSome ? QuantTileSize{32, 32} : QuantTileSize{128, 64};
+  if (kernel == QuantKernel::kFew) return {16, 8};
+  return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
 }
 // For `rows` of weights in the launch, on a device of so many multiprocessors.
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);

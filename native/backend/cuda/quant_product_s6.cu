@@ -4,7 +4,7 @@
 namespace monolith::cuda {
 
 void quant_product_s6(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
-  launch_product<QuantShape::kS6>(runtime, product, kernel);
+  quant::launch_product<QuantShape::kS6, Numbers::kSigned16>(runtime, product, kernel);
 }
 
 }  // namespace monolith::cuda

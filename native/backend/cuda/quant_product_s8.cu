@@ -4,7 +4,7 @@
 namespace monolith::cuda {
 
 void quant_product_s8(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
-  launch_product<QuantShape::kS8>(runtime, product, kernel);
+  quant::launch_product<QuantShape::kS8, Numbers::kHalf>(runtime, product, kernel);
 }
 
 }  // namespace monolith::cuda

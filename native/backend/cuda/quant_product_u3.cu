@@ -4,7 +4,9 @@
 namespace monolith::cuda {
 
 void quant_product_u3(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
-  launch_product<QuantShape::kU3>(runtime, product, kernel);
+  if (product.layout.numbers == Numbers::kNibbles)
+    return quant::launch_product<QuantShape::kU3, Numbers::kNibbles>(runtime, product, kernel);
+  quant::launch_product<QuantShape::kU3, Numbers::kSigned16>(runtime, product, kernel);
 }
 
 }  // namespace monolith::cuda

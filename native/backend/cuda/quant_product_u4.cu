@@ -4,7 +4,9 @@
 namespace monolith::cuda {
 
 void quant_product_u4(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
-  launch_product<QuantShape::kU4>(runtime, product, kernel);
+  if (product.layout.numbers == Numbers::kSix)
+    return quant::launch_product<QuantShape::kU4, Numbers::kSix>(runtime, product, kernel);
+  quant::launch_product<QuantShape::kU4, Numbers::kHalfMin>(runtime, product, kernel);
 }
 
 }  // namespace monolith::cuda

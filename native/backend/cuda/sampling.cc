@@ -20,7 +20,8 @@ size_t row_bytes(int n_vocab) { return static_cast<size_t>(n_vocab) * sizeof(flo
 // A mask, and lists as long as the vocabulary.
 size_t lists_of_one(int n_vocab) {
   const auto n = static_cast<size_t>(n_vocab);
-  return words_of(n_vocab) * sizeof(uint64_t) + n * (sizeof(TokenBias) + sizeof(UsedToken) + sizeof(int32_t)) + 8 * kAlignment;
+  const size_t of_token = sizeof(TokenBias) + sizeof(UsedToken) + sizeof(int32_t);
+  return words_of(n_vocab) * sizeof(uint64_t) + n * of_token + 8 * kAlignment;
 }
 
 // The one token that is allowed, or -1.
@@ -64,7 +65,8 @@ Status DeviceSampler::reserve(int n_vocab, int most_tasks) {
   most_tasks_ = std::max(most_tasks, most_tasks_);
   const auto tasks = static_cast<size_t>(most_tasks_);
   n_adjusted_ = static_cast<int>(std::clamp(kAdjustedBytes / row_bytes(n_vocab_), size_t{1}, tasks));
-  list_bytes_ = lists_of_one(n_vocab_) + std::min(kMaskBytes, tasks * (words_of(n_vocab_) * sizeof(uint64_t) + kAlignment));
+  const size_t mask_bytes = words_of(n_vocab_) * sizeof(uint64_t) + kAlignment;
+  list_bytes_ = lists_of_one(n_vocab_) + std::min(kMaskBytes, tasks * mask_bytes);
   runtime_.free_pinned(staging_);
   runtime_.free_pinned(host_results_);
   runtime_.free(device_);
@@ -102,7 +104,8 @@ void DeviceSampler::sample(int n_vocab, std::span<const SampleTask> tasks, std::
   if (n_vocab > n_vocab_) throw std::runtime_error("no memory was reserved to sample a vocabulary of this size");
   while (!tasks.empty()) {
     Round round{.tasks = reinterpret_cast<DeviceTask*>(staging_), .lists = staging_ + lists_at()};
-    while (round.n_tasks < std::min(tasks.size(), static_cast<size_t>(most_tasks_)) && put(n_vocab, tasks[round.n_tasks], round))
+    const size_t most = std::min(tasks.size(), static_cast<size_t>(most_tasks_));
+    while (round.n_tasks < most && put(n_vocab, tasks[round.n_tasks], round))
       ++round.n_tasks;
     const size_t n = round.n_tasks;
     if (n == 0) throw std::runtime_error("the lists of one token's choice are longer than the vocabulary");
@@ -167,7 +170,8 @@ bool DeviceSampler::put(int n_vocab, const SampleTask& task, Round& round) {
     round.list_bytes = bytes_before;
     return false;
   }
-  if (task.adjusts()) staged.adjusted = adjusted_ + static_cast<size_t>(round.n_adjusted++) * static_cast<size_t>(n_vocab_);
+  if (task.adjusts())
+    staged.adjusted = adjusted_ + static_cast<size_t>(round.n_adjusted++) * static_cast<size_t>(n_vocab_);
   round.tasks[round.n_tasks] = staged;
   return true;
 }

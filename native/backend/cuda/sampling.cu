@@ -89,7 +89,9 @@ MONOLITH_DEVICE uint32_t rank_of(float logit) {
   return (bits >> 31) != 0 ? bits : ~(bits | 0x80000000u);
 }
 MONOLITH_DEVICE float logit_of(uint32_t rank) { return as_float((rank >> 31) != 0 ? rank : ~rank & 0x7fffffffu); }
-MONOLITH_DEVICE uint64_t key_of(float logit, int id) { return uint64_t{rank_of(logit)} << 32 | static_cast<uint32_t>(id); }
+MONOLITH_DEVICE uint64_t key_of(float logit, int id) {
+  return uint64_t{rank_of(logit)} << 32 | static_cast<uint32_t>(id);
+}
 MONOLITH_DEVICE float logit_of_key(uint64_t key) { return logit_of(static_cast<uint32_t>(key >> 32)); }
 MONOLITH_DEVICE int id_of_key(uint64_t key) { return static_cast<int>(static_cast<uint32_t>(key)); }
 
@@ -280,7 +282,8 @@ MONOLITH_DEVICE void add_to(Bins& bins, int bin, uint64_t value) {
 // token is worth 1, and the mark is `wanted` of them. kWeighted: it is worth its weight, and the mark is that share of
 // their sum, or one token's if that is none.
 template <bool kWeighted>
-MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer, int wanted, float share, Shared& shared) {
+MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer, int wanted, float share,
+                           Shared& shared) {
   const int t = static_cast<int>(threadIdx.x);
   const auto worth = [&](float logit) { return kWeighted ? quanta_of(scale.weight(logit)) : uint64_t{1}; };
   Part part;
@@ -306,7 +309,8 @@ MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer,
     __syncthreads();
     // Which bin the mark is in: two bins each.
     const auto sum_of = [&](int bin) {
-      return kWeighted ? uint64_t{shared.bins.high[bin]} << 32 | shared.bins.low[bin] : uint64_t{shared.bins.count[bin]};
+      if (!kWeighted) return uint64_t{shared.bins.count[bin]};
+      return uint64_t{shared.bins.high[bin]} << 32 | shared.bins.low[bin];
     };
     const uint64_t first = sum_of(2 * t), second = sum_of(2 * t + 1);
     uint64_t total;
@@ -355,12 +359,14 @@ MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer,
 
 MONOLITH_DEVICE uint64_t high_of_product(uint64_t a, uint64_t b) {
   const uint64_t a_low = a & 0xffffffffu, a_high = a >> 32, b_low = b & 0xffffffffu, b_high = b >> 32;
-  const uint64_t low = a_low * b_low, middle = a_high * b_low + (low >> 32), other = a_low * b_high + (middle & 0xffffffffu);
+  const uint64_t low = a_low * b_low, middle = a_high * b_low + (low >> 32);
+  const uint64_t other = a_low * b_high + (middle & 0xffffffffu);
   return a_high * b_high + (middle >> 32) + (other >> 32);
 }
 
 // Out of what `cut` keeps with a weight of at least `least`.
-MONOLITH_DEVICE int draw(const Row& row, const Scale& scale, const Cut& cut, float least, uint64_t random, Shared& shared) {
+MONOLITH_DEVICE int draw(const Row& row, const Scale& scale, const Cut& cut, float least, uint64_t random,
+                         Shared& shared) {
   const int t = static_cast<int>(threadIdx.x);
   const auto quanta_at = [&](int id) {
     if (id >= row.n) return uint64_t{0};
@@ -470,8 +476,9 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const DeviceTask* task
 }  // namespace
 
 void sample(Runtime& runtime, const DeviceTask* tasks, int n_tasks, int n_vocab, DeviceResult* results) {
-  if (n_tasks > 0)
-    launch(runtime, sample_kernel, dim3{static_cast<unsigned>(n_tasks), 1, 1}, kThreads, sizeof(Shared), tasks, n_vocab, results);
+  if (n_tasks <= 0) return;
+  launch(runtime, sample_kernel, dim3{static_cast<unsigned>(n_tasks), 1, 1}, kThreads, sizeof(Shared), tasks, n_vocab,
+         results);
 }
 
 }  // namespace monolith::cuda

@@ -12,7 +12,8 @@ namespace {
 constexpr size_t kMostPageNumbers = size_t{8} << 20;
 
 struct Sizes {
-  // Tokens, logit rows, and each list's header, segments and rows: at fixed places, as recorded steps need.
+  // Tokens, logit rows, and each list's header, segments and rows: at fixed places, as recorded steps need. A model's
+  // steps all have the same number of lists.
   size_t fixed;
   size_t pages;   // page tables and the lists of attention's work
 };
@@ -25,12 +26,12 @@ size_t list_numbers(size_t rows) { return kHeaderNumbers + rows * kSegmentNumber
 // Workers that attention's rows are shared out to: as many warps as keep the memory busy.
 constexpr int kWorkersPerMultiprocessor = 4;
 
-Sizes sizes_for(int max_rows, int max_context) {
+Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
   const auto rows = static_cast<size_t>(max_rows);
   const size_t per_row = (static_cast<size_t>(max_context) + kPageTokens - 1) / kPageTokens + 1;
-  return {2 * rows + kMostSegmentLists * list_numbers(rows),
-          std::max(per_row, std::min(rows * per_row, kMostPageNumbers)) +
-              kMostSegmentLists * AttentionPlanner::most_numbers(max_rows)};
+  return {2 * rows + n_lists * list_numbers(rows),
+          std::max(kMostSegmentLists * per_row, std::min(2 * rows * per_row, kMostPageNumbers)) +
+              n_lists * AttentionPlanner::most_numbers(max_rows)};
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ struct StepTables::Cursor {
 };
 
 size_t StepTables::bytes_for(int max_rows, int max_context) {
-  const Sizes sizes = sizes_for(max_rows, max_context);
+  const Sizes sizes = sizes_for(max_rows, max_context, kMostSegmentLists);
   return 2 * (sizes.fixed + sizes.pages) * sizeof(int32_t);
 }
 
@@ -55,7 +56,7 @@ Status StepTables::reserve(int max_rows, int max_context) {
   if (max_rows <= max_rows_ && max_context <= max_context_) return {};
   max_rows_ = std::max(max_rows, max_rows_);
   max_context_ = std::max(max_context, max_context_);
-  const Sizes sizes = sizes_for(max_rows_, max_context_);
+  const Sizes sizes = sizes_for(max_rows_, max_context_, kMostSegmentLists);
   capacity_ = sizes.fixed + sizes.pages;
   for (int32_t** buffer : {&staging_, &extra_staging_}) {
     runtime_.free_pinned(*buffer);
@@ -156,7 +157,7 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   std::fill(staging_ + n_tokens, staging_ + std::max(n_tokens, static_cast<size_t>(padded_rows)), 0);
   std::memcpy(staging_ + rows, input.logit_rows.data(), input.logit_rows.size_bytes());
   tables_.clear();
-  const Sizes sizes = sizes_for(max_rows_, max_context_);
+  const Sizes sizes = sizes_for(max_rows_, max_context_, input.segment_lists.size());
   Cursor cursor{.host = staging_, .device = numbers_, .at = 2 * rows, .pages_begin = sizes.fixed,
                 .capacity = sizes.pages, .known = tables_};
   n_sent_ = 0;
@@ -201,7 +202,7 @@ const RowList* StepTables::find(std::span<const Segment> segments) const {
 RowList StepTables::send_list(std::span<const Segment> segments) {
   runtime_.synchronize();   // the last one sent this way may still be on its way
   extra_tables_.clear();
-  const Sizes sizes = sizes_for(max_rows_, max_context_);
+  const Sizes sizes = sizes_for(max_rows_, max_context_, 1);
   Cursor cursor{.host = extra_staging_, .device = extra_, .at = 2 * static_cast<size_t>(max_rows_),
                 .pages_begin = sizes.fixed, .capacity = sizes.pages, .known = extra_tables_};
   const RowList list = put_list(cursor, segments, 0, 0);

@@ -224,6 +224,31 @@ TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
   CHECK(cache.consistent());
 }
 
+TEST(prefix_cache_lets_window_pages_leave_first) {
+  PrefixCache cache(8, 1, ~uint64_t{0}, {.full = 1, .windowed = 1, .window = 40});
+  PageTable pages(4, 1), windows(4, 1);
+  PageId parent = kNoPage;
+  for (int i = 0; i < 4; ++i) {
+    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    pages.push_back(parent, cache.pool());
+    windows.push_back(cache.insert_window(parent, cache.allocate_window()), cache.pool());
+  }
+  const std::vector<PageId> nodes(pages.begin(), pages.end());
+  for (const size_t i : {size_t{2}, size_t{0}, size_t{1}}) {
+    cache.release_window(windows[i], i == 1);
+    windows.set(i, kNoPage, cache.pool());
+  }
+  CHECK(cache.consistent());
+  for (const size_t gone : {size_t{1}, size_t{2}, size_t{0}}) {
+    CHECK(cache.window_of(nodes[gone]) != kNoPage);
+    CHECK(cache.allocate() != kNoPage);
+    CHECK_EQ(cache.window_of(nodes[gone]), kNoPage);
+  }
+  CHECK_EQ(cache.allocate(), kNoPage);
+  cache.release_all(pages, windows);
+  CHECK(cache.consistent());
+}
+
 // Where all layers have a window, nodes take no memory.
 TEST(prefix_cache_names_pages_that_hold_nothing) {
   const KvLayout layout{.full = 0, .windowed = 1, .window = 16};

@@ -24,16 +24,16 @@ namespace monolith::cuda::emulator {
 
 Where where;
 
-namespace {
-
-constexpr size_t kStackBytes = 128 << 10;
-constexpr unsigned kMostThreads = 1024;
-
 [[noreturn]] void stop(const char* what) {
   std::fprintf(stderr, "CUDA emulator: %s (block %u %u %u, thread %u)\n", what, where.block.x, where.block.y,
                where.block.z, where.thread.x);
   std::abort();
 }
+
+namespace {
+
+constexpr size_t kStackBytes = 128 << 10;
+constexpr unsigned kMostThreads = 1024;
 
 // --- stacks ------------------------------------------------------------------------------------
 
@@ -364,6 +364,9 @@ const std::byte* exchange(const void* own, size_t size) {
   wait_warp();
   return m.warps[m.current / 32].slots[parity].data();
 }
+
+void pause_thread() { pause(); }
+void note_progress() { ++machine().events; }
 
 void check_mask(unsigned mask) {
   if (mask != 0xffffffffu) stop("warp-wide operations take whole warps");

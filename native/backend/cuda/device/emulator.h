@@ -20,6 +20,7 @@
 #define __device__
 #define __host__
 #define __forceinline__ inline
+#define __grid_constant__
 #define __launch_bounds__(...)
 #define __restrict__
 
@@ -44,6 +45,9 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
 void* shared_memory(size_t bytes);   // checks `bytes` against the launch's
 void wait_block();                   // barrier of the block
 void wait_warp();
+void pause_thread();                 // lets the others run
+void note_progress();                // what a paused thread may wait for has changed
+[[noreturn]] void stop(const char* what);   // ends the process: a kernel broke a rule
 // Every lane's `size` bytes, after all lanes have given theirs: [32][size]. Valid until the lane's next exchange.
 const std::byte* exchange(const void* own, size_t size);
 

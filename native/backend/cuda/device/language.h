@@ -1,7 +1,7 @@
 // The device language: what a kernel may use. A kernel file (*.cu) is compiled twice from one text: by nvcc for
 // the GPU, and by the host's compiler for the emulator (emulator.h), which runs grids of threads on one processor
 // so that every kernel is tested on machines without a GPU. A kernel therefore uses nothing of CUDA but
-//   __global__, __device__, __launch_bounds__, threadIdx, blockIdx, blockDim, gridDim, dim3,
+//   __global__, __device__, __grid_constant__, __launch_bounds__, threadIdx, blockIdx, blockDim, gridDim, dim3,
 //   __syncthreads(), __syncwarp(), __shfl_sync(), __shfl_xor_sync(), __shfl_down_sync(), __ballot_sync(),
 //   __any_sync(), __all_sync(), atomicAdd(), atomicMax(), atomicMin(), atomicOr() (int, unsigned, 64-bit unsigned),
 //   fmaf() and the C mathematics,
@@ -100,6 +100,14 @@ __device__ __forceinline__ uint32_t load_once(const uint32_t* from) {
   return v;
 }
 
+// What another block of this launch wrote and made known (__threadfence(), a counter): past the L1 cache.
+__device__ __forceinline__ Floats4 load_fresh(const Floats4* from) {
+  Floats4 v;
+  asm volatile("ld.volatile.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(from) : "memory");
+  return v;
+}
+
 // 2^x to about 2 units in the last place; -inf gives 0. Not the same bits in the emulator.
 __device__ __forceinline__ float fast_exp2(float x) {
   float y;
@@ -128,11 +136,12 @@ inline float as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
 inline uint32_t as_bits(float value) { return std::bit_cast<uint32_t>(value); }
 using ::monolith::bfloat16_to_float;
 using ::monolith::half_to_float;
-inline uint16_t float_to_half(float value) { return ::monolith::float_to_half(value); }
-inline uint16_t float_to_bfloat16(float value) { return ::monolith::float_to_bfloat16(value); }
+using ::monolith::float_to_bfloat16;
+using ::monolith::float_to_half;
 inline Words4 load_once(const Words4* from) { return *from; }
 inline Words2 load_once(const Words2* from) { return *from; }
 inline uint32_t load_once(const uint32_t* from) { return *from; }
+inline Floats4 load_fresh(const Floats4* from) { return *from; }
 inline float fast_exp2(float x) { return std::exp2(x); }
 inline int dot4(uint32_t a, uint32_t b, int sum) {
   for (int i = 0; i < 32; i += 8) sum += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);

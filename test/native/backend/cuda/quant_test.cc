@@ -81,7 +81,9 @@ Inputs quantized(const std::vector<float>& x) {
     float amax = 0;
     for (size_t i = first; i < first + 32; ++i) amax = std::max(amax, std::fabs(x[i]));
     const float scale = amax / 127.0f, inverse = 127.0f / amax;
-    for (size_t i = first; i < first + 32 && amax > 0; ++i) inputs.values[i] = double{scale} * static_cast<double>(std::lrint(x[i] * inverse));
+    if (amax == 0) continue;
+    for (size_t i = first; i < first + 32; ++i)
+      inputs.values[i] = double{scale} * static_cast<double>(std::lrint(x[i] * inverse));
   }
   return inputs;
 }
@@ -91,7 +93,8 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 std::string name_of(TensorType type, int64_t rows, int64_t cols, int n) {
-  return std::string(traits_of(type).name) + " [" + std::to_string(rows) + ", " + std::to_string(cols) + "] x " + std::to_string(n);
+  return std::string(traits_of(type).name) + " [" + std::to_string(rows) + ", " + std::to_string(cols) + "] x " +
+         std::to_string(n);
 }
 
 int64_t odd_cols(TensorType type) { return traits_of(type).block_values == 32 ? 416 : 768; }
@@ -115,10 +118,11 @@ TEST(quantized_rows_come_back) {
       float* const out = to_device(*device, std::vector<float>(static_cast<size_t>(rows * cols), NAN));
       embed(*device, weights.own(), device_tokens, static_cast<int>(rows), out);
       const std::vector<float> got = from_device(*device, out, static_cast<size_t>(rows * cols));
-      for (int64_t i = 0; i < rows; ++i)
-        if (std::memcmp(&got[static_cast<size_t>((rows - 1 - i) * cols)], &weights.values[static_cast<size_t>(i * cols)],
-                        static_cast<size_t>(cols) * sizeof(float)) != 0)
-          return check::fail(__FILE__, __LINE__, name_of(type, rows, cols, 1) + ": row " + std::to_string(i) + " differs");
+      for (int64_t i = 0; i < rows; ++i) {
+        const float* const wanted = &weights.values[static_cast<size_t>(i * cols)];
+        if (std::memcmp(&got[static_cast<size_t>((rows - 1 - i) * cols)], wanted, static_cast<size_t>(cols) * 4) != 0)
+          check::fail(__FILE__, __LINE__, name_of(type, rows, cols, 1) + ": row " + std::to_string(i) + " differs");
+      }
     }
   }
 }
@@ -130,7 +134,8 @@ TEST(quantized_matrices_take_about_their_own_size) {
     const TensorTypeTraits& traits = traits_of(type);
     const auto file = static_cast<double>(4096 / traits.block_values * traits.block_bytes * 4096);
     const double ratio = static_cast<double>(matrix_bytes(Format::kQuant, type, 4096, 4096)) / file;
-    if (ratio < 1.0 || ratio > 1.04) check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(ratio));
+    if (ratio < 1.0 || ratio > 1.04)
+      check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(ratio));
   }
   CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);   // exact
 }
@@ -156,6 +161,7 @@ TEST(int8_inputs_are_what_they_say) {
       for (int b = 0; b < 8; ++b) {
         const Int8Block& block = blocks[static_cast<size_t>(row / 8 * 8 + b)];
         const int column = row % 8;
+        const float scale = block.columns[column / 2].scale[column % 2];
         float amax = 0, inverse = 0;
         if (b < 5) {
           for (int i = 0; i < 32; ++i) {
@@ -165,8 +171,8 @@ TEST(int8_inputs_are_what_they_say) {
           if (amax < 0x1p-100f) amax = 0;
           inverse = amax > 0 && std::isfinite(amax) ? 127.0f / amax : 0;
         }
-        if (std::isfinite(amax)) CHECK_EQ(block.scale[column], amax / 127.0f);
-        else CHECK(std::isnan(block.scale[column]));
+        if (std::isfinite(amax)) CHECK_EQ(scale, amax / 127.0f);
+        else CHECK(std::isnan(scale));
         int sums[2] = {0, 0};
         for (int i = 0; i < 32; ++i) {
           int8_t bytes[8];
@@ -177,9 +183,9 @@ TEST(int8_inputs_are_what_they_say) {
           sums[i / 16] += code;
         }
         if (!std::isfinite(amax)) continue;
-        CHECK_EQ(block.sums[column], -(block.scale[column] * static_cast<float>(sums[0] + sums[1])));
+        CHECK_EQ(block.columns[column / 2].sums[column % 2], -(scale * static_cast<float>(sums[0] + sums[1])));
         for (int half = 0; half < 2; ++half)
-          CHECK_EQ(block.half_sums[half][column], -(block.scale[column] * static_cast<float>(sums[half])));
+          CHECK_EQ(block.half_sums[column / 2][half][column % 2], -(scale * static_cast<float>(sums[half])));
       }
     }
   }
@@ -207,12 +213,15 @@ TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
     std::vector<float> first;
     for (const QuantKernel kernel : kKernels) {
       // All columns, then some that begin elsewhere in a tile.
-      emulator::set_order(kernel == kSome ? emulator::Order::kDescending : kernel == kMany ? emulator::Order::kShuffled
-                                                                                           : emulator::Order::kAscending);
+      using enum emulator::Order;
+      emulator::set_order(kernel == kSome ? kDescending : kernel == kMany ? kShuffled : kAscending);
+      const bool few = kernel == kFew;
       struct Columns {
         int from, n;
       };
-      for (const Columns columns : {Columns{0, kernel == kFew ? 9 : kColumns}, Columns{kernel == kFew ? 8 : 61, 9}, Columns{3, 1}}) {
+      for (const Columns columns : {Columns{0, few ? 9 : kColumns}, Columns{few ? 8 : 61, 9}, Columns{3, 1}}) {
+        const std::string name = name_of(type, kRows, cols, columns.n) + " by kernel " +
+                                 std::to_string(static_cast<int>(kernel)) + ", column ";
         device->fill(out, 0xff, kColumns * kStride * sizeof(float));
         quant_matmul(*device, scratch, {&target, 1}, {&weight, 1}, device_x + columns.from * cols, columns.n, kernel);
         const std::vector<float> got = from_device(*device, out, kColumns * kStride);
@@ -229,23 +238,23 @@ TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
               size += std::fabs(product);
             }
             if (!(std::fabs(double{row[r]} - exact) <= 1e-6 * size + 1e-30))
-              return check::fail(__FILE__, __LINE__, name_of(type, kRows, cols, columns.n) + " by kernel " +
-                                                         std::to_string(static_cast<int>(kernel)) + ": row " + std::to_string(r) + ", column " +
-                                                         std::to_string(c) + ": " + std::to_string(row[r]) + ", not " + std::to_string(exact));
+              return check::fail(__FILE__, __LINE__, name + std::to_string(c) + ", row " + std::to_string(r) + ": " +
+                                                         std::to_string(row[r]) + ", not " + std::to_string(exact));
           }
-          if (!first.empty() && std::memcmp(row, &first[static_cast<size_t>((columns.from + c) * kStride)], kRows * sizeof(float)) != 0)
-            return check::fail(__FILE__, __LINE__, name_of(type, kRows, cols, columns.n) + ": other bits by kernel " +
-                                                       std::to_string(static_cast<int>(kernel)) + ", column " + std::to_string(c));
+          const float* const before = &first[static_cast<size_t>((columns.from + c) * kStride)];
+          if (std::memcmp(row, before, kRows * sizeof(float)) != 0)
+            return check::fail(__FILE__, __LINE__, name + std::to_string(c) + ": other bits");
         }
-        for (int64_t i = columns.n * kStride; i < kColumns * kStride; ++i) CHECK(std::isnan(got[static_cast<size_t>(i)]));
+        for (int64_t i = columns.n * kStride; i < kColumns * kStride; ++i)
+          CHECK(std::isnan(got[static_cast<size_t>(i)]));
       }
     }
   }
   emulator::set_order(emulator::Order::kAscending);
 }
 
-// Several targets of two types in one call, more of one type than a launch takes, with biases and sums to what is there:
-// the same bits as each alone.
+// Several targets of four types in one call, more of one type than a launch takes, with biases and sums to what is
+// there: the same bits as each alone.
 TEST(quantized_groups_give_what_their_targets_give) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
@@ -253,8 +262,8 @@ TEST(quantized_groups_give_what_their_targets_give) {
   constexpr int kMostColumns = 33;
   const std::vector<float> x = random_floats(kMostColumns * kCols, 17);
   const float* const device_x = to_device(*device, x);
-  Int8Activations scratch(*device);
-  REQUIRE(scratch.reserve(kMostColumns, kCols).ok());
+  MatmulContext scratch{DenseScratch(*device), {}, Int8Activations(*device)};
+  REQUIRE(scratch.int8.reserve(kMostColumns, kCols).ok());
   std::vector<Weights> weights;
   std::vector<const float*> biases;
   uint64_t seed = 1;
@@ -270,17 +279,18 @@ TEST(quantized_groups_give_what_their_targets_give) {
     std::vector<MatmulTarget> targets;
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t rows = weights[i].matrix->rows;
-      targets.push_back({.weight = weights[i].matrix.get(), .out = to_device(*device, random_floats(n * rows, 100 + i)), .out_stride = rows,
-                         .bias = biases[i], .add_to_out = i % 3 == 0});
+      targets.push_back({.weight = weights[i].matrix.get(), .out = to_device(*device, random_floats(n * rows, 100 + i)),
+                         .out_stride = rows, .bias = biases[i], .add_to_out = i % 3 == 0});
     }
     matmul(*device, scratch, targets, device_x, n);
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t rows = weights[i].matrix->rows;
       const std::vector<float> before = random_floats(n * rows, 100 + i);
-      MatmulTarget plain{.weight = weights[i].matrix.get(), .out = to_device(*device, before), .out_stride = rows};
+      const MatmulTarget plain{.weight = weights[i].matrix.get(), .out = to_device(*device, before), .out_stride = rows};
       matmul(*device, scratch, {&plain, 1}, device_x, n);
       std::vector<float> wanted = from_device(*device, plain.out, static_cast<size_t>(n * rows));
-      const std::vector<float> bias = biases[i] ? from_device(*device, biases[i], static_cast<size_t>(rows)) : std::vector<float>();
+      std::vector<float> bias;
+      if (biases[i]) bias = from_device(*device, biases[i], static_cast<size_t>(rows));
       for (size_t at = 0; at < wanted.size(); ++at) {
         if (!bias.empty()) wanted[at] += bias[at % static_cast<size_t>(rows)];
         if (targets[i].add_to_out) wanted[at] = before[at] + wanted[at];

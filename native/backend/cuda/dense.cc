@@ -1,0 +1,134 @@
+#include "backend/cuda/dense.h"
+
+#include <algorithm>
+
+namespace monolith::cuda {
+
+size_t dense_bytes(int64_t rows, int64_t cols) {
+  return static_cast<size_t>(dense_tiles(rows) * kDenseTileRows * dense_blocks(cols) * kDenseBlockK) * sizeof(uint16_t);
+}
+
+void pack_dense_tile(const uint16_t* rows, int n_rows, int64_t cols, uint32_t* packed) {
+  const int64_t steps = dense_blocks(cols) * (kDenseBlockK / 16);
+  const auto value = [&](int row, int64_t k) -> uint32_t {
+    return row < n_rows && k < cols ? rows[row * cols + k] : uint32_t{0};
+  };
+  for (int64_t step = 0; step < steps; ++step)
+    for (int lane = 0; lane < 32; ++lane)
+      for (int word = 0; word < 4; ++word) {
+        const int row = lane / 4 + 8 * (word % 2);
+        const int64_t k = 16 * step + 8 * (word / 2) + 2 * (lane % 4);
+        *packed++ = value(row, k) | value(row, k + 1) << 16;
+      }
+}
+
+int dense_segments(int64_t rows, int64_t cols) {
+  // Enough of them that each of a large GPU's multiprocessors has work of 64 rows, and none shorter than 512.
+  constexpr int64_t kUnits = 192, kShortest = 512;
+  constexpr int kMost = 8;
+  const int64_t tiles = (rows + 63) / 64;
+  int segments = 1;
+  while (segments < kMost && tiles * segments < kUnits && cols >= 2 * segments * kShortest) segments *= 2;
+  return segments;
+}
+
+int64_t column_tiles(const DenseShape& shape, int width) {
+  return shape.experts > 0 ? most_tiles(shape.columns, shape.experts, width) : (shape.columns + width - 1) / width;
+}
+
+namespace {
+int64_t row_units(const DenseShape& shape, const DensePlan& plan) {
+  int64_t units = 0;
+  for (const DenseRows& matrix : shape.matrices) units += row_tiles(matrix, plan) * (plan.split ? matrix.segments : 1);
+  return units;
+}
+}  // namespace
+
+// kFew: a block of eight warps has as many tiles as segments leave warps for.
+int64_t row_tiles(const DenseRows& matrix, const DensePlan& plan) {
+  const int64_t rows = plan.kernel == DenseKernel::kFew ? plan.tile_rows * (kFewWarps / matrix.segments) : plan.tile_rows;
+  return (matrix.rows + rows - 1) / rows;
+}
+
+int64_t unit_count(const DenseShape& shape, const DensePlan& plan) {
+  return row_units(shape, plan) * column_tiles(shape, plan.tile_columns);
+}
+
+DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
+  constexpr int64_t kFewest = 8, kFew = 16;   // columns that kFew serves well; that it serves
+  // Of a group. Experts are not chosen evenly, but tiles are sized as if they were.
+  const int64_t columns = shape.experts > 0 ? (shape.columns + shape.experts - 1) / shape.experts : shape.columns;
+  if ((!device.wgmma && columns <= kFew) || (device.wgmma && !device.invariant && columns <= kFewest))
+    return {DenseKernel::kFew, kDenseTileRows, columns <= 8 ? 8 : 16, false};
+
+  DensePlan plan{device.wgmma ? DenseKernel::kWgmma : DenseKernel::kTiles, 128, 128, false};
+  const auto padded = [&](int64_t width) { return (columns + width - 1) / width * width; };
+  if (device.wgmma) {
+    plan.tile_columns = columns <= 8 ? 8 : columns <= 32 ? 32 : columns <= 64 ? 64 : padded(256) <= padded(128) ? 256 : 128;
+    plan.tile_rows = plan.tile_columns <= 64 ? 64 : 128;
+  } else {
+    plan.tile_columns = columns <= 64 ? 32 : 128;
+  }
+  // A block per segment where whole tiles leave multiprocessors idle.
+  if (unit_count(shape, plan) < 2 * int64_t{device.multiprocessors}) {
+    plan.split = true;
+    const int64_t units = unit_count(shape, plan);
+    plan.split = std::ranges::any_of(shape.matrices, [](const DenseRows& matrix) { return matrix.segments > 1; }) &&
+                 units <= kDenseMostCounters && units * plan.tile_rows * plan.tile_columns <= kDenseMostSums;
+  }
+  return plan;
+}
+
+DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options) {
+  const DeviceProperties& device = runtime.device();
+  return {.wgmma = options.wgmma && device.major == 9 && device.minor == 0,
+          .invariant = options.invariant,
+          .multiprocessors = std::max(device.multiprocessors, 1)};
+}
+
+namespace {
+size_t activation_bytes(int64_t max_columns, int64_t max_cols) {
+  return static_cast<size_t>((max_columns + 7) / 8 * 8 * dense_blocks(max_cols) * kDenseBlockK) * sizeof(uint16_t);
+}
+constexpr size_t kSumBytes = static_cast<size_t>(kDenseMostSums) * sizeof(float);
+constexpr size_t kCounterBytes = static_cast<size_t>(kDenseMostCounters) * sizeof(int32_t);
+}  // namespace
+
+size_t DenseScratch::bytes_for(int64_t max_columns, int64_t max_cols) {
+  return activation_bytes(max_columns, max_cols) + static_cast<size_t>((max_columns + 7) / 8 * 8) * sizeof(float) + kSumBytes +
+         kCounterBytes;
+}
+
+Status DenseScratch::reserve(int64_t max_columns, int64_t max_cols) {
+  if (const size_t bytes = activation_bytes(max_columns, max_cols); bytes > activation_bytes_) {
+    runtime_.free(activations_);
+    activations_ = nullptr;
+    activation_bytes_ = 0;
+    auto memory = runtime_.allocate(bytes);
+    if (!memory) return memory.error();
+    activations_ = static_cast<unsigned char*>(*memory);
+    activation_bytes_ = bytes;
+  }
+  if (max_columns > n_scales_) {
+    runtime_.free(scales_);
+    scales_ = nullptr;
+    n_scales_ = 0;
+    auto memory = runtime_.allocate(static_cast<size_t>((max_columns + 7) / 8 * 8) * sizeof(float));
+    if (!memory) return memory.error();
+    scales_ = static_cast<float*>(*memory);
+    n_scales_ = max_columns;
+  }
+  if (!sums_) {
+    auto memory = runtime_.allocate(kSumBytes);
+    if (!memory) return memory.error();
+    sums_ = static_cast<float*>(*memory);
+  }
+  if (!counters_) {
+    auto memory = runtime_.allocate(kCounterBytes);
+    if (!memory) return memory.error();
+    counters_ = static_cast<int32_t*>(*memory);
+  }
+  return {};
+}
+
+}  // namespace monolith::cuda

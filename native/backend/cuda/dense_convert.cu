@@ -1,0 +1,162 @@
+// Around a dense product: activations to 16 bits in the order the kernels read (dense.h), rows of packed tables, and the
+// launch itself.
+#include <algorithm>
+
+#include "backend/cuda/dense_kernels.h"
+
+namespace monolith::cuda {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / kWarp;
+constexpr int kPieces = kThreads / 8;   // of 8 values of k, that one block converts of 8 columns
+
+// The power of two that brings the largest of a row's values to 2^14 .. 2^15, below binary16's 65504, and what the
+// products are multiplied with for it.
+__global__ void __launch_bounds__(kThreads)
+    scales_kernel(const float* x, int64_t cols, const int32_t* source, float* scales) {
+  auto& of_warp = shared_memory<float[kWarps]>();
+  const int64_t column = blockIdx.x, row = source ? source[column] : column;
+  if (row < 0) return;
+  float largest = 0;
+  for (int64_t i = threadIdx.x; i < cols; i += kThreads) {
+    const float size = fabsf(x[row * cols + i]);
+    largest = size > largest ? size : largest;
+  }
+  largest = warp_max(largest);
+  if (lane_id() == 0) of_warp[warp_id()] = largest;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int i = 1; i < kWarps; ++i) largest = of_warp[i] > largest ? of_warp[i] : largest;
+  const int exponent = static_cast<int>(as_bits(largest) >> 23);   // biased by 127
+  const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
+  scales[column] = as_float(static_cast<uint32_t>((shift > -112 ? shift : -112) + 127) << 23);
+}
+
+// One over a power of two.
+MONOLITH_DEVICE float inverse_of(float scale) { return as_float((254u << 23) - as_bits(scale)); }
+
+template <DenseKind kKind>
+MONOLITH_DEVICE uint32_t pack_pair(float low, float high, float factor) {
+  if constexpr (kKind == DenseKind::kBf16) return pack_bfloat16s(low, high);
+  else return pack_halves(low * factor, high * factor);
+}
+
+// One thread per 8 values of a column: a warp reads 128 bytes of each of 8 rows and writes 4 core matrices.
+template <DenseKind kKind>
+__global__ void __launch_bounds__(kThreads)
+    convert_kernel(const float* x, int64_t cols, int64_t n_columns, const int32_t* source, const float* scales, bool aligned,
+                   int k_blocks, int column_groups, unsigned char* out) {
+  const int64_t group = blockIdx.x, column = group * 8 + threadIdx.x % 8;
+  const int64_t piece = static_cast<int64_t>(blockIdx.y) * kPieces + threadIdx.x / 8;
+  if (column >= n_columns || piece >= int64_t{k_blocks} * 8) return;
+  const int64_t row = source ? source[column] : column;
+  if (row < 0) return;
+  const float* const from = x + row * cols + piece * 8;
+  const int64_t left = cols - piece * 8;
+  Floats4 low = {0, 0, 0, 0}, high = {0, 0, 0, 0};
+  if (aligned && left >= 8) {
+    low = *reinterpret_cast<const Floats4*>(from);
+    high = *reinterpret_cast<const Floats4*>(from + 4);
+  } else {
+    const auto get = [&](int i) { return i < left ? from[i] : 0.0f; };
+    low = {get(0), get(1), get(2), get(3)};
+    high = {get(4), get(5), get(6), get(7)};
+  }
+  const float factor = kKind == DenseKind::kF16 ? inverse_of(scales[column]) : 1.0f;
+  auto* const to = reinterpret_cast<Words4*>(out) + ((piece / 8 * column_groups + group) * 8 + piece % 8) * 8 + threadIdx.x % 8;
+  *to = {pack_pair<kKind>(low.x, low.y, factor), pack_pair<kKind>(low.z, low.w, factor), pack_pair<kKind>(high.x, high.y, factor),
+         pack_pair<kKind>(high.z, high.w, factor)};
+}
+
+template <DenseKind kKind>
+__global__ void __launch_bounds__(kThreads)
+    embed_kernel(const uint16_t* table, int64_t cols, int64_t steps, const int32_t* tokens, float* out) {
+  const int64_t row = blockIdx.x, token = tokens[row];
+  for (int64_t k = threadIdx.x; k < cols; k += kThreads) {
+    const int64_t in_step = k % 16, lane = token % 8 * 4 + in_step % 8 / 2, word = in_step / 8 * 2 + token % 16 / 8;
+    const uint16_t bits = table[(((token / 16) * steps + k / 16) * kWarp + lane) * 8 + word * 2 + k % 2];
+    out[row * cols + k] = kKind == DenseKind::kBf16 ? bfloat16_to_float(bits) : half_to_float(bits);
+  }
+}
+
+DenseKind kind_of(const Matrix& matrix) {
+  return static_cast<const CudaMatrix&>(matrix).format() == Format::kBf16 ? DenseKind::kBf16 : DenseKind::kF16;
+}
+
+}  // namespace
+
+void convert_dense(Runtime& runtime, const DenseScratch& scratch, DenseKind kind, const float* x, int64_t cols, int64_t n_columns,
+                   const int32_t* source) {
+  if (kind == DenseKind::kF16)
+    launch(runtime, scales_kernel, dim3{static_cast<unsigned>(n_columns), 1, 1}, kThreads, sizeof(float[kWarps]), x, cols, source,
+           scratch.scales());
+  const auto blocks = dense_blocks(cols), groups = (n_columns + 7) / 8;
+  const dim3 grid{static_cast<unsigned>(groups), static_cast<unsigned>((blocks * 8 + kPieces - 1) / kPieces), 1};
+  const bool aligned = cols % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
+  launch(runtime, kind == DenseKind::kBf16 ? convert_kernel<DenseKind::kBf16> : convert_kernel<DenseKind::kF16>, grid, kThreads, 0, x,
+         cols, n_columns, source, scratch.scales(), aligned, static_cast<int>(blocks), static_cast<int>(groups),
+         scratch.activations());
+}
+
+void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device, std::span<const MatmulTarget> targets,
+                  const float* x, int64_t n_columns, const ColumnGroups* groups) {
+  const DenseKind kind = kind_of(*targets[0].weight);
+  const int64_t cols = targets[0].weight->cols, n_experts = groups ? groups->n_experts : 1;
+  const int64_t columns = groups ? groups->n_slots : n_columns;
+  convert_dense(runtime, scratch, kind, x, cols, columns, groups ? groups->source : nullptr);
+  int width = 0;   // of the tiles that groups->tiles holds
+  while (!targets.empty()) {
+    const auto some = targets.first(std::min<size_t>(targets.size(), kMostDenseTargets));
+    targets = targets.subspan(some.size());
+    DenseRows matrices[kMostDenseTargets];
+    for (size_t i = 0; i < some.size(); ++i) {
+      const int64_t rows = some[i].weight->rows / n_experts;
+      matrices[i] = {rows, dense_segments(rows, cols)};
+    }
+    const DenseShape shape{{matrices, some.size()}, groups ? groups->n_pairs : columns, groups ? n_experts : 0};
+    const DensePlan plan = plan_dense(device, shape);
+    if (groups && plan.tile_columns != width) {
+      width = plan.tile_columns;
+      cut_tiles(runtime, *groups, width);
+    }
+    DenseLaunch work{};
+    for (size_t i = 0; i < some.size(); ++i) {
+      const MatmulTarget& target = some[i];
+      work.targets[i] = {.weight = static_cast<const Words4*>(static_cast<const CudaMatrix*>(target.weight)->data()),
+                         .out = target.out,
+                         .bias = target.bias,
+                         .out_stride = target.out_stride,
+                         .rows = static_cast<int32_t>(matrices[i].rows),
+                         .row_tiles = static_cast<int32_t>(row_tiles(matrices[i], plan)),
+                         .segments = matrices[i].segments,
+                         .add_to_out = target.add_to_out};
+      work.row_units += work.targets[i].row_tiles * (plan.split ? matrices[i].segments : 1);
+    }
+    work.x = scratch.activations();
+    work.scales = kind == DenseKind::kF16 ? scratch.scales() : nullptr;
+    work.tiles = groups ? groups->tiles : nullptr;
+    work.n_tiles = groups ? groups->n_tiles : nullptr;
+    work.sums = scratch.sums();
+    work.counters = scratch.counters();
+    work.n_targets = static_cast<int32_t>(some.size());
+    work.k_blocks = static_cast<int32_t>(dense_blocks(cols));
+    work.n_columns = static_cast<int32_t>(columns);
+    work.column_groups = static_cast<int32_t>((columns + 7) / 8);
+    work.column_tiles = static_cast<int32_t>(column_tiles(shape, plan.tile_columns));
+    work.split = plan.split;
+    switch (plan.kernel) {
+      case DenseKernel::kFew: launch_dense_few(runtime, plan, kind, work); break;
+      case DenseKernel::kTiles: launch_dense_tiles(runtime, plan, kind, work); break;
+      case DenseKernel::kWgmma: launch_dense_wgmma(runtime, plan, kind, work); break;
+    }
+  }
+}
+
+void embed_dense(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out) {
+  if (n_rows == 0) return;
+  launch(runtime, kind_of(table) == DenseKind::kBf16 ? embed_kernel<DenseKind::kBf16> : embed_kernel<DenseKind::kF16>,
+         dim3{static_cast<unsigned>(n_rows), 1, 1}, kThreads, 0, static_cast<const uint16_t*>(table.data()), table.cols,
+         dense_blocks(table.cols) * (kDenseBlockK / 16), tokens, out);
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,107 @@
+// Few columns: a block of eight warps has 8 / segments tiles of 16 rows, and each warp one segment of a tile. Weights come
+// straight from memory to registers in fragments, two blocks of k ahead (4 KB per warp under way), activations from the
+// L1 cache. Sums of segments meet in shared memory.
+#include "backend/cuda/dense_kernels.h"
+
+namespace monolith::cuda {
+namespace {
+
+constexpr int kThreads = kFewWarps * kWarp;
+constexpr int kSteps = kDenseBlockK / 16;
+
+template <int kFragments>
+struct Sums {
+  float of[kFewWarps][kFragments * 4][kWarp];
+};
+
+// One block of k: fragments of both operands.
+template <int kFragments>
+struct Operands {
+  Words4 a[kSteps];
+  uint32_t b[kFragments][kSteps][2];
+};
+
+template <int kFragments>
+MONOLITH_DEVICE void load(Operands<kFragments>& operands, const Words4* weight, const uint32_t* x, int64_t x_block, int x_next,
+                          int block) {
+MONOLITH_UNROLL
+  for (int step = 0; step < kSteps; ++step) operands.a[step] = load_once(weight + (block * kSteps + step) * kWarp);
+  const uint32_t* const words = x + block * x_block;
+MONOLITH_UNROLL
+  for (int n = 0; n < kFragments; ++n)
+MONOLITH_UNROLL
+    for (int step = 0; step < kSteps; ++step)
+MONOLITH_UNROLL
+      for (int half = 0; half < 2; ++half) operands.b[n][step][half] = words[n * x_next + (step * 2 + half) * 32];
+}
+
+template <DenseKind kKind, int kFragments>
+MONOLITH_DEVICE void multiply(float (&c)[kFragments][4], const Operands<kFragments>& operands) {
+MONOLITH_UNROLL
+  for (int step = 0; step < kSteps; ++step) {
+    const Words4 words = operands.a[step];
+    const uint32_t a[4] = {words.x, words.y, words.z, words.w};
+MONOLITH_UNROLL
+    for (int n = 0; n < kFragments; ++n) mma_dense<kKind>(c[n], a, operands.b[n][step]);
+  }
+}
+
+template <DenseKind kKind, int kFragments>
+__global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ DenseLaunch launch) {
+  auto& shared = shared_memory<Sums<kFragments>>();
+  const DenseUnit unit = find_unit(launch, 8 * kFragments);
+  if (unit.empty) return;
+  const DenseTarget& target = *unit.target;
+  const int segments = target.segments, tiles = kFewWarps / segments;
+  const int warp = warp_id(), lane = lane_id();
+  const int tile = unit.row_tile * tiles + warp / segments, segment = warp % segments;
+  float c[kFragments][4] = {};
+  if (tile * kDenseTileRows < target.rows) {
+    const int begin = segment_begin(launch, target, segment), end = segment_begin(launch, target, segment + 1);
+    const int64_t x_block = int64_t{launch.column_groups} * 256;   // words
+    const Words4* const weight = unit.weight + (int64_t{tile} * launch.k_blocks + begin) * (kSteps * kWarp) + lane;
+    const int group = unit.first_column / 8;
+    const auto* const x = reinterpret_cast<const uint32_t*>(launch.x) + begin * x_block + group * 256 + lane;
+    // The second fragment may begin beyond the activations: it is then the first one again, and its sums are not kept.
+    const int x_next = group + 1 < launch.column_groups ? 256 : 0;
+    const int n = end - begin;
+    Operands<kFragments> even, odd;
+    load(even, weight, x, x_block, x_next, 0);
+    if (n > 1) load(odd, weight, x, x_block, x_next, 1);
+    for (int block = 0; block < n; block += 2) {
+      multiply<kKind>(c, even);
+      if (block + 2 < n) load(even, weight, x, x_block, x_next, block + 2);
+      if (block + 1 < n) multiply<kKind>(c, odd);
+      if (block + 3 < n) load(odd, weight, x, x_block, x_next, block + 3);
+    }
+  }
+MONOLITH_UNROLL
+  for (int i = 0; i < kFragments * 4; ++i) shared.of[warp][i][lane] = c[i / 4][i % 4];
+  __syncthreads();
+  for (int item = warp; item < tiles * kFragments * 4; item += kFewWarps) {
+    const int of_tile = item / (kFragments * 4), i = item % (kFragments * 4);
+    const int row = (unit.row_tile * tiles + of_tile) * kDenseTileRows + row_of(i), within = column_of(i);
+    if (row >= target.rows || within >= unit.n_columns) continue;
+    const int column = unit.first_column + within;
+    float* const to = target.out + column * target.out_stride + row;
+    float value = dense_begin(target, to, row);
+    const float scale = dense_scale(launch, column);
+    for (int s = 0; s < segments; ++s) value = fmaf(shared.of[of_tile * segments + s][i][lane], scale, value);
+    *to = value;
+  }
+}
+
+}  // namespace
+
+void launch_dense_few(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch) {
+  const dim3 grid{static_cast<unsigned>(launch.row_units * launch.column_tiles), 1, 1};
+  const bool bf16 = kind == DenseKind::kBf16;
+  if (plan.tile_columns == 8)
+    cuda::launch(runtime, bf16 ? few_kernel<DenseKind::kBf16, 1> : few_kernel<DenseKind::kF16, 1>, grid, kThreads, sizeof(Sums<1>),
+                 launch);
+  else
+    cuda::launch(runtime, bf16 ? few_kernel<DenseKind::kBf16, 2> : few_kernel<DenseKind::kF16, 2>, grid, kThreads, sizeof(Sums<2>),
+                 launch);
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,203 @@
+// What the kernels of dense products share: a launch's arguments, which unit of work a block has, and how sums become
+// outputs. Included by dense_*.cu only.
+#pragma once
+
+#include "backend/cuda/dense.h"
+#include "backend/cuda/device/launch.h"
+#include "backend/cuda/device/tensor.h"
+
+namespace monolith::cuda {
+
+// One matrix of a launch. With experts: the first one's, the others follow.
+struct DenseTarget {
+  const Words4* weight;
+  float* out;
+  const float* bias;
+  int64_t out_stride;
+  int32_t rows;              // of one expert
+  int32_t row_tiles;         // of the launch's tile size
+  int32_t segments;
+  int32_t add_to_out;
+};
+
+inline constexpr int kMostDenseTargets = 4;
+
+struct DenseLaunch {
+  DenseTarget targets[kMostDenseTargets];
+  const unsigned char* x;    // converted
+  const float* scales;       // one per column; null: 1
+  const ColumnTile* tiles;   // of experts; null: columns are tiled from 0
+  const int32_t* n_tiles;
+  float* sums;               // split: [unit][tile rows x tile columns]
+  int32_t* counters;         // split: [unit], in use is that of a tile's first unit
+  int32_t n_targets;
+  int32_t k_blocks;
+  int32_t n_columns;
+  int32_t column_groups;     // of 8 in x
+  int32_t column_tiles;
+  int32_t row_units;         // over all targets: row tiles, times segments if split
+  int32_t split;
+};
+
+// A block's work: a tile of one matrix, all segments of it or one.
+struct DenseUnit {
+  const DenseTarget* target;
+  const Words4* weight;      // of the expert
+  int32_t row_tile;
+  int32_t first_segment, last_segment;   // one beyond
+  int32_t first_column, n_columns;
+  int32_t number;            // of all units
+  int32_t stride;            // to the number of the same tile's next segment
+  bool empty;
+};
+
+// Column tiles that are neighbours in time. Blocks run in the order of their numbers, nearly: those that run at once
+// cover about as many columns as rows, and find each other's operands in the L2 cache.
+inline constexpr int kColumnTilesTogether = 8;
+
+MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns) {
+  DenseUnit unit;
+  const auto number = static_cast<int32_t>(blockIdx.x);
+  const int32_t together = launch.row_units * kColumnTilesTogether, group = number / together;
+  const int32_t left = launch.column_tiles - group * kColumnTilesTogether;
+  const int32_t width = left < kColumnTilesTogether ? left : kColumnTilesTogether;
+  const int32_t within = number - group * together;
+  const int32_t column_tile = group * kColumnTilesTogether + within % width;
+  int32_t row_unit = within / width;
+  int t = 0;
+  int32_t per_tile = launch.split ? launch.targets[0].segments : 1;
+  while (t + 1 < launch.n_targets && row_unit >= launch.targets[t].row_tiles * per_tile) {
+    row_unit -= launch.targets[t].row_tiles * per_tile;
+    ++t;
+    per_tile = launch.split ? launch.targets[t].segments : 1;
+  }
+  const DenseTarget& target = launch.targets[t];
+  unit.target = &target;
+  unit.row_tile = row_unit / per_tile;
+  unit.first_segment = row_unit % per_tile;
+  unit.last_segment = launch.split ? unit.first_segment + 1 : target.segments;
+  unit.number = number;
+  unit.stride = width;
+  unit.weight = target.weight;
+  if (launch.tiles) {
+    unit.empty = column_tile >= *launch.n_tiles;
+    const ColumnTile tile = unit.empty ? ColumnTile{0, 0, 0} : launch.tiles[column_tile];
+    unit.first_column = tile.first;
+    unit.n_columns = tile.count;
+    // A tile of 16 rows and 16 k is 32 words of 16 bytes; experts begin at whole tiles.
+    unit.weight += static_cast<int64_t>(tile.expert) * (target.rows / kDenseTileRows) * launch.k_blocks * 128;
+  } else {
+    unit.empty = false;
+    unit.first_column = column_tile * tile_columns;
+    const int32_t rest = launch.n_columns - unit.first_column;
+    unit.n_columns = rest < tile_columns ? rest : tile_columns;
+  }
+  return unit;
+}
+
+// Blocks of k that a segment begins with.
+MONOLITH_DEVICE int segment_begin(const DenseLaunch& launch, const DenseTarget& target, int segment) {
+  return static_cast<int>(static_cast<int64_t>(segment) * launch.k_blocks / target.segments);
+}
+
+// The number that segments are added to.
+MONOLITH_DEVICE float dense_begin(const DenseTarget& target, const float* to, int row) {
+  float value = target.add_to_out ? *to : 0.0f;
+  if (target.bias) value += target.bias[row];
+  return value;
+}
+
+MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, int column) {
+  return launch.scales ? launch.scales[column] : 1.0f;
+}
+
+// Where a thread's accumulators are, of fragments of 8 columns: number i of `sums` is row row_of(i), column column_of(i)
+// of a tile of 16 rows.
+MONOLITH_DEVICE int row_of(int i) { return lane_id() / 4 + i % 4 / 2 * 8; }
+MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
+
+// Adds segment `segment`'s sums of 16 rows from `first_row` and columns of the unit from `first_column` to the outputs.
+template <int kQuads>
+MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row, int first_column,
+                                 const float (&sums)[kQuads][4]) {
+  const DenseTarget& target = *unit.target;
+MONOLITH_UNROLL
+  for (int i = 0; i < kQuads * 4; ++i) {
+    const int row = first_row + row_of(i), within = first_column + column_of(i);
+    if (row >= target.rows || within >= unit.n_columns) continue;
+    const int column = unit.first_column + within;
+    float* const to = target.out + column * target.out_stride + row;
+    const float value = segment == 0 ? dense_begin(target, to, row) : *to;
+    *to = fmaf(sums[i / 4][i % 4], dense_scale(launch, column), value);
+  }
+}
+
+// Where a split unit leaves the sums of a thread: kQuads of them, by `threads` threads.
+MONOLITH_DEVICE Floats4* left_sums(const DenseLaunch& launch, int64_t unit, int quads, int threads, int thread) {
+  return reinterpret_cast<Floats4*>(launch.sums) + unit * (quads * threads) + thread;
+}
+
+// Whether this block is the last of its tile's segments to come here. All threads of the block call it, after they
+// have left their sums; `last` is in shared memory.
+MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit& unit, int& last) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int32_t* const counter = launch.counters + unit.number - unit.first_segment * unit.stride;
+    const bool done = atomicAdd(counter, 1) == unit.target->segments - 1;
+    if (done) *counter = 0;   // for the next launch
+    __threadfence();
+    last = done;
+  }
+  __syncthreads();
+  return last != 0;
+}
+
+// Adds what all units of a tile have left to the outputs, as add_segment() would have, one after the other. `left` is
+// left_sums() of the tile's first unit, `step` from there to the next unit's, `threads` to the next quad.
+MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int quads, int first_row, int first_column,
+                                   const Floats4* left, int64_t step, int threads) {
+  const DenseTarget& target = *unit.target;
+  for (int quad = 0; quad < quads; ++quad) {
+    float value[4], scale[2];
+    const int even = first_column + quad * 8 + column_of(0);
+MONOLITH_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const int row = first_row + row_of(j), within = even + j % 2;
+      const bool inside = row < target.rows && within < unit.n_columns;
+      value[j] = inside ? dense_begin(target, target.out + (unit.first_column + within) * target.out_stride + row, row) : 0.0f;
+      if (j < 2) scale[j] = within < unit.n_columns ? dense_scale(launch, unit.first_column + within) : 0.0f;
+    }
+    for (int s = 0; s < target.segments; ++s) {
+      const Floats4 sums = load_fresh(left + s * step + quad * threads);
+      value[0] = fmaf(sums.x, scale[0], value[0]);
+      value[1] = fmaf(sums.y, scale[1], value[1]);
+      value[2] = fmaf(sums.z, scale[0], value[2]);
+      value[3] = fmaf(sums.w, scale[1], value[3]);
+    }
+MONOLITH_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const int row = first_row + row_of(j), within = even + j % 2;
+      if (row < target.rows && within < unit.n_columns)
+        target.out[(unit.first_column + within) * target.out_stride + row] = value[j];
+    }
+  }
+}
+
+// c += A B for one step of 16 k.
+template <DenseKind kKind>
+MONOLITH_DEVICE void mma_dense(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  if constexpr (kKind == DenseKind::kBf16) mma_bf16(c, a, b);
+  else mma_f16(c, a, b);
+}
+
+// Of the *.cu files.
+void launch_dense_few(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
+void launch_dense_tiles(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
+void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
+
+// Converts activations into scratch.activations(), with scratch.scales() for binary16.
+void convert_dense(Runtime& runtime, const DenseScratch& scratch, DenseKind kind, const float* x, int64_t cols,
+                   int64_t n_columns, const int32_t* source);
+
+}  // namespace monolith::cuda

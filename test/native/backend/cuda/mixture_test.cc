@@ -1,0 +1,188 @@
+// Mixtures of experts on the device: each row against its own experts' products taken one by one, with ties and numbers
+// that are none, and the same bits in any company.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/emulator.h"
+#include "base/half.h"
+#include "check.h"
+
+using namespace monolith;
+
+namespace {
+
+constexpr MixtureShape kShape = {.n_experts = 9, .n_used = 3, .n_embd = 80, .n_ff = 48};
+constexpr int kRows = 30;
+
+std::mt19937 source(8);
+
+std::vector<float> numbers(int64_t n) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(n));
+  for (float& value : values) value = normal(source);
+  return values;
+}
+
+struct Experts {
+  std::unique_ptr<Matrix> gate, up, down;
+  struct One {
+    std::unique_ptr<Matrix> gate, up, down;
+  };
+  std::vector<One> each{static_cast<size_t>(kShape.n_experts)};
+};
+
+std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> data) {
+  auto made = backend.matrix({type, rows, cols, data});
+  return made ? std::move(*made) : nullptr;
+}
+
+Experts make_experts(Backend& backend, TensorType type) {
+  Experts experts;
+  const auto fill = [&](int64_t rows, int64_t cols, std::unique_ptr<Matrix>& stacked, std::unique_ptr<Matrix> Experts::One::*one) {
+    const std::vector<float> values = numbers(rows * cols * kShape.n_experts);
+    std::vector<std::byte> data(values.size() * (type == TensorType::kF32 ? 4 : 2));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float value = values[i] * 0.1f;
+      const uint16_t bits = type == TensorType::kBF16 ? float_to_bfloat16(value) : float_to_half(value);
+      if (type == TensorType::kF32) std::memcpy(&data[i * 4], &value, 4);
+      else std::memcpy(&data[i * 2], &bits, 2);
+    }
+    stacked = matrix(backend, type, rows * kShape.n_experts, cols, data);
+    const size_t bytes = data.size() / kShape.n_experts;
+    for (size_t e = 0; e < experts.each.size(); ++e)
+      experts.each[e].*one = matrix(backend, type, rows, cols, std::span(data).subspan(e * bytes, bytes));
+  };
+  fill(kShape.n_ff, kShape.n_embd, experts.gate, &Experts::One::gate);
+  fill(kShape.n_ff, kShape.n_embd, experts.up, &Experts::One::up);
+  fill(kShape.n_embd, kShape.n_ff, experts.down, &Experts::One::down);
+  return experts;
+}
+
+Mixture mixture_of(const Experts& experts, bool normalized) {
+  return {.shape = kShape,
+          .gate = experts.gate.get(),
+          .up = experts.up.get(),
+          .down = experts.down.get(),
+          .router = {.normalized = normalized, .scale = 0.5f}};
+}
+
+// Memory of the backend, written and read.
+float* put(Backend& backend, const std::vector<float>& values) {
+  auto memory = backend.allocate(static_cast<int64_t>(values.size()));
+  if (!memory) return nullptr;
+  backend.write_floats(*memory, values.data(), static_cast<int64_t>(values.size()));
+  return *memory;
+}
+std::vector<float> get(Backend& backend, const float* from, int64_t n) {
+  std::vector<float> values(static_cast<size_t>(n));
+  backend.read_floats(values.data(), from, n);
+  return values;
+}
+
+std::vector<float> run(Backend& backend, const Mixture& mixture, const float* logits, const float* x, int first, int n_rows, bool add) {
+  float* const out = put(backend, std::vector<float>(static_cast<size_t>(n_rows) * kShape.n_embd,
+                                                     add ? 1.0f : std::numeric_limits<float>::quiet_NaN()));
+  backend.mixture(mixture, logits + first * kShape.n_experts, x + first * kShape.n_embd, n_rows, out, add);
+  return get(backend, out, int64_t{n_rows} * kShape.n_embd);
+}
+
+std::vector<float> expert_alone(Backend& backend, const Experts::One& one, const float* x) {
+  float* const gate = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_ff)));
+  float* const up = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_ff)));
+  float* const out = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_embd)));
+  const MatmulTarget inner[] = {{one.gate.get(), gate, kShape.n_ff}, {one.up.get(), up, kShape.n_ff}};
+  backend.matmul(inner, x, 1);
+  backend.gated(Activation::kSilu, gate, up, 1, kShape.n_ff, gate);
+  const MatmulTarget outer{one.down.get(), out, kShape.n_embd};
+  backend.matmul({&outer, 1}, gate, 1);
+  return get(backend, out, kShape.n_embd);
+}
+
+std::unique_ptr<Backend> backend_for(bool wgmma) {
+  auto backend = make_cuda_backend({.wgmma = wgmma});
+  if (!backend || !(*backend)->reserve(kRows, 96, 16, 16, kShape)) return nullptr;
+  return std::move(*backend);
+}
+
+bool same_bits(const std::vector<float>& a, const float* b) { return std::memcmp(a.data(), b, a.size() * sizeof(float)) == 0; }
+
+}  // namespace
+
+TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
+  using enum cuda::emulator::Order;
+  struct Way {
+    TensorType type;
+    bool wgmma, normalized;
+    cuda::emulator::Order order;
+  };
+  for (const Way way : {Way{TensorType::kF32, true, true, kAscending}, Way{TensorType::kBF16, true, false, kDescending},
+                        Way{TensorType::kF16, false, true, kShuffled}, Way{TensorType::kF16, true, true, kAscending}}) {
+    cuda::emulator::set_order(way.order);
+    const auto backend = backend_for(way.wgmma);
+    REQUIRE(backend != nullptr);
+    const Experts experts = make_experts(*backend, way.type);
+    REQUIRE(experts.down != nullptr && experts.each[8].down != nullptr);
+    const Mixture mixture = mixture_of(experts, way.normalized);
+    std::vector<float> logits = numbers(kRows * kShape.n_experts);
+    for (int e = 0; e < kShape.n_experts; ++e) {
+      logits[2 * kShape.n_experts + e] = 0.25f;                      // all the same: the first ones
+      logits[3 * kShape.n_experts + e] = e % 2 ? 1.0f : -1.0f;
+      for (int row = 10; row < 20; ++row) logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;   // many rows, few experts
+    }
+    logits[4 * kShape.n_experts + 1] = -INFINITY;
+    logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();   // never among the largest
+    const std::vector<float> x = numbers(kRows * kShape.n_embd);
+    float* const logits_there = put(*backend, logits);
+    float* const x_there = put(*backend, x);
+    const std::vector<float> whole = run(*backend, mixture, logits_there, x_there, 0, kRows, false);
+    for (const int row : {0, 2, 3, 4, 5, 12, 29}) {
+      if (row == 5 && !way.normalized) continue;   // the sum over all is none
+      const float* own = &logits[static_cast<size_t>(row) * kShape.n_experts];
+      std::vector<int> order(kShape.n_experts);
+      std::iota(order.begin(), order.end(), 0);
+      const auto key = [&](int e) { return std::isnan(own[e]) ? -INFINITY : own[e]; };
+      std::ranges::stable_sort(order, [&](int a, int b) { return key(a) > key(b); });
+      double sum = 0;
+      for (int i = 0; i < (way.normalized ? kShape.n_used : kShape.n_experts); ++i)
+        sum += std::exp(double{own[order[static_cast<size_t>(i)]]} - own[order[0]]);
+      std::vector<double> expected(kShape.n_embd);
+      for (int i = 0; i < kShape.n_used; ++i) {
+        const int e = order[static_cast<size_t>(i)];
+        const auto alone = expert_alone(*backend, experts.each[static_cast<size_t>(e)], x_there + row * kShape.n_embd);
+        for (size_t d = 0; d < expected.size(); ++d) expected[d] += 0.5 * std::exp(double{own[e]} - own[order[0]]) / sum * alone[d];
+      }
+      double worst = 0;
+      for (size_t d = 0; d < expected.size(); ++d) worst = std::max(worst, std::abs(expected[d] - whole[static_cast<size_t>(row) * kShape.n_embd + d]));
+      if (!(worst < 1e-5)) check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
+    }
+    for (const auto& [first, n] : {std::pair{29, 1}, std::pair{9, 12}, std::pair{0, 2}})
+      CHECK(same_bits(run(*backend, mixture, logits_there, x_there, first, n, false), &whole[static_cast<size_t>(first) * kShape.n_embd]));
+    const std::vector<float> added = run(*backend, mixture, logits_there, x_there, 12, 1, true);
+    for (int d = 0; d < kShape.n_embd; ++d)
+      CHECK(std::abs(added[static_cast<size_t>(d)] - 1.0f - whole[static_cast<size_t>(12 * kShape.n_embd + d)]) < 1e-5f);
+  }
+  cuda::emulator::set_order(kAscending);
+}
+
+TEST(cuda_mixtures_that_cannot_be_are_refused) {
+  const auto refused = [](const MixtureShape& shape) {
+    auto backend = make_cuda_backend({});
+    return backend.ok() && !(*backend)->reserve(4, 64, 16, 16, shape).ok();
+  };
+  CHECK(refused({.n_experts = 4, .n_used = 5, .n_embd = 64, .n_ff = 64}));
+  CHECK(refused({.n_experts = 4, .n_used = 2, .n_embd = 60, .n_ff = 64}));
+  CHECK(refused({.n_experts = 4, .n_used = 2, .n_embd = 64, .n_ff = -16}));
+  CHECK(refused({.n_experts = 1 << 20, .n_used = 2, .n_embd = 64, .n_ff = 64}));
+  auto backend = make_cuda_backend({});
+  REQUIRE(backend.ok());
+  CHECK((*backend)->reserve(4, 64, 16, 16, kShape).ok());
+  CHECK((*backend)->reserve(4, 64, 16, 16).ok());
+  CHECK(!(*backend)->reserve(4, 64, 16, 16, {.n_experts = 8, .n_used = 3, .n_embd = 80, .n_ff = 48}).ok());
+}
