@@ -46,7 +46,8 @@ int64_t row_units(const DenseShape& shape, const DensePlan& plan) {
 
 // kFew: a block of eight warps has as many tiles as segments leave warps for.
 int64_t row_tiles(const DenseRows& matrix, const DensePlan& plan) {
-  const int64_t rows = plan.kernel == DenseKernel::kFew ? plan.tile_rows * (kFewWarps / matrix.segments) : plan.tile_rows;
+  const int64_t rows =
+      plan.kernel == DenseKernel::kFew ? plan.tile_rows * (kFewWarps / matrix.segments) : plan.tile_rows;
   return (matrix.rows + rows - 1) / rows;
 }
 
@@ -64,7 +65,11 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   DensePlan plan{device.wgmma ? DenseKernel::kWgmma : DenseKernel::kTiles, 128, 128, false};
   const auto padded = [&](int64_t width) { return (columns + width - 1) / width * width; };
   if (device.wgmma) {
-    plan.tile_columns = columns <= 8 ? 8 : columns <= 32 ? 32 : columns <= 64 ? 64 : padded(256) <= padded(128) ? 256 : 128;
+    plan.tile_columns = columns <= 8                 ? 8
+                        : columns <= 32              ? 32
+                        : columns <= 64              ? 64
+                        : padded(256) <= padded(128) ? 256
+                                                     : 128;
     plan.tile_rows = plan.tile_columns <= 64 ? 64 : 128;
   } else {
     plan.tile_columns = columns <= 64 ? 32 : 128;
@@ -95,8 +100,8 @@ constexpr size_t kCounterBytes = static_cast<size_t>(kDenseMostCounters) * sizeo
 }  // namespace
 
 size_t DenseScratch::bytes_for(int64_t max_columns, int64_t max_cols) {
-  return activation_bytes(max_columns, max_cols) + static_cast<size_t>((max_columns + 7) / 8 * 8) * sizeof(float) + kSumBytes +
-         kCounterBytes;
+  return activation_bytes(max_columns, max_cols) + static_cast<size_t>((max_columns + 7) / 8 * 8) * sizeof(float) +
+         kSumBytes + kCounterBytes;
 }
 
 Status DenseScratch::reserve(int64_t max_columns, int64_t max_cols) {

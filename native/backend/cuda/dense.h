@@ -57,7 +57,7 @@ inline constexpr int64_t kDenseMostCounters = 8192;
 
 // --- choice of kernel --------------------------------------------------------------------------
 enum class DenseKernel : uint8_t {
-  kFew,     // mma.sync: weights straight to registers, every segment a warp
+  kFew,   // mma.sync: weights straight to registers, every segment a warp
   kTiles,   // mma.sync: tiles of both operands through shared memory
   kWgmma,   // Hopper: weights through shared memory to registers, activations read there by the tensor core
 };
@@ -72,7 +72,7 @@ struct DensePlan {
 
 // What the choice may depend on. Every choice gives the same bits on a device with one kind of instruction.
 struct DenseDevice {
-  bool wgmma;           // has it and may use it
+  bool wgmma;   // has it and may use it
   bool invariant;
   int multiprocessors;
 };
@@ -85,7 +85,7 @@ struct DenseRows {
 
 struct DenseShape {
   std::span<const DenseRows> matrices;
-  int64_t columns;       // with experts: pairs of a row and an expert
+  int64_t columns;   // with experts: pairs of a row and an expert
   int64_t experts = 0;   // 0: none
 };
 
@@ -108,7 +108,7 @@ class DenseScratch {
   Status reserve(int64_t max_columns, int64_t max_cols);
 
   unsigned char* activations() const { return activations_; }
-  float* scales() const { return scales_; }      // one per column
+  float* scales() const { return scales_; }   // one per column
   float* sums() const { return sums_; }
   int32_t* counters() const { return counters_; }   // 0 between launches
 
@@ -123,7 +123,7 @@ class DenseScratch {
 };
 
 struct DenseOptions {
-  bool wgmma = true;       // use it where the device has it
+  bool wgmma = true;   // use it where the device has it
   bool invariant = true;
 };
 

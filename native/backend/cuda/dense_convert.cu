@@ -1,5 +1,5 @@
-// Around a dense product: activations to 16 bits in the order the kernels read (dense.h), rows of packed tables, and the
-// launch itself.
+// Around a dense product: activations to 16 bits in the order the kernels read (dense.h), rows of packed tables, and
+// the launch itself.
 #include <algorithm>
 
 #include "backend/cuda/dense_kernels.h"
@@ -10,30 +10,38 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kPieces = kThreads / 8;   // of 8 values of k, that one block converts of 8 columns
 
-// The power of two that brings the largest of a row's values to 2^14 .. 2^15, below binary16's 65504, and what the
-// products are multiplied with for it.
-__global__ void __launch_bounds__(kThreads)
-    scales_kernel(const float* x, int64_t cols, const int32_t* source, float* scales) {
-  auto& of_warp = shared_memory<float[kWarps]>();
-  const int64_t column = blockIdx.x, row = source ? source[column] : column;
-  if (row < 0) return;
+// The power of two that products are multiplied with, for values divided by it: the largest then lies between 2^14 and
+// 2^15, below binary16's 65504.
+MONOLITH_DEVICE float scale_for(float largest) {
+  const int exponent = static_cast<int>(as_bits(largest) >> 23);   // biased by 127
+  const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
+  return as_float(static_cast<uint32_t>((shift > -112 ? shift : -112) + 127) << 23);
+}
+// One over a power of two.
+MONOLITH_DEVICE float inverse_of(float scale) { return as_float((254u << 23) - as_bits(scale)); }
+
+// The scale of a row, by a whole block: every thread has it.
+MONOLITH_DEVICE float row_scale(const float* row, int64_t cols, float (&of_warp)[kWarps]) {
   float largest = 0;
   for (int64_t i = threadIdx.x; i < cols; i += kThreads) {
-    const float size = fabsf(x[row * cols + i]);
+    const float size = fabsf(row[i]);
     largest = size > largest ? size : largest;
   }
   largest = warp_max(largest);
   if (lane_id() == 0) of_warp[warp_id()] = largest;
   __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (int i = 1; i < kWarps; ++i) largest = of_warp[i] > largest ? of_warp[i] : largest;
-  const int exponent = static_cast<int>(as_bits(largest) >> 23);   // biased by 127
-  const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
-  scales[column] = as_float(static_cast<uint32_t>((shift > -112 ? shift : -112) + 127) << 23);
+  for (int i = 0; i < kWarps; ++i) largest = of_warp[i] > largest ? of_warp[i] : largest;
+  return scale_for(largest);
 }
 
-// One over a power of two.
-MONOLITH_DEVICE float inverse_of(float scale) { return as_float((254u << 23) - as_bits(scale)); }
+__global__ void __launch_bounds__(kThreads)
+    scales_kernel(const float* x, int64_t cols, const int32_t* source, float* scales) {
+  auto& of_warp = shared_memory<float[kWarps]>();
+  const int64_t column = blockIdx.x, row = source ? source[column] : column;
+  if (row < 0) return;
+  const float scale = row_scale(x + row * cols, cols, of_warp);
+  if (threadIdx.x == 0) scales[column] = scale;
+}
 
 template <DenseKind kKind>
 MONOLITH_DEVICE uint32_t pack_pair(float low, float high, float factor) {
@@ -41,31 +49,55 @@ MONOLITH_DEVICE uint32_t pack_pair(float low, float high, float factor) {
   else return pack_halves(low * factor, high * factor);
 }
 
+// 8 values of a row from `at` on, zeros beyond its end.
+template <DenseKind kKind>
+MONOLITH_DEVICE Words4 convert_piece(const float* row, int64_t at, int64_t cols, bool aligned, float factor) {
+  Floats4 low, high;
+  if (aligned && at + 8 <= cols) {
+    low = *reinterpret_cast<const Floats4*>(row + at);
+    high = *reinterpret_cast<const Floats4*>(row + at + 4);
+  } else {
+    const auto get = [&](int64_t i) { return at + i < cols ? row[at + i] : 0.0f; };
+    low = {get(0), get(1), get(2), get(3)};
+    high = {get(4), get(5), get(6), get(7)};
+  }
+  return {pack_pair<kKind>(low.x, low.y, factor), pack_pair<kKind>(low.z, low.w, factor),
+          pack_pair<kKind>(high.x, high.y, factor), pack_pair<kKind>(high.z, high.w, factor)};
+}
+
+// Where a piece of a column goes.
+MONOLITH_DEVICE Words4* place_of(unsigned char* out, int column_groups, int64_t column, int64_t piece) {
+  return reinterpret_cast<Words4*>(out) + ((piece / 8 * column_groups + column / 8) * 8 + piece % 8) * 8 + column % 8;
+}
+
+// Few columns of binary16: scale and values at once, a block per column.
+__global__ void __launch_bounds__(kThreads)
+    convert_rows_kernel(const float* x, int64_t cols, const int32_t* source, float* scales, bool aligned, int k_blocks,
+                        int column_groups, unsigned char* out) {
+  auto& of_warp = shared_memory<float[kWarps]>();
+  const int64_t column = blockIdx.x, row = source ? source[column] : column;
+  if (row < 0) return;
+  const float* const from = x + row * cols;
+  const float scale = row_scale(from, cols, of_warp);
+  if (threadIdx.x == 0) scales[column] = scale;
+  const float factor = inverse_of(scale);
+  for (int64_t piece = threadIdx.x; piece < int64_t{k_blocks} * 8; piece += kThreads)
+    *place_of(out, column_groups, column, piece) =
+        convert_piece<DenseKind::kF16>(from, piece * 8, cols, aligned, factor);
+}
+
 // One thread per 8 values of a column: a warp reads 128 bytes of each of 8 rows and writes 4 core matrices.
 template <DenseKind kKind>
 __global__ void __launch_bounds__(kThreads)
-    convert_kernel(const float* x, int64_t cols, int64_t n_columns, const int32_t* source, const float* scales, bool aligned,
-                   int k_blocks, int column_groups, unsigned char* out) {
+    convert_kernel(const float* x, int64_t cols, int64_t n_columns, const int32_t* source, const float* scales,
+                   bool aligned, int k_blocks, int column_groups, unsigned char* out) {
   const int64_t group = blockIdx.x, column = group * 8 + threadIdx.x % 8;
   const int64_t piece = static_cast<int64_t>(blockIdx.y) * kPieces + threadIdx.x / 8;
   if (column >= n_columns || piece >= int64_t{k_blocks} * 8) return;
   const int64_t row = source ? source[column] : column;
   if (row < 0) return;
-  const float* const from = x + row * cols + piece * 8;
-  const int64_t left = cols - piece * 8;
-  Floats4 low = {0, 0, 0, 0}, high = {0, 0, 0, 0};
-  if (aligned && left >= 8) {
-    low = *reinterpret_cast<const Floats4*>(from);
-    high = *reinterpret_cast<const Floats4*>(from + 4);
-  } else {
-    const auto get = [&](int i) { return i < left ? from[i] : 0.0f; };
-    low = {get(0), get(1), get(2), get(3)};
-    high = {get(4), get(5), get(6), get(7)};
-  }
   const float factor = kKind == DenseKind::kF16 ? inverse_of(scales[column]) : 1.0f;
-  auto* const to = reinterpret_cast<Words4*>(out) + ((piece / 8 * column_groups + group) * 8 + piece % 8) * 8 + threadIdx.x % 8;
-  *to = {pack_pair<kKind>(low.x, low.y, factor), pack_pair<kKind>(low.z, low.w, factor), pack_pair<kKind>(high.x, high.y, factor),
-         pack_pair<kKind>(high.z, high.w, factor)};
+  *place_of(out, column_groups, column, piece) = convert_piece<kKind>(x + row * cols, piece * 8, cols, aligned, factor);
 }
 
 template <DenseKind kKind>
@@ -85,21 +117,28 @@ DenseKind kind_of(const Matrix& matrix) {
 
 }  // namespace
 
-void convert_dense(Runtime& runtime, const DenseScratch& scratch, DenseKind kind, const float* x, int64_t cols, int64_t n_columns,
-                   const int32_t* source) {
-  if (kind == DenseKind::kF16)
-    launch(runtime, scales_kernel, dim3{static_cast<unsigned>(n_columns), 1, 1}, kThreads, sizeof(float[kWarps]), x, cols, source,
-           scratch.scales());
+void convert_dense(Runtime& runtime, const DenseScratch& scratch, DenseKind kind, const float* x, int64_t cols,
+                   int64_t n_columns, const int32_t* source) {
   const auto blocks = dense_blocks(cols), groups = (n_columns + 7) / 8;
-  const dim3 grid{static_cast<unsigned>(groups), static_cast<unsigned>((blocks * 8 + kPieces - 1) / kPieces), 1};
   const bool aligned = cols % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
-  launch(runtime, kind == DenseKind::kBf16 ? convert_kernel<DenseKind::kBf16> : convert_kernel<DenseKind::kF16>, grid, kThreads, 0, x,
-         cols, n_columns, source, scratch.scales(), aligned, static_cast<int>(blocks), static_cast<int>(groups),
-         scratch.activations());
+  const dim3 rows{static_cast<unsigned>(n_columns), 1, 1};
+  constexpr int64_t kFewRows = 64;
+  if (kind == DenseKind::kF16 && n_columns <= kFewRows) {
+    launch(runtime, convert_rows_kernel, rows, kThreads, sizeof(float[kWarps]), x, cols, source, scratch.scales(),
+           aligned, static_cast<int>(blocks), static_cast<int>(groups), scratch.activations());
+    return;
+  }
+  if (kind == DenseKind::kF16)
+    launch(runtime, scales_kernel, rows, kThreads, sizeof(float[kWarps]), x, cols, source, scratch.scales());
+  const dim3 grid{static_cast<unsigned>(groups), static_cast<unsigned>((blocks * 8 + kPieces - 1) / kPieces), 1};
+  launch(runtime, kind == DenseKind::kBf16 ? convert_kernel<DenseKind::kBf16> : convert_kernel<DenseKind::kF16>, grid,
+         kThreads, 0, x, cols, n_columns, source, scratch.scales(), aligned, static_cast<int>(blocks),
+         static_cast<int>(groups), scratch.activations());
 }
 
-void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device, std::span<const MatmulTarget> targets,
-                  const float* x, int64_t n_columns, const ColumnGroups* groups) {
+void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
+                  std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
+                  const ColumnGroups* groups) {
   const DenseKind kind = kind_of(*targets[0].weight);
   const int64_t cols = targets[0].weight->cols, n_experts = groups ? groups->n_experts : 1;
   const int64_t columns = groups ? groups->n_slots : n_columns;

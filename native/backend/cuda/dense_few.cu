@@ -1,6 +1,6 @@
-// Few columns: a block of eight warps has 8 / segments tiles of 16 rows, and each warp one segment of a tile. Weights come
-// straight from memory to registers in fragments, two blocks of k ahead (4 KB per warp under way), activations from the
-// L1 cache. Sums of segments meet in shared memory.
+// Few columns: a block of eight warps has 8 / segments tiles of 16 rows, and each warp one segment of a tile. Weights
+// come straight from memory to registers in fragments, two blocks of k ahead (4 KB per warp under way), activations
+// from the L1 cache. Sums of segments meet in shared memory.
 #include "backend/cuda/dense_kernels.h"
 
 namespace monolith::cuda {
@@ -22,26 +22,26 @@ struct Operands {
 };
 
 template <int kFragments>
-MONOLITH_DEVICE void load(Operands<kFragments>& operands, const Words4* weight, const uint32_t* x, int64_t x_block, int x_next,
-                          int block) {
-MONOLITH_UNROLL
+MONOLITH_DEVICE void load(Operands<kFragments>& operands, const Words4* weight, const uint32_t* x, int64_t x_block,
+                          int x_next, int block) {
+  MONOLITH_UNROLL
   for (int step = 0; step < kSteps; ++step) operands.a[step] = load_once(weight + (block * kSteps + step) * kWarp);
   const uint32_t* const words = x + block * x_block;
-MONOLITH_UNROLL
+  MONOLITH_UNROLL
   for (int n = 0; n < kFragments; ++n)
-MONOLITH_UNROLL
+    MONOLITH_UNROLL
     for (int step = 0; step < kSteps; ++step)
-MONOLITH_UNROLL
+      MONOLITH_UNROLL
       for (int half = 0; half < 2; ++half) operands.b[n][step][half] = words[n * x_next + (step * 2 + half) * 32];
 }
 
 template <DenseKind kKind, int kFragments>
 MONOLITH_DEVICE void multiply(float (&c)[kFragments][4], const Operands<kFragments>& operands) {
-MONOLITH_UNROLL
+  MONOLITH_UNROLL
   for (int step = 0; step < kSteps; ++step) {
     const Words4 words = operands.a[step];
     const uint32_t a[4] = {words.x, words.y, words.z, words.w};
-MONOLITH_UNROLL
+    MONOLITH_UNROLL
     for (int n = 0; n < kFragments; ++n) mma_dense<kKind>(c[n], a, operands.b[n][step]);
   }
 }
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
       if (block + 3 < n) load(odd, weight, x, x_block, x_next, block + 3);
     }
   }
-MONOLITH_UNROLL
+  MONOLITH_UNROLL
   for (int i = 0; i < kFragments * 4; ++i) shared.of[warp][i][lane] = c[i / 4][i % 4];
   __syncthreads();
   for (int item = warp; item < tiles * kFragments * 4; item += kFewWarps) {
@@ -97,11 +97,11 @@ void launch_dense_few(Runtime& runtime, const DensePlan& plan, DenseKind kind, c
   const dim3 grid{static_cast<unsigned>(launch.row_units * launch.column_tiles), 1, 1};
   const bool bf16 = kind == DenseKind::kBf16;
   if (plan.tile_columns == 8)
-    cuda::launch(runtime, bf16 ? few_kernel<DenseKind::kBf16, 1> : few_kernel<DenseKind::kF16, 1>, grid, kThreads, sizeof(Sums<1>),
-                 launch);
+    cuda::launch(runtime, bf16 ? few_kernel<DenseKind::kBf16, 1> : few_kernel<DenseKind::kF16, 1>, grid, kThreads,
+                 sizeof(Sums<1>), launch);
   else
-    cuda::launch(runtime, bf16 ? few_kernel<DenseKind::kBf16, 2> : few_kernel<DenseKind::kF16, 2>, grid, kThreads, sizeof(Sums<2>),
-                 launch);
+    cuda::launch(runtime, bf16 ? few_kernel<DenseKind::kBf16, 2> : few_kernel<DenseKind::kF16, 2>, grid, kThreads,
+                 sizeof(Sums<2>), launch);
 }
 
 }  // namespace monolith::cuda

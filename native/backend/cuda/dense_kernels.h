@@ -111,24 +111,39 @@ MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, int column) {
   return launch.scales ? launch.scales[column] : 1.0f;
 }
 
-// Where a thread's accumulators are, of fragments of 8 columns: number i of `sums` is row row_of(i), column column_of(i)
-// of a tile of 16 rows.
+// Where a thread's accumulators are, of fragments of 8 columns: number i of `sums` is row row_of(i), column
+// column_of(i) of a tile of 16 rows.
 MONOLITH_DEVICE int row_of(int i) { return lane_id() / 4 + i % 4 / 2 * 8; }
 MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 
+// How many numbers of a thread add_segment() and add_left_sums() read at once: one at a time would wait for memory each
+// time, many need as many registers.
+inline constexpr int kSomeAtOnce = 4, kManyAtOnce = 32;
+
 // Adds segment `segment`'s sums of 16 rows from `first_row` and columns of the unit from `first_column` to the outputs.
-template <int kQuads>
-MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row, int first_column,
-                                 const float (&sums)[kQuads][4]) {
+template <int kAtOnce, int kQuads>
+MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
+                                 int first_column, const float (&sums)[kQuads][4]) {
   const DenseTarget& target = *unit.target;
-MONOLITH_UNROLL
-  for (int i = 0; i < kQuads * 4; ++i) {
-    const int row = first_row + row_of(i), within = first_column + column_of(i);
-    if (row >= target.rows || within >= unit.n_columns) continue;
-    const int column = unit.first_column + within;
-    float* const to = target.out + column * target.out_stride + row;
-    const float value = segment == 0 ? dense_begin(target, to, row) : *to;
-    *to = fmaf(sums[i / 4][i % 4], dense_scale(launch, column), value);
+  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads * 4 : kAtOnce;
+  MONOLITH_UNROLL
+  for (int begin = 0; begin < kQuads * 4; begin += kTogether) {
+    float values[kTogether];
+    MONOLITH_UNROLL
+    for (int j = 0; j < kTogether; ++j) {
+      const int row = first_row + row_of(begin + j), within = first_column + column_of(begin + j);
+      const bool inside = row < target.rows && within < unit.n_columns;
+      const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
+      values[j] = !inside ? 0.0f : segment == 0 ? dense_begin(target, from, row) : *from;
+    }
+    MONOLITH_UNROLL
+    for (int j = 0; j < kTogether; ++j) {
+      const int row = first_row + row_of(begin + j), within = first_column + column_of(begin + j);
+      if (row >= target.rows || within >= unit.n_columns) continue;
+      const int column = unit.first_column + within;
+      target.out[column * target.out_stride + row] =
+          fmaf(sums[(begin + j) / 4][j % 4], dense_scale(launch, column), values[j]);
+    }
   }
 }
 
@@ -155,32 +170,51 @@ MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit&
 
 // Adds what all units of a tile have left to the outputs, as add_segment() would have, one after the other. `left` is
 // left_sums() of the tile's first unit, `step` from there to the next unit's, `threads` to the next quad.
-MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int quads, int first_row, int first_column,
+template <int kAtOnce, int kQuads>
+MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int first_row, int first_column,
                                    const Floats4* left, int64_t step, int threads) {
+  constexpr int kMost = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMost ? kQuads : kMost;
+  constexpr int kSegments = kAtOnce >= 8 && kChunk == 1 ? 8 : 4;
   const DenseTarget& target = *unit.target;
-  for (int quad = 0; quad < quads; ++quad) {
-    float value[4], scale[2];
-    const int even = first_column + quad * 8 + column_of(0);
-MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      const int row = first_row + row_of(j), within = even + j % 2;
-      const bool inside = row < target.rows && within < unit.n_columns;
-      value[j] = inside ? dense_begin(target, target.out + (unit.first_column + within) * target.out_stride + row, row) : 0.0f;
-      if (j < 2) scale[j] = within < unit.n_columns ? dense_scale(launch, unit.first_column + within) : 0.0f;
+  for (int begin = 0; begin < kQuads; begin += kChunk) {
+    float value[kChunk][4], scale[kChunk][2];
+    MONOLITH_UNROLL
+    for (int q = 0; q < kChunk; ++q)
+      MONOLITH_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
+        const bool inside = row < target.rows && within < unit.n_columns;
+        const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
+        value[q][j] = inside ? dense_begin(target, from, row) : 0.0f;
+        if (j < 2) scale[q][j] = within < unit.n_columns ? dense_scale(launch, unit.first_column + within) : 0.0f;
+      }
+    for (int first = 0; first < target.segments; first += kSegments) {
+      Floats4 sums[kSegments][kChunk];
+      MONOLITH_UNROLL
+      for (int s = 0; s < kSegments; ++s)
+        MONOLITH_UNROLL
+        for (int q = 0; q < kChunk; ++q)
+          if (first + s < target.segments) sums[s][q] = load_fresh(left + (first + s) * step + (begin + q) * threads);
+      MONOLITH_UNROLL
+      for (int s = 0; s < kSegments; ++s) {
+        if (first + s >= target.segments) break;
+        MONOLITH_UNROLL
+        for (int q = 0; q < kChunk; ++q) {
+          value[q][0] = fmaf(sums[s][q].x, scale[q][0], value[q][0]);
+          value[q][1] = fmaf(sums[s][q].y, scale[q][1], value[q][1]);
+          value[q][2] = fmaf(sums[s][q].z, scale[q][0], value[q][2]);
+          value[q][3] = fmaf(sums[s][q].w, scale[q][1], value[q][3]);
+        }
+      }
     }
-    for (int s = 0; s < target.segments; ++s) {
-      const Floats4 sums = load_fresh(left + s * step + quad * threads);
-      value[0] = fmaf(sums.x, scale[0], value[0]);
-      value[1] = fmaf(sums.y, scale[1], value[1]);
-      value[2] = fmaf(sums.z, scale[0], value[2]);
-      value[3] = fmaf(sums.w, scale[1], value[3]);
-    }
-MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      const int row = first_row + row_of(j), within = even + j % 2;
-      if (row < target.rows && within < unit.n_columns)
-        target.out[(unit.first_column + within) * target.out_stride + row] = value[j];
-    }
+    MONOLITH_UNROLL
+    for (int q = 0; q < kChunk; ++q)
+      MONOLITH_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
+        if (row < target.rows && within < unit.n_columns)
+          target.out[(unit.first_column + within) * target.out_stride + row] = value[q][j];
+      }
   }
 }
 

@@ -1,5 +1,6 @@
-// Many columns with mma.sync: a block of eight warps has a tile of 128 rows and 32 or 128 columns, of which a warp computes
-// 32 rows and half of the columns. Both operands go through shared memory by asynchronous copies, 32 k a stage.
+// Many columns with mma.sync: a block of eight warps has a tile of 128 rows and 32 or 128 columns, of which a warp
+// computes 32 rows and half of the columns. Both operands go through shared memory by asynchronous copies, 32 k a
+// stage.
 #include "backend/cuda/dense_kernels.h"
 
 namespace monolith::cuda {
@@ -17,35 +18,47 @@ struct Shared {
   int last;
 };
 
-template <int kColumns>
-MONOLITH_DEVICE void begin_stage(Shared<kColumns>& shared, const DenseLaunch& launch, const DenseUnit& unit, int number) {
-  const int stage = number % kStages, block = number / kStagesPerBlock, part = number % kStagesPerBlock;
+// Pieces of 16 bytes that lie one after the other, of a stage: of a tile of rows, of a group of 8 columns.
+constexpr int kTilePieces = kSteps * kWarp, kGroupPieces = kStageK;
+constexpr int kTilesAtOnce = kThreads / kTilePieces, kGroupsAtOnce = kThreads / kGroupPieces;
+
+// Where a thread copies from: of stage 0, the first tile and group that are its own, and how many of each there are
+// from there on.
+struct Feed {
+  const Words4* a;
+  int32_t b;   // in pieces of x
+  int32_t tiles, groups;
+};
+
+MONOLITH_DEVICE Feed find_feed(const DenseLaunch& launch, const DenseUnit& unit) {
   const int thread = static_cast<int>(threadIdx.x);
-  // Of a tile of rows: kSteps runs of 512 bytes, one after the other.
-  constexpr int kTilePieces = kSteps * kWarp;
-  const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows;
-MONOLITH_UNROLL
-  for (int i = 0; i < kTiles * kTilePieces / kThreads; ++i) {
-    const int piece = i * kThreads + thread, of_unit = piece / kTilePieces, tile = unit.row_tile * kTiles + of_unit;
-    const Words4* const from =
-        unit.weight + (int64_t{tile} * launch.k_blocks + block) * 128 + part * kTilePieces + piece % kTilePieces;
-    copy_async(&shared.a[stage][0][0][0] + piece, from, tile < tiles);
-  }
-  // Of a group of 8 columns: 4 core matrices, one after the other.
-  constexpr int kGroupPieces = kStageK;
-  constexpr int kPieces = kColumns / 8 * kGroupPieces;
-  const auto* const x = reinterpret_cast<const Words4*>(launch.x) + int64_t{block} * launch.column_groups * 64;
-MONOLITH_UNROLL
-  for (int i = 0; i < (kPieces + kThreads - 1) / kThreads; ++i) {
-    const int piece = i * kThreads + thread, group = unit.first_column / 8 + piece / kGroupPieces;
-    if (kPieces % kThreads == 0 || piece < kPieces)
-      copy_async(&shared.b[stage][0][0][0] + piece, x + group * 64 + part * kGroupPieces + piece % kGroupPieces,
-                 group < launch.column_groups);
-  }
+  const int tile = unit.row_tile * kTiles + thread / kTilePieces, group = unit.first_column / 8 + thread / kGroupPieces;
+  return {unit.weight + int64_t{tile} * launch.k_blocks * 128 + thread % kTilePieces,
+          group * 64 + thread % kGroupPieces, (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - tile,
+          launch.column_groups - group};
+}
+
+template <int kColumns>
+MONOLITH_DEVICE void begin_stage(Shared<kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
+  const int stage = number % kStages, thread = static_cast<int>(threadIdx.x);
+  MONOLITH_UNROLL
+  for (int i = 0; i < kTiles / kTilesAtOnce; ++i)
+    copy_async(&shared.a[stage][0][0][0] + i * kThreads + thread,
+               feed.a + int64_t{i} * kTilesAtOnce * launch.k_blocks * 128 + int64_t{number} * kTilePieces,
+               i * kTilesAtOnce < feed.tiles);
+  constexpr int kGroups = kColumns / 8;
+  const Words4* const b = reinterpret_cast<const Words4*>(launch.x) + feed.b +
+                          int64_t{number / kStagesPerBlock} * launch.column_groups * 64 +
+                          number % kStagesPerBlock * kGroupPieces;
+  MONOLITH_UNROLL
+  for (int i = 0; i < (kGroups + kGroupsAtOnce - 1) / kGroupsAtOnce; ++i)
+    if (kGroups % kGroupsAtOnce == 0 || thread < kGroups * kGroupPieces)
+      copy_async(&shared.b[stage][0][0][0] + i * kThreads + thread, b + i * kGroupsAtOnce * 64,
+                 i * kGroupsAtOnce < feed.groups);
 }
 
 template <DenseKind kKind, int kColumns>
-__global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__ DenseLaunch launch) {
+__global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constant__ DenseLaunch launch) {
   constexpr int kQuads = kColumns / 16;   // fragments of a warp: half of the columns
   auto& shared = shared_memory<Shared<kColumns>>();
   const DenseUnit unit = find_unit(launch, kColumns);
@@ -54,25 +67,27 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__
   const int warp_rows = warp % 4 * 2, warp_group = warp / 4 * kQuads;   // first tile of rows, first group of columns
   const int first_row = unit.row_tile * kRows + warp_rows * kDenseTileRows;
 
+  const Feed feed = find_feed(launch, unit);
+
   float c[2][kQuads][4] = {};
   int segment = unit.first_segment;
   const int begin = segment_begin(launch, *unit.target, segment) * kStagesPerBlock;
   const int end = segment_begin(launch, *unit.target, unit.last_segment) * kStagesPerBlock;
   int segment_end = segment_begin(launch, *unit.target, segment + 1) * kStagesPerBlock;
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (begin + ahead < end) begin_stage(shared, launch, unit, begin + ahead);
+    if (begin + ahead < end) begin_stage(shared, launch, feed, begin + ahead);
     copies_commit();
   }
   for (int number = begin; number < end; ++number) {
     copies_wait<kStages - 2>();
     __syncthreads();
-    if (number + kStages - 1 < end) begin_stage(shared, launch, unit, number + kStages - 1);
+    if (number + kStages - 1 < end) begin_stage(shared, launch, feed, number + kStages - 1);
     copies_commit();
     const int stage = number % kStages;
-MONOLITH_UNROLL
+    MONOLITH_UNROLL
     for (int step = 0; step < kSteps; ++step) {
       uint32_t a[2][4];
-MONOLITH_UNROLL
+      MONOLITH_UNROLL
       for (int m = 0; m < 2; ++m) {
         const Words4 words = shared.a[stage][warp_rows + m][step][lane];
         a[m][0] = words.x;
@@ -80,12 +95,12 @@ MONOLITH_UNROLL
         a[m][2] = words.z;
         a[m][3] = words.w;
       }
-MONOLITH_UNROLL
+      MONOLITH_UNROLL
       for (int n = 0; n < kQuads; n += 2) {
         uint32_t pair[4];
         load_matrices(pair, &shared.b[stage][warp_group + n + lane / 16][step * 2 + lane / 8 % 2][lane % 8]);
         const uint32_t low[2] = {pair[0], pair[1]}, high[2] = {pair[2], pair[3]};
-MONOLITH_UNROLL
+        MONOLITH_UNROLL
         for (int m = 0; m < 2; ++m) {
           mma_dense<kKind>(c[m][n], a[m], low);
           mma_dense<kKind>(c[m][n + 1], a[m], high);
@@ -93,10 +108,10 @@ MONOLITH_UNROLL
       }
     }
     if (number + 1 == segment_end && !launch.split) {
-MONOLITH_UNROLL
+      MONOLITH_UNROLL
       for (int m = 0; m < 2; ++m) {
-        add_segment(launch, unit, segment, first_row + m * kDenseTileRows, warp_group * 8, c[m]);
-MONOLITH_UNROLL
+        add_segment<kSomeAtOnce>(launch, unit, segment, first_row + m * kDenseTileRows, warp_group * 8, c[m]);
+        MONOLITH_UNROLL
         for (int i = 0; i < kQuads * 4; ++i) c[m][i / 4][i % 4] = 0;
       }
       ++segment;
@@ -106,22 +121,24 @@ MONOLITH_UNROLL
   if (!launch.split) return;
   const int thread = static_cast<int>(threadIdx.x);
   Floats4* const left = left_sums(launch, unit.number, 2 * kQuads, kThreads, thread);
-MONOLITH_UNROLL
+  MONOLITH_UNROLL
   for (int i = 0; i < 2 * kQuads; ++i) {
-    const float(&sums)[4] = c[i / kQuads][i % kQuads];
+    const float (&sums)[4] = c[i / kQuads][i % kQuads];
     left[i * kThreads] = {sums[0], sums[1], sums[2], sums[3]};
   }
   if (!is_last_of_tile(launch, unit, shared.last)) return;
   const int64_t step = int64_t{unit.stride} * 2 * kQuads * kThreads;
   for (int m = 0; m < 2; ++m)
-    add_left_sums(launch, unit, kQuads, first_row + m * kDenseTileRows, warp_group * 8,
-                  left - unit.first_segment * step + m * kQuads * kThreads, step, kThreads);
+    add_left_sums<kSomeAtOnce, kQuads>(launch, unit, first_row + m * kDenseTileRows, warp_group * 8,
+                                       left - unit.first_segment * step + m * kQuads * kThreads, step, kThreads);
 }
 
 template <int kColumns>
 void launch_tiles(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
-  launch(runtime, kind == DenseKind::kBf16 ? tiles_kernel<DenseKind::kBf16, kColumns> : tiles_kernel<DenseKind::kF16, kColumns>,
-         dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1}, kThreads, sizeof(Shared<kColumns>), work);
+  launch(runtime,
+         kind == DenseKind::kBf16 ? tiles_kernel<DenseKind::kBf16, kColumns> : tiles_kernel<DenseKind::kF16, kColumns>,
+         dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1}, kThreads, sizeof(Shared<kColumns>),
+         work);
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const Den
     for (int tile = 0; tile < own_tiles; ++tile)
       copy_bulk(ring.a[stage][tile], weight + (int64_t{tile} * launch.k_blocks + block) * (kSteps * kWarp), kTileBytes,
                 ring.full[stage]);
-    copy_bulk(ring.b[stage], launch.x + (int64_t{block} * launch.column_groups + group) * kGroupBytes, x_bytes, ring.full[stage]);
+    copy_bulk(ring.b[stage], launch.x + (int64_t{block} * launch.column_groups + group) * kGroupBytes, x_bytes,
+              ring.full[stage]);
   }
 }
 
@@ -71,10 +72,10 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
       const int stage = number % W::kStages;
       barrier_wait(ring.full[stage], number / W::kStages % 2);
       Words4 a[kSteps];
-MONOLITH_UNROLL
+      MONOLITH_UNROLL
       for (int step = 0; step < kSteps; ++step) a[step] = ring.a[stage][warp][step][lane];
       products_fence();
-MONOLITH_UNROLL
+      MONOLITH_UNROLL
       for (int step = 0; step < kSteps; ++step)
         product<kKind == DenseKind::kBf16>(sums, a[step], operand_at(&ring.b[stage][0][step * 256], 128, kGroupBytes),
                                            number > first || step > 0);
@@ -82,18 +83,19 @@ MONOLITH_UNROLL
       __syncwarp();
       if (lane == 0) barrier_arrive(ring.empty[stage]);
     }
-    if (!launch.split) add_segment(launch, unit, segment, first_row, 0, sums);
+    if (!launch.split) add_segment<kManyAtOnce>(launch, unit, segment, first_row, 0, sums);
   }
   if (!launch.split) return;
   Floats4* const left = left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x));
-MONOLITH_UNROLL
+  MONOLITH_UNROLL
   for (int i = 0; i < W::kQuads; ++i) left[i * W::kConsumers] = {sums[i][0], sums[i][1], sums[i][2], sums[i][3]};
 }
 
 #endif
 
 template <DenseKind kKind, typename W>
-__global__ void __launch_bounds__(W::kThreads, W::kBlocks) wgmma_kernel([[maybe_unused]] const __grid_constant__ DenseLaunch launch) {
+__global__ void __launch_bounds__(W::kThreads, W::kBlocks)
+    wgmma_kernel([[maybe_unused]] const __grid_constant__ DenseLaunch launch) {
 #if MONOLITH_WGMMA
   auto& ring = shared_memory<Ring<W>>();
   const DenseUnit unit = find_unit(launch, W::kColumns);
@@ -109,7 +111,8 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks) wgmma_kernel([[maybe_
   const int begin = segment_begin(launch, *unit.target, unit.first_segment);
   if (warp_id() >= W::kGroups * 4) {
     if constexpr (W::kMovesRegisters) give_registers<kProducerRegisters>();
-    if (threadIdx.x == W::kConsumers) produce(ring, launch, unit, begin, segment_begin(launch, *unit.target, unit.last_segment));
+    if (threadIdx.x == W::kConsumers)
+      produce(ring, launch, unit, begin, segment_begin(launch, *unit.target, unit.last_segment));
     __syncwarp();
     if (launch.split) is_last_of_tile(launch, unit, ring.last);
   } else {
@@ -117,9 +120,11 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks) wgmma_kernel([[maybe_
     consume<kKind>(ring, launch, unit, begin);
     if (!launch.split || !is_last_of_tile(launch, unit, ring.last)) return;
     const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
-    add_left_sums(launch, unit, W::kQuads, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
-                  left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) - unit.first_segment * step,
-                  step, W::kConsumers);
+    add_left_sums<kManyAtOnce, W::kQuads>(
+        launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
+        left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
+            unit.first_segment * step,
+        step, W::kConsumers);
   }
 #endif
 }

@@ -13,21 +13,21 @@ inline constexpr int kSlotMultiple = 8;
 
 // A tile of columns: at most as many as the kernel's tile has, of one expert.
 struct ColumnTile {
-  int32_t first;     // slot, a multiple of kSlotMultiple
-  int32_t count;     // slots in use from there on
+  int32_t first;   // slot, a multiple of kSlotMultiple
+  int32_t count;   // slots in use from there on
   int32_t expert;
 };
 
 // Slots of one step. Device memory, filled on the device; a launch is as large as there could be tiles, and blocks
 // beyond *n_tiles end at once.
 struct ColumnGroups {
-  const int32_t* source;       // [n_slots]: the row of x that a slot reads, -1: none; null: row i is slot i's
+  const int32_t* source;   // [n_slots]: the row of x that a slot reads, -1: none; null: row i is slot i's
   const int32_t* first_slot;   // [n_experts + 1]: where an expert's slots begin, multiples of kSlotMultiple
-  const int32_t* count;        // [n_experts]: how many are in use
-  ColumnTile* tiles;           // room for most_tiles(): filled by cut_tiles() for one width
+  const int32_t* count;   // [n_experts]: how many are in use
+  ColumnTile* tiles;   // room for most_tiles(): filled by cut_tiles() for one width
   int32_t* n_tiles;
-  int n_slots;                 // the most there can be, a multiple of kSlotMultiple
-  int n_pairs;                 // rows x experts used of each
+  int n_slots;   // the most there can be, a multiple of kSlotMultiple
+  int n_pairs;   // rows x experts used of each
   int n_experts;
 };
 

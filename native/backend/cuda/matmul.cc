@@ -27,8 +27,8 @@ void matmul_quantized(Runtime& runtime, const Int8Activations& int8, std::span<c
   }
 }
 
-void multiply(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
-              const ColumnGroups* groups) {
+void multiply(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
+              int n_rows, const ColumnGroups* groups) {
   // Neighbours of one format are one product.
   for (size_t n = 0; !targets.empty(); targets = targets.subspan(n)) {
     const Format format = matrix_of(targets[0]).format();
@@ -42,12 +42,13 @@ void multiply(Runtime& runtime, const MatmulContext& context, std::span<const Ma
 }
 }  // namespace
 
-void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows) {
+void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
+            int n_rows) {
   if (n_rows > 0) multiply(runtime, context, targets, x, n_rows, nullptr);
 }
 
-void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
-                    const ColumnGroups& groups) {
+void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
+                    const float* x, const ColumnGroups& groups) {
   multiply(runtime, context, targets, x, groups.n_slots, &groups);
 }
 

@@ -23,16 +23,18 @@ struct MatmulContext {
 };
 
 // Backend::matmul. Nothing allocates: `context` has been reserved for all rows and columns.
-void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows);
+void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
+            int n_rows);
 
 // Products of experts' slots (grouped.h): x is read through groups.source, weights hold groups.n_experts matrices of
 // equal shape one below the other, outputs are [slot][rows of one expert]; those of slots not in use are not written.
 // Every format of a mixture's matrices joins here.
-void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
-                    const ColumnGroups& groups);
+void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
+                    const float* x, const ColumnGroups& groups);
 
 // In binary32 throughout: routers, small matrices, and the test setting. With `groups` as matmul_grouped().
 void embed_f32(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
-void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, int n_rows, const ColumnGroups* groups = nullptr);
+void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, int n_rows,
+                const ColumnGroups* groups = nullptr);
 
 }  // namespace monolith::cuda

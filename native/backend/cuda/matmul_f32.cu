@@ -130,8 +130,8 @@ void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, in
 
 void embed_f32(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out) {
   if (n_rows > 0)
-    launch(runtime, embed_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kThreads, 0, static_cast<const float*>(table.data()),
-           table.cols, tokens, out);
+    launch(runtime, embed_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kThreads, 0,
+           static_cast<const float*>(table.data()), table.cols, tokens, out);
 }
 
 }  // namespace monolith::cuda

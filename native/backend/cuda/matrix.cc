@@ -110,9 +110,10 @@ Status upload_dense(Runtime& runtime, const MatrixSource& source, unsigned char*
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = (tile + i) * kDenseTileRows;
       const auto n_rows = static_cast<int>(std::min<int64_t>(kDenseTileRows, source.rows - row));
-      std::memcpy(rows.data(), source.data.data() + static_cast<size_t>(row) * row_bytes, static_cast<size_t>(n_rows) * row_bytes);
-      pack_dense_tile(rows.data(), n_rows, source.cols,
-                      reinterpret_cast<uint32_t*>(static_cast<unsigned char*>(piece.get()) + static_cast<size_t>(i) * tile_bytes));
+      std::memcpy(rows.data(), source.data.data() + static_cast<size_t>(row) * row_bytes,
+                  static_cast<size_t>(n_rows) * row_bytes);
+      auto* const packed = static_cast<unsigned char*>(piece.get()) + static_cast<size_t>(i) * tile_bytes;
+      pack_dense_tile(rows.data(), n_rows, source.cols, reinterpret_cast<uint32_t*>(packed));
     }
     runtime.upload(to + static_cast<size_t>(tile) * tile_bytes, piece.get(), static_cast<size_t>(n) * tile_bytes);
     runtime.synchronize();

@@ -19,8 +19,8 @@ MONOLITH_DEVICE float order_of(float logit) { return logit == logit ? logit : -I
 
 // One warp per row: each pass finds the first expert after the last one found.
 __global__ void __launch_bounds__(kWarp)
-    choose_kernel(const float* logits, int n_experts, int n_used, bool normalized, float scale, int32_t* chosen, float* weights,
-                  int32_t* count, int32_t* place) {
+    choose_kernel(const float* logits, int n_experts, int n_used, bool normalized, float scale, int32_t* chosen,
+                  float* weights, int32_t* count, int32_t* place) {
   const int64_t row = blockIdx.x;
   const float* const own = logits + row * n_experts;
   const int lane = lane_id();
@@ -68,7 +68,8 @@ __global__ void __launch_bounds__(kWarp)
 }
 
 // One block: where every expert's slots begin, at multiples of kSlotMultiple.
-__global__ void __launch_bounds__(kThreads) first_slots_kernel(const int32_t* count, int n_experts, int32_t* first_slot) {
+__global__ void __launch_bounds__(kThreads)
+    first_slots_kernel(const int32_t* count, int n_experts, int32_t* first_slot) {
   auto& begins = shared_memory<int32_t[kThreads + 1]>();
   const int thread = static_cast<int>(threadIdx.x);
   const int run = (n_experts + kThreads - 1) / kThreads, first = thread * run;
@@ -91,8 +92,8 @@ __global__ void __launch_bounds__(kThreads) first_slots_kernel(const int32_t* co
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    place_kernel(const int32_t* chosen, const int32_t* first_slot, int n_pairs, int n_used, int32_t* place, int32_t* source) {
+__global__ void __launch_bounds__(kThreads) place_kernel(const int32_t* chosen, const int32_t* first_slot, int n_pairs,
+                                                         int n_used, int32_t* place, int32_t* source) {
   const int pair = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (pair >= n_pairs) return;
   const int32_t slot = first_slot[chosen[pair]] + place[pair];
@@ -158,13 +159,14 @@ Status CudaMixture::reserve(int max_rows, const MixtureShape& shape) {
     return Error{ErrorCode::kUnsupported, "mixtures of experts of different shapes cannot be computed side by side"};
   constexpr int kMostRows = 1 << 16, kMostExperts = 1 << 16, kMostValues = 1 << 20;
   const auto in_range = [](int value, int high) { return value >= 1 && value <= high; };
-  if (!in_range(max_rows, kMostRows) || !in_range(shape.n_experts, kMostExperts) || !in_range(shape.n_used, shape.n_experts) ||
-      !in_range(shape.n_embd, kMostValues) || !in_range(shape.n_ff, kMostValues) || shape.n_embd % kExpertRowMultiple != 0 ||
+  if (!in_range(max_rows, kMostRows) || !in_range(shape.n_experts, kMostExperts) ||
+      !in_range(shape.n_used, shape.n_experts) || !in_range(shape.n_embd, kMostValues) ||
+      !in_range(shape.n_ff, kMostValues) || shape.n_embd % kExpertRowMultiple != 0 ||
       shape.n_ff % kExpertRowMultiple != 0 || int64_t{max_rows} * shape.n_used > (1 << 24))
-    return Error{ErrorCode::kInvalidArgument,
-                 "cannot reserve a mixture of " + std::to_string(shape.n_experts) + " experts, " + std::to_string(shape.n_used) +
-                     " per row, of " + std::to_string(shape.n_embd) + " and " + std::to_string(shape.n_ff) + " values, for " +
-                     std::to_string(max_rows) + " rows"};
+    return Error{ErrorCode::kInvalidArgument, "cannot reserve a mixture of " + std::to_string(shape.n_experts) +
+                                                  " experts, " + std::to_string(shape.n_used) + " per row, of " +
+                                                  std::to_string(shape.n_embd) + " and " + std::to_string(shape.n_ff) +
+                                                  " values, for " + std::to_string(max_rows) + " rows"};
   if (max_rows <= max_rows_) return {};
   runtime_.free(memory_);
   memory_ = nullptr;
@@ -201,8 +203,8 @@ Status CudaMixture::check(const Mixture& mixture) {
   return {};
 }
 
-void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
-                      float* out, bool add_to_out) {
+void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, const float* router_logits, const float* x,
+                      int n_rows, float* out, bool add_to_out) {
   if (n_rows == 0) return;
   const int n_experts = shape_.n_experts, n_used = shape_.n_used, n_pairs = n_rows * n_used;
   const auto n_slots = static_cast<int>(slots_of(n_rows, shape_));
@@ -210,9 +212,10 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
   runtime_.fill(source_, 0xff, static_cast<size_t>(n_slots) * sizeof(int32_t));   // -1
   launch(runtime_, choose_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kWarp, 0, router_logits, n_experts, n_used,
          mixture.router.normalized, mixture.router.scale, chosen_, weights_, count_, place_);
-  launch(runtime_, first_slots_kernel, dim3{1, 1, 1}, kThreads, sizeof(int32_t[kThreads + 1]), count_, n_experts, first_slot_);
-  launch(runtime_, place_kernel, dim3{static_cast<unsigned>((n_pairs + kThreads - 1) / kThreads), 1, 1}, kThreads, 0, chosen_,
-         first_slot_, n_pairs, n_used, place_, source_);
+  launch(runtime_, first_slots_kernel, dim3{1, 1, 1}, kThreads, sizeof(int32_t[kThreads + 1]), count_, n_experts,
+         first_slot_);
+  launch(runtime_, place_kernel, dim3{static_cast<unsigned>((n_pairs + kThreads - 1) / kThreads), 1, 1}, kThreads, 0,
+         chosen_, first_slot_, n_pairs, n_used, place_, source_);
 
   ColumnGroups groups{source_, first_slot_, count_, tiles_, n_tiles_, n_slots, n_pairs, n_experts};
   const MatmulTarget inner[] = {{mixture.gate, gate_, shape_.n_ff}, {mixture.up, up_, shape_.n_ff}};
@@ -222,7 +225,8 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
   const MatmulTarget outer{mixture.down, result_, shape_.n_embd};
   matmul_grouped(runtime_, context, {&outer, 1}, gate_, groups);
   const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((shape_.n_embd + kThreads - 1) / kThreads), 1};
-  launch(runtime_, combine_kernel, grid, kThreads, 0, result_, place_, weights_, n_used, shape_.n_embd, out, add_to_out);
+  launch(runtime_, combine_kernel, grid, kThreads, 0, result_, place_, weights_, n_used, shape_.n_embd, out,
+         add_to_out);
 }
 
 }  // namespace monolith::cuda

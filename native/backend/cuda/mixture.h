@@ -1,7 +1,7 @@
-// Mixtures of experts: Backend::mixture. Rows choose their experts on the device, (row, expert) pairs become slots in the
-// order of experts (grouped.h), and each of the three products is one launch over all experts in use. A row's result is
-// the sum over its own slots in the order of its own choice, so no other row has a part in it: where a slot lies among
-// its expert's may differ from run to run, what is computed in it does not.
+// Mixtures of experts: Backend::mixture. Rows choose their experts on the device, (row, expert) pairs become slots in
+// the order of experts (grouped.h), and each of the three products is one launch over all experts in use. A row's
+// result is the sum over its own slots in the order of its own choice, so no other row has a part in it: where a slot
+// lies among its expert's may differ from run to run, what is computed in it does not.
 #pragma once
 
 #include <cstddef>
@@ -40,15 +40,15 @@ class CudaMixture {
   int max_rows_ = 0;
   unsigned char* memory_ = nullptr;
   // Parts of it.
-  float* gate_ = nullptr;          // [slot][n_ff]
-  float* up_ = nullptr;            // [slot][n_ff]
-  float* result_ = nullptr;        // [slot][n_embd]
-  float* weights_ = nullptr;       // [row][n_used]
-  int32_t* chosen_ = nullptr;      // [row][n_used] experts, the largest logit first
-  int32_t* place_ = nullptr;       // [row][n_used] which of its expert's slots, then which slot
-  int32_t* source_ = nullptr;      // [slot]
-  int32_t* count_ = nullptr;       // [n_experts]
-  int32_t* first_slot_ = nullptr;  // [n_experts + 1]
+  float* gate_ = nullptr;   // [slot][n_ff]
+  float* up_ = nullptr;   // [slot][n_ff]
+  float* result_ = nullptr;   // [slot][n_embd]
+  float* weights_ = nullptr;   // [row][n_used]
+  int32_t* chosen_ = nullptr;   // [row][n_used] experts, the largest logit first
+  int32_t* place_ = nullptr;   // [row][n_used] which of its expert's slots, then which slot
+  int32_t* source_ = nullptr;   // [slot]
+  int32_t* count_ = nullptr;   // [n_experts]
+  int32_t* first_slot_ = nullptr;   // [n_experts + 1]
   ColumnTile* tiles_ = nullptr;
   int32_t* n_tiles_ = nullptr;
 };

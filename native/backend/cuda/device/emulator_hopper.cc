@@ -85,7 +85,8 @@ void barrier_init(uint64_t& state, int arrivals) {
 
 void barrier_arrive(uint64_t& bits, int bytes) {
   State state = State::of(bits);
-  if (state.to_come == 0 || state.to_come > state.arrivals) stop("more threads arrive at a barrier than it was made for");
+  if (state.to_come == 0 || state.to_come > state.arrivals)
+    stop("more threads arrive at a barrier than it was made for");
   --state.to_come;
   note_progress();
   settle(bits, state, state.bytes() + bytes);
@@ -112,16 +113,19 @@ void barrier_wait(uint64_t& bits, int parity) {
 }
 
 void copy_bulk(void* to_shared, const void* from, int bytes, uint64_t& state) {
-  if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(to_shared) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0)
+  if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(to_shared) % 16 != 0 ||
+      reinterpret_cast<uintptr_t>(from) % 16 != 0)
     stop("bulk copies are of multiples of 16 bytes, aligned");
   std::memset(to_shared, 0xff, static_cast<size_t>(bytes));
   copies.push_back({to_shared, from, static_cast<size_t>(bytes), &state});
 }
 
 uint64_t operand_at(const void* shared, int k_bytes, int column_bytes) {
-  const auto at = static_cast<uint64_t>(static_cast<const std::byte*>(shared) - static_cast<const std::byte*>(shared_memory(0)));
+  const auto at =
+      static_cast<uint64_t>(static_cast<const std::byte*>(shared) - static_cast<const std::byte*>(shared_memory(0)));
   if (at % 16 != 0 || k_bytes % 16 != 0 || column_bytes % 16 != 0) stop("operands of products are aligned to 16 bytes");
-  return (at & 0x3ffffu) >> 4 | static_cast<uint64_t>(k_bytes >> 4) << 16 | static_cast<uint64_t>(column_bytes >> 4) << 32;
+  return (at & 0x3ffffu) >> 4 | static_cast<uint64_t>(k_bytes >> 4) << 16 |
+         static_cast<uint64_t>(column_bytes >> 4) << 32;
 }
 
 void product(float* sums, int quads, const Words4& a, uint64_t operand, bool add, float (*decode)(uint16_t)) {

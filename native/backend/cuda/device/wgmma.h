@@ -1,7 +1,7 @@
 // Hopper's own: barriers in shared memory that count arrivals and bytes, copies of runs of memory that report to them,
-// and matrix products of a group of four warps (wgmma) with A in registers and B in shared memory. Inline PTX on the GPU,
-// the same results in the emulator (emulator_hopper.cc), where copies arrive as late as a barrier allows and products are
-// computed when they are waited for.
+// and matrix products of a group of four warps (wgmma) with A in registers and B in shared memory. Inline PTX on the
+// GPU, the same results in the emulator (emulator_hopper.cc), where copies arrive as late as a barrier allows and
+// products are computed when they are waited for.
 //
 // Names and layouts as in the PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous warpgroup level matrix instructions".
 // The products need code made for compute capability 9.0 alone (sm_90a). Elsewhere MONOLITH_WGMMA is 0, and a kernel
@@ -39,13 +39,16 @@ __device__ __forceinline__ uint32_t shared_address(const void* at) {
 __device__ __forceinline__ void barrier_init(Barrier& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void barrier_inits_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barrier_inits_done() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 __device__ __forceinline__ void barrier_arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
 // Arrives, and the phase waits for `bytes` more.
 __device__ __forceinline__ void barrier_arrive_expecting(Barrier& barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
+               : "memory");
 }
 // Waits for the end of the phase of this parity: 0 for the first, 1 for the second, 0 for the third.
 __device__ __forceinline__ void barrier_wait(Barrier& barrier, int parity) {
@@ -64,8 +67,8 @@ __device__ __forceinline__ void copy_bulk(void* to_shared, const void* from, int
                "l"(from), "r"(bytes), "r"(shared_address(&barrier)) : "memory");
 }
 
-// Registers per thread that a group of four warps has from here on: fewer than before, or more, which waits until others
-// have given them up. Multiples of 8; all warps of the group together.
+// Registers per thread that a group of four warps has from here on: fewer than before, or more, which waits until
+// others have given them up. Multiples of 8; all warps of the group together.
 template <int kCount>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -125,11 +128,11 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
 
 // d = A B (+ d where `add`): 64 rows, N columns, 16 k. After N: the type, and the numbers of the operands
 // that follow the sums.
-#define MONOLITH_PRODUCT(N, type, a0, a1, a2, a3, b, p)                                                                    \
-  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #p ", 0;\n"                                                        \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" MONOLITH_SUMS_##N "}, {%" #a0 ", %" #a1 \
-               ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1, 0;\n}"                                                          \
-               : MONOLITH_QUADS_##N                                                                                        \
+#define MONOLITH_PRODUCT(N, type, a0, a1, a2, a3, b, p)                                               \
+  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #p ", 0;\n"                                 \
+               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" MONOLITH_SUMS_##N  \
+               "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1, 0;\n}"              \
+               : MONOLITH_QUADS_##N                                                                   \
                : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(operand), "r"(static_cast<int>(add)))
 
 template <bool kBfloat16, int kQuads>

@@ -66,9 +66,9 @@ TEST(cuda_models_give_golden_logits) {
 }
 
 TEST(cuda_rows_do_not_depend_on_what_is_computed_beside_them) {
-  const std::string path = check::vectors_path("models/llama.f32.gguf");
+  const std::string path = check::vectors_path("models/llama.bf16.gguf");
   if (path.empty()) return check::skip("the golden vectors are not here");
-  const auto golden = Golden::read(check::vectors_path("models/llama.f32.json"));
+  const auto golden = Golden::read(check::vectors_path("models/llama.bf16.json"));
   REQUIRE(golden.has_value());
   const std::vector<GoldenPrompt> prompts = short_prompts(*golden, 24);
   std::vector<PromptRun> first;

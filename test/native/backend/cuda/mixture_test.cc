@@ -38,14 +38,16 @@ struct Experts {
   std::vector<One> each{static_cast<size_t>(kShape.n_experts)};
 };
 
-std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols, std::span<const std::byte> data) {
+std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols,
+                               std::span<const std::byte> data) {
   auto made = backend.matrix({type, rows, cols, data});
   return made ? std::move(*made) : nullptr;
 }
 
 Experts make_experts(Backend& backend, TensorType type) {
   Experts experts;
-  const auto fill = [&](int64_t rows, int64_t cols, std::unique_ptr<Matrix>& stacked, std::unique_ptr<Matrix> Experts::One::*one) {
+  const auto fill = [&](int64_t rows, int64_t cols, std::unique_ptr<Matrix>& stacked,
+                        std::unique_ptr<Matrix> Experts::One::* one) {
     const std::vector<float> values = numbers(rows * cols * kShape.n_experts);
     std::vector<std::byte> data(values.size() * (type == TensorType::kF32 ? 4 : 2));
     for (size_t i = 0; i < values.size(); ++i) {
@@ -86,7 +88,8 @@ std::vector<float> get(Backend& backend, const float* from, int64_t n) {
   return values;
 }
 
-std::vector<float> run(Backend& backend, const Mixture& mixture, const float* logits, const float* x, int first, int n_rows, bool add) {
+std::vector<float> run(Backend& backend, const Mixture& mixture, const float* logits, const float* x, int first,
+                       int n_rows, bool add) {
   float* const out = put(backend, std::vector<float>(static_cast<size_t>(n_rows) * kShape.n_embd,
                                                      add ? 1.0f : std::numeric_limits<float>::quiet_NaN()));
   backend.mixture(mixture, logits + first * kShape.n_experts, x + first * kShape.n_embd, n_rows, out, add);
@@ -111,7 +114,9 @@ std::unique_ptr<Backend> backend_for(bool wgmma) {
   return std::move(*backend);
 }
 
-bool same_bits(const std::vector<float>& a, const float* b) { return std::memcmp(a.data(), b, a.size() * sizeof(float)) == 0; }
+bool same_bits(const std::vector<float>& a, const float* b) {
+  return std::memcmp(a.data(), b, a.size() * sizeof(float)) == 0;
+}
 
 }  // namespace
 
@@ -132,9 +137,10 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
     const Mixture mixture = mixture_of(experts, way.normalized);
     std::vector<float> logits = numbers(kRows * kShape.n_experts);
     for (int e = 0; e < kShape.n_experts; ++e) {
-      logits[2 * kShape.n_experts + e] = 0.25f;                      // all the same: the first ones
+      logits[2 * kShape.n_experts + e] = 0.25f;   // all the same: the first ones
       logits[3 * kShape.n_experts + e] = e % 2 ? 1.0f : -1.0f;
-      for (int row = 10; row < 20; ++row) logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;   // many rows, few experts
+      for (int row = 10; row < 20; ++row)
+        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;   // many rows, few experts
     }
     logits[4 * kShape.n_experts + 1] = -INFINITY;
     logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();   // never among the largest
@@ -156,17 +162,22 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
       for (int i = 0; i < kShape.n_used; ++i) {
         const int e = order[static_cast<size_t>(i)];
         const auto alone = expert_alone(*backend, experts.each[static_cast<size_t>(e)], x_there + row * kShape.n_embd);
-        for (size_t d = 0; d < expected.size(); ++d) expected[d] += 0.5 * std::exp(double{own[e]} - own[order[0]]) / sum * alone[d];
+        for (size_t d = 0; d < expected.size(); ++d)
+          expected[d] += 0.5 * std::exp(double{own[e]} - own[order[0]]) / sum * alone[d];
       }
       double worst = 0;
-      for (size_t d = 0; d < expected.size(); ++d) worst = std::max(worst, std::abs(expected[d] - whole[static_cast<size_t>(row) * kShape.n_embd + d]));
-      if (!(worst < 1e-5)) check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
+      for (size_t d = 0; d < expected.size(); ++d)
+        worst = std::max(worst, std::abs(expected[d] - whole[static_cast<size_t>(row) * kShape.n_embd + d]));
+      if (!(worst < 1e-5))
+        check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
     }
     for (const auto& [first, n] : {std::pair{29, 1}, std::pair{9, 12}, std::pair{0, 2}})
-      CHECK(same_bits(run(*backend, mixture, logits_there, x_there, first, n, false), &whole[static_cast<size_t>(first) * kShape.n_embd]));
+      CHECK(same_bits(run(*backend, mixture, logits_there, x_there, first, n, false),
+                      &whole[static_cast<size_t>(first) * kShape.n_embd]));
     const std::vector<float> added = run(*backend, mixture, logits_there, x_there, 12, 1, true);
     for (int d = 0; d < kShape.n_embd; ++d)
-      CHECK(std::abs(added[static_cast<size_t>(d)] - 1.0f - whole[static_cast<size_t>(12 * kShape.n_embd + d)]) < 1e-5f);
+      CHECK(std::abs(added[static_cast<size_t>(d)] - 1.0f - whole[static_cast<size_t>(12 * kShape.n_embd + d)]) <
+            1e-5f);
   }
   cuda::emulator::set_order(kAscending);
 }
