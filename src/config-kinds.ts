@@ -5,6 +5,9 @@ import { resolve } from 'node:path';
 import { homedir } from 'node:os';
 import { z } from 'zod';
 
+/** What `models.<id>.quantize` takes. */
+export const QUANTIZE_TYPES = ['q8_0', 'q6_k', 'q4_k', 'q4_0'] as const;
+
 export interface Kind<T> {
   /** Accepts text as well as the JSON value. */
   schema: z.ZodType<T>;
@@ -83,6 +86,12 @@ export function choice<const T extends readonly [string, ...string[]]>(...option
   return { schema: z.enum(options) as z.ZodType<T[number]>, expects: `one of ${options.join(', ')}`, metavar: options.join('|') };
 }
 
+export const device: Kind<string> = {
+  schema: z.string().regex(/^(auto|cpu|cuda(:[0-9]{1,3})?)$/),
+  expects: 'auto, cpu, cuda or cuda:N',
+  metavar: 'auto|cpu|cuda[:N]',
+};
+
 /** The kind, or off / null / none. */
 export function nullable<T>(inner: Kind<T>): Kind<T | null> {
   const off = z.union([z.null(), z.string().toLowerCase().pipe(z.enum(['off', 'null', 'none'])).transform(() => null)]);
@@ -153,7 +162,7 @@ export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string
 };
 
 export interface ModelOverride {
-  readonly quantize?: 'q8_0' | 'q4_0' | null | undefined;
+  readonly quantize?: (typeof QUANTIZE_TYPES)[number] | null | undefined;
   readonly draft?: string | null | undefined;
   readonly context_window?: number | undefined;
   readonly max_output_tokens?: number | undefined;
@@ -177,7 +186,7 @@ export interface ModelSettings {
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 const modelOverride = z.strictObject({
-  quantize: z.enum(['q8_0', 'q4_0']).nullable().optional(),
+  quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   draft: modelName.nullable().optional(),
   context_window: z.number().int().min(1).optional(),
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).optional(),

@@ -63,6 +63,7 @@ export const settings = {
 
   engine: {
     threads: setting(kind.integer(0, 1024), 0, 'Threads that compute; 0 takes one per core.', { alias: 'threads', main: true }),
+    device: setting(kind.device, 'cpu', 'Where models are computed: cpu, cuda (the first NVIDIA GPU), cuda:N, or auto: a GPU if there is one.', { alias: 'device', main: true }),
     isa: setting(kind.choice('auto', 'plain', 'avx2', 'avx512', 'neon', 'neon_i8mm'), 'auto', 'Instructions of the CPU kernels.', { alias: 'isa', main: true }),
     arithmetic: setting(kind.choice('production', 'exact'), 'production', 'exact: unrounded activations, slow; for comparing logits.', { alias: 'arithmetic' }),
     kv_type: setting(kind.choice('f16', 'q8_0', 'f32'), 'f16', 'Number type of the KV cache; q8_0 holds nearly twice the tokens in the same memory, a little less exactly.', { alias: 'kv-type' }),

@@ -5,7 +5,7 @@ import type { FinishedEvent } from '../../src/engine/events.js';
 
 /** Everything as the service has it by default, but nothing is cached and no step is held back. */
 export const benchLoadOptions: LoadOptions = {
-  threads: 0, isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 0, kvBytes: 0,
+  threads: 0, device: 'cpu', isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 0, kvBytes: 0,
   maxBatchTokens: 256, maxSequences: 32, stepMs: 0, queueMax: 1_024, queueMaxTokens: 100_000_000, prefixCache: false, speculation: 'off',
 };
 

@@ -2,7 +2,8 @@
 // memory bandwidth that a plain read loop reaches in the same run, and prefill in Gflop/s. The
 // cache spans many layers, taken in turn, so that keys and values come from memory as they do in a
 // real step.
-//   attention_bench [threads [name]]   prints one table; times are the 20th percentile of the calls
+//   attention_bench [threads [name [isa [seconds]]]]   prints one table, of cases that contain the
+//   name, each for so many seconds; times are the 20th percentile of the calls
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "backend/cpu/ops.h"
+#include "backend/cpu/peak.h"
 #include "base/memory_bandwidth.h"
 #include "base/thread_pool.h"
 
@@ -24,6 +26,8 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+double least_seconds = 0.5;   // seconds that a case is measured
+
 struct Case {
   const char* name;
   int n_heads, n_kv_heads, head_dim;
@@ -33,7 +37,7 @@ struct Case {
   int window = 0;
 };
 
-void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
+void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, double peak) {
   const int context = c.depth + c.n_tokens, pages_each = (context + kPageTokens - 1) / kPageTokens;
   KvShape shape = {1, c.n_kv_heads, c.head_dim, int64_t{pages_each} * c.n_sequences, c.type};
   const size_t layer_bytes = CpuKvCache::bytes_for(shape);
@@ -41,9 +45,10 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
   auto made = CpuKvCache::create(shape);
   if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
   CpuKvCache& cache = **made;
+  // Several sequences' pages lie in turn, as when they grow together.
   std::vector<int32_t> pages(shape.n_pages);
   for (int64_t i = 0; i < shape.n_pages; ++i)
-    pages[i] = static_cast<int32_t>(i);
+    pages[i] = static_cast<int32_t>(i % pages_each * c.n_sequences + i / pages_each);
   std::vector<Segment> segments;
   for (int s = 0; s < c.n_sequences; ++s)
     segments.push_back({s * c.n_tokens, c.n_tokens,
@@ -62,7 +67,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
   // The fifth of the calls that were least disturbed: other programs share the machine.
   std::vector<double> times;
   pool.begin_step();
-  for (const double start = seconds(); times.size() < 40 || seconds() - start < 0.5;) {
+  for (const double start = seconds(); times.size() < 40 || seconds() - start < least_seconds;) {
     const int layer = static_cast<int>(times.size()) % shape.n_layers;
     const double before = seconds();
     cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache,
@@ -79,6 +84,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
   const double flops = 4.0 * seen * q_dim;
   std::printf("%-8s %-36s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(),
               c.name, best * 1e6, flops / best * 1e-9);
+  if (peak > 0) std::printf(", %3.0f%% of the peak", 100 * flops / best / peak);
   if (c.n_tokens == 1 && c.others_depth < 0 && c.window == 0)
     std::printf(" %6.1f GB/s, %3.0f%% of a read loop", double(layer_bytes) / best * 1e-9,
                 100 * double(layer_bytes) / best / bandwidth);
@@ -90,6 +96,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth) {
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;
   ThreadPool pool(threads < 1 ? 1 : threads);
+  if (argc > 4) least_seconds = std::atof(argv[4]);
   const double bandwidth = read_bandwidth(pool.size(), size_t{256} << 20, 5).value();
   std::printf("%d threads, read loop %.1f GB/s\n", pool.size(), bandwidth * 1e-9);
   const KvType f16 = KvType::kF16, f32 = KvType::kF32, q8 = KvType::kQ8_0;
@@ -104,6 +111,12 @@ int main(int argc, char** argv) {
       {"decode 28/4x128 @4096 f16", 28, 4, 128, f16, 1, 1, 4095},
       {"decode 32/4x64 @128 f16", 32, 4, 64, f16, 1, 1, 127},
       {"decode 16 x 32/4x64 @512", 32, 4, 64, f16, 16, 1, 511},
+      {"decode 8 x 32/4x64 @4096 f16", 32, 4, 64, f16, 8, 1, 4095},
+      {"decode 8 x 32/8x128 @4096 f16", 32, 8, 128, f16, 8, 1, 4095},
+      {"decode 8 x 32/4x64 @4096 q8_0", 32, 4, 64, q8, 8, 1, 4095},
+      {"decode 8 x 32/8x128 @4096 q8_0", 32, 8, 128, q8, 8, 1, 4095},
+      {"decode 32/4x64 @16384 f16", 32, 4, 64, f16, 1, 1, 16383},
+      {"decode 32/8x128 @16384 q8_0", 32, 8, 128, q8, 1, 1, 16383},
       {"decode 32/8x128 @16384 f16", 32, 8, 128, f16, 1, 1, 16383},
       {"decode 32/8x128 @16384 window 1024", 32, 8, 128, f16, 1, 1, 16383, -1, 1024},
       {"decode 8/1x128 @16384 beside 31 @64", 8, 1, 128, f16, 32, 1, 16383, 63},
@@ -115,9 +128,10 @@ int main(int argc, char** argv) {
       {"prefill 256 16/16x80 @256", 16, 16, 80, f16, 1, 256, 256},
   };
   for (const CpuIsa isa : available_cpu_isas()) {
-    if (isa == CpuIsa::kPlain) continue;   // two orders of magnitude slower: nobody waits for it
+    if (isa == CpuIsa::kPlain || (argc > 3 && cpu_isa_name(isa) != argv[3])) continue;   // two orders of magnitude slower: nobody waits for it
+    const double peak = measure_peak(isa, pool.size(), 5).float32;
     for (const Case& c : cases)
-      if (argc < 3 || std::strstr(c.name, argv[2])) measure(c, isa, pool, bandwidth);
+      if (argc < 3 || std::strstr(c.name, argv[2])) measure(c, isa, pool, bandwidth, peak);
   }
   return 0;
 }

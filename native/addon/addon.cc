@@ -17,6 +17,7 @@
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "addon/promise_work.h"
+#include "addon/make_backend.h"
 #include "addon/text.h"
 #include "backend/cpu/peak.h"
 #include "base/memory_bandwidth.h"
@@ -35,7 +36,7 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   const std::string path = arguments.path(arguments.argument(0, "path"));
   const LoadOptions options = read_load_options(arguments, arguments.argument(1, "options"));
   if (!arguments.ok()) return env.Undefined();
-  auto backend = make_cpu_backend(options.cpu());
+  auto backend = make_backend(options);
   if (!backend) return raise(env, backend.error());
   const auto inspection = inspect(path, **backend, options.limits(), options.max_context, options.kv_bytes, options.file());
   if (!inspection) return raise(env, inspection.error());
@@ -80,7 +81,9 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
       [=]() {
         const DebugLogitsOptions debug{options.cpu(), options.kv_type, options.engine.max_batch_tokens,
                                        options.file()};
-        return debug_logits(path, debug, ids, positions, continue_tokens);
+        auto backend = make_backend(options);
+        if (!backend) return Result<DebugLogits>(backend.error());
+        return debug_logits(path, **backend, debug, ids, positions, continue_tokens);
       },
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
 }

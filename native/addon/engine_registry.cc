@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "addon/make_backend.h"
 #include "engine/draft_model.h"
 #include "engine/file_hash.h"
 #include "engine/page_budget.h"
@@ -108,7 +109,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
 Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const LoadOptions& options,
                                                   const Model::Progress& progress) {
   try {
-    auto backend = make_cpu_backend(options.cpu());
+    auto backend = make_backend(options);
     if (!backend) return backend.error();
     std::shared_ptr<StepProfile> profile;
     if (options.profile) {

@@ -118,6 +118,9 @@ Napi::Object to_object(Napi::Env env, const InspectedPlan& plan) {
       .number("pageBytes", plan.memory.page_bytes)
       .number("pages", plan.pages)
       .number("context", plan.context)
+      .number("fullPages", plan.memory.layout.full)
+      .number("windowPages", plan.memory.layout.windowed)
+      .number("window", plan.memory.layout.window)
       .done();
 }
 

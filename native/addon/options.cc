@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "addon/grammar_handle.h"
+#include "addon/make_backend.h"
 #include "engine/speculation.h"
 
 namespace monolith::addon {
@@ -15,11 +16,13 @@ constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
 constexpr size_t kMaxMarkerBytes = 256;
 constexpr uint32_t kMaxStopTokens = 1024;
 
+constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0"};        // in the order of KvType
-constexpr std::string_view kQuantizeNames[] = {"q8_0", "q4_0"};
-constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ4_0};
+constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0"};
+constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
+                                         TensorType::kQ4_0};
 
 constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in the order of Speculation
 
@@ -178,7 +181,7 @@ ModelLimits LoadOptions::limits() const {
 }
 
 bool LoadOptions::operator==(const LoadOptions& other) const {
-  return threads == other.threads && isa == other.isa && arithmetic == other.arithmetic &&
+  return threads == other.threads && isa == other.isa && device == other.device && arithmetic == other.arithmetic &&
          kv_type == other.kv_type && quantize == other.quantize && draft_path == other.draft_path &&
          draft_quantize == other.draft_quantize && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
@@ -197,6 +200,9 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   };
   load.threads = static_cast<int>(integer("threads", 0, 1024));
   load.isa = kIsas[arguments.one_of(arguments.field(options, "isa"), kIsas)];
+  const Named device = arguments.field(options, "device");
+  load.device = arguments.string(device, kMaxDeviceName);
+  if (arguments.ok() && !is_device(load.device)) arguments.reject(device, "must be auto, cpu, cuda or cuda:N");
   load.arithmetic = static_cast<Arithmetic>(arguments.one_of(arguments.field(options, "arithmetic"), kArithmetics));
   load.kv_type = static_cast<KvType>(arguments.one_of(arguments.field(options, "kvType"), kKvTypes));
   if (const Named quantize = arguments.field(options, "quantize"); !arguments.is_absent(quantize))

@@ -21,6 +21,7 @@ inline constexpr int kMaxStepMs = 60'000;
 struct LoadOptions {
   int threads = 0;
   std::string isa;
+  std::string device;        // "auto", "cpu", "cuda" or "cuda:N", as make_backend() reads it
   Arithmetic arithmetic = Arithmetic::kProduction;
   KvType kv_type = KvType::kF16;
   std::optional<TensorType> quantize;

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/sampling.h"
 #include "base/result.h"
 #include "model/gguf/tensor_type.h"
 
@@ -87,6 +88,8 @@ struct AttentionParams {
   float scale;               // of the scores: usually 1 / sqrt(head_dim)
   int window = 0;            // a row at position p sees p - window + 1 .. p; 0: all positions before it
   float soft_cap = 0.0f;     // scores become soft_cap * tanh(score / soft_cap); 0: none
+  // Backend memory: of each query head a score that takes part in the softmax and has no value; null: none.
+  const float* sinks = nullptr;
 };
 
 // One product of a matmul group: out[row * out_stride + r] = (add_to_out ? out : 0) + bias[r] + W x[row].
@@ -102,6 +105,8 @@ struct MatmulTarget {
 enum class Activation : uint8_t {
   kSilu,   // x / (1 + exp(-x))
   kGelu,   // x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): GELU in its tanh form
+  // Of a mixture only: x / (1 + exp(-1.702 x)) * (up + 1), x at most 7 and up within -7 and 7 (gpt-oss).
+  kClampedSilu,
 };
 
 // A mixture of experts has so many rows of each weight per expert, or a multiple: where one expert's rows
@@ -117,15 +122,32 @@ struct MixtureShape {
   bool operator==(const MixtureShape&) const = default;
 };
 
-// One layer's mixture of experts. Matrices hold all experts, one below the other.
+enum class RouterScore : uint8_t { kSoftmax, kSigmoid };   // over all experts; of each logit
+
+// How a row chooses among experts, and how much each counts: by its score, whatever it was chosen by.
+struct Router {
+  RouterScore score = RouterScore::kSoftmax;
+  // Backend memory, n_experts: added to the scores for the choice only (DeepSeek-V3, arXiv:2412.19437); null: none.
+  const float* bias = nullptr;
+  // Experts are chosen from `groups_used` of `groups` groups of equal size: those whose best two have the largest
+  // sum. A group has two experts or more. 1 and 1: from all.
+  int groups = 1, groups_used = 1;
+  bool normalized = true;   // scores are divided by the sum of those chosen
+  float scale = 1.0f;       // then all are multiplied by this
+};
+
+// One layer's mixture of experts. Matrices hold all experts, one below the other; biases likewise, in backend memory,
+// null where there are none.
 struct Mixture {
   MixtureShape shape;
   const Matrix* gate;      // [n_experts * n_ff, n_embd]
   const Matrix* up;        // the same
   const Matrix* down;      // [n_experts * n_embd, n_ff]
-  Activation activation;
-  bool normalized;         // weights are the softmax over the experts chosen; else over all
-  float scale;             // of the weights
+  const float* gate_bias = nullptr;
+  const float* up_bias = nullptr;
+  const float* down_bias = nullptr;
+  Activation activation = Activation::kSilu;
+  Router router = {};
 };
 
 // What the operations of one step refer to. Host memory, the same until end_step().
@@ -133,11 +155,11 @@ struct StepInput {
   const void* model;                          // whose step this is: recorded steps are told apart by it
   std::span<const int32_t> tokens;            // one per row
   std::span<const int32_t> logit_rows;        // rows of `tokens`, ascending
-  std::span<const std::span<const Segment>> segment_lists;   // every list that the operations name; at most 4
+  std::span<const std::span<const Segment>> segment_lists;   // every list that the operations name
   int max_rows;                               // that every buffer of the model has room for
   bool recordable = true;                     // its operations depend on nothing but this and on the model
 };
-inline constexpr size_t kMostSegmentLists = 4;
+inline constexpr size_t kMostSegmentLists = 16;
 
 struct BackendInfo {
   std::string name;       // "cpu", "cuda"
@@ -150,6 +172,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendInfo info() const = 0;
 
+  // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
+  virtual uint64_t free_memory() const { return 0; }
+
   // --- loading: these allocate -----------------------------------------------------------------
   // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.
   virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;
@@ -161,12 +186,17 @@ class Backend {
   virtual Result<float*> allocate(int64_t count) = 0;
   virtual void write_floats(float* to, const float* host_from, int64_t count) = 0;
   virtual void read_floats(float* host_to, const float* from, int64_t count) = 0;
+  // Whether allocate() gives host memory: then its floats are read where they lie once end_step() has returned.
+  virtual bool is_host_memory() const { return false; }
   // Bytes reserve() will take for these sizes; the memory plan asks here.
   virtual size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                                const MixtureShape& mixture = {}) const = 0;
   // Sizes internal scratch for the largest step of any model here. Called after loading, before the first step.
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
+
+  // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
+  virtual Status can_mix(const Mixture&) const { return {}; }
 
   // --- one step: nothing below allocates -------------------------------------------------------
   // True: the backend has such a step recorded and computes it by itself in end_step(); the caller leaves its
@@ -204,10 +234,9 @@ class Backend {
   virtual void soft_cap(float* x, int64_t count, float cap) = 0;
   // x[row] += factor * y[row], and where `gate` is given (one value per row) that times sigmoid(gate[row]).
   virtual void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) = 0;
-  // out[row] = (add_to_out ? out[row] : 0) + sum over the experts e chosen for the row, from the largest
-  // router logit down, of weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). Those with the largest
-  // of router_logits[row][n_experts] are chosen, the lower index first among equals. Must have been reserved
-  // for; x, router_logits and out dense, out not x.
+  // out[row] = (add_to_out ? out[row] : 0) + sum over the experts e chosen for the row, the first choice first, of
+  // weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). The router chooses by router_logits[row][n_experts],
+  // the lower index first among equals. Must have been reserved for; x, router_logits and out dense, out not x.
   virtual void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
                        float* out, bool add_to_out) = 0;
   // out[i] = x[rows[i]]; `rows` host.
@@ -215,6 +244,32 @@ class Backend {
 
   // Copies one page of all layers (copy on write for forks).
   virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;
+
+  // --- between steps -----------------------------------------------------------------------------
+  // Calls work(context, i, thread) for 0 <= i < n, begun in this order, on up to host_threads() threads with as many
+  // `thread` numbers from 0, and returns when all are done. For work of the host's own that the next step waits for,
+  // like sampling: the threads of a backend that computes on the host lie idle then. `work` may not throw.
+  using HostWork = void (*)(const void* context, int64_t i, int thread);
+  virtual int host_threads() const { return 1; }
+  virtual void run_on_host(int64_t n, HostWork work, const void* context) {
+    for (int64_t i = 0; i < n; ++i) work(context, i, 0);
+  }
+
+  // Whether sample() may be called for rows of `n_vocab` logits. If not, the host samples them.
+  virtual bool can_sample(int n_vocab) const {
+    static_cast<void>(n_vocab);
+    return false;
+  }
+  // Allocates what sample() needs for rows of `n_vocab` logits, `most_tasks` of them at a time: more are no error, but
+  // may take longer. Errors: kOutOfMemory.
+  virtual Status reserve_samples(int n_vocab, int most_tasks) {
+    static_cast<void>(n_vocab), static_cast<void>(most_tasks);
+    return Error{ErrorCode::kUnsupported, "this backend does not sample"};
+  }
+  // results[i] = the answer to tasks[i] (sampling.h), whose logits are this backend's memory.
+  virtual void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
+    static_cast<void>(n_vocab), static_cast<void>(tasks), static_cast<void>(results);
+  }
 };
 
 }  // namespace monolith

@@ -50,7 +50,7 @@ std::vector<OpFigures> StepProfile::read() const {
   static constexpr const char* kNames[] = {"",          "embed",          "rms_norm",  "rms_norm_heads",
                                            "matmul",    "rope_and_store", "attention", "gated",
                                            "scale",     "soft_cap",       "add_rows",  "mixture",
-                                           "gather_rows", "copy_page",    "read_floats"};
+                                           "gather_rows", "copy_page",    "read_floats", "sample"};
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
     const Op op = slot.op.load(std::memory_order_acquire);
@@ -74,6 +74,7 @@ class ProfiledBackend final : public Backend {
       : inner_(std::move(inner)), profile_(std::move(profile)) {}
 
   BackendInfo info() const override { return inner_->info(); }
+  uint64_t free_memory() const override { return inner_->free_memory(); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_->matrix_bytes(type, rows, cols);
   }
@@ -92,6 +93,7 @@ class ProfiledBackend final : public Backend {
                  const MixtureShape& mixture) override {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
+  Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
   // What is profiled is never a recorded step: its operations would not come by.
   bool begin_step(const StepInput& input) override {
     StepInput watched = input;
@@ -175,6 +177,16 @@ class ProfiledBackend final : public Backend {
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     timed(Op::kCopyPage, {}, [&] { inner_->copy_page(cache, from, to); });
+  }
+  bool is_host_memory() const override { return inner_->is_host_memory(); }
+  int host_threads() const override { return inner_->host_threads(); }
+  void run_on_host(int64_t n, HostWork work, const void* context) override {
+    timed(Op::kSample, {}, [&] { inner_->run_on_host(n, work, context); });
+  }
+  bool can_sample(int n_vocab) const override { return inner_->can_sample(n_vocab); }
+  Status reserve_samples(int n_vocab, int most_tasks) override { return inner_->reserve_samples(n_vocab, most_tasks); }
+  void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    timed(Op::kSample, {}, [&] { inner_->sample(n_vocab, tasks, results); });
   }
 
  private:

@@ -34,7 +34,7 @@ class StepProfile {
   friend class ProfiledBackend;
   enum class Op : uint8_t {
     kNone, kEmbed, kRmsNorm, kRmsNormHeads, kMatmul, kRopeAndStore, kAttention, kGated, kScale, kSoftCap,
-    kAddRows, kMixture, kGatherRows, kCopyPage, kReadFloats,
+    kAddRows, kMixture, kGatherRows, kCopyPage, kReadFloats, kSample,
   };
   static constexpr size_t kSlots = 32;
   struct Slot {

@@ -41,6 +41,18 @@ void pause_briefly() {
 
 }  // namespace
 
+// What a thread of parallel_runs() has left, in one word: the first piece and the one after the last. Its thread
+// takes from the front, others the half at the back. Each piece is in one range at a time, so a range that is found
+// again is this very one. An empty range is only changed by its thread.
+struct alignas(64) Range {
+  std::atomic<uint64_t> word{0};
+
+  static constexpr uint64_t pack(uint64_t begin, uint64_t end) { return begin << 32 | end; }
+  static constexpr int64_t begin(uint64_t word) { return static_cast<int64_t>(word >> 32); }
+  static constexpr int64_t end(uint64_t word) { return static_cast<int64_t>(word & 0xffffffff); }
+  static constexpr int64_t left(uint64_t word) { return end(word) - begin(word); }
+};
+
 struct ThreadPool::State {
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
@@ -48,6 +60,7 @@ struct ThreadPool::State {
   Erased function = nullptr;
   const void* context = nullptr;
   std::vector<std::thread> workers;
+  std::unique_ptr<Range[]> ranges;   // by thread
   // Each word on its own cache line: they are polled by different threads.
   alignas(64) std::atomic<int> epoch{0};
   alignas(64) std::atomic<uint32_t> gate{0};     // kOpen, and the workers inside
@@ -131,6 +144,7 @@ struct ThreadPool::State {
 };
 
 ThreadPool::ThreadPool(int n_threads) : state_(std::make_unique<State>()) {
+  state_->ranges = std::make_unique<Range[]>(static_cast<size_t>(n_threads));
   for (int thread = 1; thread < n_threads; ++thread) {
     try {
       state_->workers.emplace_back([state = state_.get(), thread] {
@@ -157,6 +171,39 @@ int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) +
 void ThreadPool::begin_step() { state_->in_step.store(true, std::memory_order_relaxed); }
 
 void ThreadPool::end_step() { state_->in_step.store(false, std::memory_order_relaxed); }
+
+void ThreadPool::share_out(int64_t n) {
+  const auto pieces = static_cast<uint64_t>(n), threads = static_cast<uint64_t>(size());
+  for (uint64_t thread = 0; thread < threads; ++thread) {
+    const uint64_t share = Range::pack(pieces * thread / threads, pieces * (thread + 1) / threads);
+    state_->ranges[thread].word.store(share, std::memory_order_relaxed);
+  }
+}
+
+// Relaxed throughout: a piece's data is published by the gate, before and after the section.
+int64_t ThreadPool::take(int thread) {
+  constexpr auto relaxed = std::memory_order_relaxed;
+  std::atomic<uint64_t>& own = state_->ranges[static_cast<size_t>(thread)].word;
+  for (uint64_t seen = own.load(relaxed); Range::left(seen) > 0;)
+    if (own.compare_exchange_weak(seen, seen + Range::pack(1, 0), relaxed)) return Range::begin(seen);
+  for (;;) {
+    std::atomic<uint64_t>* richest = nullptr;
+    uint64_t most = 0;
+    for (int other = 0; other < size(); ++other) {
+      std::atomic<uint64_t>& range = state_->ranges[static_cast<size_t>(other)].word;
+      if (const uint64_t seen = range.load(relaxed); Range::left(seen) > Range::left(most)) {
+        richest = &range;
+        most = seen;
+      }
+    }
+    if (richest == nullptr) return -1;
+    const int64_t end = Range::end(most), from = end - (Range::left(most) + 1) / 2;
+    const uint64_t kept = Range::pack(static_cast<uint64_t>(Range::begin(most)), static_cast<uint64_t>(from));
+    if (!richest->compare_exchange_strong(most, kept, relaxed)) continue;
+    own.store(Range::pack(static_cast<uint64_t>(from) + 1, static_cast<uint64_t>(end)), relaxed);
+    return from;
+  }
+}
 
 void ThreadPool::run(Erased fn, const void* context) {
   state_->function = fn;

@@ -41,6 +41,25 @@ class ThreadPool {
         &take_pieces);
   }
 
+  // Calls fn(i, thread) for each i in [0, n), n below 2^31. For work along memory: each thread begins at its own
+  // share of [0, n) and goes on from there, so that what the processor fetches ahead is what the thread takes next.
+  // One that has no more takes half of what the one with the most has left: which thread takes an i is not fixed
+  // here either.
+  template <typename Fn>
+  void parallel_runs(int64_t n, Fn&& fn) {
+    if (size() == 1) {
+      for (int64_t i = 0; i < n; ++i) fn(i, 0);
+      return;
+    }
+    if (n <= 0) return;
+    share_out(n);
+    const auto take_pieces = [&](int thread) {
+      for (int64_t i; (i = take(thread)) >= 0;) fn(i, thread);
+    };
+    run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); },
+        &take_pieces);
+  }
+
   // Hint that a step begins or ends: between the two, workers spin instead of parking.
   void begin_step();
   void end_step();
@@ -50,6 +69,8 @@ class ThreadPool {
   // Calls fn(context, 0), and fn(context, thread) on each worker that arrives before that call returns;
   // a worker may come twice.
   void run(Erased fn, const void* context);
+  void share_out(int64_t n);
+  int64_t take(int thread);   // the next i for this thread; -1: there is none left
   struct State;
   std::unique_ptr<State> state_;
   alignas(64) std::atomic<int64_t> next_{0};

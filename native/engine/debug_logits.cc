@@ -171,8 +171,14 @@ Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptio
                                  int continue_tokens) {
   auto backend = make_cpu_backend(options.backend);
   if (!backend) return backend.error();
+  return debug_logits(path, **backend, options, ids, positions, continue_tokens);
+}
+
+Result<DebugLogits> debug_logits(const std::string& path, Backend& backend, const DebugLogitsOptions& options,
+                                 std::span<const int32_t> ids, std::span<const int32_t> positions,
+                                 int continue_tokens) {
   return read_model_file(path, options.file, [&](const GgufFile& file) {
-    return compute_logits(file, **backend, options, ids, positions, continue_tokens);
+    return compute_logits(file, backend, options, ids, positions, continue_tokens);
   });
 }
 

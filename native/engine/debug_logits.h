@@ -44,5 +44,9 @@ struct DebugLogits {
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
                                  std::span<const int32_t> ids, std::span<const int32_t> positions,
                                  int continue_tokens);
+// The same on `backend`; options.backend is not looked at.
+Result<DebugLogits> debug_logits(const std::string& path, Backend& backend, const DebugLogitsOptions& options,
+                                 std::span<const int32_t> ids, std::span<const int32_t> positions,
+                                 int continue_tokens);
 
 }  // namespace monolith

@@ -146,7 +146,7 @@ class ThreadedEngine final : public Engine {
                      "of " + std::to_string(counters_.queue.max_tokens()) + " prompt tokens that may wait, too many do already"};
     }
     // Built outside the lock: it copies the prompt and prepares the stop strings.
-    auto request = std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_);
+    auto request = std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_, model_->memory().layout);
     RequestId id;
     {
       std::lock_guard lock(mutex_);

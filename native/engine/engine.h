@@ -53,7 +53,8 @@ struct EngineStats {
   // gauges
   int waiting = 0, running = 0;                 // requests queued; sequences holding pages
   int64_t waiting_tokens = 0;                   // of the prompts queued
-  int64_t pages_total = 0, pages_free = 0, pages_cached = 0;   // cached: unreferenced but reusable
+  // Of 16 positions each, of all layers or of some (KvLayout); cached: unreferenced but reusable.
+  int64_t pages_total = 0, pages_free = 0, pages_cached = 0;
   // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
   double last_step_age_ms = 0;
   int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;   // in effect

@@ -81,7 +81,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
   info.kv_heads = params.n_kv_heads;
   info.head_dim = params.head_dim;
   info.embedding = params.n_embd;
-  info.feed_forward = params.n_ff;
+  info.feed_forward = params.experts.count > 0 ? params.experts.n_ff : params.n_ff;
   info.experts = params.experts.count;
   info.used_experts = params.experts.used;
   info.vocabulary = params.n_vocab;

@@ -14,39 +14,34 @@ PenaltyCounts::PenaltyCounts(std::span<const TokenId> prompt, int64_t max_new, i
   for (const TokenId token : prompt) entry(token);
 }
 
-PenaltyCounts::Entry& PenaltyCounts::entry(TokenId token) {
+UsedToken& PenaltyCounts::entry(TokenId token) {
   const size_t mask = slots_.size() - 1;
   size_t at = (static_cast<uint32_t>(token) * 0x9E3779B9u) & mask;
   while (slots_[at] >= 0) {
-    Entry& found = entries_[static_cast<size_t>(slots_[at])];
+    UsedToken& found = entries_[static_cast<size_t>(slots_[at])];
     if (found.token == token) return found;
     at = (at + 1) & mask;
   }
   assert(entries_.size() < entries_.capacity());
   slots_[at] = static_cast<int32_t>(entries_.size());
-  return entries_.emplace_back(Entry{token, 0});
+  return entries_.emplace_back(UsedToken{token, 0});
 }
 
-bool has_logit_processors(const SamplingParams& params) {
-  return !params.logit_bias.empty() || !params.banned.empty() || PenaltyCounts::needed(params);
-}
-
-void apply_logit_processors(const SamplingParams& params, const PenaltyCounts& counts, float* logits) {
+void apply_logit_processors(const SampleTask& task, float* logits) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
-  for (const auto& [token, bias] : params.logit_bias) {
+  for (const auto& [token, bias] : task.bias) {
     if (bias <= kBanBias) {
       logits[token] = kNever;
     } else {
       logits[token] += bias;
     }
   }
-  for (const TokenId token : params.banned) logits[token] = kNever;
-  if (!PenaltyCounts::needed(params)) return;
-  for (const PenaltyCounts::Entry& used : counts.entries()) {
+  for (const int32_t token : task.banned) logits[token] = kNever;
+  for (const UsedToken& used : task.used) {
     float& logit = logits[used.token];
-    logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+    logit = logit > 0 ? logit / task.repetition_penalty : logit * task.repetition_penalty;
     if (used.generated > 0)
-      logit -= params.frequency_penalty * static_cast<float>(used.generated) + params.presence_penalty;
+      logit -= task.frequency_penalty * static_cast<float>(used.generated) + task.presence_penalty;
   }
 }
 

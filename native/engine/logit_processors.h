@@ -1,16 +1,15 @@
-// What changes logits before they become probabilities: bias and bans, then penalties. Engine thread only.
+// What changes logits before they become probabilities: bias and bans, then penalties. Counts belong to the engine
+// thread; the rest is pure.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "backend/sampling.h"
 #include "engine/request.h"
 
 namespace monolith {
-
-// A bias of -100 or less bans its token: the logit becomes minus infinity. (Contract: -100 bans.)
-inline constexpr float kBanBias = -100.0f;
 
 // How often a sequence has used which token. Sized once for the whole generation; counting a token
 // never allocates.
@@ -27,25 +26,17 @@ class PenaltyCounts {
 
   void add_generated(TokenId token) { ++entry(token).generated; }
 
-  struct Entry {
-    TokenId token;
-    int32_t generated;   // occurrences in the output; 0: only in the prompt
-  };
-  std::span<const Entry> entries() const { return entries_; }
+  std::span<const UsedToken> entries() const { return entries_; }
   bool empty() const { return slots_.empty(); }
 
  private:
-  Entry& entry(TokenId token);   // adds it with 0 if absent
-  std::vector<Entry> entries_;   // in order of first use
+  UsedToken& entry(TokenId token);   // adds it with 0 if absent
+  std::vector<UsedToken> entries_;   // in order of first use
   std::vector<int32_t> slots_;   // open addressing, index into entries_ or -1; a power of two, at most half full
 };
 
-// True if apply_logit_processors would change anything.
-bool has_logit_processors(const SamplingParams& params);
-
-// Changes logits [n_vocab] in place: adds the bias, takes out what is banned, then for each counted token divides (positive) or
-// multiplies (negative) by repetition_penalty (Keskar et al. 2019, "CTRL", section 4.1), then subtracts
-// frequency_penalty per generated occurrence and presence_penalty once if generated.
-void apply_logit_processors(const SamplingParams& params, const PenaltyCounts& counts, float* logits);
+// The second step of sampling.h on logits [n_vocab], in place: bias, bans, then for each used token division (positive) or
+// multiplication (negative) by repetition_penalty (Keskar et al. 2019, "CTRL", section 4.1), then frequency and presence.
+void apply_logit_processors(const SampleTask& task, float* logits);
 
 }  // namespace monolith

@@ -10,13 +10,11 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kContextsWanted = 4;
+constexpr int64_t kContextsWanted = 4, kContextsWantedOnDevice = 256;
 constexpr int64_t kMostPages = INT32_MAX;  // page numbers are 32 bits
 
 constexpr int kMostRows = 65'536;
 constexpr int kMostLogitRows = 4'096;
-
-int64_t pages_for(int64_t context) { return (context + kPageTokens - 1) / kPageTokens; }
 
 // Twice or four times the rows, if the buffers for them do not cost too much.
 Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits) {
@@ -58,7 +56,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   };
   const bool asked = budget.max_context > 0;
   const int context = asked ? std::min(budget.max_context, file_context) : file_context;
-  const int64_t one = pages_for(context);
+  const int64_t one = budget.layout.pages_at_once(context, budget.rows);
   int64_t pages = 0;
   if (budget.kv_bytes > 0) {
     if (budget.memory > 0 && budget.kv_bytes > budget.memory) {
@@ -69,18 +67,19 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
     }
     pages = pages_in(budget.kv_bytes);
   } else {
-    const int64_t quarter = pages_in(budget.memory / 4);
-    pages = std::min(kContextsWanted * one, quarter);
-    if (asked && pages < one) pages = std::min(one, pages_in(budget.memory / 2));
+    const int64_t wanted = (budget.is_device ? kContextsWantedOnDevice : kContextsWanted) * one;
+    pages = std::min(wanted, pages_in(budget.is_device ? budget.memory / 4 * 3 : budget.memory / 4));
+    if (asked && pages < one)
+      pages = std::min(one, pages_in(budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2));
   }
-  if (pages < 1) {
+  if (pages < budget.layout.tables()) {
     const uint64_t room = budget.kv_bytes > 0 ? budget.kv_bytes : budget.memory / 4;
-    return Error{ErrorCode::kInvalidArgument, "one KV page of this model takes " +
-                                                  std::to_string(page_bytes) +
-                                                  " bytes, more than the " + std::to_string(room) +
-                                                  " bytes there are for the page pool"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "keys and values of " + std::to_string(kPageTokens) + " tokens of this model take " +
+                     std::to_string(page_bytes * static_cast<size_t>(budget.layout.tables())) +
+                     " bytes, more than the " + std::to_string(room) + " bytes there are for the page pool"};
   }
-  return PageChoice{static_cast<int>(std::min<int64_t>(context, pages * kPageTokens)), pages};
+  return PageChoice{static_cast<int>(std::min<int64_t>(context, budget.layout.positions_in(pages, budget.rows))), pages};
 }
 
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
@@ -88,11 +87,22 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
   auto params = HyperParams::read(file);
   if (!params) return params.error();
   limits.n_pages = 1;
+  limits.pages_by_window = true;
   limits.max_context = params->context_length;
   auto plan = Model::plan(file, backend, limits);
   if (!plan) return plan.error();
-  auto choice = choose_pages(params->context_length, plan->page_bytes,
-                             {max_context, kv_bytes, physical_memory()});
+  PageBudget budget{.max_context = max_context, .kv_bytes = kv_bytes, .memory = physical_memory(), .layout = plan->layout,
+                    .rows = std::min(limits.max_batch_tokens, kLeastRowsAlone)};
+  if (const uint64_t free_bytes = backend.free_memory(); free_bytes > 0) {
+    const uint64_t taken = plan->weight_bytes + plan->activation_bytes + kHeadroomBytes;
+    if (taken >= free_bytes) {
+      return Error{ErrorCode::kOutOfMemory, "the model takes " + std::to_string(taken) + " bytes without its KV cache, the device has " +
+                                                std::to_string(free_bytes) + " bytes left"};
+    }
+    budget.memory = free_bytes - taken;
+    budget.is_device = true;
+  }
+  auto choice = choose_pages(params->context_length, plan->page_bytes, budget);
   if (!choice) return choice.error();
   limits.max_context = choice->context;
   limits.n_pages = choice->pages;

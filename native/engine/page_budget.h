@@ -16,22 +16,28 @@ uint64_t physical_memory();
 struct PageBudget {
   int max_context = 0;    // longest sequence wanted; 0 = the file's own, as far as memory allows
   uint64_t kv_bytes = 0;  // bytes of the page pool; 0 = room for a few full contexts
-  uint64_t memory = 0;    // physical_memory(); 0 = unknown
+  uint64_t memory = 0;    // physical_memory(), or what a device has left beside the weights; 0 = unknown
+  bool is_device = false; // `memory` is a device's own
+  KvLayout layout = {};
+  int rows = 1;           // of one sequence that a step computes
 };
 
 struct PageChoice {
   int context = 0;    // positions one sequence may have; never more than the file's own
-  int64_t pages = 0;  // at least one full context
+  int64_t pages = 0;  // enough for one such sequence
 };
 
 // The rule, with `page_bytes` from a MemoryPlan:
 //   kv_bytes given     the pool is that many bytes; the context is what was asked for, or the
 //   file's, cut
 //                      to what the pool holds.
-//   kv_bytes 0         the pool has room for 4 full contexts but takes at most a quarter of
+//   kv_bytes 0         the pool has room for 4 full contexts (of layers with a window, for what a
+//   sequence so long holds of them at once) but takes at most a quarter of
 //   `memory`. An
 //                      unasked context (0) is cut to fit that quarter once; a context that was
 //                      asked for may take up to half of `memory`, and is cut only there.
+//   On a device the memory serves nothing else: three quarters of it instead of a quarter, nine tenths
+//   instead of half, and room for as many contexts as fit, up to 256.
 // Errors: kInvalidArgument if not even one page fits, or kv_bytes exceeds memory.
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget);
 

@@ -1,10 +1,12 @@
 // The KV pages of one engine: who refers to each and which are free. Owned by the engine thread.
 //
-// A page is in exactly one of three states, and free + cached + referenced == size():
+// What belongs to the same positions and is referred to together is one bundle: a page, or several in a chain. It
+// goes by the name of its first page, its lead. Every bundle is in exactly one of two states, and the pages of
+// neither are free; free + cached + referenced pages == size():
 //
 //   free ──allocate()──► referenced ──release() to 0──► free     (not in the prefix cache)
 //                          ▲   │
-//                  share() │   └──release() to 0──► cached       (set_indexed(page, true) before)
+//                  share() │   └──release() to 0──► cached       (set_indexed() before)
 //                          └───────────────────────────┘  │
 //   free ◄──────────────────────evict()───────────────────┘
 #pragma once
@@ -20,7 +22,7 @@ inline constexpr PageId kNoPage = -1;
 
 class PagePool {
  public:
-  // Allocates all bookkeeping for `n_pages` >= 1; nothing later allocates.
+  // Allocates all bookkeeping for `n_pages`; nothing later allocates.
   explicit PagePool(int64_t n_pages);
 
   int64_t size() const { return static_cast<int64_t>(references_.size()); }
@@ -28,26 +30,33 @@ class PagePool {
   int64_t cached() const { return cached_; }
   int64_t referenced() const { return size() - free() - cached_; }
 
+  // Of leads.
   int32_t references(PageId page) const { return references_[static_cast<size_t>(page)]; }
   bool indexed(PageId page) const { return indexed_[static_cast<size_t>(page)] != 0; }
+  // The page behind this one in its bundle; kNoPage: it is the last.
+  PageId next(PageId page) const { return next_[static_cast<size_t>(page)]; }
 
-  // A free page with one reference; kNoPage if none is free.
-  PageId allocate();
-  // One more reference to a referenced or cached page.
+  // A bundle of `n` free pages with one reference; kNoPage if fewer are free.
+  PageId allocate(int n = 1);
+  // One more reference to a referenced or cached bundle.
   void share(PageId page);
-  // One reference less; returns what is left. At 0 the page becomes cached if indexed, else free.
+  // One reference less; returns what is left. At 0 the bundle becomes cached if indexed, else free.
   int32_t release(PageId page);
-  // Says that the prefix cache knows a referenced page; from then on it survives its last reference.
+  // Says that the prefix cache knows a referenced bundle; from then on it survives its last reference.
   void set_indexed(PageId page);
-  // Takes a cached page out of the cache: free again.
+  // Takes a cached bundle out of the cache: free again.
   void evict(PageId page);
 
   // True if every count and list agrees with every other. O(size()).
   bool consistent() const;
 
  private:
-  std::vector<int32_t> references_;
-  std::vector<uint8_t> indexed_;
+  int64_t pages_of(PageId page) const;
+  void set_free(PageId page);
+
+  std::vector<int32_t> references_;   // of leads; 0 for the others
+  std::vector<uint8_t> indexed_;      // the same
+  std::vector<PageId> next_;          // of pages that are not free
   std::vector<PageId> free_;   // a stack: the page released last is the warmest
   int64_t cached_ = 0;
 };

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "backend/sampling.h"
 #include "text/grammar/grammar.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace monolith {
 
 inline constexpr int kMaxChoices = 128;
-inline constexpr int kMaxTopLogprobs = 20;
 inline constexpr int kMaxStopStrings = 16;
 inline constexpr int kMaxStopBytes = 1024;     // 256 characters of up to 4 bytes
 inline constexpr int kMaxLogitBias = 1024;

@@ -12,19 +12,15 @@ namespace {
 
 __extension__ typedef unsigned __int128 Wide;
 
-// Below this a temperature is greedy: the second-best token would need a logit within 2.5e-4 of the best
-// to have any weight at all, and 1/temperature stays far from overflow.
-constexpr float kGreedyTemperature = 1e-5f;
-
 constexpr size_t kBins = 2048;
 constexpr float kLeast = std::numeric_limits<float>::lowest();
 
 // The one token that is allowed, or kNoToken.
-TokenId only_token(const TokenConstraint& constraint) {
-  if (constraint.mask.empty()) return constraint.allowed.size() == 1 ? constraint.allowed.front() : kNoToken;
+TokenId only_token(const SampleTask& task) {
+  if (task.mask.empty()) return task.allowed.size() == 1 ? task.allowed.front() : kNoToken;
   TokenId only = kNoToken;
-  for (size_t i = 0; i < constraint.mask.size(); ++i) {
-    const uint64_t word = constraint.mask[i];
+  for (size_t i = 0; i < task.mask.size(); ++i) {
+    const uint64_t word = task.mask[i];
     if (word == 0) continue;
     if (only != kNoToken || (word & (word - 1)) != 0) return kNoToken;
     only = static_cast<TokenId>(i * 64 + static_cast<size_t>(__builtin_ctzll(word)));
@@ -34,48 +30,75 @@ TokenId only_token(const TokenConstraint& constraint) {
 
 }  // namespace
 
+SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint64_t seed,
+                       uint64_t position, const TokenConstraint& constraint) {
+  SampleTask task;
+  task.logits = logits;
+  task.random = random_bits(seed, position);
+  task.temperature = params.temperature;
+  task.top_k = params.top_k;
+  task.top_p = params.top_p;
+  task.min_p = params.min_p;
+  task.bias = params.logit_bias;
+  task.banned = params.banned;
+  if (PenaltyCounts::needed(params)) {
+    task.repetition_penalty = params.repetition_penalty;
+    task.frequency_penalty = params.frequency_penalty;
+    task.presence_penalty = params.presence_penalty;
+    task.used = counts.entries();
+  }
+  task.allowed = constraint.allowed;
+  task.mask = constraint.mask;
+  task.n_top = params.top_logprobs;
+  return task;
+}
+
 Sampler::Sampler(int n_vocab, const SamplerKernels& kernels)
     : kernels_(kernels), n_vocab_(n_vocab), n_blocks_((n_vocab_ + kBlock - 1) / kBlock) {
-  adjusted_.resize(static_cast<size_t>(n_vocab_));
-  masked_.resize(static_cast<size_t>(n_vocab_));
+  const auto n = static_cast<size_t>(n_vocab_);
+  adjusted_ = std::make_unique_for_overwrite<float[]>(n);
+  masked_ = std::make_unique_for_overwrite<float[]>(n);
+  gathered_ = std::make_unique_for_overwrite<float[]>(n);
   block_max_.resize(static_cast<size_t>(n_blocks_));
   block_order_.resize(static_cast<size_t>(n_blocks_));
   block_sums_.resize(static_cast<size_t>(n_blocks_));
-  candidates_.reserve(static_cast<size_t>(n_vocab_));
-  gathered_.resize(static_cast<size_t>(n_vocab_));
+  candidates_.reserve(n);
   bins_.resize(kBins);
 }
 
-TokenId Sampler::sample(const float* logits, const SamplingParams& params, const PenaltyCounts& counts,
-                        uint64_t seed, uint64_t position, const TokenConstraint& constraint,
-                        TokenLogprobs* logprobs) {
-  const float* const raw = logits;
-  if (!read_row(raw)) return kNoToken;
-  if (has_logit_processors(params)) {
-    std::copy(logits, logits + n_vocab_, adjusted_.begin());
-    apply_logit_processors(params, counts, adjusted_.data());
-    logits = adjusted_.data();
+void Sampler::sample(const SampleTask& task, SampleResult& result) {
+  result.token = kNoToken;
+  result.n_top = 0;
+  const float* const raw = task.logits;
+  const float* logits = raw;
+  const bool wants_logprobs = task.n_top >= 0;
+  if (!read_row(raw)) return;
+  if (task.adjusts()) {
+    std::copy(raw, raw + n_vocab_, adjusted_.get());
+    apply_logit_processors(task, adjusted_.get());
+    logits = adjusted_.get();
     read_row(logits);   // bans make it not finite: that is fine here
   }
-  TokenId token = only_token(constraint);
-  if (token == kNoToken && (!constraint.allowed.empty() || !constraint.mask.empty())) {
-    mask(logits, constraint);
-    if (!std::isfinite(max_)) mask(raw, constraint);
-    token = choose(masked_.data(), params, 0, random_bits(seed, position));
-    if (logprobs) read_row(logits);
+  TokenId token = only_token(task);
+  if (token == kNoToken && task.constrained()) {
+    mask(logits, task);
+    if (!std::isfinite(max_)) mask(raw, task);
+    token = choose(masked_.get(), task, 0);
+    if (wants_logprobs) read_row(logits);
   }
-  if (token != kNoToken && !logprobs) return token;
-  if (!std::isfinite(max_)) return kNoToken;
+  if (token != kNoToken && !wants_logprobs) {
+    result.token = token;
+    return;
+  }
+  if (!std::isfinite(max_)) return;
 
   double plain_total = 0;   // at temperature 1 over all tokens; 0 = not computed
-  if (logprobs) {
+  if (wants_logprobs) {
     plain_total = kernels_.sum(logits, n_vocab_, block_max_.data(), {max_, 1.0f}, Cut{}, 0, block_sums_.data());
   }
-  if (token == kNoToken) token = choose(logits, params, plain_total, random_bits(seed, position));
-  if (logprobs) {
-    fill_logprobs(logits, static_cast<float>(std::log(plain_total)), params.top_logprobs, token, *logprobs);
-  }
-  return token;
+  if (token == kNoToken) token = choose(logits, task, plain_total);
+  result.token = token;
+  if (wants_logprobs) fill_logprobs(logits, static_cast<float>(std::log(plain_total)), task.n_top, token, result);
 }
 
 // Block maxima and max_ of a row; false if one of its logits is not finite.
@@ -85,48 +108,48 @@ bool Sampler::read_row(const float* logits) {
   return finite;
 }
 
-void Sampler::mask(const float* logits, const TokenConstraint& constraint) {
-  if (!constraint.mask.empty()) {
-    assert(constraint.mask.size() == static_cast<size_t>(n_blocks_));
-    kernels_.select(logits, n_vocab_, constraint.mask.data(), masked_.data(), block_max_.data());
+void Sampler::mask(const float* logits, const SampleTask& task) {
+  if (!task.mask.empty()) {
+    assert(task.mask.size() == static_cast<size_t>(n_blocks_));
+    kernels_.select(logits, n_vocab_, task.mask.data(), masked_.get(), block_max_.data());
     max_ = *std::max_element(block_max_.begin(), block_max_.end());
     return;
   }
-  std::fill(masked_.begin(), masked_.end(), -std::numeric_limits<float>::infinity());
-  for (const TokenId token : constraint.allowed) masked_[static_cast<size_t>(token)] = logits[token];
-  read_row(masked_.data());
+  std::fill_n(masked_.get(), n_vocab_, -std::numeric_limits<float>::infinity());
+  for (const TokenId token : task.allowed) masked_[static_cast<size_t>(token)] = logits[token];
+  read_row(masked_.get());
 }
 
 // From the row that was read. `plain_total`: its weight at temperature 1, with block_sums_ to match, or 0.
-TokenId Sampler::choose(const float* logits, const SamplingParams& params, double plain_total, uint64_t bits) {
-  const bool greedy = params.temperature < kGreedyTemperature;
-  const bool cuts_k = params.top_k > 0 && params.top_k < n_vocab_;
-  const bool cuts_p = params.top_p < 1.0f;
-  if (greedy || params.top_k == 1) return best(logits);
+TokenId Sampler::choose(const float* logits, const SampleTask& task, double plain_total) {
+  const bool greedy = task.temperature < kGreedyTemperature;
+  const bool cuts_k = task.top_k > 0 && task.top_k < n_vocab_;
+  const bool cuts_p = task.top_p < 1.0f;
+  if (greedy || task.top_k == 1) return best(logits);
 
-  const WeightScale scale{max_, 1.0f / params.temperature};
+  const WeightScale scale{max_, 1.0f / task.temperature};
   Cut cut;
   double total = 0;   // weight of the tokens `cut` keeps, with block_sums_ to match; 0 = not computed
   if (cuts_k) {
-    cut = top_k_cut(logits, params.top_k);
+    cut = top_k_cut(logits, task.top_k);
     if (cuts_p) {
       double candidate_total = 0;
       weigh_candidates(scale);
       for (const Candidate& candidate : candidates_) candidate_total += candidate.weight;
-      cut = top_p_cut_of_candidates(0, double{params.top_p} * candidate_total);
+      cut = top_p_cut_of_candidates(0, double{task.top_p} * candidate_total);
     }
   } else {
     if (plain_total > 0 && scale.inverse_temperature == 1.0f) {
       total = plain_total;
-    } else if (cuts_p || params.min_p <= 0) {
+    } else if (cuts_p || task.min_p <= 0) {
       total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, 0, block_sums_.data());
     }
-    if (cuts_p) cut = top_p_cut(logits, scale, double{params.top_p} * total);
+    if (cuts_p) cut = top_p_cut(logits, scale, double{task.top_p} * total);
   }
-  if (cuts_k || cuts_p || params.min_p > 0) {
-    total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, params.min_p, block_sums_.data());
+  if (cuts_k || cuts_p || task.min_p > 0) {
+    total = kernels_.sum(logits, n_vocab_, block_max_.data(), scale, cut, task.min_p, block_sums_.data());
   }
-  return draw(logits, scale, cut, params.min_p, total, bits);
+  return draw(logits, scale, cut, task.min_p, total, task.random);
 }
 
 TokenId Sampler::best(const float* logits) const {
@@ -157,7 +180,7 @@ void Sampler::collect_top(const float* logits, int64_t count, float above) {
 void Sampler::weigh_candidates(WeightScale scale) {
   const size_t n = candidates_.size();
   for (size_t i = 0; i < n; ++i) gathered_[i] = candidates_[i].logit;
-  kernels_.weigh(gathered_.data(), static_cast<int64_t>(n), scale, gathered_.data());
+  kernels_.weigh(gathered_.get(), static_cast<int64_t>(n), scale, gathered_.get());
   for (size_t i = 0; i < n; ++i) candidates_[i].weight = gathered_[i];
 }
 
@@ -226,7 +249,7 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
     return static_cast<size_t>(std::min(distance, static_cast<float>(kBins - 1)));
   };
   std::fill(bins_.begin(), bins_.end(), 0.0);
-  kernels_.weigh(logits, n_vocab_, scale, gathered_.data());
+  kernels_.weigh(logits, n_vocab_, scale, gathered_.get());
   for (int64_t id = 0; id < n_vocab_; ++id) bins_[bin_of(logits[id])] += gathered_[static_cast<size_t>(id)];
   double passed = 0;
   size_t bin = 0;
@@ -265,7 +288,7 @@ TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min
   return best(logits);   // only if sums were inexact: more than 2^19 tokens of nearly equal weight
 }
 
-void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, TokenId token, TokenLogprobs& out) {
+void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, TokenId token, SampleResult& out) {
   const auto logprob = [&](float logit) { return (logit - max_) - log_total; };
   out.token = token;
   out.logprob = logprob(logits[token]);

@@ -6,8 +6,6 @@
 namespace monolith {
 namespace {
 
-int pages_for(int n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
-
 // Most running sequences of which all may decode and still leave a quarter of the budget to prompts.
 int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 
@@ -28,7 +26,7 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits) : cache_
   holders_.reserve(2 * n);   // also those who have just given their places up
   victims_.reserve(kMostDisplaced);
   plan_.items.reserve(n);
-  plan_.copies.reserve(n);
+  plan_.copies.reserve(n * static_cast<size_t>(cache.layout().tables()));
   configure(limits.max_rows, limits.max_sequences);
 }
 
@@ -52,6 +50,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   plan_.n_rows = plan_.n_guesses = 0;
   preempted_now_ = false;
   suspend_full_channels();
+  extend_windows();
   count_kept_places();
   serve_claims();
   plan_.n_decodes = plan_.n_ahead = 0;
@@ -137,11 +136,16 @@ Admission Scheduler::try_claim(Sequence& sequence) {
 bool Scheduler::make_way(const Sequence& sequence) {
   int places = free_places();
   if (places < 0) return false;   // the operator has lowered the limit: others make no way for nothing
-  const auto held = [this](const Sequence& one) {
-    return std::count_if(one.pages.begin(), one.pages.end(),
-                         [this](PageId page) { return page != kNoPage && cache_.pool().references(page) == 1; });
+  const KvLayout& layout = cache_.layout();
+  const auto held = [&](const Sequence& one) {
+    const auto own = std::ranges::count_if(one.pages, [this](PageId page) { return cache_.references(page) == 1; });
+    const auto own_windows = std::ranges::count_if(one.window_pages, [this](PageId page) {
+      return page != kNoPage && cache_.pool().references(page) == 1;
+    });
+    return layout.full * own + layout.windowed * own_windows;
   };
-  int64_t room = cache_.available() - pages_for(sequence.length()) - static_cast<int64_t>(running_.size());
+  int64_t room = cache_.available() - layout.pages_at_once(sequence.length(), max_batch_tokens_) -
+                 layout.tables() * static_cast<int64_t>(running_.size());
   victims_.clear();
   while (places < 1 || room < 0) {
     Sequence* victim = static_cast<int>(victims_.size()) < kMostDisplaced ? most_dispensable() : nullptr;
@@ -149,7 +153,7 @@ bool Scheduler::make_way(const Sequence& sequence) {
     victims_.push_back(victim);
     add_places(victim->request.params.organization, -1);
     ++places;
-    room += held(*victim) + 1;   // and the page kept for its next token
+    room += held(*victim) + layout.tables();   // and the pages kept for its next token
   }
   const bool helps = places >= 1 && room >= 0;
   for (Sequence* victim : victims_) {
@@ -194,9 +198,9 @@ bool Scheduler::plan_first_tokens(int budget) {
   count_places();
   for (Sequence* sequence : running_) {
     if (sequence->generated() > 0 || places_of(sequence->request.params.organization) > 1) continue;
-    cached_tokens_ += static_cast<uint64_t>(take_cached_pages(*sequence));
+    go_on_from_cache(*sequence);
     const int n_tokens = sequence->remaining();
-    if (n_tokens > budget) continue;
+    if (n_tokens > std::min(budget, writable(*sequence))) continue;
     budget -= n_tokens;
     sequence->n_planned = n_tokens;
     plan_.items.push_back({sequence, n_tokens, true});
@@ -226,41 +230,10 @@ void Scheduler::plan_decodes(int bound) {
   }
 }
 
-// Pages of its own for the positions the sequence computes next. False: it was preempted.
-bool Scheduler::make_writable(Sequence& sequence, int n_tokens) {
-  const auto first = static_cast<size_t>(sequence.n_computed / kPageTokens);
-  const auto last = static_cast<size_t>((sequence.n_computed + n_tokens - 1) / kPageTokens);
-  for (size_t index = first; index <= last; ++index)
-    if (!make_page_writable(sequence, index)) return false;
-  return true;
-}
-
-bool Scheduler::make_page_writable(Sequence& sequence, size_t index) {
-  for (;;) {
-    const bool shared = index < sequence.pages.size();
-    if (shared && cache_.pool().references(sequence.pages[index]) == 1) return true;
-    const PageId page = cache_.allocate();
-    if (page == kNoPage) {
-      Sequence& victim = *running_.back();
-      preempt(victim);
-      if (&victim == &sequence) return false;
-      continue;   // look again: the victim may have been the one it shared with
-    }
-    if (shared) {
-      plan_.copies.push_back({sequence.pages[index], page});
-      cache_.release(sequence.pages[index]);
-      sequence.pages[index] = page;
-    } else {
-      sequence.pages.push_back(page);
-    }
-    return true;
-  }
-}
-
 void Scheduler::preempt(Sequence& sequence) {
   assert(sequence.state == SequenceState::kRunning);
   std::erase(running_, &sequence);
-  cache_.release_all(sequence.pages);
+  cache_.release_all(sequence.pages, sequence.window_pages);
   sequence.n_computed = sequence.n_indexed = sequence.n_unseen = sequence.n_planned = sequence.n_ahead = 0;
   sequence.state = SequenceState::kPreempted;
   insert_by_age(preempted_, sequence);
@@ -271,7 +244,7 @@ void Scheduler::preempt(Sequence& sequence) {
 void Scheduler::plan_prompts(int budget) {
   for (Sequence* sequence : running_) {
     if (sequence->decoding()) continue;
-    cached_tokens_ += static_cast<uint64_t>(take_cached_pages(*sequence));
+    go_on_from_cache(*sequence);
     prompts_.push_back(sequence);
   }
   group_prompts();
@@ -345,59 +318,15 @@ int Scheduler::share_out(int budget, bool may_admit) {
 }
 
 int Scheduler::give(Sequence& sequence, int n_tokens) {
-  const int given = std::min(n_tokens, sequence.remaining() - sequence.n_planned);
+  const int given = std::min(n_tokens, std::min(sequence.remaining(), writable(sequence)) - sequence.n_planned);
   sequence.n_planned += given;
   return given;
-}
-
-bool Scheduler::uses_cache(const Sequence& sequence) const {
-  return limits_.prefix_cache && sequence.request.params.use_prefix_cache;
-}
-
-// Goes on with pages that hold what the sequence would compute next. Its last token is always computed:
-// somebody has to produce the logits. Returns how many tokens that saves.
-int Scheduler::take_cached_pages(Sequence& sequence) {
-  if (!uses_cache(sequence)) return 0;
-  const int before = sequence.n_computed;
-  while (sequence.n_computed == sequence.n_indexed * kPageTokens &&
-         sequence.n_computed + kPageTokens < sequence.length()) {
-    const auto index = static_cast<size_t>(sequence.n_indexed);
-    const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
-    const PageId found =
-        cache_.find(sequence.request.params.organization, parent, &sequence.tokens[index * kPageTokens]);
-    if (found == kNoPage) break;
-    cache_.share(found);
-    if (index < sequence.pages.size()) {
-      cache_.release(sequence.pages[index]);
-      sequence.pages[index] = found;
-    } else {
-      sequence.pages.push_back(found);
-    }
-    sequence.n_computed += kPageTokens;
-    ++sequence.n_indexed;
-  }
-  return sequence.n_computed - before;
-}
-
-bool Scheduler::next_page_is_cacheable(const Sequence& sequence) const {
-  return limits_.window == 0 || sequence.n_indexed < pages_for(limits_.window);
-}
-
-// Pages before everything that the next row sees in any layer. Forks still refer to theirs.
-void Scheduler::give_back_unseen_pages(Sequence& sequence) {
-  if (limits_.window == 0) return;
-  const int first_seen = std::max(0, sequence.n_computed - limits_.window + 1) / kPageTokens;
-  for (int& i = sequence.n_unseen = std::max(sequence.n_unseen, sequence.n_indexed); i < first_seen; ++i) {
-    PageId& page = sequence.pages[static_cast<size_t>(i)];
-    cache_.release(page);
-    page = kNoPage;
-  }
 }
 
 bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
   const int begin = sequence.n_computed;
   if (!uses_cache(sequence) || begin != sequence.n_indexed * kPageTokens) return false;
-  if (begin + kPageTokens >= sequence.length() || !next_page_is_cacheable(sequence)) return false;
+  if (begin + kPageTokens >= sequence.length()) return false;
   const auto index = static_cast<size_t>(sequence.n_indexed);
   for (const Sequence* other : prompts_) {
     if (other == &sequence || other->n_planned == 0 || !uses_cache(*other)) continue;
@@ -437,13 +366,15 @@ Admission Scheduler::try_admit(Sequence& sequence) {
   assert(sequence.pages.empty() && sequence.n_computed == 0);
   const auto reserve = static_cast<int64_t>(running_.size());
   // At least the last page is never cached: without look-ups while a long prompt waits for room.
-  if (cache_.available() < 1 + reserve) return Admission::kNoRoom;
+  if (!cache_.has_room(1 + reserve, 1 + reserve)) return Admission::kNoRoom;
   take_cached_pages(sequence);
   const bool wait = next_page_is_being_computed(sequence);
   const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.pages.size());
-  if (wait || cache_.available() < needed + reserve) {
-    cache_.release_all(sequence.pages);
-    sequence.n_computed = sequence.n_indexed = 0;
+  int64_t windows = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size());
+  if (running_.empty()) windows = std::min<int64_t>(windows, 1);   // alone, a sequence goes on with what there is
+  if (wait || !cache_.has_room(needed + reserve, windows + reserve)) {
+    cache_.release_all(sequence.pages, sequence.window_pages);
+    sequence.n_computed = sequence.n_indexed = sequence.n_unseen = 0;
     return wait ? Admission::kNotNow : Admission::kNoRoom;
   }
   cached_tokens_ += static_cast<uint64_t>(sequence.n_computed);
@@ -452,7 +383,8 @@ Admission Scheduler::try_admit(Sequence& sequence) {
     if (sequence.state == SequenceState::kWaiting) request.kept_places = std::min(request.params.n, free_places()) - 1;
     kept_places_ += request.kept_places;
   }
-  for (int64_t i = 0; i < needed; ++i) sequence.pages.push_back(cache_.allocate());
+  for (int64_t i = 0; i < needed; ++i) sequence.pages.push_back(cache_.allocate(), cache_.pool());
+  extend_window(sequence, reserve);
   sequence.state = SequenceState::kRunning;
   sequence.n_planned = 0;
   insert_by_age(running_, sequence);
@@ -472,17 +404,6 @@ void Scheduler::keep_guess(Sequence& sequence) {
   index_pages(sequence);
 }
 
-void Scheduler::index_pages(Sequence& sequence) {
-  if (!uses_cache(sequence)) return;
-  while (next_page_is_cacheable(sequence) && (sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
-    const auto index = static_cast<size_t>(sequence.n_indexed);
-    const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
-    sequence.pages[index] = cache_.insert(sequence.request.params.organization, parent,
-                                          &sequence.tokens[index * kPageTokens], sequence.pages[index]);
-    ++sequence.n_indexed;
-  }
-}
-
 int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
   StepPlan::Item& item = plan_.items[static_cast<size_t>(&planned - plan_.items.data())];
   Sequence& sequence = *item.sequence;
@@ -490,12 +411,18 @@ int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
   int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows, std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
   if (n <= 0) return 0;
   const int end = sequence.n_computed + item.n_tokens;
-  while (static_cast<int>(sequence.pages.size()) < pages_for(end + n)) {
-    if (cache_.available() <= static_cast<int64_t>(running_.size())) {   // the others' next pages
-      n = static_cast<int>(sequence.pages.size()) * kPageTokens - end;
+  const auto held = [&] {
+    return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size()) : sequence.pages.size());
+  };
+  const auto others = static_cast<int64_t>(running_.size());   // their next pages
+  while (held() < pages_for(end + n)) {
+    if (!cache_.has_room(1 + others, 1 + others)) {
+      n = held() * kPageTokens - end;
       break;
     }
-    sequence.pages.push_back(cache_.allocate());
+    const auto n_held = static_cast<size_t>(held());
+    if (sequence.pages.size() == n_held) sequence.pages.push_back(cache_.allocate(), cache_.pool());
+    if (has_windows() && sequence.window_pages.size() == n_held) sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
   }
   item.n_guesses = n;
   plan_.n_guesses += n;
@@ -518,8 +445,10 @@ void Scheduler::fork(Sequence& lead, Sequence& fork) {
     return;
   }
   fork.pages = lead.pages;
-  for (const PageId page : fork.pages)
-    if (page != kNoPage) cache_.share(page);
+  fork.window_pages = lead.window_pages;
+  for (const PageId page : fork.pages) cache_.share(page);
+  for (const PageId page : fork.window_pages)
+    if (page != kNoPage) cache_.share_window(page);
   fork.n_computed = lead.n_computed;
   fork.n_indexed = lead.n_indexed;
   fork.n_unseen = lead.n_unseen;
@@ -535,18 +464,8 @@ void Scheduler::remove(Sequence& sequence) {
     case SequenceState::kPreempted: std::erase(preempted_, &sequence); break;
     case SequenceState::kEnded: return;
   }
-  cache_.release_all(sequence.pages);
+  cache_.release_all(sequence.pages, sequence.window_pages);
   sequence.state = SequenceState::kEnded;
-}
-
-bool Scheduler::consistent() const {
-  std::vector<int32_t> held(static_cast<size_t>(cache_.pool().size()), 0);
-  for (const Sequence* sequence : running_)
-    for (const PageId page : sequence->pages)
-      if (page != kNoPage) ++held[static_cast<size_t>(page)];
-  for (size_t page = 0; page < held.size(); ++page)
-    if (cache_.pool().references(static_cast<PageId>(page)) != held[page]) return false;
-  return cache_.consistent();
 }
 
 }  // namespace monolith

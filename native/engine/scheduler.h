@@ -20,9 +20,10 @@
 //     half, the rest goes to the shortest remaining prompts first. The oldest of all is never left out. While
 //     decodes run, the caller's bound (StepPace) holds too.
 //  5. What is then left admits: preempted sequences first, whose organization has paid for their place, then
-//     those waiting in the fair order of WaitingQueue, while pages for the whole prompt are available plus one
-//     for each running sequence. Admission is at the step that computes the first piece. A request of n
-//     choices is given up to n places at once; choices beyond wait their organization's turn one by one.
+//     those waiting in the fair order of WaitingQueue, while pages for the whole prompt are available (in layers
+//     with a window: for one window and a step) plus one for each running sequence. Admission is at the step that
+//     computes the first piece. A request of n choices is given up to n places at once; choices beyond wait their
+//     organization's turn one by one.
 // A prompt whose next page another sequence computes in this very step waits for it and takes the page
 // from the prefix cache in the next step.
 //
@@ -30,9 +31,10 @@
 // on an idle engine if its prompt fits half a step, and after at most twice as many else; as long as somebody has
 // two places to lose one, no more than kMostClaims come at once, and the caller's bound is not what cuts the prompt.
 //
-// Where every layer has a window, pages that lie wholly before it go back while their sequence runs. Those
-// that the prefix cache knows stay: it knows the pages of the first window only, as a page in the cache
-// needs all before it. A sequence thus holds at most two windows and a step's tokens, however long it is.
+// Pages of layers with a window go back while their sequence runs, as soon as they lie wholly before it; a sequence
+// holds those of one window and a step at most, however long it is. In the prefix cache they stay until others need
+// room. A prefix is taken from there as far as everything is there that its next row sees. A prompt takes its
+// window pages as it goes; if there is none for its next token, the youngest running sequence is preempted.
 //
 // Worst case for a decode without such pieces: one step of max(max_batch_tokens, decodes + max_batch_tokens / 4) rows, behind one of
 // first tokens.
@@ -54,7 +56,6 @@ struct SchedulerLimits {
   int max_sequences;   // running at once: allocated logit rows
   bool prefix_cache = true;
   int max_logit_rows = 0;   // of one step, guesses included; at least max_sequences are taken for granted
-  int window = 0;      // positions that a row sees in any layer, its own included; 0: some layer sees all
 };
 
 // One step. Segments first those of decodes, oldest first, then those of prompts.
@@ -155,7 +156,7 @@ class Scheduler {
   int least_prompt_share() const { return std::max(1, max_batch_tokens_ / 4); }
   int free_places() const { return max_sequences_ - static_cast<int>(running_.size()) - kept_places_; }
   bool make_writable(Sequence& sequence, int n_tokens);
-  bool make_page_writable(Sequence& sequence, size_t index);
+  bool make_page_writable(Sequence& sequence, size_t index, bool in_windows);
   void preempt(Sequence& sequence);
   bool may_admit() const;
   Sequence* admit_one();
@@ -163,7 +164,14 @@ class Scheduler {
   int take_cached_pages(Sequence& sequence);
   bool next_page_is_being_computed(const Sequence& sequence) const;
   bool uses_cache(const Sequence& sequence) const;
-  bool next_page_is_cacheable(const Sequence& sequence) const;
+  bool has_windows() const { return cache_.layout().windowed > 0; }
+  int first_seen_page(int position) const;
+  int cached_end(const Sequence& sequence) const;
+  void go_on_from_cache(Sequence& sequence);
+  int64_t window_end(const Sequence& sequence) const;
+  void extend_window(Sequence& sequence, int64_t reserve);
+  void extend_windows();
+  int writable(const Sequence& sequence) const;
   void give_back_unseen_pages(Sequence& sequence);
   int give(Sequence& sequence, int n_tokens);
   void index_pages(Sequence& sequence);

@@ -42,21 +42,29 @@ Sequence::Sequence(Request& owner, int choice_index)
       format_due(owner.params.format != nullptr && !call_due) {
   tokens.reserve(static_cast<size_t>(owner.max_length));
   tokens = owner.params.prompt;
-  pages.reserve(static_cast<size_t>((owner.max_length + kPageTokens - 1) / kPageTokens));
+  const auto n_pages = static_cast<size_t>(pages_for(owner.max_length));
+  pages = PageTable(n_pages, static_cast<size_t>(std::max(1, owner.layout.full)));
+  window_pages = PageTable(n_pages, static_cast<size_t>(owner.layout.windowed));
   if (PenaltyCounts::needed(owner.params.sampling))
     counts = PenaltyCounts(owner.params.prompt, owner.max_length - n_prompt, owner.n_vocab);
+}
+
+const PageId* Sequence::table(int number) const {
+  const int full = request.layout.full;
+  return number < full ? pages.row(static_cast<size_t>(number)) : window_pages.row(static_cast<size_t>(number - full));
 }
 
 uint64_t Sequence::order() const { return request.arrival * kMaxChoices + static_cast<uint64_t>(choice); }
 
 Request::Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation,
-                 int vocabulary, int max_context)
+                 int vocabulary, int max_context, const KvLayout& kv_layout)
     : id(request_id),
       channel(std::move(events)),
       params(prepared(std::move(generation), call_rules)),
       max_length(static_cast<int>(std::min<int64_t>(static_cast<int64_t>(params.prompt.size()) + params.max_tokens,
                                                     max_context))),
       n_vocab(vocabulary),
+      layout(kv_layout),
       submitted_at(Clock::now()),
       live_choices(params.n) {
   choices.reserve(static_cast<size_t>(params.n));

@@ -6,12 +6,13 @@
 //                 preempt▼    │admit           │
 //                        kPreempted ───────────┘ (time limit, cancellation; kForked too)
 //
-//  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1, or of these what
-//     later rows see: where every layer has a window, pages before it are kNoPage.
+//  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1. window_pages, those of
+//     layers with a window, cover of these only what later rows see: the first n_unseen are kNoPage.
 //  2. tokens = prompt + generated. n_computed <= tokens.size(); what lies between is the work left. The
 //     last token's forward pass gives the logits of the next, so a decode is work of one token, and of those
 //     that stand before it where the engine has written several at once.
-//  3. The first n_indexed pages are full and stand in the prefix cache as they stand in `pages`.
+//  3. The first n_indexed pages are full and stand in the prefix cache as they stand in `pages`, and their window
+//     pages with them.
 //  4. A kPreempted sequence keeps tokens, text and counts, and forgets only what can be recomputed. A kForked
 //     one is the same, but has had no place yet.
 //  5. Guesses are in no list of tokens. What a step computed for them counts once the sampler has chosen the same;
@@ -29,10 +30,11 @@
 #include "engine/channel.h"
 #include "engine/engine.h"
 #include "engine/logit_processors.h"
-#include "engine/page_pool.h"
+#include "engine/page_table.h"
 #include "engine/speculation.h"
 #include "engine/text_stage.h"
 #include "engine/token_script.h"
+#include "model/kv_layout.h"
 #include "text/grammar/grammar.h"
 
 namespace monolith {
@@ -66,11 +68,13 @@ struct Sequence {
   int n_prompt = 0;
   int n_computed = 0;         // tokens whose keys and values lie in `pages`
   int n_indexed = 0;          // leading pages known to the prefix cache
-  int n_unseen = 0;           // pages before this one are indexed, or given back: no row sees them any more
+  int n_unseen = 0;           // window pages before this one are given back: no row sees them any more
   int n_planned = 0;          // tokens the step being planned computes
   int n_ahead = 0;            // of a running decode: tokens written at once with the last one, before it
+  int open_at = -1;           // generated() at which it was last found that only the sampler can tell what comes next
   int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never
-  std::vector<PageId> pages;  // page of position p is pages[p / kPageTokens]
+  PageTable pages;            // page of position p is pages[p / kPageTokens]
+  PageTable window_pages;     // the same for layers with a window; empty where they have no pages of their own
   PenaltyCounts counts;
   std::unique_ptr<Guesses> guesses;   // from the first step on that has any to make
   TextStage text;
@@ -88,12 +92,14 @@ struct Sequence {
   int remaining() const { return length() - n_computed; }
   bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }
   uint64_t order() const;     // older first; unique
+  // Of the model's KvLayout.
+  const PageId* table(int number) const;
 };
 
 struct Request {
-  // Takes over validated parameters. `max_context` bounds prompt plus output.
+  // Takes over validated parameters. `max_context` bounds prompt plus output; `kv_layout` is the model's.
   Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation, int n_vocab,
-          int max_context);
+          int max_context, const KvLayout& kv_layout = {});
 
   RequestId id;                 // set at submission, before the engine sees it
   const std::shared_ptr<Channel> channel;
@@ -101,6 +107,7 @@ struct Request {
   const GenerationRequest params;
   const int max_length;         // prompt plus output: min(prompt + max_tokens, max_context)
   const int n_vocab;
+  const KvLayout layout;
   uint64_t arrival = 0;         // set by the scheduler
   int kept_places = 0;          // the scheduler's: places given at admission to choices not yet forked
   Clock::time_point submitted_at;

@@ -36,21 +36,12 @@ bool makes_its_tokens(const Tokenizer& tokenizer) {
   return 2 * n_made >= n_looked;
 }
 
-// Positions that a row sees in the layer that sees most; 0: some layer sees all.
-int widest_window(const HyperParams& params) {
-  int widest = 0;
-  for (const LayerParams& layer : params.layers) {
-    if (layer.window == 0) return 0;
-    widest = std::max(widest, layer.window);
-  }
-  return widest;
-}
-
 }  // namespace
 
 int StepLoop::max_context(const Model& model) {
   const ModelLimits& limits = model.limits();
-  return static_cast<int>(std::min<int64_t>(limits.max_context, limits.n_pages * kPageTokens));
+  const int rows = std::min(limits.max_batch_tokens, kLeastRowsAlone);
+  return static_cast<int>(std::min<int64_t>(limits.max_context, model.memory().layout.positions_in(limits.n_pages, rows)));
 }
 
 // Files may pad the embedding table beyond the tokenizer's vocabulary: such tokens are never chosen.
@@ -65,25 +56,25 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       max_context_(max_context(model)),
       n_vocab_(vocabulary(model, tokenizer)),
       forces_rules_(makes_its_tokens(tokenizer)),
-      cache_(model.limits().n_pages, random_seed()),
+      cache_(model.limits().n_pages, random_seed(), ~uint64_t{0}, model.memory().layout,
+             PrefixCache::names_for(model.memory().layout, model.limits().n_pages, max_context_)),
       speculation_(options.speculation),
       pace_(options.step_ms),
       scheduler_(cache_, {.max_rows = model.limits().max_batch_tokens,
                           .max_sequences = model.limits().max_logit_rows - model.limits().guess_rows,
                           .prefix_cache = options.prefix_cache,
-                          .max_logit_rows = model.limits().max_logit_rows,
-                          .window = widest_window(model.params())}),
-      sampler_(n_vocab_),
-      mask_(static_cast<size_t>(n_vocab_)),
+                          .max_logit_rows = model.limits().max_logit_rows}),
+      sampler_(model.backend(), n_vocab_, model.limits().max_logit_rows),
+      allowance_(n_vocab_),
       ends_(static_cast<size_t>(n_vocab_)) {
   const auto rows = static_cast<size_t>(model.limits().max_batch_tokens);
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
-  segments_.reserve(rows);
+  segments_.reserve(rows * static_cast<size_t>(cache_.layout().tables()));
+  ahead_.reserve(std::max(static_cast<size_t>(model.limits().max_logit_rows), size_t{kMaxChoices}));
   if (draft) draft_ = std::make_unique<DraftModel>(*draft, n_vocab_);
   wishes_.reserve(DraftModel::kMostSequences);
   wish_items_.reserve(DraftModel::kMostSequences);
-  allowed_.reserve(kMaxCallPrefixes);
   forced_.reserve(grammar::Grammar::kMostForced);
   for (const TokenId token : tokenizer.end_of_generation())
     if (token < n_vocab_) {
@@ -110,6 +101,7 @@ void StepLoop::configure(const EngineTunables& tunables) {
 
 void StepLoop::add(std::unique_ptr<Request> request) {
   Request& added = *request;
+  assert(added.layout.full == cache_.layout().full && added.layout.windowed == cache_.layout().windowed);
   requests_.emplace(added.id, std::move(request));
   scheduler_.add(added);
   ++waiting_seen_;
@@ -127,11 +119,15 @@ bool StepLoop::step() {
     mask_ahead_.start();
     const float* logits = compute(plan);
     scheduler_.advance();
+    choose_ahead(plan, logits);
+    std::span<const int32_t> ahead = ahead_;
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) continue;
+      const auto n_rows = static_cast<size_t>(1 + item.n_guesses);
       // A failed choice takes its whole request with it.
-      if (item.sequence->state != SequenceState::kEnded) take_row(*item.sequence, logits, item.n_guesses);
-      logits += (1 + item.n_guesses) * static_cast<ptrdiff_t>(model_.params().n_vocab);
+      if (item.sequence->state != SequenceState::kEnded) take_row(*item.sequence, logits, item.n_guesses, ahead.first(n_rows));
+      ahead = ahead.subspan(n_rows);
+      logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
     }
     EngineCounters::add(counters_.steps, 1);
     EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
@@ -260,13 +256,19 @@ const float* StepLoop::compute(const StepPlan& plan) {
       const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
       tokens_.insert(tokens_.end(), guesses.begin(), guesses.end());
     }
-    segments_.push_back({first_row, item.n_tokens + item.n_guesses, sequence.n_computed, sequence.pages.data()});
+    segments_.push_back({first_row, item.n_tokens + item.n_guesses, sequence.n_computed, sequence.table(0)});
     if (item.wants_logits)
       for (int i = 0; i <= item.n_guesses; ++i) logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
     if (!sequence.decoding()) prompt_rows += static_cast<uint64_t>(item.n_tokens);
   }
+  for (int table = 1; table < cache_.layout().tables(); ++table) {
+    for (size_t i = 0; i < plan.items.size(); ++i) {
+      segments_.push_back(segments_[i]);
+      segments_.back().pages = plan.items[i].sequence->table(table);
+    }
+  }
   EngineCounters::add(counters_.prefill_tokens, prompt_rows);
-  const float* logits = model_.forward({tokens_, segments_, logit_rows_});
+  const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
   if (!logits && !logit_rows_.empty()) throw std::runtime_error("the forward pass gave no logits");
   return logits;
 }

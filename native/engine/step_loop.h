@@ -1,21 +1,26 @@
 // One engine's work without its threads: step() = expire, plan, forward, sample, publish. Everything here
 // belongs to whoever calls step(): the engine thread, or a test.
 //
+// Sampling has three parts. What is asked of the sampler whatever else becomes of the step is gathered from all
+// sequences, changing none of them (step_loop_ahead.cc); all of it is found at once (batch_sampler.h); then sequence by
+// sequence takes its tokens (step_loop_tokens.cc), as if each had been sampled just then.
+//
 // In the steady state (no request starts or ends) a step allocates nothing: plan, batch and sampling use
 // what was allocated at construction, sequences what was allocated at submission, and event buffers keep
 // their capacity.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "engine/batch_sampler.h"
 #include "engine/draft_model.h"
 #include "engine/engine_counters.h"
 #include "engine/event_writer.h"
 #include "engine/mask_ahead.h"
-#include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "model/model.h"
 
@@ -25,6 +30,7 @@ class StepLoop {
  public:  // `draft`: of the same vocabulary, guesses what may come next; null: none does.
   StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft = nullptr);
 
+  // Prompt plus output a sequence may have: what the model's limits allow and its pages can hold.
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 
@@ -52,6 +58,15 @@ class StepLoop {
   bool consistent() const { return scheduler_.consistent() && (!draft_ || draft_->consistent()); }
 
  private:
+  // Why a row has no task: it must be looked at when its turn comes, or the rule it is under has failed.
+  static constexpr int32_t kNotAsked = -1, kRuleFailed = -2;
+  // What a constraint refers to.
+  struct Allowance {
+    explicit Allowance(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
+    std::vector<TokenId> list;      // by the script of a sequence; empty: every token
+    grammar::TokenMask mask;        // by its rule
+  };
+
   void expire(Clock::time_point now);
   void start_requests(const StepPlan& plan, Clock::time_point now);
   void guess(const StepPlan& plan);
@@ -60,19 +75,25 @@ class StepLoop {
   void settle_draft(int n_guesses, int n_right, bool then_wrong);
   size_t cut_by_rule(Sequence& sequence, std::span<const TokenId> guesses);
   const float* compute(const StepPlan& plan);
-  void take_row(Sequence& sequence, const float* logits, int n_guesses);
-  void take_tokens(Sequence& sequence, const float* logits, std::span<const TokenId> guesses);
-  TokenId sample(Sequence& sequence, const float* logits, EventWriter& writer);
+  void choose_ahead(const StepPlan& plan, const float* logits);
+  int32_t ask_ahead(Sequence& sequence, const float* logits);
+  bool is_open(const Sequence& sequence);
+  static bool may_be_constrained(const Sequence& sequence);
+  void take_row(Sequence& sequence, const float* logits, int n_guesses, std::span<const int32_t> ahead);
+  void take_tokens(Sequence& sequence, const float* logits, std::span<const TokenId> guesses, std::span<const int32_t> ahead);
+  const SampleResult* sample(Sequence& sequence, const float* logits, const SampleResult* ahead, bool is_open, EventWriter& writer);
+  SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) const;
   bool find_forced(Sequence& sequence);
   bool accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer);
   void direct(Sequence& sequence, EventWriter& writer) const;
-  bool constrain(Sequence& sequence, TokenConstraint& constraint);
-  bool constrain_beginning(Sequence& sequence);
+  static bool must_direct(const Sequence& sequence);
+  bool constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) const;
+  bool constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) const;
   bool read_by_rule(Sequence& sequence, TokenId token);
   void end_rule(Sequence& sequence, EventWriter& writer) const;
   void end_script(Sequence& sequence, bool was_in_reasoning, EventWriter& writer) const;
-  void add_ends(const Request& request, bool allowed);
-  void add_starts(const Request& request);
+  void add_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const;
+  void add_starts(const Request& request, grammar::TokenMask& mask) const;
   bool redirect(Sequence& sequence, TokenId token, EventWriter& writer) const;
   void close_reasoning(Sequence& sequence, EventWriter& writer) const;
   void follow(Sequence& sequence, TokenId token, bool was_in_reasoning, bool was_in_call) const;
@@ -105,11 +126,12 @@ class StepLoop {
   double draft_ms_ = 0;                 // of this step, spent on drafts
   int n_decodes_ = 1;                   // of the last step with guesses
   Scheduler scheduler_;
-  Sampler sampler_;
-  TokenLogprobs logprobs_;          // of the token being taken
+  BatchSampler sampler_;
+  std::vector<int32_t> ahead_;      // for each row of logits the number of its task, or one of the reasons why there is none
+  std::deque<Allowance> allowances_;   // of tasks; grows to the most that a step has had
+  size_t n_allowances_ = 0;         // of this step
+  Allowance allowance_;             // of what is sampled by itself
   std::vector<TokenId> forced_;     // come next without a choice
-  std::vector<TokenId> allowed_;    // by the script of its sequence; empty: every token
-  grammar::TokenMask mask_;         // by its rule
   grammar::TokenMask ends_;         // end-of-generation tokens
   std::vector<TokenId> plain_ends_; // of these, those a grammar takes for text
   MaskAhead mask_ahead_;

@@ -1,6 +1,7 @@
 // The part of StepLoop from a row of logits to a token of a sequence: what may come next, what was chosen,
 // and what follows from it.
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/step_loop.h"
@@ -25,13 +26,19 @@ std::span<const TokenId> read_so_far(const Sequence& sequence, const Rule& rule,
   return {sequence.tokens.data() + rule.first, sequence.tokens.size() - newest - rule.first};
 }
 
+bool is_over_budget(const Sequence& sequence) {
+  const int budget = sequence.request.params.reasoning.budget;
+  return budget >= 0 && sequence.text.in_reasoning() && sequence.text.reasoning_tokens() >= budget;
+}
+
 constexpr int kMostSpacesAfterCall = 2;
 constexpr int kMostAtOnce = 64;   // tokens written without a step, from which on no more are
 
 }  // namespace
 
-// Logits of a sequence's last token: its next token, and at the end of the prompt that of every choice.
-void StepLoop::take_row(Sequence& sequence, const float* logits, int n_guesses) {
+// Logits of a sequence's last token: its next token, and at the end of the prompt that of every choice. `ahead`: for
+// each of its rows what choose_ahead() found.
+void StepLoop::take_row(Sequence& sequence, const float* logits, int n_guesses, std::span<const int32_t> ahead) {
   Request& request = sequence.request;
   const auto n = static_cast<size_t>(request.params.n);
   if (sequence.choice == 0 && request.choices.size() < n) {
@@ -41,24 +48,31 @@ void StepLoop::take_row(Sequence& sequence, const float* logits, int n_guesses) 
       scheduler_.fork(sequence, *fork);
       request.choices.push_back(std::move(fork));
     }
-    for (const auto& choice : request.choices)
-      if (choice->state != SequenceState::kEnded) take_tokens(*choice, logits, {});
+    std::array<int32_t, kMaxChoices> of_choices;
+    for (size_t i = 0; i < n; ++i)
+      of_choices[i] = request.choices[i]->state == SequenceState::kEnded ? kNotAsked : ask_ahead(*request.choices[i], logits);
+    sampler_.run();
+    for (size_t i = 0; i < n; ++i)
+      if (request.choices[i]->state != SequenceState::kEnded) take_tokens(*request.choices[i], logits, {}, {&of_choices[i], 1});
     return;
   }
-  take_tokens(sequence, logits, n_guesses > 0 ? sequence.guesses->last(n_guesses) : std::span<const TokenId>{});
+  take_tokens(sequence, logits, n_guesses > 0 ? sequence.guesses->last(n_guesses) : std::span<const TokenId>{}, ahead);
 }
 
 // The sequence's next token, those behind it as long as they are what was guessed, and all that must follow whatever
 // the model says: this is computed together in the next step. `logits` are a row behind each guess, too, and what
 // must come first needs none.
-void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<const TokenId> guesses) {
+void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<const TokenId> guesses,
+                           std::span<const int32_t> ahead) {
   Request& request = sequence.request;
   if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
     return finish(sequence, FinishReason::kEndOfTurn);
+  if (ahead.front() == kRuleFailed) return fail_by_rule(request);
   EventWriter writer(records_of(request), request.id, sequence.choice);
   const size_t n_guesses = guesses.size();
   int n_right = 0;
   bool then_wrong = false;
+  bool is_open = ahead.front() >= 0;   // nothing is forced, and the first row has its task
   // Null `logits` from here on: the newest token is not computed.
   const auto take = [&](TokenId token, const TokenLogprobs* logprobs) {
     const bool is_right = logits && !guesses.empty() && guesses.front() == token;
@@ -69,15 +83,21 @@ void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<co
     return accept(sequence, token, is_right, logprobs, writer);
   };
   const bool goes_on = [&] {
-    for (const int most = sequence.generated() + kMostAtOnce; logits || sequence.generated() < most;) {
-      direct(sequence, writer);
-      if (!find_forced(sequence)) return fail_by_rule(request), false;
-      for (const TokenId token : forced_)
-        if (!take(token, nullptr)) return false;
-      if (!forced_.empty()) continue;
-      if (!logits) break;
-      const TokenId token = sample(sequence, logits, writer);
-      if (token == kNoToken || !take(token, request.wants_logprobs() ? &logprobs_ : nullptr)) return false;
+    for (const int most = sequence.generated() + kMostAtOnce; logits || sequence.generated() < most; is_open = false) {
+      if (!is_open) {
+        direct(sequence, writer);
+        if (!find_forced(sequence)) return fail_by_rule(request), false;
+        for (const TokenId token : forced_)
+          if (!take(token, nullptr)) return false;
+        if (!forced_.empty()) continue;
+        if (!logits) {
+          sequence.open_at = sequence.generated();
+          break;
+        }
+      }
+      const int32_t task = ahead[static_cast<size_t>(n_right)];
+      const SampleResult* const chosen = sample(sequence, logits, task >= 0 ? sampler_.result(task) : nullptr, is_open, writer);
+      if (!chosen || !take(chosen->token, request.wants_logprobs() ? chosen : nullptr)) return false;
     }
     return true;
   }();
@@ -113,27 +133,35 @@ size_t StepLoop::cut_by_rule(Sequence& sequence, std::span<const TokenId> guesse
   return n;
 }
 
-// kNoToken: the request has failed.
-TokenId StepLoop::sample(Sequence& sequence, const float* logits, EventWriter& writer) {
+// What `ahead`, found for this row if not null, says; `is_open`: with the constraint that holds now, else with none.
+// Null: the request has failed.
+const SampleResult* StepLoop::sample(Sequence& sequence, const float* logits, const SampleResult* ahead, bool is_open,
+                                     EventWriter& writer) {
   Request& request = sequence.request;
-  const SamplingParams& sampling = request.params.sampling;
   bool within_limits = true;
-  const auto draw = [&] {
+  const auto draw = [&]() -> const SampleResult* {
     TokenConstraint constraint;
-    within_limits = constrain(sequence, constraint);
-    if (!within_limits) return kNoToken;
-    return sampler_.sample(logits, sampling, sequence.counts, sampling.seed + static_cast<uint64_t>(sequence.choice),
-                           static_cast<uint64_t>(sequence.generated()), constraint,
-                           request.wants_logprobs() ? &logprobs_ : nullptr);
+    within_limits = constrain(sequence, allowance_, constraint);
+    if (!within_limits) return nullptr;
+    if (ahead && constraint.allowed.empty() && constraint.mask.empty()) return ahead;
+    return &sampler_.sample(task_of(sequence, logits, 0, constraint));
   };
-  TokenId token = draw();
-  if (token != kNoToken && redirect(sequence, token, writer)) token = draw();
-  if (!within_limits) {
-    fail_by_rule(request);
-  } else if (token == kNoToken) {
-    fail(request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
+  const SampleResult* chosen = ahead && is_open ? ahead : draw();
+  if (chosen && chosen->token != kNoToken && redirect(sequence, chosen->token, writer)) {
+    ahead = nullptr;
+    chosen = draw();
   }
-  return token;
+  if (chosen && chosen->token != kNoToken) return chosen;
+  if (!within_limits) fail_by_rule(request);
+  else fail(request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
+  return nullptr;
+}
+
+// The choice of the token `n_behind` places behind the sequence's next one.
+SampleTask StepLoop::task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) const {
+  const SamplingParams& sampling = sequence.request.params.sampling;
+  return sample_task(logits, sampling, sequence.counts, sampling.seed + static_cast<uint64_t>(sequence.choice),
+                     static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
 }
 
 void StepLoop::fail_by_rule(Request& request) {
@@ -147,8 +175,8 @@ bool StepLoop::find_forced(Sequence& sequence) {
   const Request& request = sequence.request;
   if (request.wants_logprobs()) return true;
   if (sequence.script.active()) {
-    sequence.script.next(allowed_);
-    if (allowed_.size() == 1) forced_.push_back(allowed_.front());
+    sequence.script.next(allowance_.list);
+    if (allowance_.list.size() == 1) forced_.push_back(allowance_.list.front());
     return true;
   }
   if (!forces_rules_) return true;
@@ -212,52 +240,53 @@ bool StepLoop::accept(Sequence& sequence, TokenId token, bool is_computed, const
   return true;
 }
 
-// What may come next, by script or rule. False if a grammar has outgrown its limits.
-bool StepLoop::constrain(Sequence& sequence, TokenConstraint& constraint) {
-  sequence.script.next(allowed_);
-  constraint.allowed = allowed_;
-  if (!allowed_.empty()) return true;
+// What may come next, by script or rule, as `into` has it. False if a grammar has outgrown its limits.
+bool StepLoop::constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) const {
+  sequence.script.next(into.list);
+  constraint.allowed = into.list;
+  if (!into.list.empty()) return true;
+  grammar::TokenMask& mask = into.mask;
   const Request& request = sequence.request;
   const TextStage& text = sequence.text;
   if (Rule& rule = sequence.rule; rule.active()) {
-    if ((*rule.grammar)->allowed(rule.position, read_so_far(sequence, rule), mask_) != grammar::Grammar::Outcome::kOk)
+    if ((*rule.grammar)->allowed(rule.position, read_so_far(sequence, rule), mask) != grammar::Grammar::Outcome::kOk)
       return false;
-    add_ends(request, rule.position.accepts);
+    add_ends(request, rule.position.accepts, mask);
   } else if (sequence.format_due && (text.in_content() || text.undecided())) {
-    if (!constrain_beginning(sequence)) return false;
+    if (!constrain_beginning(sequence, mask)) return false;
   } else if (sequence.after_call != nullptr && text.in_content()) {
-    mask_.clear();
-    if (sequence.spaces_after_call < kMostSpacesAfterCall) mask_.add((*sequence.after_call)->vocabulary().spaces());
-    add_ends(request, true);
-    add_starts(request);
+    mask.clear();
+    if (sequence.spaces_after_call < kMostSpacesAfterCall) mask.add((*sequence.after_call)->vocabulary().spaces());
+    add_ends(request, true, mask);
+    add_starts(request, mask);
   } else {
     return true;
   }
-  constraint.mask = mask_.words();
-  return mask_.any();
+  constraint.mask = mask.words();
+  return mask.any();
 }
 
 // Where content is about to begin that must be the format or a call: these, or before them the reasoning.
-bool StepLoop::constrain_beginning(Sequence& sequence) {
+bool StepLoop::constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) const {
   const Request& request = sequence.request;
   const TextStage& text = sequence.text;
-  mask_.clear();
+  mask.clear();
   if (!text.undecided() || !text.in_open_marker()) {
     const GrammarRef& format = request.params.format;
     grammar::Grammar::Position position = format->start();
-    if (format->allowed(position, {}, mask_) != grammar::Grammar::Outcome::kOk) return false;
-    add_ends(request, position.accepts);
-    add_starts(request);
+    if (format->allowed(position, {}, mask) != grammar::Grammar::Outcome::kOk) return false;
+    add_ends(request, position.accepts, mask);
+    add_starts(request, mask);
   }
   if (!text.undecided()) return true;
   if (const TokenId open = request.params.reasoning.open.token; open != kNoToken) {
-    mask_.set(static_cast<uint32_t>(open));
+    mask.set(static_cast<uint32_t>(open));
   } else {
     // Rare: templates' markers are tokens.
     const char next = text.next_of_open_marker();
     for (TokenId token = 0; token < n_vocab_; ++token) {
       const std::string_view bytes = rendered(token);
-      if (bytes.starts_with(next) && !text.would_begin_content(token, bytes)) mask_.set(static_cast<uint32_t>(token));
+      if (bytes.starts_with(next) && !text.would_begin_content(token, bytes)) mask.set(static_cast<uint32_t>(token));
     }
   }
   return true;
@@ -316,30 +345,32 @@ void StepLoop::end_rule(Sequence& sequence, EventWriter& writer) const {
 }
 
 // The end of the turn, where the text may end, and nowhere else.
-void StepLoop::add_ends(const Request& request, bool allowed) {
+void StepLoop::add_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const {
   for (const TokenId token : request.params.stop_tokens) {
-    if (allowed) mask_.set(static_cast<uint32_t>(token));
-    else mask_.reset(static_cast<uint32_t>(token));
+    if (allowed) mask.set(static_cast<uint32_t>(token));
+    else mask.reset(static_cast<uint32_t>(token));
   }
   if (request.params.ignore_eos) return;
-  if (allowed) mask_.add(ends_);
+  if (allowed) mask.add(ends_);
   else
-    for (const TokenId token : plain_ends_) mask_.reset(static_cast<uint32_t>(token));
+    for (const TokenId token : plain_ends_) mask.reset(static_cast<uint32_t>(token));
 }
 
-void StepLoop::add_starts(const Request& request) {
-  for (const std::vector<TokenId>& start : request.params.calls.starts) mask_.set(static_cast<uint32_t>(start.front()));
+void StepLoop::add_starts(const Request& request, grammar::TokenMask& mask) const {
+  for (const std::vector<TokenId>& start : request.params.calls.starts) mask.set(static_cast<uint32_t>(start.front()));
 }
 
 // Before a token is sampled: the engine writes the end of the reasoning when the budget is used up, and the
 // call that is due when the content begins.
 void StepLoop::direct(Sequence& sequence, EventWriter& writer) const {
-  if (sequence.script.active()) return;
-  const GenerationRequest& params = sequence.request.params;
-  const TextStage& text = sequence.text;
-  if (params.reasoning.budget >= 0 && text.in_reasoning() && text.reasoning_tokens() >= params.reasoning.budget)
-    close_reasoning(sequence, writer);
-  if (sequence.call_due && text.in_content() && !sequence.script.active()) write_call(sequence);
+  if (!must_direct(sequence)) return;
+  if (is_over_budget(sequence)) close_reasoning(sequence, writer);
+  if (sequence.call_due && sequence.text.in_content() && !sequence.script.active()) write_call(sequence);
+}
+
+// Whether direct() has anything to do.
+bool StepLoop::must_direct(const Sequence& sequence) {
+  return !sequence.script.active() && (is_over_budget(sequence) || (sequence.call_due && sequence.text.in_content()));
 }
 
 // True if the engine must write something else than this sampled token, because a call or a format is due: where

@@ -28,7 +28,8 @@ enum class Experts : uint8_t { kNone, kOptional, kRequired };
 
 enum class SharedExpert : uint8_t {
   kNone,
-  kPlain,   // where the file states its size
+  kPlain,     // where the file states its size
+  kCounted,   // where the file states how many there are; they are one network
   kGated,   // always, its result scaled by a sigmoid of the row
 };
 
@@ -41,6 +42,7 @@ struct ArchitectureTraits {
   bool rotates_windows_only = false;  // if any layer has a window, those without do not rotate
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_optional = false;      // where the file carries it
   bool pre_norm = true;
   bool post_norm = false;
   std::string_view ffn_norm_name = "ffn_norm.weight";
@@ -60,6 +62,10 @@ struct ArchitectureTraits {
   double windowed_base = 0;
   Experts experts = Experts::kNone;
   bool normalized_weights = true;     // of experts, where the file does not state it
+  RouterScore router = RouterScore::kSoftmax;   // likewise
+  bool expert_biases = false;         // of the router and of the experts' matrices
+  bool attention_sinks = false;
+  bool guess_layers = false;          // its last layers may guess tokens: left out
   SharedExpert shared_expert = SharedExpert::kNone;
 };
 

@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kMaxVocab = 1 << 22;
 constexpr int64_t kMaxEmbedding = 1 << 17;
 constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxGuessLayers = 16;
 constexpr int64_t kMaxHeads = 1024;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxContext = 1 << 27;
@@ -52,7 +53,8 @@ constexpr std::array kRefusedKeys = {
     RefusedKey{"residual_scale", 1, "a scale on residuals", &ArchitectureTraits::scale_keys},
     RefusedKey{"use_parallel_residual", 0, "a parallel residual"},
     RefusedKey{"deepstack_mapping", -1, "images fed to inner layers"},
-    RefusedKey{"nextn_predict_layers", 0, "layers that predict further tokens"},
+    RefusedKey{"nextn_predict_layers", 0, "layers that predict further tokens",
+               &ArchitectureTraits::guess_layers},
     RefusedKey{"rope.dimension_sections", 0, "RoPE in sections"},
     RefusedKey{"pooling_type", 0, "a pooled (embedding or reranking) model"},
 };
@@ -121,7 +123,8 @@ Error not_a_multiple(const MetadataReader& read, std::string_view key, int value
 }
 
 // n_vocab, n_embd, n_layers, heads, widths, eps, rope_dims.
-Status read_sizes(const GgufFile& file, const MetadataReader& read, HyperParams& params) {
+Status read_sizes(const GgufFile& file, const MetadataReader& read,
+                  const ArchitectureTraits& traits, HyperParams& params) {
   // Assigns or remembers the first error, so that the list below reads as a list.
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
@@ -146,6 +149,17 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read, HyperParams&
   set(params.n_ff, read.integer("feed_forward_length", 1, kMaxFeedForward));
   set(params.rms_eps, read.number("attention.layer_norm_rms_epsilon", 1e-30, 1.0));
   if (!failed) return failed;
+  if (traits.guess_layers) {
+    set(params.n_guess_layers, read.integer("nextn_predict_layers", 0, kMaxGuessLayers, 0));
+    if (!failed) return failed;
+    if (params.n_guess_layers >= params.n_layers) {
+      return Error{ErrorCode::kInvalidFile,
+                   "'" + read.key("nextn_predict_layers") + "' is " +
+                       std::to_string(params.n_guess_layers) + " of " +
+                       std::to_string(params.n_layers) + " layers"};
+    }
+    params.n_layers -= params.n_guess_layers;
+  }
   if (params.n_heads % params.n_kv_heads != 0) {
     return not_a_multiple(read, "attention.head_count", params.n_heads, "attention.head_count_kv",
                           params.n_kv_heads);
@@ -216,6 +230,8 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
   params.fused_gate_up = traits.fused_gate_up;
   params.qkv_bias = traits.qkv_bias || carried("attn_q.bias") || carried("attn_qkv.bias");
   params.attention_bias = carried("attn_output.bias");
+  params.attention_sinks = traits.attention_sinks;
+  if (traits.qk_norm_optional && !carried("attn_q_norm.weight")) params.qk_norm = QkNorm::kNone;
   params.gate_bias = carried("ffn_gate.bias");
   params.up_bias = carried("ffn_up.bias");
   params.down_bias = carried("ffn_down.bias");
@@ -240,7 +256,7 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context) {
   if (!context) return context.error();
   params.context_length = *context;
   if (Status s = refuse_what_is_not_computed(file, read, traits); !s) return s.error();
-  if (Status s = read_sizes(file, read, params); !s) return s.error();
+  if (Status s = read_sizes(file, read, traits, params); !s) return s.error();
   if (Status s = read_scales(read, traits, params); !s) return s.error();
   if (Status s = read_layers(file, read, traits, max_context, params); !s) return s.error();
   if (Status s = read_experts(file, read, traits, params); !s) return s.error();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -96,6 +96,83 @@ Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& 
   return {};
 }
 
+// Layers before the first stated have none, and of the others each so-manieth has.
+Status read_mixture_layers(const MetadataReader& read, HyperParams& params) {
+  auto lead = read.integer("leading_dense_block_count", 0, params.n_layers - 1, 0);
+  if (!lead) return lead.error();
+  int step = 1;
+  for (const std::string_view key : {"interleave_moe_layer_step", "moe_every_n_layers"}) {
+    auto stated = read.integer(key, 0, params.n_layers, 0);
+    if (!stated) return stated.error();
+    if (*stated > 0) step = *stated;
+  }
+  bool any = false;
+  for (int i = *lead; i < params.n_layers; ++i) {
+    const bool mixture = (i + 1) % step == 0;
+    params.layers[static_cast<size_t>(i)].mixture = mixture;
+    any |= mixture;
+  }
+  if (any) return {};
+  return Error{ErrorCode::kInvalidFile, "'" + read.key("interleave_moe_layer_step") + "' and '" +
+                                            read.key("leading_dense_block_count") +
+                                            "' leave no layer for the experts"};
+}
+
+// Width of the network that all rows pass. Its tensors decide: converters do not agree on whether the
+// key is that of one shared expert or of all.
+Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& read,
+                                 const std::string& block, int n_ff) {
+  auto count = read.integer("expert_shared_count", 0, kMaxExperts, 0);
+  if (!count) return count.error();
+  const int64_t counted = std::min<int64_t>(int64_t{*count} * n_ff, kMaxFeedForward);
+  const auto width = [&](const char* name) {
+    const GgufTensor* tensor = file.tensor(block + name);
+    return tensor != nullptr && tensor->shape[1] <= kMaxFeedForward ? tensor->shape[1] : counted;
+  };
+  const int64_t gate = width("ffn_gate_shexp.weight"), up = width("ffn_up_shexp.weight");
+  return static_cast<int>(gate == up ? gate : counted);
+}
+
+Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
+                   ExpertParams& experts) {
+  constexpr int kNotStated = 0, kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3;
+  constexpr int kMaxGroups = 64;
+  Router& router = experts.router;
+  router.score = traits.router;
+  auto score = read.integer("expert_gating_func", 0, 255, kNotStated);
+  if (!score) return score.error();
+  if (*score == kSoftmax || *score == kSoftmaxOfChosen) {
+    router.score = RouterScore::kSoftmax;
+    // Of a softmax over those chosen, by their logits alone, only their proportions are left.
+    if (*score == kSoftmaxOfChosen) {
+      router.normalized = true;
+      experts.choice_bias = false;
+    }
+  } else if (*score == kSigmoid) {
+    router.score = RouterScore::kSigmoid;
+  } else if (*score != kNotStated) {
+    return read.refuse_unless("expert_gating_func", kSoftmax,
+                              "a router with neither softmax nor sigmoid");
+  }
+  auto groups = read.integer("expert_group_count", 0, kMaxGroups, 0);
+  if (!groups) return groups.error();
+  if (*groups <= 1) return {};
+  auto groups_used = read.integer("expert_group_used_count", 1, *groups);
+  if (!groups_used) return groups_used.error();
+  const int size = experts.count / *groups;
+  if (experts.count % *groups != 0 || size < 2 || size * *groups_used < experts.used) {
+    return Error{ErrorCode::kInvalidFile,
+                 "'" + read.key("expert_group_count") + "' is " + std::to_string(*groups) + " and '" +
+                     read.key("expert_group_used_count") + "' is " + std::to_string(*groups_used) +
+                     ", which " + std::to_string(experts.count) + " experts with " +
+                     std::to_string(experts.used) + " for each row do not allow"};
+  }
+  if (*groups_used == *groups) return {};
+  router.groups = *groups;
+  router.groups_used = *groups_used;
+  return {};
+}
+
 }  // namespace
 
 Status read_layers(const GgufFile& file, const MetadataReader& read,
@@ -141,21 +218,13 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
                         : read.integer("expert_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
   if (*count == 0) return {};
-  for (const auto& [key, harmless, what] :
-       {std::tuple{"expert_gating_func", 1, "a router without softmax"},
-        std::tuple{"expert_group_count", 1, "a choice among groups of experts"},
-        std::tuple{"leading_dense_block_count", 0, "a mixture of experts in some layers only"},
-        std::tuple{"interleave_moe_layer_step", 1, "a mixture of experts in some layers only"},
-        std::tuple{"moe_every_n_layers", 0, "a mixture of experts in some layers only"}}) {
-    auto value = read.number(key, 0, 1e9, harmless);
-    if (!value) return value.error();
-    if (*value == 0) continue;   // not set
-    if (Status s = read.refuse_unless(key, harmless, what); !s) return s;
-  }
+  if (Status s = read_mixture_layers(read, params); !s) return s;
+  const auto first = std::ranges::find_if(params.layers, &LayerParams::mixture);
+  const std::string block = "blk." + std::to_string(first - params.layers.begin()) + ".";
   ExpertParams& experts = params.experts;
   experts.count = *count;
   // Files from before the key leave the size to the tensor.
-  const GgufTensor* gate = file.tensor("blk.0.ffn_gate_exps.weight");
+  const GgufTensor* gate = file.tensor(block + "ffn_gate_exps.weight");
   const int64_t held =
       gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : params.n_ff;
   auto used = read.integer("expert_used_count", 1, *count);
@@ -171,13 +240,19 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
     Status s = read.refuse_unless("expert_shared_feed_forward_length", 0, "a shared expert");
     if (!s) return s;
   }
-  auto shared = read.integer("expert_shared_feed_forward_length", gated ? 1 : 0, kMaxFeedForward,
-                             gated ? params.n_ff : 0);
+  auto shared = traits.shared_expert == SharedExpert::kCounted
+                    ? read_counted_experts(file, read, block, *n_ff)
+                    : read.integer("expert_shared_feed_forward_length", gated ? 1 : 0,
+                                   kMaxFeedForward, gated ? params.n_ff : 0);
   if (!shared) return shared.error();
   experts.used = *used;
   experts.n_ff = *n_ff;
-  experts.scale = *scale > 0 ? static_cast<float>(*scale) : 1.0f;
-  experts.normalized = *normalized;
+  for (size_t i = 0; i < params.layers.size() && !experts.choice_bias; ++i)
+    experts.choice_bias = file.tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr;
+  experts.biases = traits.expert_biases;
+  experts.router.normalized = *normalized;
+  experts.router.scale = *scale > 0 ? static_cast<float>(*scale) : 1.0f;
+  if (Status s = read_router(read, traits, experts); !s) return s;
   experts.n_ff_shared = *shared;
   experts.shared_gate = gated;
   for (const auto& [what, value] :
@@ -189,7 +264,6 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
                      "; a mixture of experts is supported where it is a multiple of " +
                      std::to_string(kExpertRowMultiple)};
   }
-  params.n_ff = *n_ff;
   return {};
 }
 

@@ -15,7 +15,7 @@ inline constexpr int64_t kMaxFeedForward = 1 << 20;
 Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params);
 
-// experts; n_ff becomes theirs.
+// experts, and which layers have them.
 Status read_experts(const GgufFile& file, const MetadataReader& read,
                     const ArchitectureTraits& traits, HyperParams& params);
 

@@ -13,6 +13,7 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "model/gguf/gguf.h"
+#include "model/kv_layout.h"
 
 namespace monolith {
 
@@ -29,15 +30,17 @@ struct RopeSet {
 struct LayerParams {
   int window = 0;   // positions a row sees, its own included; 0: all up to its own
   int rope = 0;     // index into HyperParams::ropes; -1: nothing rotates
+  bool mixture = false;   // experts in the place of its feed-forward network
 };
 
-// Experts in the place of every layer's feed-forward network.
+// The experts of the layers that have them.
 struct ExpertParams {
   int count = 0;             // 0: there are none, and the rest means nothing
   int used = 0;              // of each row
   int n_ff = 0;              // values inside an expert
-  bool normalized = true;    // see Mixture
-  float scale = 1.0f;
+  Router router;             // its bias is a layer's own
+  bool choice_bias = false;  // Router::bias
+  bool biases = false;       // of the router's logits and of every expert's three matrices
   int n_ff_shared = 0;       // of the network that all rows pass besides; 0: none
   bool shared_gate = false;  // its result is scaled by a sigmoid of the row
 };
@@ -46,7 +49,8 @@ struct ExpertParams {
 struct HyperParams {
   std::string architecture_name;   // as in the file
   int n_vocab, n_embd, n_layers, n_heads, n_kv_heads, head_dim;
-  int n_ff;                        // of the feed-forward network; of each expert where there are any
+  int n_ff;                        // of the feed-forward network of layers without experts
+  int n_guess_layers = 0;          // further layers in the file, which guess tokens: not computed
   int context_length;              // what the file says the model was made for
   float rms_eps;
 
@@ -71,6 +75,7 @@ struct HyperParams {
 
   bool tied_output;         // no output.weight: the embedding table is used
   bool qkv_bias;            // the architecture has them, or the file carries them
+  bool attention_sinks = false;   // AttentionParams::sinks
   bool attention_bias;      // on attention's output; as all below, if the file carries it
   bool gate_bias, up_bias, down_bias;
   bool fused_qkv;           // one tensor holds Q, K and V, one below the other
@@ -89,21 +94,26 @@ struct ModelLimits {
   int max_context = 4096;       // positions of one sequence
   int64_t n_pages = 256;        // KV pages in the pool
   KvType kv_type = KvType::kF16;
+  bool pages_by_window = false;  // see KvLayout; false: one page table for all layers
 };
 
 // What will be allocated, computed by the functions that allocate.
 struct MemoryPlan {
   size_t weight_bytes, kv_bytes;
   size_t activation_bytes;      // buffers of one step, and the backend's scratch
-  size_t page_bytes;            // all layers of one page
+  size_t page_bytes;            // one page
+  KvLayout layout = {};         // of keys and values over pages
   size_t total() const { return weight_bytes + kv_bytes + activation_bytes; }
 };
 
 // One step's input. Rows of a segment are consecutive; all host memory.
 struct Batch {
   std::span<const int32_t> tokens;        // one per row
-  std::span<const Segment> segments;      // cover all rows in order
+  // Cover all rows in order, and again for each further table of MemoryPlan::layout: the same runs of rows, with
+  // that table's pages. Of tables of layers with a window, pages that no row sees any more are not looked at.
+  std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;    // rows whose logits are wanted, ascending
+  bool leaves_logits = false;             // in the backend's memory, for its sample()
 };
 
 class Model {
@@ -123,7 +133,8 @@ class Model {
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
 
-  // Runs one step. Returns host logits [logit_rows.size()][n_vocab], valid until the next call.
+  // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the
+  // backend, valid until the next call.
   // Does not allocate. The batch must respect limits(); tokens must be in range (asserted).
   virtual const float* forward(const Batch& batch) = 0;
 };

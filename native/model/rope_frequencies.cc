@@ -121,10 +121,8 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
-    auto attention =
-        read.number(read.has("rope.scaling.yarn_attn_factor") ? "rope.scaling.yarn_attn_factor"
-                                                              : "rope.scaling.attn_factor",
-                    1e-3, 1e3, 1.0);
+    // Files of Olmo 3 state yarn_attn_factor as well: the whole magnitude, which the factor gives.
+    auto attention = read.number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();
     }

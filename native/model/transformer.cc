@@ -27,15 +27,17 @@ Status check_limits(const ModelLimits& limits) {
 }
 
 KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
-  return {params.n_layers, params.n_kv_heads, params.head_dim, limits.n_pages, limits.kv_type};
+  return {kv_layout(params, limits.pages_by_window).layers_per_page, params.n_kv_heads,
+          params.head_dim, limits.n_pages, limits.kv_type};
 }
 
 int64_t q_dim(const HyperParams& p) { return int64_t{p.n_heads} * p.head_dim; }
 int64_t kv_dim(const HyperParams& p) { return int64_t{p.n_kv_heads} * p.head_dim; }
 
-// Values inside the feed-forward network that all rows pass; 0: there is none.
+// Values inside the widest feed-forward network that all rows pass; 0: there is none.
 int64_t dense_ff(const HyperParams& p) {
-  return p.experts.count > 0 ? p.experts.n_ff_shared : p.n_ff;
+  const auto mixture = [](const LayerParams& layer) { return layer.mixture; };
+  return std::max(std::ranges::all_of(p.layers, mixture) ? 0 : p.n_ff, p.experts.n_ff_shared);
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {
@@ -69,8 +71,10 @@ std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
   };
 }
 
-// Host copies of the logits count as activations: one more buffer like logits_.
-static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits) {
+// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's.
+static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits,
+                               const Backend& backend) {
+  if (backend.is_host_memory()) return 0;
   return static_cast<size_t>(std::min(limits.max_logit_rows, limits.max_batch_tokens)) *
          static_cast<size_t>(params.n_vocab);
 }
@@ -96,6 +100,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   if (!slots) return slots.error();
 
   MemoryPlan plan{};
+  plan.layout = kv_layout(*params, limits.pages_by_window);
   KvShape shape = kv_shape(*params, limits);
   shape.n_pages = 1;
   plan.page_bytes = backend.kv_cache_bytes(shape);
@@ -109,7 +114,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   for (const Transformer::Buffer& buffer : Transformer::buffers(*params, limits)) {
     plan.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
   }
-  plan.activation_bytes += host_logit_count(*params, limits) * sizeof(float);
+  plan.activation_bytes += host_logit_count(*params, limits, backend) * sizeof(float);
   plan.activation_bytes += scratch_bytes(*params, limits, backend);
   return plan;
 }
@@ -139,12 +144,19 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
       !status) {
     return status.error();
   }
+  for (const LayerWeights& layer : model->weights_.layers) {
+    if (!layer.expert_gate) continue;
+    if (Status status = backend.can_mix(model->mixture_of(layer)); !status) return status.error();
+  }
 
   auto kv = backend.kv_cache(kv_shape(p, limits));
   if (!kv) return kv.error();
   model->kv_ = std::move(*kv);
   allocated.kv_bytes = model->kv_->bytes;
   allocated.page_bytes = plan->page_bytes;
+  allocated.layout = plan->layout;
+  model->places_ = kv_places(p, plan->layout);
+  model->lists_.resize(static_cast<size_t>(plan->layout.tables()) + 1);
 
   for (const Buffer& buffer : buffers(p, limits)) {
     if (buffer.count == 0) continue;
@@ -154,7 +166,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     allocated.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
   }
   try {
-    model->host_logits_.resize(host_logit_count(p, limits));
+    model->host_logits_.resize(host_logit_count(p, limits, backend));
   } catch (const std::bad_alloc&) {
     return Error{ErrorCode::kOutOfMemory,
                  "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
@@ -176,19 +188,24 @@ const float* Transformer::forward(const Batch& batch) {
   const int n_logits = static_cast<int>(batch.logit_rows.size());
   assert(n_rows >= 1 && n_rows <= limits_.max_batch_tokens);
   assert(n_logits <= limits_.max_logit_rows && n_logits <= n_rows);
+  assert(batch.segments.size() % static_cast<size_t>(plan_.layout.tables()) == 0);
   assert(
       std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
 
+  const size_t n_segments = batch.segments.size() / (lists_.size() - 1);
+  for (size_t table = 0; table + 1 < lists_.size(); ++table)
+    lists_[table] = batch.segments.subspan(table * n_segments, n_segments);
   note_logit_segments(batch);
-  const std::span<const Segment> lists[] = {batch.segments, last_segments_};
+  lists_.back() = last_segments_;
   const StepInput step{.model = this,
                        .tokens = batch.tokens,
                        .logit_rows = batch.logit_rows,
-                       .segment_lists = lists,
+                       .segment_lists = lists_,
                        .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
                        .recordable = observed_ == nullptr};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
+  if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
   if (n_logits > 0)
     backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
   return host_logits_.data();
@@ -200,17 +217,18 @@ void Transformer::compute(const Batch& batch) {
   backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x_);
   if (params_.embedding_scale != 1.0f)
     backend_.scale(x_, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
-  Rows rows{batch.segments, q_, x_, n_rows};
+  Rows rows{{}, q_, x_, n_rows};
   for (int i = 0; i < params_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
     project_qkv(layer, n_rows);
-    store(i, batch);
+    store(i);
     // The last layer's keys and values serve later tokens; everything after them serves only the
     // logits.
+    rows.segments = segments_of(i);
     if (i == params_.n_layers - 1) rows = keep_logit_rows(batch);
     if (rows.count == 0) break;
     attend(layer, i, rows);
-    feed_forward(layer, rows);
+    feed_forward(layer, i, rows);
     if (n_logits > 0)
       note(rows.x, rows.count == n_rows ? batch.logit_rows.back() : n_logits - 1, i);
   }
@@ -247,8 +265,12 @@ void Transformer::project_qkv(const LayerWeights& layer, int n_rows) {
   }
 }
 
+std::span<const Segment> Transformer::segments_of(int index) const {
+  return lists_[static_cast<size_t>(places_[static_cast<size_t>(index)].table)];
+}
+
 // Rotates queries and keys, and stores keys and values.
-void Transformer::store(int index, const Batch& batch) {
+void Transformer::store(int index) {
   const int set = params_.layers[static_cast<size_t>(index)].rope;
   RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
   if (set >= 0) {
@@ -256,20 +278,22 @@ void Transformer::store(int index, const Batch& batch) {
     rope = {params_.rope_style, params_.rope_dims, angles.inverse_frequency.data(),
             angles.magnitude};
   }
-  backend_.rope_and_store(rope, batch.segments, q_, q_dim(params_), params_.n_heads, k_,
-                          kv_dim(params_), v_, kv_dim(params_), index, *kv_);
+  backend_.rope_and_store(rope, segments_of(index), q_, q_dim(params_), params_.n_heads, k_,
+                          kv_dim(params_), v_, kv_dim(params_),
+                          places_[static_cast<size_t>(index)].slot, *kv_);
 }
 
-// The rows with logits, each as a segment of one token; none when every row has logits (a step of
-// decodes).
+// The rows with logits, each as a segment of one token with the last layer's pages; none when every
+// row has logits (a step of decodes).
 void Transformer::note_logit_segments(const Batch& batch) {
   last_segments_.clear();
   if (batch.logit_rows.size() == batch.tokens.size()) return;
+  const std::span<const Segment> segments = segments_of(params_.n_layers - 1);
   size_t s = 0;
   for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
     const int row = batch.logit_rows[i];
-    while (row >= batch.segments[s].first_row + batch.segments[s].n_tokens) ++s;
-    const Segment& from = batch.segments[s];
+    while (row >= segments[s].first_row + segments[s].n_tokens) ++s;
+    const Segment& from = segments[s];
     last_segments_.push_back(
         {static_cast<int>(i), 1, from.first_position + row - from.first_row, from.pages});
   }
@@ -278,7 +302,7 @@ void Transformer::note_logit_segments(const Batch& batch) {
 // Gathers the rows with logits. When every row has them nothing is copied.
 Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
   const int n = static_cast<int>(batch.logit_rows.size());
-  if (n == static_cast<int>(batch.tokens.size())) return {batch.segments, q_, x_, n};
+  if (n == static_cast<int>(batch.tokens.size())) return {segments_of(params_.n_layers - 1), q_, x_, n};
   if (n > 0) {
     backend_.gather_rows(q_, batch.logit_rows.data(), n, q_dim(params_), last_q_);
     backend_.gather_rows(x_, batch.logit_rows.data(), n, params_.n_embd, last_x_);
@@ -288,10 +312,12 @@ Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
 
 void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows) {
   const LayerParams& own = params_.layers[static_cast<size_t>(index)];
-  backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads, index, *kv_,
+  backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads,
+                     places_[static_cast<size_t>(index)].slot, *kv_,
                      {.scale = params_.attention_scale,
                       .window = own.window,
-                      .soft_cap = params_.attention_soft_cap},
+                      .soft_cap = params_.attention_soft_cap,
+                      .sinks = layer.sinks},
                      attended_, q_dim(params_));
   const bool direct = adds_directly();
   const MatmulTarget target{layer.attention_output.get(), direct ? rows.x : branch_,
@@ -300,14 +326,14 @@ void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows)
   if (!direct) add_branch(layer.attention_post_norm, rows);
 }
 
-void Transformer::feed_forward(const LayerWeights& layer, const Rows& rows) {
+void Transformer::feed_forward(const LayerWeights& layer, int index, const Rows& rows) {
   const float* const x = normed(rows.x, layer.ffn_norm, rows.count);
   const bool direct = adds_directly();
   float* const out = direct ? rows.x : branch_;
-  if (params_.experts.count > 0) {
+  if (params_.layers[static_cast<size_t>(index)].mixture) {
     mix_experts(layer, x, rows.count, out, direct);
   } else {
-    gated_network(layer, x, rows.count, out, direct);
+    gated_network(layer, params_.n_ff, x, rows.count, out, direct);
   }
   if (!direct) add_branch(layer.ffn_post_norm, rows);
 }
@@ -318,9 +344,8 @@ void Transformer::add_branch(const float* post_norm, const Rows& rows) {
   backend_.add_rows(rows.x, branch_, params_.residual_scale, nullptr, rows.count, params_.n_embd);
 }
 
-void Transformer::gated_network(const LayerWeights& layer, const float* x, int n_rows, float* out,
-                                bool add) {
-  const int64_t n_ff = dense_ff(params_);
+void Transformer::gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
+                                float* out, bool add) {
   const MatmulTarget gate_and_up[] = {
       {layer.gate.get(), gate_, n_ff, layer.gate_bias},
       {layer.up.get(), up_, n_ff, layer.up_bias},
@@ -331,21 +356,32 @@ void Transformer::gated_network(const LayerWeights& layer, const float* x, int n
   backend_.matmul({&target, 1}, gate_, n_rows);
 }
 
+Mixture Transformer::mixture_of(const LayerWeights& layer) const {
+  Router router = params_.experts.router;
+  router.bias = layer.choice_bias;
+  return {.shape = mixture_shape(params_),
+          .gate = layer.expert_gate.get(),
+          .up = layer.expert_up.get(),
+          .down = layer.expert_down.get(),
+          .gate_bias = layer.expert_gate_bias,
+          .up_bias = layer.expert_up_bias,
+          .down_bias = layer.expert_down_bias,
+          .activation = params_.activation,
+          .router = router};
+}
+
 void Transformer::mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out,
                               bool add) {
   const ExpertParams& experts = params_.experts;
-  const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count},
+  const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count, layer.router_bias},
                                   {layer.shared_gate.get(), shared_gate_, 1}};
   backend_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, n_rows);
-  const Mixture mixture{mixture_shape(params_),   layer.expert_gate.get(), layer.expert_up.get(),
-                        layer.expert_down.get(),  params_.activation,      experts.normalized,
-                        experts.scale};
-  if (experts.shared_gate) gated_network(layer, x, n_rows, shared_, false);
-  backend_.mixture(mixture, router_, x, n_rows, out, add);
+  if (experts.shared_gate) gated_network(layer, experts.n_ff_shared, x, n_rows, shared_, false);
+  backend_.mixture(mixture_of(layer), router_, x, n_rows, out, add);
   if (experts.shared_gate) {
     backend_.add_rows(out, shared_, 1.0f, shared_gate_, n_rows, params_.n_embd);
   } else if (experts.n_ff_shared > 0) {
-    gated_network(layer, x, n_rows, out, true);
+    gated_network(layer, experts.n_ff_shared, x, n_rows, out, true);
   }
 }
 

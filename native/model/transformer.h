@@ -66,12 +66,16 @@ class Transformer final : public Model {
   void compute(const Batch& batch);   // a step's operations
   void note_logit_segments(const Batch& batch);
   void project_qkv(const LayerWeights& layer, int n_rows);
-  void store(int index, const Batch& batch);
+  // With the page table that holds the layer's keys and values.
+  std::span<const Segment> segments_of(int index) const;
+  void store(int index);
   Rows keep_logit_rows(const Batch& batch);
   void attend(const LayerWeights& layer, int index, const Rows& rows);
-  void feed_forward(const LayerWeights& layer, const Rows& rows);
+  void feed_forward(const LayerWeights& layer, int index, const Rows& rows);
   // activation(gate x) * up x, projected down into `out` or added to it.
-  void gated_network(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
+  void gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
+                     float* out, bool add);
+  Mixture mixture_of(const LayerWeights& layer) const;
   // The experts, and the network that all rows pass besides.
   void mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
   // What a half of a layer reads: x past its norm, if there is one.
@@ -87,6 +91,7 @@ class Transformer final : public Model {
   Backend& backend_;
   Weights weights_;
   std::unique_ptr<KvCache> kv_;
+  std::vector<KvPlace> places_;  // by layer
   MemoryPlan plan_{}, allocated_{};
 
   // Activations; rows first.
@@ -107,6 +112,7 @@ class Transformer final : public Model {
   float* logits_ = nullptr;
   std::vector<float> host_logits_;
   std::vector<Segment> last_segments_;
+  std::vector<std::span<const Segment>> lists_;  // of each page table, and last_segments_
 
   float* observed_ = nullptr;  // null: nobody observes
 };

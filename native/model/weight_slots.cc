@@ -43,7 +43,7 @@ std::string shape_text(const GgufTensor& tensor) {
 
 std::string shape_text(const WeightSlot& slot) {
   std::string text = "[" + std::to_string(slot.shape[0]);
-  if (slot.vector == nullptr) text += ", " + std::to_string(slot.shape[1]);
+  if (slot.vector == nullptr || slot.shape[1] > 1) text += ", " + std::to_string(slot.shape[1]);
   if (slot.shape[2] > 1) text += ", " + std::to_string(slot.shape[2]);
   return text + "]";
 }
@@ -60,7 +60,7 @@ class SlotList {
       LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
       attention(layer);
       if (p_.pre_norm) norm(p_.ffn_norm_name, p_.n_embd, layer.ffn_norm);
-      if (p_.experts.count > 0) {
+      if (p_.layers[static_cast<size_t>(i)].mixture) {
         experts(layer);
       } else {
         feed_forward(layer);
@@ -101,6 +101,12 @@ class SlotList {
         {block_ + std::string(name), rows * count, cols, &to, nullptr, {cols, rows, count}, 0});
   }
 
+  void expert_bias(std::string_view name, int64_t rows, const float*& to) {
+    const int64_t count = p_.experts.count;
+    slots_.push_back(
+        {block_ + std::string(name), 1, rows * count, nullptr, &to, {rows, count, 1}, 0});
+  }
+
   void attention(LayerWeights& layer) {
     const int64_t q_dim = int64_t{p_.n_heads} * p_.head_dim;
     const int64_t kv_dim = int64_t{p_.n_kv_heads} * p_.head_dim;
@@ -130,6 +136,7 @@ class SlotList {
     }
     matrix("attn_output.weight", p_.n_embd, q_dim, layer.attention_output);
     bias(p_.attention_bias, "attn_output.bias", p_.n_embd, layer.attention_output_bias);
+    if (p_.attention_sinks) part("attn_sinks.weight", 0, p_.n_heads, p_.n_heads, layer.sinks);
     if (p_.post_norm) norm("post_attention_norm.weight", p_.n_embd, layer.attention_post_norm);
   }
 
@@ -153,6 +160,13 @@ class SlotList {
     expert_matrix("ffn_gate_exps.weight", e.n_ff, p_.n_embd, layer.expert_gate);
     expert_matrix("ffn_up_exps.weight", e.n_ff, p_.n_embd, layer.expert_up);
     expert_matrix("ffn_down_exps.weight", p_.n_embd, e.n_ff, layer.expert_down);
+    bias(e.choice_bias, "exp_probs_b.bias", e.count, layer.choice_bias);
+    if (e.biases) {
+      bias(true, "ffn_gate_inp.bias", e.count, layer.router_bias);
+      expert_bias("ffn_gate_exps.bias", e.n_ff, layer.expert_gate_bias);
+      expert_bias("ffn_up_exps.bias", e.n_ff, layer.expert_up_bias);
+      expert_bias("ffn_down_exps.bias", p_.n_embd, layer.expert_down_bias);
+    }
     if (e.n_ff_shared == 0) return;
     matrix("ffn_gate_shexp.weight", e.n_ff_shared, p_.n_embd, layer.gate);
     matrix("ffn_up_shexp.weight", e.n_ff_shared, p_.n_embd, layer.up);
@@ -167,10 +181,12 @@ class SlotList {
 };
 
 // Tensors that hold nothing the network would use, or what HyperParams has of it already.
-bool is_harmless(std::string_view name, bool applies_factors) {
+bool is_harmless(std::string_view name, const HyperParams& params, bool applies_factors) {
   if (name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
       name == "rope_factors_short.weight")
     return applies_factors;
+  for (int i = params.n_layers; i < params.n_layers + params.n_guess_layers; ++i)
+    if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
   return name.starts_with("blk.") &&
          name.ends_with(".attn_rot_embd.weight");  // RoPE frequencies, derived
 }
@@ -223,7 +239,7 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
     check_slot(file, slot, seen ? nullptr : &faults);
   }
   for (const GgufTensor& tensor : file.tensors()) {
-    if (expected.contains(tensor.name) || is_harmless(tensor.name, applies_factors)) continue;
+    if (expected.contains(tensor.name) || is_harmless(tensor.name, params, applies_factors)) continue;
     faults.add(ErrorCode::kUnsupported,
                "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
                    " has no place in architecture '" + params.architecture_name + "' with " +

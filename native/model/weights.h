@@ -32,7 +32,13 @@ struct LayerWeights {
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;
   const float* ffn_post_norm = nullptr;
+  const float* sinks = nullptr;                           // [n_heads]
   std::unique_ptr<Matrix> router;                         // [n_experts, n_embd]
+  const float* router_bias = nullptr;                     // [n_experts]
+  const float* choice_bias = nullptr;                     // [n_experts]
+  const float* expert_gate_bias = nullptr;                // of all experts, see Mixture
+  const float* expert_up_bias = nullptr;
+  const float* expert_down_bias = nullptr;
   std::unique_ptr<Matrix> expert_gate, expert_up, expert_down;  // all experts, see Mixture
   std::unique_ptr<Matrix> shared_gate;                    // [1, n_embd]
 };

@@ -3,14 +3,14 @@
 
 import { basename } from 'node:path';
 import { loadConfig } from '../config.js';
-import { showBytes } from '../config-kinds.js';
-import type { Inspection } from '../engine/addon-types.js';
+import { QUANTIZE_TYPES, showBytes } from '../config-kinds.js';
+import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { loadOptions } from '../service.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q4_0]
+Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q6_k|q4_k|q4_0]
 
 What the file says of itself, and the memory plan of serving it. A Hugging Face folder is told of in the
 words of the GGUF file it would be converted to. --tensors lists every tensor, --json prints everything.
@@ -26,8 +26,9 @@ export async function inspect(argv: string[]): Promise<number> {
   const [file, ...others] = words;
   noWords(others);
   if (file === undefined) throw new UsageError('inspect: a file or folder is needed');
-  const quantize = values.get('--quantize');
-  if (quantize !== undefined && quantize !== 'q8_0' && quantize !== 'q4_0') throw new UsageError(`inspect: --quantize takes q8_0 or q4_0, not "${quantize}"`);
+  const wanted = values.get('--quantize');
+  const quantize = QUANTIZE_TYPES.find((type) => type === wanted);
+  if (wanted !== undefined && quantize === undefined) throw new UsageError(`inspect: --quantize takes ${QUANTIZE_TYPES.join(', ')}, not "${wanted}"`);
   let found: Inspection;
   try {
     found = loadAddon().inspect(file, { ...loadOptions(config), ...(quantize === undefined ? {} : { quantize }) });
@@ -37,6 +38,12 @@ export async function inspect(argv: string[]): Promise<number> {
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(found)}\n`);
   else process.stdout.write(report(file, found, values.has('--tensors')));
   return found.model === null ? 1 : 0;
+}
+
+/** Where layers have a window: what tokens take, as pages of a request's older ones are given back. */
+function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
+  if (windowPages === 0) return '';
+  return `16 tokens take ${fullPages}${fullPages > 0 ? ', and' : ', but'} of the last ${window} of a request ${windowPages}${fullPages > 0 ? ' more' : ''}; `;
 }
 
 function report(file: string, found: Inspection, allTensors: boolean): string {
@@ -60,7 +67,7 @@ function report(file: string, found: Inspection, allTensors: boolean): string {
   if (plan !== null) {
     section('Memory', [
       ['weights', showBytes(plan.weightBytes)],
-      ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; up to ${plan.context} tokens per request)`],
+      ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}up to ${plan.context} tokens per request)`],
       ['activations', showBytes(plan.activationBytes)],
       ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.activationBytes)],
     ]);

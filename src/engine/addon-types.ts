@@ -8,10 +8,11 @@ export type NativeErrorCode =
   | 'io' | 'invalid_file' | 'unsupported' | 'invalid_argument' | 'out_of_memory'
   | 'queue_full' | 'too_long' | 'closed' | 'internal';
 
-export type Quantize = 'q8_0' | 'q4_0';
+export type Quantize = 'q8_0' | 'q6_k' | 'q4_k' | 'q4_0';
 
 export interface LoadOptions {
   threads: number;            // 0 = one per core
+  device: string;             // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
   isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
   kvType: 'f16' | 'f32' | 'q8_0';
@@ -38,7 +39,18 @@ export interface Inspection {
   tensors: { name: string; type: string; shape: number[]; bytes: number }[];
   model: ModelInfo | null;    // null if this build cannot run it; `reason` says why
   reason: string | null;
-  plan: { weightBytes: number; kvBytes: number; activationBytes: number; pageBytes: number; pages: number; context: number } | null;
+  plan: MemoryPlan | null;
+}
+
+/** What a load allocates. Every 16 tokens take `fullPages` pages, and of the last `window` tokens of a request `windowPages` more. */
+export interface MemoryPlan {
+  weightBytes: number; kvBytes: number; activationBytes: number;
+  pageBytes: number;          // keys and values of 16 tokens in all layers, or in as many as share a page
+  pages: number;
+  context: number;            // tokens a request may have
+  fullPages: number;          // 0 where all layers have a window
+  windowPages: number;        // 0 where none has
+  window: number;             // of layers that see the last tokens only; 0: there are none
 }
 
 export interface ModelInfo {
@@ -201,7 +213,7 @@ export interface NativeChannel {
 export interface NativeEngine {
   readonly info: ModelInfo;
   readonly backend: { name: string; isa: string; threads: number };
-  readonly plan: NonNullable<Inspection['plan']>;
+  readonly plan: MemoryPlan;
   readonly fileHash: string;
   readonly maxContext: number;
   /** `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread. The buffer is the callee's. */

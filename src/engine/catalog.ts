@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { MAX_OUTPUT_TOKENS } from '../config-kinds.js';
+import { MAX_OUTPUT_TOKENS, QUANTIZE_TYPES } from '../config-kinds.js';
 import { packageRoot } from './load-addon.js';
 
 const sampling = z.strictObject({
@@ -20,7 +20,7 @@ const catalogModel = z.strictObject({
   /** A GGUF file or a Hugging Face folder; relative to the catalog. Several models may name the same one: it is loaded once. */
   file: z.string().min(1),
   /** Matrices of floats are stored so while loading; absent or null: as they are. */
-  quantize: z.enum(['q8_0', 'q4_0']).nullable().optional(),
+  quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /** Another model, smaller and of the same vocabulary, that guesses what this one will say: the same answers, sooner. */
   draft: id.nullable().optional(),
   display_name: z.string().min(1).max(128),

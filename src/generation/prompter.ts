@@ -14,7 +14,7 @@ import { FairSlots } from './fair-slots.js';
 import { compileGrammars, type GrammarSettings, type RequestGrammars } from './grammars.js';
 import { PromptWriter } from './prompt-writer.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
-import { findMarkers, openReasoning, reasoningBudget, type OpenReasoning, type ReasoningMarkers } from './reasoning.js';
+import { closeText, findMarkers, openReasoning, reasoningBudget, type OpenReasoning, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
 import { startersOf } from './shield.js';
 import { TokenTexts } from './token-texts.js';
@@ -230,7 +230,8 @@ export class Prompter {
 
   async #prompt(request: GenerationRequest, messages: Message[], effort: ReasoningEffort): Promise<Prompt> {
     const thinking = request.reasoningBudget === null ? effort !== 'none' : request.reasoningBudget > 0;
-    const { text, guard } = this.#writer.write(messages === request.messages ? request : { ...request, messages }, thinking);
+    const { text: rendered, guard } = this.#writer.write(messages === request.messages ? request : { ...request, messages }, thinking);
+    const text = request.continueFinal ? rendered : withReasoningOpened(rendered, this.markers);
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
     const { bos } = this.engine.info;
     const tokens = await this.engine.tokenize(text, { addSpecial: bos === null || !text.startsWith(bos), parseSpecial: true, guard });
@@ -293,11 +294,6 @@ function inTurn<T>(slots: FairSlots, { weight }: Extent, organization: number, s
 function shortest(request: GenerationRequest): GenerationRequest {
   const { messages } = request;
   return { ...request, messages: withoutUpTo(messages, droppableGroups(messages).at(-1)?.[1] ?? 0) };
-}
-
-/** What the engine writes when the reasoning budget is used up. */
-function closeText({ close }: ReasoningMarkers): string {
-  return `\n${close}\n\n`;
 }
 
 /** The result of a submission; what it refuses is thrown as the client sees it. */

@@ -2,7 +2,21 @@
 // prompt has opened it already.
 import type { ReasoningEffort } from './types.js';
 
-export interface ReasoningMarkers { open: string; close: string }
+export interface ReasoningMarkers {
+  open: string;
+  close: string;
+  /**
+   * What a rendered prompt ends with that leaves the model to name the part it begins. `open` is written behind it, so
+   * that each answer begins with its reasoning, and the markers stand in no lines of their own.
+   */
+  turn?: string;
+}
+
+/** gpt-oss: a message of several parts ("channels"), each with a header. Reasoning is one, the answer another. */
+const CHANNELS: ReasoningMarkers = {
+  open: '<|channel|>analysis<|message|>', close: '<|end|><|start|>assistant<|channel|>final<|message|>', turn: '<|start|>assistant',
+};
+const CHANNEL_HEADERS = ['<|channel|>analysis<|message|>', '<|channel|>final<|message|>'];
 
 /** Delimiters in use; the first pair found in a model's template or vocabulary is taken. */
 const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
@@ -14,8 +28,19 @@ const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
 
 /** The markers a model uses, or null if it has no reasoning mode. */
 export function findMarkers(template: string, hasToken: (spelling: string) => boolean): ReasoningMarkers | null {
+  if (CHANNEL_HEADERS.every((header) => template.includes(header))) return CHANNELS;
   return KNOWN_MARKERS.find(({ open, close }) => template.includes(open) && template.includes(close)) ??
     KNOWN_MARKERS.find(({ open, close }) => hasToken(open) && hasToken(close)) ?? null;
+}
+
+/** A rendered prompt with the reasoning opened, for models whose templates leave that to them. */
+export function withReasoningOpened(rendered: string, markers: ReasoningMarkers | null): string {
+  return markers?.turn !== undefined && rendered.endsWith(markers.turn) ? rendered + markers.open : rendered;
+}
+
+/** What ends the reasoning where its budget is used up. */
+export function closeText({ close, turn }: ReasoningMarkers): string {
+  return turn === undefined ? `\n${close}\n\n` : close;
 }
 
 /** A reasoning section that a prompt leaves open. `begun`: some of its text is there already. */
@@ -30,6 +55,7 @@ export function openReasoning(rendered: string, markers: ReasoningMarkers, conti
   const opened = rendered.lastIndexOf(markers.open);
   if (opened === -1 || rendered.lastIndexOf(markers.close) > opened) return null;
   const begun = rendered.slice(opened + markers.open.length).trim() !== '';
+  if (begun && markers.turn !== undefined) return null;   // of an earlier message; one that is continued is an answer
   return begun && !continued ? null : { begun };
 }
 

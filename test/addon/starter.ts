@@ -7,7 +7,7 @@ import { loadAddon, packageRoot } from '../../src/engine/load-addon.js';
 export const starterPath = join(packageRoot, 'models', 'starter-q8_0.gguf');
 
 export const loadOptions: LoadOptions = {
-  threads: 1, isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 512, kvBytes: 0,
+  threads: 1, device: 'cpu', isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 512, kvBytes: 0,
   maxBatchTokens: 64, maxSequences: 8, stepMs: 0, queueMax: 64, queueMaxTokens: 1_000_000, prefixCache: true, speculation: 'auto',
 };
 

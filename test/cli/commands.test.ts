@@ -34,9 +34,10 @@ t.test('inspect', (t) => {
   const report = monolith(['inspect', embeddedModel]);
   t.equal(report.status, 0);
   for (const word of ['llama', 'Q8_0', 'KV pages', 'general.architecture']) t.match(report.out, word);
-  const whole = JSON.parse(monolith(['inspect', embeddedModel, '--json']).out) as { tensors: unknown[]; plan: { pages: number; pageBytes: number; kvBytes: number } };
+  const whole = JSON.parse(monolith(['inspect', embeddedModel, '--json']).out) as { tensors: unknown[]; plan: { pages: number; pageBytes: number; kvBytes: number; fullPages: number; windowPages: number } };
   t.ok(whole.tensors.length > 10);
   t.equal(whole.plan.pages * whole.plan.pageBytes, whole.plan.kvBytes);
+  t.match(whole.plan, { fullPages: 1, windowPages: 0 });
   const bad = join(dataDir, 'bad.gguf');
   writeFileSync(bad, 'GGUFxxxx');
   const refused = monolith(['inspect', bad]);

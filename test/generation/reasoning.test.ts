@@ -1,5 +1,5 @@
 import t from 'tap';
-import { findMarkers, openReasoning, reasoningBudget } from '../../src/generation/reasoning.js';
+import { closeText, findMarkers, openReasoning, reasoningBudget, withReasoningOpened } from '../../src/generation/reasoning.js';
 
 const think = { open: '<think>', close: '</think>' };
 
@@ -17,6 +17,22 @@ t.test('the prompt tail decides where generation starts', async (t) => {
   t.same(openReasoning('assistant\n<think>\nhalf a thought', think, true), { begun: true }, 'a continued answer');
   t.same(openReasoning('assistant\n<think>\n', think, true), { begun: false }, 'one that says nothing yet');
   t.equal(openReasoning('assistant\n<think>\nhm\n</think>\n\nSo', think, true), null);
+});
+
+t.test('of a message in channels the prompt opens the reasoning', async (t) => {
+  const markers = findMarkers('… <|channel|>analysis<|message|> … <|channel|>final<|message|> …', () => false);
+  t.ok(markers !== null);
+  if (markers === null) return;
+  const earlier = '<|start|>user<|message|>Hi<|end|>';
+  const opened = withReasoningOpened(`${earlier}<|start|>assistant`, markers);
+  t.equal(opened, `${earlier}<|start|>assistant<|channel|>analysis<|message|>`);
+  t.same(openReasoning(opened, markers, false), { begun: false });
+  t.equal(withReasoningOpened(earlier, markers), earlier, 'only where the assistant is to speak');
+  t.equal(openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant<|channel|>final<|message|>So`, markers, true), null, 'a continued answer');
+  t.equal(openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant to=functions.a<|call|>`, markers, true), null);
+  t.equal(closeText(markers), '<|end|><|start|>assistant<|channel|>final<|message|>');
+  t.equal(closeText(think), '\n</think>\n\n');
+  t.equal(withReasoningOpened('assistant', think), 'assistant');
 });
 
 t.test('budgets leave room for the answer', async (t) => {

@@ -62,6 +62,7 @@ class CpuBackend final : public Backend {
   void read_floats(float* host_to, const float* from, int64_t count) override {
     if (count > 0) std::memcpy(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
+  bool is_host_memory() const override { return true; }
 
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                        const MixtureShape& mixture) const override {
@@ -139,6 +140,12 @@ class CpuBackend final : public Backend {
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     ops_.copy_page(pool_, static_cast<CpuKvCache&>(cache), from, to);
+  }
+  int host_threads() const override { return pool_.size(); }
+  void run_on_host(int64_t n, HostWork work, const void* context) override {
+    pool_.parallel_for(n, 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t i = begin; i < end; ++i) work(context, i, thread);
+    });
   }
 
  private:

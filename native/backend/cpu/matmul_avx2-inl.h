@@ -19,7 +19,9 @@ namespace monolith {
 namespace {
 
 inline constexpr int kMaxRows = 4;
-inline constexpr int kPrefetchAhead = 4096;
+// Zen 5, two cores, one row, half the memory each: 4096 -> 6144 -> 8192 bytes give Q4_K 83 -> 91 -> 93 % of the read
+// loop, Q4_0 79 -> 79 -> 70 %.
+inline constexpr int kPrefetchAhead = 6144;
 
 // Halves of a strip that a kernel of M rows covers at once.
 template <int M>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "backend/cpu/ops_kernels.h"
@@ -28,7 +29,8 @@ int64_t slots_of(int max_rows, const MixtureShape& shape) {
 }
 
 int64_t floats_for(int max_rows, const MixtureShape& shape) {
-  return slots_of(max_rows, shape) * (2 * int64_t{shape.n_ff} + shape.n_embd + 1);
+  return slots_of(max_rows, shape) * (2 * int64_t{shape.n_ff} + shape.n_embd + 1) +
+         int64_t{max_rows} * 3 * shape.n_experts;
 }
 
 int64_t ints_for(int max_rows, const MixtureShape& shape) {
@@ -69,6 +71,7 @@ Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
   up_ = gate_ + slots * shape.n_ff;
   result_ = up_ + slots * shape.n_ff;
   weights_ = result_ + slots * shape.n_embd;
+  scores_ = weights_ + slots;
   for (auto* list : {&chosen_, &slot_of_, &row_of_, &tile_of_, &tile_rows_})
     list->assign(static_cast<size_t>(slots), 0);
   first_slot_.assign(static_cast<size_t>(shape.n_experts) + 1, 0);
@@ -78,28 +81,83 @@ Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
   return {};
 }
 
-void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
+void CpuMixture::choose_largest(const float* by, int32_t* best) const {
   const int n_used = shape_.n_used;
-  int32_t* best = chosen_.data() + int64_t{row} * n_used;
   int kept = 0;
   for (int32_t expert = 0; expert < shape_.n_experts; ++expert) {
     // A NaN is larger than nothing: it stays where the list is not yet full.
-    if (kept == n_used && !(logits[expert] > logits[best[kept - 1]])) continue;
+    if (kept == n_used && !(by[expert] > by[best[kept - 1]])) continue;
     int at = kept < n_used ? kept++ : n_used - 1;
-    for (; at > 0 && logits[expert] > logits[best[at - 1]]; --at) best[at] = best[at - 1];
+    for (; at > 0 && by[expert] > by[best[at - 1]]; --at) best[at] = best[at - 1];
     best[at] = expert;
   }
-  float* weights = weights_ + int64_t{row} * n_used;
-  for (int i = 0; i < n_used; ++i) weights[i] = logits[best[i]];
-  const float top = weights[0];
-  ops_.logits.exp(weights, n_used, top, weights);
-  float sum = 0;
-  if (mixture.normalized) {
-    for (int i = 0; i < n_used; ++i) sum += weights[i];
-  } else {
-    sum = static_cast<float>(ops_.logits.sum_exp(logits, shape_.n_experts, top));
+}
+
+void CpuMixture::score(const Router& router, const float* logits, float* scores) const {
+  const int n = shape_.n_experts;
+  if (router.score == RouterScore::kSigmoid) {
+    for (int e = 0; e < n; ++e) scores[e] = -logits[e];
+    ops_.logits.exp(scores, n, 0.0f, scores);
+    for (int e = 0; e < n; ++e) scores[e] = 1.0f / (1.0f + scores[e]);
+    return;
   }
-  const float share = mixture.scale / sum;
+  const float top = ops_.logits.max(logits, n);
+  ops_.logits.exp(logits, n, top, scores);
+  const float share = 1.0f / static_cast<float>(ops_.logits.sum_exp(logits, n, top));
+  for (int e = 0; e < n; ++e) scores[e] *= share;
+}
+
+void CpuMixture::keep_groups(const Router& router, float* by, float* sums) const {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const int size = shape_.n_experts / router.groups;
+  for (int group = 0; group < router.groups; ++group) {
+    float first = kNever, second = kNever;
+    for (int e = group * size; e < (group + 1) * size; ++e) {
+      second = std::max(second, std::min(first, by[e]));
+      first = std::max(first, by[e]);
+    }
+    sums[group] = first + second;
+  }
+  for (int group = 0; group < router.groups; ++group) {
+    int better = 0;   // the lower index among equals
+    for (int other = 0; other < router.groups; ++other)
+      better += sums[other] > sums[group] || (other < group && sums[other] == sums[group]) ? 1 : 0;
+    if (better >= router.groups_used) std::fill_n(by + group * size, size, kNever);
+  }
+}
+
+void CpuMixture::choose(const Router& router, const float* logits, int row) {
+  const int n_used = shape_.n_used;
+  int32_t* const best = chosen_.data() + int64_t{row} * n_used;
+  float* const weights = weights_ + int64_t{row} * n_used;
+  float sum = 0;
+  if (router.score == RouterScore::kSoftmax && router.bias == nullptr && router.groups == 1) {
+    // Logits are in the order of their scores, of which only those of the chosen are needed.
+    choose_largest(logits, best);
+    for (int i = 0; i < n_used; ++i) weights[i] = logits[best[i]];
+    const float top = weights[0];
+    ops_.logits.exp(weights, n_used, top, weights);
+    if (router.normalized) {
+      for (int i = 0; i < n_used; ++i) sum += weights[i];
+    } else {
+      sum = static_cast<float>(ops_.logits.sum_exp(logits, shape_.n_experts, top));
+    }
+  } else {
+    float* const scores = scores_ + int64_t{row} * 3 * shape_.n_experts;
+    float* const by = scores + shape_.n_experts;
+    score(router, logits, scores);
+    for (int e = 0; e < shape_.n_experts; ++e)
+      by[e] = router.bias != nullptr ? scores[e] + router.bias[e] : scores[e];
+    if (router.groups > 1) keep_groups(router, by, by + shape_.n_experts);
+    choose_largest(by, best);
+    for (int i = 0; i < n_used; ++i) {
+      weights[i] = scores[best[i]];
+      sum += weights[i];
+    }
+    // All of them may be too small to be told from 0.
+    sum = router.normalized ? std::max(sum, std::numeric_limits<float>::min()) : 1.0f;
+  }
+  const float share = router.scale / sum;
   for (int i = 0; i < n_used; ++i) weights[i] *= share;
 }
 
@@ -183,7 +241,9 @@ struct CpuMixture::Product {
                 .lanes = kStripRows,
                 .out = target.out + slot * target.out_stride + strip * kStripRows,
                 .out_stride = target.out_stride,
-                .bias = nullptr,
+                .bias = target.bias != nullptr
+                            ? target.bias + (expert * strips_per_expert + strip) * kStripRows
+                            : nullptr,
                 .add_to_out = false});
     }
   }
@@ -220,12 +280,13 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   pool_.parallel_for(n_rows, std::max<int64_t>(1, kLogitsAlone / shape_.n_experts),
                      [&](int64_t begin, int64_t end, int) {
                        for (int64_t row = begin; row < end; ++row)
-                         choose(mixture, router_logits + row * shape_.n_experts,
+                         choose(mixture.router, router_logits + row * shape_.n_experts,
                                 static_cast<int>(row));
                      });
   arrange(n_rows);
 
-  const MatmulTarget inner[] = {{mixture.gate, gate_, n_ff}, {mixture.up, up_, n_ff}};
+  const MatmulTarget inner[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
+                                {mixture.up, up_, n_ff, mixture.up_bias}};
   bool wanted[kActivationKinds] = {};
   for (const MatmulTarget& target : inner)
     wanted[static_cast<int>(kind_of(*target.weight))] = true;
@@ -237,15 +298,14 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   });
   multiply(inner, n_ff, n_embd, n_rows == 1);
 
-  const auto gated =
-      mixture.activation == Activation::kGelu ? ops_.gelu_multiply : ops_.silu_multiply;
+  const OpKernels::Gate gated = ops_.gate(mixture.activation);
   const ActivationKind outer_kind = kind_of(*mixture.down);
   for_slots(n_slots, n_ff, [&](int slot) {
     float* const inside = gate_ + slot * n_ff;
     gated(inside, up_ + slot * n_ff, n_ff, inside);
     pack(outer_kind, gate_, slot, n_ff, slot);
   });
-  const MatmulTarget outer{mixture.down, result_, n_embd};
+  const MatmulTarget outer{mixture.down, result_, n_embd, mixture.down_bias};
   multiply({&outer, 1}, n_embd, n_ff, false);
 
   for_slots(n_rows, n_embd * shape_.n_used, [&](int row) {

@@ -42,7 +42,12 @@ class CpuMixture {
  private:
   struct Product;
   // Chooses one row's experts and their weights.
-  void choose(const Mixture& mixture, const float* logits, int row);
+  void choose(const Router& router, const float* logits, int row);
+  // The experts with the largest of `by`, in that order.
+  void choose_largest(const float* by, int32_t* best) const;
+  void score(const Router& router, const float* logits, float* scores) const;
+  // What the experts of other groups are chosen by becomes minus infinity. `sums`: one for each group.
+  void keep_groups(const Router& router, float* by, float* sums) const;
   // Orders the slots, and their rows into tiles.
   void arrange(int n_rows);
   void pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const;
@@ -65,8 +70,9 @@ class CpuMixture {
   float* up_ = nullptr;       // [slot][n_ff]
   float* result_ = nullptr;   // [slot][n_embd]
   float* weights_ = nullptr;  // [row][n_used]
+  float* scores_ = nullptr;   // [row][3][n_experts] scores, what is chosen by, sums of groups
   // Of the step.
-  std::vector<int32_t> chosen_;     // [row][n_used] experts, the largest logit first
+  std::vector<int32_t> chosen_;     // [row][n_used] experts, the first choice first
   std::vector<int32_t> slot_of_;    // [row][n_used]
   std::vector<int32_t> row_of_;     // [slot]
   std::vector<int32_t> tile_of_;    // [slot] first slot of its tile

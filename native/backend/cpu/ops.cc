@@ -71,8 +71,7 @@ void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, cons
 
 void CpuOps::gated(ThreadPool& pool, Activation activation, const float* gate, const float* up,
                    int n_rows, int64_t dim, float* out) const {
-  const auto kernel =
-      activation == Activation::kGelu ? kernels_->gelu_multiply : kernels_->silu_multiply;
+  const auto kernel = kernels_->gate(activation);
   pool.parallel_for(n_rows * dim, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
     kernel(gate + begin, up + begin, end - begin, out + begin);
   });

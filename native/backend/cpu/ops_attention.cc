@@ -4,8 +4,9 @@
 // The queries of a segment that read one KV head are numbered row by row, head by head, and cut
 // into tiles of kTileQueries. A piece of work is one (segment, KV head, tile). Pieces so large that
 // threads would wait for the last of them, as in the decode of one long sequence, alone or beside
-// short ones, are cut further into their spans of positions, whose states are kept and merged in a
-// second pass in the same order that one thread would have merged them.
+// short ones, are cut further into runs of spans of positions, whose states are kept and merged in a
+// second pass in the same order that one thread would have merged them. A run's spans are taken in
+// ascending order, so that what a span fetches ahead is what comes next.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -18,7 +19,8 @@ namespace {
 
 // Multiplications that one thread does in about the time handing a section over takes, 2 us.
 constexpr int64_t kProductsAlone = 64 * 1024;
-// A segment is cut into spans when its pieces exceed the share that this gives.
+// A segment is cut into runs of spans when its pieces exceed the share that this gives, and then so
+// that it alone gives as many. Zen 5: twice as many took 3 to 6 % longer, as each run begins cold.
 constexpr int kPiecesPerThread = 4;
 // Floats of states that one thread merges in about that time.
 constexpr int64_t kMergedFloats = 16 * 1024;
@@ -57,10 +59,27 @@ struct Attention {
   int spans(const Segment& segment) const {
     return spans_of(segment.first_position + segment.n_tokens) - first_span(segment);
   }
+  // A cut segment's spans in one piece.
+  int run_of_spans(const Segment& segment, int threads) const {
+    const int64_t pieces = tiles(segment) * cache.shape.n_kv_heads;
+    const int64_t runs =
+        std::max<int64_t>(1, (int64_t{threads} * kPiecesPerThread + pieces - 1) / pieces);
+    return static_cast<int>(std::max<int64_t>(1, spans(segment) / runs));
+  }
   // Products of queries with keys in the segment's largest piece.
   int64_t products(const Segment& segment) const {
     const int last = segment.first_position + segment.n_tokens - 1;
     return std::min<int64_t>(kTileQueries, queries(segment)) * (last + 1 - start(last));
+  }
+
+  // What query `index`'s sink adds to its state's sum of weights, which count relative to the largest score: a sink
+  // far above all of them leaves nothing of the values.
+  void add_sink(float* state, int kv_head, int64_t index) const {
+    if (params.sinks == nullptr) return;
+    const int64_t top = round_up_to_lanes(head_dim());
+    float weight = params.sinks[int64_t{kv_head} * group + index % group];
+    kernels.logits.exp(&weight, 1, state[top], &weight);
+    state[top + 1] += weight;
   }
 
   // Where query `index` of (segment, kv_head) lies within rows of n_heads * head_dim.
@@ -82,24 +101,17 @@ class Tile {
     next_ = states_ + kTileQueries * a.state_floats();
     const int n =
         static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
-    for (int i = 0; i < kTileQueries; ++i) {
-      const int64_t row = (first_query + std::min(i, n - 1)) / a.group;
-      limits_[i] = segment.first_position + static_cast<int>(row) + 1;
+    for (int i = 0; i < n; ++i) {
+      limits_[i] = segment.first_position + static_cast<int>((first_query + i) / a.group) + 1;
       starts_[i] = a.start(limits_[i] - 1);
     }
-    // Register tiles are rounded up to 2, 4 or 8 queries: the surplus computes on zeros.
-    const int padded = std::min(kTileQueries, (n + 7) / 8 * 8);
-    const bool q8 = a.cache.shape.type == KvType::kQ8_0;
-    for (int i = 0; i < padded; ++i) {
-      const float* from =
-          i < n ? a.q + a.offset(segment, kv_head, first_query + i, a.q_stride) : nullptr;
-      if (q8) {
-        a.kernels.pack_query_q8(from, head_dim, a.params.scale, i, packed);
-        continue;
-      }
-      float* to = packed + int64_t{i / kQueryBlock * kQueryBlock} * head_dim + i % kQueryBlock;
-      for (int64_t d = 0; d < head_dim; ++d)
-        to[d * kQueryBlock] = from ? from[d] * a.params.scale : 0.0f;
+    for (int i = 0; i < n; ++i) {
+      const float* from = a.q + a.offset(segment, kv_head, first_query + i, a.q_stride);
+      if (a.cache.shape.type == KvType::kQ8_0)
+        a.kernels.pack_query_q8(from, head_dim, a.params.scale, i, n, packed);
+      else
+        for (int64_t d = 0; d < head_dim; ++d)
+          packed[d * n + i] = from[d] * a.params.scale;
     }
     const CpuKvCache& cache = a.cache;
     tile_ = {.n_queries = n,
@@ -107,6 +119,7 @@ class Tile {
              .starts = starts_,
              .limits = limits_,
              .q = packed,
+             .q_stride = n,
              .pages = segment.pages,
              .keys = cache.keys(a.layer, kv_head),
              .values = cache.values(a.layer, kv_head),
@@ -121,34 +134,33 @@ class Tile {
   // All spans in order, and the result.
   void whole() {
     const Attention& a = attention_;
-    const int64_t state_floats = a.state_floats();
     const int first_span = starts_[0] / kAttentionSpan;
     const int n_spans = spans_of(limits_[tile_.n_queries - 1]);
     a.kernels.attention_span(tile_, first_span, states_);
     for (int span = first_span + 1; span < n_spans; ++span) {
       a.kernels.attention_span(tile_, span, next_);
-      for (int i = 0; i < tile_.n_queries; ++i) {
-        float* state = states_ + i * state_floats;
-        const float* next = next_ + i * state_floats;
-        if (starts_[i] / kAttentionSpan == span)
-          std::memcpy(state, next, static_cast<size_t>(state_floats) * sizeof(float));
-        else if (starts_[i] / kAttentionSpan < span && limits_[i] > span * kAttentionSpan)
-          a.kernels.attention_merge(state, next, a.head_dim());
-      }
+      a.kernels.attention_merge_tile(tile_, span, states_, next_);
     }
-    for (int i = 0; i < tile_.n_queries; ++i)
+    for (int i = 0; i < tile_.n_queries; ++i) {
+      a.add_sink(states_ + i * a.state_floats(), kv_head_, first_query_ + i);
       a.kernels.attention_finish(
-          states_ + i * state_floats, a.head_dim(),
+          states_ + i * a.state_floats(), a.head_dim(),
           a.out + a.offset(segment_, kv_head_, first_query_ + i, a.out_stride));
+    }
   }
 
-  // The states of one span, to be merged later.
-  void one_span(int span, float* partials) {
-    if (limits_[tile_.n_queries - 1] <= span * kAttentionSpan ||
-        starts_[0] >= (span + 1) * kAttentionSpan)
-      return;
-    attention_.kernels.attention_span(tile_, span, states_);
-    std::memcpy(partials, states_, tile_.n_queries * attention_.state_floats() * sizeof(float));
+  // The states over each span of [first_span, end_span), `partial_stride` floats apart, to be merged
+  // later.
+  void some_spans(int first_span, int end_span, float* partials, int64_t partial_stride) {
+    const int first = std::max(first_span, starts_[0] / kAttentionSpan);
+    const int end = std::min(end_span, spans_of(limits_[tile_.n_queries - 1]));
+    for (int span = first; span < end; ++span) {
+      attention_.kernels.attention_span(tile_, span, states_);
+      // Copied when they are whole: the cache lines come from the core that merged the last ones, and
+      // the next span need not wait for them.
+      std::memcpy(partials + (span - first_span) * partial_stride, states_,
+                  tile_.n_queries * attention_.state_floats() * sizeof(float));
+    }
   }
 
  private:
@@ -173,9 +185,9 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, con
     const int end = spans_of(position + 1) - first_kept;
     std::memcpy(state, partials + (first * n_queries + i) * state_floats,
                 static_cast<size_t>(state_floats) * sizeof(float));
-    for (int span = first + 1; span < end; ++span)
-      a.kernels.attention_merge(state, partials + (span * n_queries + i) * state_floats,
-                                a.head_dim());
+    a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats,
+                              n_queries * state_floats, end - first - 1, a.head_dim());
+    a.add_sink(state, kv_head, i);
     a.kernels.attention_finish(state, a.head_dim(),
                                a.out + a.offset(segment, kv_head, i, a.out_stride));
   }
@@ -226,7 +238,8 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                      partial + floats <= scratch.partial_floats_;
     first_piece[s] = pieces;
     first_partial[s] = cut ? partial : kWhole;
-    pieces += a.tiles(segment) * n_kv_heads * (cut ? a.spans(segment) : 1);
+    const int run = a.run_of_spans(segment, pool.size());
+    pieces += a.tiles(segment) * n_kv_heads * (cut ? (a.spans(segment) + run - 1) / run : 1);
     if (!cut) continue;
     split.push_back(static_cast<int32_t>(s));
     partial += floats;
@@ -240,19 +253,23 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
       const Segment& segment = segments[s];
       const bool whole = first_partial[s] == kWhole;
       const int64_t local = index - first_piece[s];
-      const int n_spans = whole ? 1 : a.spans(segment);
-      const int span = static_cast<int>(local % n_spans);
-      const int kv_head = static_cast<int>(local / n_spans % n_kv_heads);
-      const int64_t first_query = local / n_spans / n_kv_heads * kTileQueries;
+      const int n_spans = a.spans(segment), run = a.run_of_spans(segment, pool.size());
+      const int n_runs = whole ? 1 : (n_spans + run - 1) / run;
+      const int first_span = static_cast<int>(local % n_runs) * run;
+      const int kv_head = static_cast<int>(local / n_runs % n_kv_heads);
+      const int64_t first_query = local / n_runs / n_kv_heads * kTileQueries;
       assert(first_query / kTileQueries < a.tiles(segment));
       Tile tile(a, segment, kv_head, first_query, scratch.tile(thread));
       if (whole) {
         tile.whole();
         continue;
       }
-      const int64_t slot = (int64_t{kv_head} * n_spans + span) * a.queries(segment) + first_query;
-      tile.one_span(a.first_span(segment) + span,
-                    scratch.partials_ + first_partial[s] + slot * a.state_floats());
+      const int64_t n_queries = a.queries(segment);
+      const int64_t slot = (int64_t{kv_head} * n_spans + first_span) * n_queries + first_query;
+      const int first_kept = a.first_span(segment);
+      tile.some_spans(first_kept + first_span, first_kept + std::min(first_span + run, n_spans),
+                      scratch.partials_ + first_partial[s] + slot * a.state_floats(),
+                      n_queries * a.state_floats());
     }
   });
   if (split.empty()) return;

@@ -10,18 +10,28 @@
 // Keys are stored plus 128, as the unsigned side of the byte products wants them; a query carries
 // -128 times its block's sum, with which the product starts.
 
-// Large register tiles fetch pages ahead while they compute: with each row of a page the same row of
-// a later one, hidden behind the arithmetic. Scores look past their own pages, values kPagesAhead
-// further. Decode over 4096 positions: 32 heads on 8 KV heads of 128, two Zen 5 cores, f16 471 -> 300
-// us, 8 bits 415 -> 200 us; 32 heads on 4 of 64, f16, one Zen 4 core, 590 -> 440 us. Tried and
-// dropped: whole pages fetched at once (680 us); fetching in tiles of one or two queries, which wait
-// for memory anyway; twice as far.
-constexpr int kPagesAhead = 2;
-constexpr int kMostPagesAhead = 4;   // of a tile's pages
+// Vectors of positions or dimensions that a register tile of so many queries works on.
+constexpr int vectors_beside(int accumulators, int queries) {
+  const int n = accumulators / queries;
+  return n >= 4 ? 4 : n >= 2 ? 2 : 1;
+}
+template <int Queries>
+constexpr int kTileVectors = vectors_beside(kAccumulators, Queries);
+// The same for scores of keys of type T, and the most queries in their register tiles.
+template <int Queries, typename T>
+constexpr int kScorePages =
+    vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
+template <typename T>
+constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
+// Pages that all register tiles of a tile take before any goes on.
+constexpr int kPageRun = 4;
+
+// Register tiles fetch pages ahead while they compute: with each row of a page the same row of a
+// later one, hidden behind the arithmetic. Zen 5: two pages are too few for one query as for eight,
+// eight no better than four, into the second-level cache slower; whole pages at once slower too.
+constexpr int kPagesAhead = 4;
 template <int Queries>
 constexpr bool kFetchesAhead = kPrefetchQueries > 0 && Queries >= kPrefetchQueries;
-template <int Pages>
-constexpr int kScoresAhead = Pages > kPagesAhead ? Pages : kPagesAhead;
 
 // Asks for the lines of `Numbers` numbers from `row` on.
 template <int Numbers, typename T>
@@ -72,67 +82,58 @@ void quantize_q8(const float* x, int n, int8_t* out, uint16_t* scale) {
   *scale = halves[0];
 }
 
-// Queries as scores read them, in groups of kQueryBlock: [quad][query][kQueryWords], then scales
-// [block][query] and offsets [block][query].
-struct Q8Query {
+// Queries as scores read them: [quad][query][kQueryWords], then scales [block][query] and offsets
+// [block][query], with room for `stride` queries each.
+struct Q8Queries {
   uint32_t* words;
   float* scales;
   int32_t* offsets;
 };
-inline Q8Query q8_query(const float* packed, int head_dim, int i) {
-  const int64_t n_quads = q8_quads(head_dim), n_blocks = q8_blocks(head_dim);
-  const int64_t group_words = kQueryBlock * (n_quads * kQueryWords + 2 * n_blocks);
-  auto* words =
-      reinterpret_cast<uint32_t*>(const_cast<float*>(packed)) + i / kQueryBlock * group_words;
-  uint32_t* scales = words + kQueryBlock * n_quads * kQueryWords;
-  const int within = i % kQueryBlock;
-  return {words + within * kQueryWords, reinterpret_cast<float*>(scales) + within,
-          reinterpret_cast<int32_t*>(scales + kQueryBlock * n_blocks) + within};
+inline Q8Queries q8_queries(const float* packed, int head_dim, int stride) {
+  auto* words = reinterpret_cast<uint32_t*>(const_cast<float*>(packed));
+  uint32_t* scales = words + int64_t{stride} * q8_quads(head_dim) * kQueryWords;
+  return {words, reinterpret_cast<float*>(scales),
+          reinterpret_cast<int32_t*>(scales + int64_t{stride} * q8_blocks(head_dim))};
 }
 
-void pack_query_q8(const float* x, int head_dim, float scale, int i, float* packed) {
-  const Q8Query query = q8_query(packed, head_dim, i);
+void pack_query_q8(const float* x, int head_dim, float scale, int i, int stride, float* packed) {
+  const Q8Queries queries = q8_queries(packed, head_dim, stride);
   for (int block = 0; block < q8_blocks(head_dim); ++block) {
     const int first = block * kQ8Block, left = head_dim - first;
     const int n = left < kQ8Block ? left : kQ8Block;
     int8_t numbers[kQ8Block] = {};
     float block_scale = 0.0f;
-    if (x != nullptr) {
-      const Q8Values values = load_q8_values(x + first, n);
-      const float largest = largest_of(values);
-      if (largest > 0x1p-100f) {   // 127 / largest stays a number
-        const Vec inverse = splat(127.0f / largest);
-        store_clamped(numbers, mul(values.low, inverse));
-        store_clamped(numbers + kLanes, mul(values.high, inverse));
-        block_scale = largest / 127.0f;
-      }
-      block_scale = (block_scale + poison_of(values)) * scale;
+    const Q8Values values = load_q8_values(x + first, n);
+    const float largest = largest_of(values);
+    if (largest > 0x1p-100f) {   // 127 / largest stays a number
+      const Vec inverse = splat(127.0f / largest);
+      store_clamped(numbers, mul(values.low, inverse));
+      store_clamped(numbers + kLanes, mul(values.high, inverse));
+      block_scale = largest / 127.0f;
     }
+    block_scale = (block_scale + poison_of(values)) * scale;
     int32_t sum = 0;
     for (int d = 0; d < kQ8Block; ++d)
       sum += numbers[d];
     for (int d = 0; d < n; d += 4)
-      pack_query_quad(numbers + d, query.words + (first + d) / 4 * kQueryBlock * kQueryWords);
-    query.scales[block * kQueryBlock] = block_scale;
-    query.offsets[block * kQueryBlock] = -128 * sum;
+      pack_query_quad(numbers + d, queries.words + ((first + d) / 4 * stride + i) * kQueryWords);
+    queries.scales[block * stride + i] = block_scale;
+    queries.offsets[block * stride + i] = -128 * sum;
   }
 }
 
 template <int Queries, int Pages>
-inline void score_pages(const float* packed, int first, int head_dim, const int8_t* const* pages,
+inline void score_pages(const AttentionTile& tile, int first, const int8_t* const* pages,
                         float* scores) {
-  constexpr int kBlocks = (Queries + kQueryBlock - 1) / kQueryBlock;
-  constexpr int kPerBlock = Queries < kQueryBlock ? Queries : kQueryBlock;
-  const int n_quads = q8_quads(head_dim), n_blocks = q8_blocks(head_dim);
-  Q8Query queries[kBlocks];
-  for (int b = 0; b < kBlocks; ++b)
-    queries[b] = q8_query(packed, head_dim, first + b * kQueryBlock);
+  const int n_quads = q8_quads(tile.head_dim), n_blocks = q8_blocks(tile.head_dim);
+  const int64_t stride = tile.q_stride;
+  Q8Queries queries = q8_queries(tile.q, tile.head_dim, tile.q_stride);
+  queries = {queries.words + first * kQueryWords, queries.scales + first, queries.offsets + first};
   for (int block = 0; block < n_blocks; ++block) {
     Ints sums[Pages][Queries];
     MONOLITH_UNROLL
     for (int i = 0; i < Queries; ++i) {
-      const Ints offset =
-          splat_int(queries[i / kQueryBlock].offsets[block * kQueryBlock + i % kQueryBlock]);
+      const Ints offset = splat_int(queries.offsets[block * stride + i]);
       MONOLITH_UNROLL
       for (int p = 0; p < Pages; ++p)
         sums[p][i] = offset;
@@ -145,18 +146,14 @@ inline void score_pages(const float* packed, int first, int head_dim, const int8
       for (int p = 0; p < Pages; ++p) {
         keys[p] = load_quads(pages[p] + quad * 4 * kPageTokens);
         if constexpr (kFetchesAhead<Queries>)
-          prefetch(pages[p + kScoresAhead<Pages>] + quad * 4 * kPageTokens);
+          prefetch(pages[p + kPagesAhead] + quad * 4 * kPageTokens);
       }
       MONOLITH_UNROLL
-      for (int b = 0; b < kBlocks; ++b) {
+      for (int i = 0; i < Queries; ++i) {
+        const QueryQuad query = splat_query(queries.words + (quad * stride + i) * kQueryWords);
         MONOLITH_UNROLL
-        for (int i = 0; i < kPerBlock; ++i) {
-          const QueryQuad query =
-              splat_query(queries[b].words + (quad * kQueryBlock + i) * kQueryWords);
-          MONOLITH_UNROLL
-          for (int p = 0; p < Pages; ++p)
-            sums[p][b * kQueryBlock + i] = dot(sums[p][b * kQueryBlock + i], keys[p], query);
-        }
+        for (int p = 0; p < Pages; ++p)
+          sums[p][i] = dot(sums[p][i], keys[p], query);
       }
     }
     MONOLITH_UNROLL
@@ -165,8 +162,7 @@ inline void score_pages(const float* packed, int first, int head_dim, const int8
       const Vec key_scale = load(scales + block * kPageTokens);
       MONOLITH_UNROLL
       for (int i = 0; i < Queries; ++i) {
-        const Vec query_scale =
-            splat(queries[i / kQueryBlock].scales[block * kQueryBlock + i % kQueryBlock]);
+        const Vec query_scale = splat(queries.scales[block * stride + i]);
         float* score = scores + i * kScoreStride + p * kPageTokens;
         const Vec before = block == 0 ? splat(0.0f) : load(score);
         store(score, fma(to_floats(sums[p][i]), mul(key_scale, query_scale), before));
@@ -175,34 +171,41 @@ inline void score_pages(const float* packed, int first, int head_dim, const int8
   }
 }
 
-// Adds `count` positions of one page to Blocks blocks of dimensions of Queries states. `weights`
-// [Blocks][Queries][kLanes] contain the scales.
+// Adds positions [low, high), counted from the first of `pages` on, weighted, to Vectors vectors of
+// dimensions, from d on, of Queries states. `weights` [Blocks][Queries][kRunPositions] contain the
+// scales.
+constexpr int kRunPositions = kPageRun * kPageTokens;
 template <int Queries, int Blocks, int Vectors>
-inline void weigh_q8_values(const float* weights, const int8_t* values, const int8_t* ahead,
-                            int64_t value_stride, int count, float* states, int64_t state_floats) {
+inline void weigh_q8_values(const float* weights, const int8_t* const* pages, int64_t value_stride,
+                            int d, int low, int high, float* states, int64_t state_floats) {
   constexpr int kPerBlock = Vectors / Blocks;
   Vec sums[Queries][Vectors];
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
     for (int v = 0; v < Vectors; ++v)
-      sums[i][v] = load(states + i * state_floats + v * kLanes);
+      sums[i][v] = load(states + i * state_floats + d + v * kLanes);
   }
-  for (int position = 0; position < count;
-       ++position, values += value_stride, ahead += value_stride) {
-    Vec value[Vectors];
-    if constexpr (kFetchesAhead<Queries>) prefetch_row<Vectors * kLanes>(ahead);
-    MONOLITH_UNROLL
-    for (int v = 0; v < Vectors; ++v)
-      value[v] = load(values + v * kLanes);
-    MONOLITH_UNROLL
-    for (int i = 0; i < Queries; ++i) {
+  for (int position = low; position < high;) {
+    const int page = position / kPageTokens, within = position % kPageTokens;
+    const int end = high < (page + 1) * kPageTokens ? high : (page + 1) * kPageTokens;
+    const int8_t* values = pages[page] + within * value_stride + d;
+    const int8_t* ahead = pages[page + kPagesAhead] + within * value_stride + d;
+    for (; position < end; ++position, values += value_stride, ahead += value_stride) {
+      Vec value[Vectors];
+      if constexpr (kFetchesAhead<Queries>) prefetch_row<Vectors * kLanes>(ahead);
       MONOLITH_UNROLL
-      for (int b = 0; b < Blocks; ++b) {
-        const Vec weight = splat(weights[(b * Queries + i) * kLanes + position]);
+      for (int v = 0; v < Vectors; ++v)
+        value[v] = load(values + v * kLanes);
+      MONOLITH_UNROLL
+      for (int i = 0; i < Queries; ++i) {
         MONOLITH_UNROLL
-        for (int v = b * kPerBlock; v < (b + 1) * kPerBlock; ++v)
-          sums[i][v] = fma(weight, value[v], sums[i][v]);
+        for (int b = 0; b < Blocks; ++b) {
+          const Vec weight = splat(weights[(b * Queries + i) * kRunPositions + position]);
+          MONOLITH_UNROLL
+          for (int v = b * kPerBlock; v < (b + 1) * kPerBlock; ++v)
+            sums[i][v] = fma(weight, value[v], sums[i][v]);
+        }
       }
     }
   }
@@ -210,44 +213,50 @@ inline void weigh_q8_values(const float* weights, const int8_t* values, const in
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
     for (int v = 0; v < Vectors; ++v)
-      store(states + i * state_floats + v * kLanes, sums[i][v]);
+      store(states + i * state_floats + d + v * kLanes, sums[i][v]);
   }
 }
 
-// Positions [low, high) of one page; the scales lie behind its values.
+// As for floats; the scales lie behind each page's values.
 template <int Queries>
-inline void weigh_page(const float* weights, const int8_t* page, const int8_t* ahead,
-                       int64_t value_stride, int low, int high, int padded_dim, float* states,
-                       int64_t state_floats) {
-  constexpr int kVectors = kAccumulators / Queries;
-  const auto* scales = reinterpret_cast<const uint16_t*>(page + value_stride * kPageTokens);
-  const int8_t* values = page + low * value_stride;
-  const int8_t* next = ahead + low * value_stride;
-  float scaled[2 * Queries * kLanes];
+[[gnu::noinline]] void weigh_run(const float* weights, const int8_t* const* pages,
+                                 int64_t value_stride, int low, int high, int padded_dim,
+                                 float* states, int64_t state_floats) {
+  constexpr int kVectors = kTileVectors<Queries>;
+  const int first = low / kPageTokens, n = (high + kPageTokens - 1) / kPageTokens - first;
+  pages += first;
+  weights += first * kPageTokens;
+  low -= first * kPageTokens;
+  high -= first * kPageTokens;
+  float scaled[2 * Queries * kRunPositions];
   const auto scale = [&](int block, float* to) {
-    const Vec factor = load(scales + block * kPageTokens);
-    MONOLITH_UNROLL
-    for (int i = 0; i < Queries; ++i)
-      store(to + i * kLanes, mul(load(weights + i * kScoreStride), factor));
+    for (int p = 0; p < n; ++p) {
+      const auto* scales = reinterpret_cast<const uint16_t*>(pages[p] + value_stride * kPageTokens);
+      const Vec factor = load(scales + block * kPageTokens);
+      MONOLITH_UNROLL
+      for (int i = 0; i < Queries; ++i)
+        store(to + i * kRunPositions + p * kPageTokens,
+              mul(load(weights + i * kScoreStride + p * kPageTokens), factor));
+    }
   };
   int d = 0;
   if constexpr (kVectors >= 4)
     for (; d + 2 * kQ8Block <= padded_dim; d += 2 * kQ8Block) {
       scale(d / kQ8Block, scaled);
-      scale(d / kQ8Block + 1, scaled + Queries * kLanes);
-      weigh_q8_values<Queries, 2, 4>(scaled + low, values + d, next + d, value_stride, high - low,
-                                     states + d, state_floats);
+      scale(d / kQ8Block + 1, scaled + Queries * kRunPositions);
+      weigh_q8_values<Queries, 2, 4>(scaled, pages, value_stride, d, low, high, states,
+                                     state_floats);
     }
   for (; d < padded_dim; d += kQ8Block) {
     scale(d / kQ8Block, scaled);
     if constexpr (kVectors >= 2)
       if (d + kQ8Block <= padded_dim) {
-        weigh_q8_values<Queries, 1, 2>(scaled + low, values + d, next + d, value_stride, high - low,
-                                       states + d, state_floats);
+        weigh_q8_values<Queries, 1, 2>(scaled, pages, value_stride, d, low, high, states,
+                                       state_floats);
         continue;
       }
     for (int v = d; v < padded_dim && v < d + kQ8Block; v += kLanes)
-      weigh_q8_values<Queries, 1, 1>(scaled + low, values + v, next + v, value_stride, high - low,
-                                     states + v, state_floats);
+      weigh_q8_values<Queries, 1, 1>(scaled, pages, value_stride, v, low, high, states,
+                                     state_floats);
   }
 }

@@ -22,6 +22,19 @@ void gelu_multiply(const float* gate, const float* up, int64_t count, float* out
   });
 }
 
+// See Activation::kClampedSilu.
+void clamped_silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
+  const Vec high = splat(7.0f), low = splat(-7.0f);
+  for_vectors(count, [&](int64_t at, int n) {
+    Vec g = load_up_to(gate + at, n), u = load_up_to(up + at, n);
+    g = if_less(high, g, high, g);
+    u = if_less(high, u, high, u);
+    u = if_less(u, low, low, u);
+    const Vec denominator = add(splat(1.0f), exponential(mul(g, splat(-1.702f))));
+    store_up_to(out + at, mul(div(g, denominator), add(u, splat(1.0f))), n);
+  });
+}
+
 void scale(float* x, int64_t count, float factor) {
   for_vectors(count, [&](int64_t at, int n) {
     store_up_to(x + at, mul(load_up_to(x + at, n), splat(factor)), n);

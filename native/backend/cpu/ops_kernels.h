@@ -14,7 +14,6 @@ namespace monolith {
 inline constexpr int kLanes = 16;            // floats per vector on every instruction set
 inline constexpr int kAttentionSpan = 256;   // positions whose softmax is taken in one go
 inline constexpr int kTileQueries = 32;      // queries that share one reading of the pages
-inline constexpr int kQueryBlock = 4;        // queries interleaved in a packed tile
 inline constexpr int kScoreStride =
     kAttentionSpan + kLanes;   // not a power of two: spreads cache sets
 static_assert(kPageTokens == kLanes, "one key vector holds one page");
@@ -37,13 +36,13 @@ constexpr int64_t attention_state_floats(int64_t head_dim) {
 struct AttentionTile {
   int n_queries;
   int head_dim;
-  // [kTileQueries] query i sees positions starts[i] .. limits[i] - 1; both ascend, and are filled past
-  // n_queries.
+  // [n_queries] query i sees positions starts[i] .. limits[i] - 1; both ascend.
   const int* starts;
   const int* limits;
-  // Scaled, [kTileQueries / kQueryBlock][head_dim][kQueryBlock]; for KvType::kQ8_0 what pack_query_q8
-  // made of them, in no more memory.
+  // Scaled, [head_dim][q_stride], q_stride >= n_queries; for KvType::kQ8_0 what pack_query_q8 made of
+  // them, in no more memory.
   const float* q;
+  int q_stride;
   const int32_t* pages;    // of the sequence, from position 0; those before starts[0] are not read
   const std::byte* keys;   // page 0 of this layer and head
   const std::byte* values;
@@ -55,6 +54,12 @@ struct AttentionTile {
 };
 
 struct OpKernels {
+  using Gate = void (*)(const float* gate, const float* up, int64_t count, float* out);
+  Gate gate(Activation activation) const {
+    if (activation == Activation::kClampedSilu) return clamped_silu_multiply;
+    return activation == Activation::kGelu ? gelu_multiply : silu_multiply;
+  }
+
   // May be in place.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
@@ -63,11 +68,11 @@ struct OpKernels {
   // n <= kQ8Block values to numbers[kQ8Block] and the scale, binary16, by which they count; numbers
   // past n are zero. A value that is NaN or infinite makes the scale NaN.
   void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
-  // Query i of a tile, times `scale`; x null: zeros.
-  void (*pack_query_q8)(const float* x, int head_dim, float scale, int i, float* packed);
+  // Query i of a tile, times `scale`.
+  void (*pack_query_q8)(const float* x, int head_dim, float scale, int i, int stride,
+                        float* packed);
   // May be in place.
-  void (*silu_multiply)(const float* gate, const float* up, int64_t count, float* out);
-  void (*gelu_multiply)(const float* gate, const float* up, int64_t count, float* out);
+  Gate silu_multiply, gelu_multiply, clamped_silu_multiply;
   void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
   void (*soft_cap)(float* x, int64_t count, float cap);
@@ -76,8 +81,12 @@ struct OpKernels {
   // State of every query over the positions of span `span` that it sees, into `states`
   // [kTileQueries][attention_state_floats]; a query that sees none is left undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
-  // Adds the state of the following span.
-  void (*attention_merge)(float* state, const float* next, int head_dim);
+  // Adds the tile's states over span `span`, `next`, to those over the spans before it; those of a
+  // query that sees nothing before `span` are replaced.
+  void (*attention_merge_tile)(const AttentionTile& tile, int span, float* states,
+                               const float* next);
+  // Adds one query's states over the following `count` spans, `stride` floats apart.
+  void (*attention_merge)(float* state, const float* next, int64_t stride, int count, int head_dim);
   void (*attention_finish)(const float* state, int head_dim, float* out);
   LogitOps logits;
 };

@@ -7,19 +7,42 @@ struct Exponent {
   Vec fraction;   // e^r - 1
   Vec shifted;    // n, as half_power_of_two() takes it
 };
-inline Exponent exponent_of(Vec x) {
+// N at a time, step by step: one after another they would wait for their long chains.
+template <int N>
+inline void exponents_of(const Vec (&x)[N], Exponent (&out)[N]) {
   const Vec magic =
       splat(0x1.8p23f);   // adding it rounds to an integer, left in the low mantissa bits
-  const Vec shifted = fma(x, splat(0x1.715476p+0f), magic);
-  const Vec n = sub(shifted, magic);
-  Vec r = fma(n, splat(-0x1.62e4p-1f), x);   // ln 2 in two parts; the first times n is exact
-  r = fma(n, splat(-0x1.7f7d1cp-20f), r);
-  Vec q = splat(0x1.6a2352p-10f);
-  q = fma(q, r, splat(0x1.123a6cp-7f));
-  q = fma(q, r, splat(0x1.5558f4p-5f));
-  q = fma(q, r, splat(0x1.55549p-3f));
-  q = fma(q, r, splat(0x1.fffffcp-2f));
-  return {fma(mul(r, r), q, r), shifted};
+  Vec r[N], q[N];
+  MONOLITH_UNROLL
+  for (int i = 0; i < N; ++i)
+    out[i].shifted = fma(x[i], splat(0x1.715476p+0f), magic);
+  MONOLITH_UNROLL
+  for (int i = 0; i < N; ++i) {
+    const Vec n = sub(out[i].shifted, magic);
+    r[i] = fma(n, splat(-0x1.62e4p-1f), x[i]);   // ln 2 in two parts; the first times n is exact
+    r[i] = fma(n, splat(-0x1.7f7d1cp-20f), r[i]);
+  }
+  const auto step = [&](float coefficient) {
+    MONOLITH_UNROLL
+    for (int i = 0; i < N; ++i)
+      q[i] = fma(q[i], r[i], splat(coefficient));
+  };
+  MONOLITH_UNROLL
+  for (int i = 0; i < N; ++i)
+    q[i] = splat(0x1.6a2352p-10f);
+  step(0x1.123a6cp-7f);
+  step(0x1.5558f4p-5f);
+  step(0x1.55549p-3f);
+  step(0x1.fffffcp-2f);
+  MONOLITH_UNROLL
+  for (int i = 0; i < N; ++i)
+    out[i].fraction = fma(mul(r[i], r[i]), q[i], r[i]);
+}
+inline Exponent exponent_of(Vec x) {
+  const Vec xs[1] = {x};
+  Exponent out[1];
+  exponents_of(xs, out);
+  return out[0];
 }
 
 // exp(x) within 1 unit in the last place (the test measures it), the same bits everywhere. Below

@@ -5,11 +5,14 @@ struct Vec {
   __m256 low, high;
 };
 
-// 16 registers: four vectors of sums take 8, the rest holds two operands and a broadcast.
-constexpr int kAccumulators = 4;
-constexpr int kRegisterQueries = 4;
-// Register tiles of so many queries fetch ahead (ops_attention-inl.h).
-constexpr int kPrefetchQueries = 4;
+// 16 registers: six vectors of sums take 12, the rest holds two operands and a broadcast; products of
+// bytes have more operands.
+constexpr int kAccumulators = 6, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 6, kByteQueries = 4;
+// Register tiles of so many queries and more fetch ahead (ops_attention_q8-inl.h).
+constexpr int kPrefetchQueries = 1;
+// Exponentials computed side by side.
+constexpr int kExponentials = 2;
 
 inline Vec splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline Vec load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
@@ -81,6 +84,12 @@ inline __m256 half_power_of_two(__m256 x) {
 }
 inline Vec half_power_of_two(Vec x) {
   return {half_power_of_two(x.low), half_power_of_two(x.high)};
+}
+
+inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
+inline Vec zero_if_less(Vec x, Vec y, Vec a) {
+  return {_mm256_andnot_ps(_mm256_cmp_ps(x.low, y.low, _CMP_LT_OQ), a.low),
+          _mm256_andnot_ps(_mm256_cmp_ps(x.high, y.high, _CMP_LT_OQ), a.high)};
 }
 
 inline float sum_of_lanes(Vec a) {

@@ -5,11 +5,13 @@ struct Vec {
   __m512 v;
 };
 
-// 32 registers: 16 sums leave room for every operand of a tile.
-constexpr int kAccumulators = 16;
-constexpr int kRegisterQueries = 8;
-// Register tiles of so many queries fetch ahead (ops_attention-inl.h).
-constexpr int kPrefetchQueries = 4;
+// 32 registers: 24 sums leave room for every operand of a tile.
+constexpr int kAccumulators = 24, kByteAccumulators = 24;
+constexpr int kRegisterQueries = 8, kByteQueries = 8;
+// Register tiles of so many queries and more fetch ahead (ops_attention_q8-inl.h).
+constexpr int kPrefetchQueries = 1;
+// Exponentials computed side by side.
+constexpr int kExponentials = 4;
 
 inline __mmask16 first_mask(int n) { return static_cast<__mmask16>((1u << n) - 1); }
 
@@ -43,6 +45,13 @@ inline Vec swap_pairs(Vec a) { return {_mm512_permute_ps(a.v, 0xb1)}; }
 inline Vec half_power_of_two(Vec x) {
   const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(x.v), 23);
   return {_mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_set1_epi32(126 << 23)))};
+}
+
+inline Vec times_power_of_two(Vec a, Vec x) {
+  return {_mm512_scalef_ps(a.v, _mm512_sub_ps(x.v, _mm512_set1_ps(0x1.8p23f)))};
+}
+inline Vec zero_if_less(Vec x, Vec y, Vec a) {
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, y.v, _CMP_NLT_UQ), a.v)};
 }
 
 inline float sum_of_lanes(Vec a) {

@@ -5,11 +5,13 @@ struct Vec {
   float32x4_t v[4];
 };
 
-// 32 registers: four vectors of sums take 16, the rest holds operands.
-constexpr int kAccumulators = 4;
-constexpr int kRegisterQueries = 4;
-// Register tiles of so many queries fetch ahead (ops_attention-inl.h); none: unmeasured.
+// 32 registers: six vectors of sums take 24, the rest holds an operand and a broadcast.
+constexpr int kAccumulators = 6, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 6, kByteQueries = 4;
+// Register tiles of so many queries and more fetch ahead (ops_attention_q8-inl.h); none: unmeasured.
 constexpr int kPrefetchQueries = 0;
+// Exponentials computed side by side.
+constexpr int kExponentials = 2;
 
 // A vector of fn(quarter, which one of the four it is).
 template <typename Fn>
@@ -101,6 +103,9 @@ inline Vec half_power_of_two(Vec x) {
     return vreinterpretq_f32_u32(vaddq_u32(exponent, vdupq_n_u32(126u << 23)));
   });
 }
+
+inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
+inline Vec zero_if_less(Vec x, Vec y, Vec a) { return if_less(x, y, splat(0.0f), a); }
 
 inline float sum_of_lanes(Vec a) {
   const float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));

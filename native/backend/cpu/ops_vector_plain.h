@@ -5,11 +5,14 @@ struct Vec {
   float lane[kLanes];
 };
 
-// Vectors that one register tile accumulates, and the most queries in it.
-constexpr int kAccumulators = 4;
-constexpr int kRegisterQueries = 4;
-// Register tiles of so many queries fetch ahead (ops_attention-inl.h).
+// Vectors that one register tile accumulates, and the most queries in it; the same for products of
+// bytes.
+constexpr int kAccumulators = 4, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 4, kByteQueries = 4;
+// Register tiles of so many queries and more fetch ahead (ops_attention_q8-inl.h).
 constexpr int kPrefetchQueries = 0;
+// Exponentials computed side by side.
+constexpr int kExponentials = 1;
 
 template <typename Fn>
 inline Vec each(Fn fn) {
@@ -90,6 +93,11 @@ inline Vec half_power_of_two(Vec x) {
     return std::bit_cast<float>((std::bit_cast<uint32_t>(x.lane[i]) << 23) + (126u << 23));
   });
 }
+
+// a * 2^n for such an x, where the result is not below 2^-125.
+inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
+// 0 where x < y, else a.
+inline Vec zero_if_less(Vec x, Vec y, Vec a) { return if_less(x, y, splat(0.0f), a); }
 
 // Halves are folded onto each other: i with i + 8, then i + 4, i + 2, i + 1.
 inline float sum_of_lanes(Vec a) {

@@ -1,6 +1,7 @@
-// Causal attention over paged keys and values.
+// Causal attention over paged keys and values: which kernel serves what.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "backend/backend.h"
@@ -10,9 +11,59 @@
 
 namespace monolith::cuda {
 
+enum class AttentionForm : uint8_t {
+  kPlain,   // one position after the other, in binary32
+  kWalk,    // on tensor cores: attention_walk.h
+};
+AttentionForm attention_form(KvType type, int head_dim, int64_t q_stride, int64_t out_stride);
+
+// How the query heads of one KV head and a tile's tokens are shared out to the warps of a block: each warp has 16
+// tokens of one query head.
+struct TileShare {
+  int heads;             // query heads of a block
+  int warps_per_head;
+  int tokens;            // of a block
+  int blocks_per_tile;   // along the tokens
+  int blocks_per_group;  // along the query heads
+};
+TileShare tile_share(int group, int warps);
+
+// Room for partial results. Engine thread; reserve() allocates.
+class AttentionScratch {
+ public:
+  explicit AttentionScratch(Runtime& runtime) : runtime_(runtime) {}
+  // `max_cols`: no fewer than the query heads' dimensions together.
+  static size_t bytes_for(int64_t max_cols);
+  Status reserve(int64_t max_cols);
+  float* sums(int slot_values) const { return values_ + int64_t{kMostSlots} * slot_values; }
+  float* values() const { return values_; }
+
+ private:
+  Runtime& runtime_;
+  int64_t max_cols_ = 0;
+  float* values_ = nullptr;   // [slot][query head][dimension], then [slot][query head]: largest score, sum of weights
+};
+
+// What all kernels take. Pointers are device memory; as Backend::attention.
+struct AttentionCall {
+  const RowList* rows;
+  const float* q;
+  int64_t q_stride;
+  int n_heads;
+  KvView cache;
+  AttentionParams params;
+  float* out;
+  int64_t out_stride;
+};
+
+void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);
+
 // The simplest form, which serves what no other kernel does and which the others are tested against: one warp per row
-// and query head, position after position. Arguments as Backend::attention.
-void attention_plain(Runtime& runtime, const RowList& rows, const float* q, int64_t q_stride, int n_heads,
-                     const KvView& cache, KvType type, const AttentionParams& params, float* out, int64_t out_stride);
+// and query head, position after position.
+void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type);
+// The items of `rows`, and adding up those that are split.
+void attention_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
+// The tiles of `rows`.
+void attention_tiles(Runtime& runtime, const AttentionCall& call);
 
 }  // namespace monolith::cuda

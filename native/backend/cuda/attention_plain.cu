@@ -36,17 +36,23 @@ __global__ void __launch_bounds__(kWarp)
     total = fmaf(total, kept, weight);
     largest = now;
   }
+  if (params.sinks) {   // one more score, of no value
+    const float sink = params.sinks[head], now = largest > sink ? largest : sink;
+    total = fmaf(total, expf(largest - now), expf(sink - now));
+    const float kept = expf(largest - now);
+    for (int d = lane; d < head_dim; d += kWarp) result[d] *= kept;
+  }
   for (int d = lane; d < head_dim; d += kWarp) result[d] /= total;
 }
 
 }  // namespace
 
-void attention_plain(Runtime& runtime, const RowList& rows, const float* q, int64_t q_stride, int n_heads,
-                     const KvView& cache, KvType type, const AttentionParams& params, float* out, int64_t out_stride) {
-  if (rows.n_rows == 0) return;
-  const dim3 grid{static_cast<unsigned>(rows.n_rows), static_cast<unsigned>(n_heads), 1};
+void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type) {
+  const RowList& rows = *call.rows;
+  const dim3 grid{static_cast<unsigned>(rows.n_rows), static_cast<unsigned>(call.n_heads), 1};
   launch(runtime, type == KvType::kF32 ? plain_kernel<float> : plain_kernel<uint16_t>, grid, kWarp, 0, rows.segments,
-         rows.segment_of_row, rows.pages, q, q_stride, n_heads, cache, params, out, out_stride);
+         rows.segment_of_row, rows.pages, call.q, call.q_stride, call.n_heads, call.cache, call.params, call.out,
+         call.out_stride);
 }
 
 }  // namespace monolith::cuda

@@ -14,6 +14,7 @@
 #include "backend/cuda/mixture.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
+#include "backend/cuda/sampling.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith {
@@ -37,7 +38,8 @@ class CudaBackend final : public Backend {
       : runtime_(std::move(runtime)),
         options_(options),
         matmul_{DenseScratch(*runtime_),
-                dense_device(*runtime_, {.wgmma = options.wgmma, .invariant = options.invariant})} {}
+                dense_device(*runtime_, {.wgmma = options.wgmma, .invariant = options.invariant}),
+                Int8Activations(*runtime_)} {}
 
   Status start() {
     auto bounce = runtime_->allocate_pinned(kBounceBytes);
@@ -51,8 +53,10 @@ class CudaBackend final : public Backend {
     return {"cuda", device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor), 1};
   }
 
+  uint64_t free_memory() const override { return runtime_->free_bytes(); }
+
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
-    return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), rows, cols);
+    return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), type, rows, cols);
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return CudaKvCache::bytes_for(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
@@ -61,6 +65,7 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     auto cache = CudaKvCache::create(*runtime_, shape);
     if (!cache) return cache.error();
+    tables_.set_kv_heads(shape.n_kv_heads);
     return std::unique_ptr<KvCache>(std::move(*cache));
   }
   Result<float*> allocate(int64_t count) override {
@@ -92,18 +97,23 @@ class CudaBackend final : public Backend {
                        const MixtureShape& mixture) const override {
     return StepTables::bytes_for(rows_reserved(max_rows), max_context) +
            RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) +
+           Int8Activations::bytes_for(rows_reserved(max_rows), max_cols) + AttentionScratch::bytes_for(max_cols) +
            DenseScratch::bytes_for(most_columns(max_rows, mixture), most_cols(max_cols, mixture)) +
            CudaMixture::bytes_for(rows_reserved(max_rows), mixture);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
     max_rows_ = std::max(max_rows_, max_rows);
     steps_.clear();   // they work in the scratch of before
+    if (Status status = matmul_.int8.reserve(rows_reserved(max_rows), max_cols); !status) return status;
     if (Status status = mixture_.reserve(rows_reserved(max_rows), mixture); !status) return status;
     if (Status status = matmul_.dense.reserve(most_columns(max_rows, mixture), most_cols(max_cols, mixture)); !status)
       return status;
     if (Status status = tables_.reserve(rows_reserved(max_rows), max_context); !status) return status;
-    return ropes_.reserve(rows_reserved(max_rows), max_head_dim);
+    if (Status status = ropes_.reserve(rows_reserved(max_rows), max_head_dim); !status) return status;
+    return partial_.reserve(max_cols);
   }
+
+  Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
     runtime_->synchronize();   // the tables of the step before may still be read
@@ -155,8 +165,9 @@ class CudaBackend final : public Backend {
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     const auto& own = static_cast<const CudaKvCache&>(cache);
-    attention_plain(*runtime_, list_of(segments), q, q_stride, n_heads, own.view(layer), own.shape.type, params, out,
-                    out_stride);
+    const RowList rows = list_of(segments);
+    cuda::attention(*runtime_, partial_, {&rows, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
+                    own.shape.type);
   }
   void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
     cuda::gated(*runtime_, activation, gate, up, int64_t{padded(n_rows)} * dim, out);
@@ -177,6 +188,11 @@ class CudaBackend final : public Backend {
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
+  }
+  bool can_sample(int n_vocab) const override { return n_vocab <= kMostSampled; }
+  Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
+  void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    sampler_.sample(n_vocab, tasks, results);
   }
 
  private:
@@ -229,6 +245,8 @@ class CudaBackend final : public Backend {
   CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
+  DeviceSampler sampler_{*runtime_};
+  AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;

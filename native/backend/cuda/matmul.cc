@@ -1,18 +1,41 @@
 #include "backend/cuda/matmul.h"
 
+#include <algorithm>
+#include <array>
+
+#include "backend/cuda/quant_pack.h"
+#include "backend/cuda/quant_product.h"
+
 namespace monolith::cuda {
 namespace {
 
-Format format_of(const MatmulTarget& target) { return static_cast<const CudaMatrix*>(target.weight)->format(); }
+constexpr size_t kMostAtOnce = 8;   // targets of quantized weights that share a conversion of their input
+
+const CudaMatrix& matrix_of(const MatmulTarget& target) { return static_cast<const CudaMatrix&>(*target.weight); }
+
+QuantWeight quant_weight(const CudaMatrix& matrix) {
+  return {quant_layout(matrix.type, matrix.rows, matrix.cols), static_cast<const unsigned char*>(matrix.data())};
+}
+
+void matmul_quantized(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets, const float* x,
+                      int n_rows) {
+  for (; !targets.empty(); targets = targets.subspan(std::min(targets.size(), kMostAtOnce))) {
+    const auto some = targets.first(std::min(targets.size(), kMostAtOnce));
+    std::array<QuantWeight, kMostAtOnce> weights{};
+    for (size_t i = 0; i < some.size(); ++i) weights[i] = quant_weight(matrix_of(some[i]));
+    quant_matmul(runtime, int8, some, std::span(weights).first(some.size()), x, n_rows);
+  }
+}
 
 void multiply(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
               int n_rows, const ColumnGroups* groups) {
   // Neighbours of one format are one product.
   for (size_t n = 0; !targets.empty(); targets = targets.subspan(n)) {
-    const Format format = format_of(targets[0]);
-    for (n = 1; n < targets.size() && format_of(targets[n]) == format;) ++n;
+    const Format format = matrix_of(targets[0]).format();
+    for (n = 1; n < targets.size() && matrix_of(targets[n]).format() == format;) ++n;
     const auto some = targets.first(n);
     if (is_dense(format)) matmul_dense(runtime, context.dense, context.dense_device, some, x, n_rows, groups);
+    else if (format == Format::kQuant) matmul_quantized(runtime, context.int8, some, x, n_rows);
     else
       for (const MatmulTarget& target : some) matmul_f32(runtime, target, x, n_rows, groups);
   }
@@ -30,8 +53,11 @@ void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<co
 }
 
 void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out) {
-  if (is_dense(table.format())) embed_dense(runtime, table, tokens, n_rows, out);
-  else embed_f32(runtime, table, tokens, n_rows, out);
+  if (n_rows == 0) return;
+  if (is_dense(table.format())) return embed_dense(runtime, table, tokens, n_rows, out);
+  if (table.format() == Format::kF32) return embed_f32(runtime, table, tokens, n_rows, out);
+  const QuantWeight weight = quant_weight(table);
+  embed_quantized(runtime, weight.layout, weight.data, tokens, n_rows, out);
 }
 
 }  // namespace monolith::cuda

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "backend/backend.h"
+#include "backend/cuda/activations_int8.h"
 #include "backend/cuda/dense.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/matrix.h"
@@ -18,9 +19,10 @@ void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int
 struct MatmulContext {
   DenseScratch dense;
   DenseDevice dense_device;
+  Int8Activations int8;
 };
 
-// Backend::matmul.
+// Backend::matmul. Nothing allocates: `context` has been reserved for all rows and columns.
 void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
             int n_rows);
 

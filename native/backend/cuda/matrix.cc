@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "backend/cuda/dense.h"
+#include "backend/cuda/quant_form.h"
+#include "backend/cuda/quant_pack.h"
 #include "model/gguf/tensor_type.h"
 
 namespace monolith::cuda {
@@ -50,6 +52,49 @@ Status upload_f32(Runtime& runtime, const MatrixSource& source, float* to) {
   return {};
 }
 
+// Device memory for the time of one upload.
+class Staging {
+ public:
+  explicit Staging(Runtime& runtime) : runtime_(runtime) {}
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging() { runtime_.free(memory_); }
+  Status reserve(size_t bytes) {
+    auto memory = runtime_.allocate(bytes);
+    if (!memory) return memory.error();
+    memory_ = *memory;
+    return {};
+  }
+  void* get() const { return memory_; }
+
+ private:
+  Runtime& runtime_;
+  void* memory_ = nullptr;
+};
+
+// The file's rows as they are, in pieces of whole tiles; packed there.
+Status upload_quantized(Runtime& runtime, const MatrixSource& source, unsigned char* to) {
+  const QuantLayout layout = quant_layout(source.type, source.rows, source.cols);
+  const TensorTypeTraits& traits = traits_of(source.type);
+  const int64_t row_bytes = source.cols / traits.block_values * traits.block_bytes;
+  const int64_t tiles_at_once = std::max<int64_t>(static_cast<int64_t>(kPieceBytes) / (row_bytes * kTileRows), 1);
+  const int64_t rows_at_once = std::min(tiles_at_once * kTileRows, source.rows);
+  Piece piece(runtime);
+  Staging staging(runtime);
+  const auto piece_bytes = static_cast<size_t>(rows_at_once * row_bytes);
+  if (Status status = piece.reserve(piece_bytes); !status) return status;
+  if (Status status = staging.reserve(piece_bytes); !status) return status;
+  for (int64_t row = 0; row < source.rows; row += rows_at_once) {
+    const int64_t n = std::min(rows_at_once, source.rows - row);
+    const auto bytes = static_cast<size_t>(n * row_bytes);
+    std::memcpy(piece.get(), source.data.data() + row * row_bytes, bytes);
+    runtime.upload(staging.get(), piece.get(), bytes);
+    pack_quantized(runtime, layout, static_cast<const unsigned char*>(staging.get()), row, n, to);
+    runtime.synchronize();
+  }
+  return {};
+}
+
 // 16-bit weights, a tile of rows after the other.
 Status upload_dense(Runtime& runtime, const MatrixSource& source, unsigned char* to) {
   const size_t tile_bytes = dense_bytes(kDenseTileRows, source.cols);
@@ -80,12 +125,14 @@ Status upload_dense(Runtime& runtime, const MatrixSource& source, unsigned char*
 
 Format format_for(TensorType type, int64_t, int64_t, bool exact) {
   if (exact) return Format::kF32;
+  if (is_quantized(type)) return Format::kQuant;
   if (type == TensorType::kBF16) return Format::kBf16;
   if (type == TensorType::kF16) return Format::kF16;
   return Format::kF32;
 }
 
-size_t matrix_bytes(Format format, int64_t rows, int64_t cols) {
+size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols) {
+  if (format == Format::kQuant) return quant_bytes(quant_layout(type, rows, cols));
   if (is_dense(format)) return dense_bytes(rows, cols);
   return static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
 }
@@ -96,7 +143,7 @@ Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource
     return Error{ErrorCode::kUnsupported, "a matrix of " + std::to_string(source.rows) + " rows and " +
                                               std::to_string(source.cols) + " columns of " + std::string(traits.name)};
   const Format format = format_for(source.type, source.rows, source.cols, exact);
-  const size_t bytes = matrix_bytes(format, source.rows, source.cols);
+  const size_t bytes = matrix_bytes(format, source.type, source.rows, source.cols);
   auto memory = runtime.allocate(bytes);
   if (!memory) return memory.error();
   auto matrix = std::make_unique<CudaMatrix>(runtime, format, *memory);
@@ -104,8 +151,10 @@ Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource
   matrix->cols = source.cols;
   matrix->type = source.type;
   matrix->bytes = bytes;
-  const Status status = is_dense(format) ? upload_dense(runtime, source, static_cast<unsigned char*>(*memory))
-                                         : upload_f32(runtime, source, static_cast<float*>(*memory));
+  auto* const to = static_cast<unsigned char*>(*memory);
+  const Status status = format == Format::kQuant ? upload_quantized(runtime, source, to)
+                        : is_dense(format)       ? upload_dense(runtime, source, to)
+                                                 : upload_f32(runtime, source, static_cast<float*>(*memory));
   if (!status) return status.error();
   return std::unique_ptr<Matrix>(std::move(matrix));
 }

@@ -13,6 +13,7 @@ namespace monolith::cuda {
 // How a matrix lies in device memory.
 enum class Format : uint8_t {
   kF32,    // row-major
+  kQuant,  // quant_form.h, by the type
   kBf16,   // dense.h
   kF16,
 };
@@ -35,7 +36,7 @@ class CudaMatrix final : public Matrix {
 
 // The format that weights of `type` take; `exact`: all in binary32.
 Format format_for(TensorType type, int64_t rows, int64_t cols, bool exact);
-size_t matrix_bytes(Format format, int64_t rows, int64_t cols);
+size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols);
 // Packs and uploads in pieces of bounded size. Errors: kUnsupported, kOutOfMemory.
 Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact);
 

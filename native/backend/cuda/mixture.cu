@@ -192,6 +192,19 @@ Status CudaMixture::reserve(int max_rows, const MixtureShape& shape) {
   return {};
 }
 
+Status CudaMixture::check(const Mixture& mixture) {
+  const auto refused = [](const char* what) {
+    return Error{ErrorCode::kUnsupported, std::string("the CUDA backend computes no mixtures of experts with ") + what};
+  };
+  for (const Matrix* weights : {mixture.gate, mixture.up, mixture.down})
+    if (static_cast<const CudaMatrix*>(weights)->format() == Format::kQuant) return refused("quantized weights");
+  if (mixture.router.score != RouterScore::kSoftmax || mixture.router.bias || mixture.router.groups != 1)
+    return refused("routers but the plain softmax");
+  if (mixture.gate_bias || mixture.up_bias || mixture.down_bias) return refused("biases");
+  if (mixture.activation == Activation::kClampedSilu) return refused("a clamped activation");
+  return {};
+}
+
 void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, const float* router_logits, const float* x,
                       int n_rows, float* out, bool add_to_out) {
   if (n_rows == 0) return;
@@ -200,7 +213,7 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
   runtime_.fill(count_, 0, static_cast<size_t>(n_experts) * sizeof(int32_t));
   runtime_.fill(source_, 0xff, static_cast<size_t>(n_slots) * sizeof(int32_t));   // -1
   launch(runtime_, choose_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kWarp, 0, router_logits, n_experts, n_used,
-         mixture.normalized, mixture.scale, chosen_, weights_, count_, place_);
+         mixture.router.normalized, mixture.router.scale, chosen_, weights_, count_, place_);
   launch(runtime_, first_slots_kernel, dim3{1, 1, 1}, kThreads, sizeof(int32_t[kThreads + 1]), count_, n_experts,
          first_slot_);
   launch(runtime_, place_kernel, dim3{static_cast<unsigned>((n_pairs + kThreads - 1) / kThreads), 1, 1}, kThreads, 0,

@@ -27,6 +27,9 @@ class CudaMixture {
   // before), kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 
+  // Backend::can_mix.
+  static Status check(const Mixture& mixture);
+
   // Backend::mixture; the shape must be the one reserved for.
   void run(const MatmulContext& context, const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
            float* out, bool add_to_out);

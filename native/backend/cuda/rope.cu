@@ -27,8 +27,41 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-MONOLITH_DEVICE void put(float* at, float value) { *at = value; }
-MONOLITH_DEVICE void put(uint16_t* at, float value) { *at = float_to_half(value); }
+// Where a row's keys and values of one KV head go, as bytes.
+struct Place {
+  unsigned char* keys;
+  unsigned char* values;
+};
+template <typename Number>
+MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int32_t* pages, const KvView& cache,
+                               int kv_head) {
+  const int position = segment.first_position + row - segment.first_row;
+  const int64_t page = pages[segment.first_page + position / kPageTokens];
+  const int64_t slot = (static_cast<int64_t>(kv_head) * kPageTokens + position % kPageTokens) * cache.head_dim;
+  unsigned char* const keys = cache.data + page * cache.page_bytes + slot * static_cast<int64_t>(sizeof(Number));
+  return {keys, keys + cache.values};
+}
+
+template <typename Number>
+MONOLITH_DEVICE void put(unsigned char* row, int i, float value) {
+  if constexpr (sizeof(Number) == 4) reinterpret_cast<float*>(row)[i] = value;
+  else reinterpret_cast<uint16_t*>(row)[i] = float_to_half(value);
+}
+// Four numbers, i a multiple of four; two, i even.
+template <typename Number>
+MONOLITH_DEVICE void put4(unsigned char* row, int i, const Floats4& x) {
+  if constexpr (sizeof(Number) == 4) reinterpret_cast<Floats4*>(row)[i / 4] = x;
+  else reinterpret_cast<Words2*>(row)[i / 4] = {pack_halves(x.x, x.y), pack_halves(x.z, x.w)};
+}
+template <typename Number>
+MONOLITH_DEVICE void put2(unsigned char* row, int i, const FloatPair& x) {
+  if constexpr (sizeof(Number) == 4) reinterpret_cast<FloatPair*>(row)[i / 2] = x;
+  else reinterpret_cast<uint32_t*>(row)[i / 2] = pack_halves(x.x, x.y);
+}
+
+// What a rotation makes of numbers a and b of a pair.
+MONOLITH_DEVICE float turned_first(float a, float b, float cosine, float sine) { return fmaf(a, cosine, -b * sine); }
+MONOLITH_DEVICE float turned_second(float a, float b, float cosine, float sine) { return fmaf(b, cosine, a * sine); }
 
 // One block per row and head: query heads first, then the KV heads, which also store.
 template <typename Number>
@@ -48,22 +81,67 @@ __global__ void __launch_bounds__(kThreads)
     const int second = style == RopeStyle::kAdjacentPairs ? 2 * i + 1 : i + half;
     const float cosine = own[2 * i], sine = own[2 * i + 1];
     const float a = x[first], b = x[second];
-    x[first] = fmaf(a, cosine, -b * sine);
-    x[second] = fmaf(b, cosine, a * sine);
+    x[first] = turned_first(a, b, cosine, sine);
+    x[second] = turned_second(a, b, cosine, sine);
   }
   if (is_query) return;
   __syncthreads();
-  const DeviceSegment segment = segments[segment_of_row[row]];
-  const int position = segment.first_position + row - segment.first_row;
-  const int64_t page = pages[segment.first_page + position / kPageTokens];
-  const int64_t slot = (static_cast<int64_t>(kv_head) * kPageTokens + position % kPageTokens) * head_dim;
-  auto* const keys = reinterpret_cast<Number*>(cache.data + page * cache.page_bytes) + slot;
-  auto* const values = reinterpret_cast<Number*>(cache.data + page * cache.page_bytes + cache.values) + slot;
+  const Place place = place_of<Number>(segments[segment_of_row[row]], row, pages, cache, kv_head);
   const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * head_dim;
   for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kThreads) {
-    put(keys + i, x[i]);
-    put(values + i, value[i]);
+    put<Number>(place.keys, i, x[i]);
+    put<Number>(place.values, i, value[i]);
   }
+}
+
+// The same with a warp per head and two pairs a lane, where every length is a multiple of four.
+constexpr int kHeadWarps = 4;
+template <typename Number>
+__global__ void __launch_bounds__(kHeadWarps * kWarp)
+    rope_quads_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
+                      const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads,
+                      float* k, int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
+  const int row = static_cast<int>(blockIdx.x);
+  const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
+  if (head >= n_heads + cache.n_kv_heads) return;   // whole warps
+  const int head_dim = cache.head_dim, half = n_dims / 2, lane = lane_id();
+  const bool stores = head >= n_heads;
+  const int kv_head = head - n_heads;
+  float* const x = stores ? k + row * k_stride + static_cast<int64_t>(kv_head) * head_dim
+                          : q + row * q_stride + static_cast<int64_t>(head) * head_dim;
+  Place place{};
+  if (stores) place = place_of<Number>(segments[segment_of_row[row]], row, pages, cache, kv_head);
+  const auto* const own = reinterpret_cast<const Floats4*>(factors + 2 * static_cast<int64_t>(row) * half);
+  for (int i = 2 * lane; i < half; i += 2 * kWarp) {
+    const Floats4 turn = own[i / 2];
+    if (style == RopeStyle::kAdjacentPairs) {
+      Floats4& at = *reinterpret_cast<Floats4*>(x + 2 * i);
+      const Floats4 before = at;
+      const Floats4 now{
+          turned_first(before.x, before.y, turn.x, turn.y), turned_second(before.x, before.y, turn.x, turn.y),
+          turned_first(before.z, before.w, turn.z, turn.w), turned_second(before.z, before.w, turn.z, turn.w)};
+      at = now;
+      if (stores) put4<Number>(place.keys, 2 * i, now);
+    } else {
+      FloatPair& first = *reinterpret_cast<FloatPair*>(x + i);
+      FloatPair& second = *reinterpret_cast<FloatPair*>(x + half + i);
+      const FloatPair a = first, b = second;
+      const FloatPair now_first{turned_first(a.x, b.x, turn.x, turn.y), turned_first(a.y, b.y, turn.z, turn.w)};
+      const FloatPair now_second{turned_second(a.x, b.x, turn.x, turn.y), turned_second(a.y, b.y, turn.z, turn.w)};
+      first = now_first;
+      second = now_second;
+      if (stores) {
+        put2<Number>(place.keys, i, now_first);
+        put2<Number>(place.keys, half + i, now_second);
+      }
+    }
+  }
+  if (!stores) return;
+  const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * head_dim;
+  for (int i = n_dims + 4 * lane; i < head_dim; i += 4 * kWarp)
+    put4<Number>(place.keys, i, *reinterpret_cast<const Floats4*>(x + i));
+  for (int i = 4 * lane; i < head_dim; i += 4 * kWarp)
+    put4<Number>(place.values, i, *reinterpret_cast<const Floats4*>(value + i));
 }
 
 }  // namespace
@@ -123,14 +201,23 @@ const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
   return set->factors;
 }
 
+RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride, int64_t v_stride) {
+  const bool fours = head_dim % 4 == 0 && n_dims % 4 == 0 && (q_stride | k_stride | v_stride) % 4 == 0;
+  return fours ? RopeForm::kQuads : RopeForm::kPlain;
+}
+
 void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RowList& rows, float* q,
                     int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride,
                     const KvView& cache, KvType type) {
   if (rows.n_rows == 0) return;
-  const dim3 grid{static_cast<unsigned>(rows.n_rows), static_cast<unsigned>(n_heads + cache.n_kv_heads), 1};
-  launch(runtime, type == KvType::kF32 ? rope_kernel<float> : rope_kernel<uint16_t>, grid, kThreads, 0, rope.style,
-         factors ? rope.n_dims : 0, factors, rows.segments, rows.segment_of_row, rows.pages, q, q_stride, n_heads, k,
-         k_stride, v, v_stride, cache);
+  const auto n_rows = static_cast<unsigned>(rows.n_rows), heads = static_cast<unsigned>(n_heads + cache.n_kv_heads);
+  const int n_dims = factors ? rope.n_dims : 0;
+  const bool quads = rope_form(cache.head_dim, n_dims, q_stride, k_stride, v_stride) == RopeForm::kQuads;
+  const auto kernel = type == KvType::kF32 ? (quads ? rope_quads_kernel<float> : rope_kernel<float>)
+                                           : (quads ? rope_quads_kernel<uint16_t> : rope_kernel<uint16_t>);
+  const dim3 grid{n_rows, quads ? (heads + kHeadWarps - 1) / kHeadWarps : heads, 1};
+  launch(runtime, kernel, grid, quads ? kHeadWarps * kWarp : kThreads, 0, rope.style, n_dims, factors, rows.segments,
+         rows.segment_of_row, rows.pages, q, q_stride, n_heads, k, k_stride, v, v_stride, cache);
 }
 
 }  // namespace monolith::cuda

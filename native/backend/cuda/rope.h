@@ -40,6 +40,10 @@ class RopeTables {
   float* staging_ = nullptr;
 };
 
+// kQuads: a warp per head, where every length is a multiple of four; kPlain: number by number. The same bits.
+enum class RopeForm : uint8_t { kPlain, kQuads };
+RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride, int64_t v_stride);
+
 // Backend::rope_and_store; `factors` of prepare(), null: nothing rotates.
 void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RowList& rows, float* q,
                     int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride,

@@ -1,5 +1,5 @@
-// Row operations: one block per row (or head), or one thread per number. Every row is summed in the same order
-// whatever the others are.
+// Row operations: one block per row (a warp per head), or one thread per number. Every row is summed in an order that
+// its length fixes. Where lengths and places allow, four numbers are read and written at once.
 #include "backend/cuda/rows.h"
 
 #include <algorithm>
@@ -11,112 +11,220 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kRowThreads = 512;   // of a row's norm: a single row is one block, whose time is that of its loads
+constexpr int kRowWarps = kRowThreads / kWarp;
 
 struct Sums {
-  float of_warp[kThreads / kWarp];
+  float of_warp[kRowWarps];
 };
 
-// The block's sum of each thread's `value`; every thread has it. Ends with the block's barrier before use again.
+// The block's sum of each thread's `value`; every thread has it.
 MONOLITH_DEVICE float block_sum(float value, Sums& shared) {
   value = warp_sum(value);
   if (lane_id() == 0) shared.of_warp[warp_id()] = value;
   __syncthreads();
   float sum = 0;
-  for (int i = 0; i < kThreads / kWarp; ++i) sum += shared.of_warp[i];
-  __syncthreads();
+  for (int i = 0; i < kRowWarps; ++i) sum += shared.of_warp[i];
   return sum;
 }
 
-__global__ void __launch_bounds__(kThreads)
-    rms_norm_kernel(const float* x, int64_t row_stride, int64_t part_stride, const float* weight, float eps, int64_t dim,
-                    float* out) {
+MONOLITH_DEVICE float add_squares(const Floats4& x, float sum) {
+  return fmaf(x.w, x.w, fmaf(x.z, x.z, fmaf(x.y, x.y, fmaf(x.x, x.x, sum))));
+}
+MONOLITH_DEVICE Floats4 scaled(const Floats4& x, float factor, const Floats4& weight) {
+  return {x.x * factor * weight.x, x.y * factor * weight.y, x.z * factor * weight.z, x.w * factor * weight.w};
+}
+
+__global__ void __launch_bounds__(kRowThreads)
+    rms_norm_kernel(const float* x, const float* weight, float eps, int64_t dim, float* out) {
   Sums& shared = shared_memory<Sums>();
-  const int64_t at = blockIdx.x * row_stride + blockIdx.y * part_stride;
-  x += at;
-  out += at;
+  x += blockIdx.x * dim;
+  out += blockIdx.x * dim;
   float sum = 0;
-  for (int64_t i = threadIdx.x; i < dim; i += kThreads) sum = fmaf(x[i], x[i], sum);
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) sum = fmaf(x[i], x[i], sum);
   sum = block_sum(sum, shared);
   const float factor = 1.0f / sqrtf(sum / static_cast<float>(dim) + eps);
-  for (int64_t i = threadIdx.x; i < dim; i += kThreads) out[i] = x[i] * factor * weight[i];
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) out[i] = x[i] * factor * weight[i];
+}
+
+// Rows of up to kQuads * 4 * kRowThreads numbers, a multiple of four: read once.
+constexpr int kQuads = 4;
+__global__ void __launch_bounds__(kRowThreads)
+    rms_norm_quads_kernel(const Floats4* x, const Floats4* weight, float eps, int quads, Floats4* out) {
+  Sums& shared = shared_memory<Sums>();
+  const int first = static_cast<int>(threadIdx.x);
+  x += static_cast<int64_t>(blockIdx.x) * quads;
+  out += static_cast<int64_t>(blockIdx.x) * quads;
+  Floats4 own[kQuads];
+  MONOLITH_UNROLL
+  for (int i = 0; i < kQuads; ++i)
+    if (first + i * kRowThreads < quads) own[i] = x[first + i * kRowThreads];
+  float sum = 0;
+  MONOLITH_UNROLL
+  for (int i = 0; i < kQuads; ++i)
+    if (first + i * kRowThreads < quads) sum = add_squares(own[i], sum);
+  sum = block_sum(sum, shared);
+  const float factor = 1.0f / sqrtf(sum / static_cast<float>(4 * quads) + eps);
+  MONOLITH_UNROLL
+  for (int i = 0; i < kQuads; ++i) {
+    const int at = first + i * kRowThreads;
+    if (at < quads) out[at] = scaled(own[i], factor, weight[at]);
+  }
+}
+
+// A warp per head; blocks of rows.
+constexpr int kHeadWarps = 4;
+__global__ void __launch_bounds__(kHeadWarps * kWarp)
+    rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, float eps, int n_heads, int head_dim) {
+  const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
+  if (head >= n_heads) return;   // whole warps
+  x += blockIdx.x * row_stride + static_cast<int64_t>(head) * head_dim;
+  float sum = 0;
+  for (int i = lane_id(); i < head_dim; i += kWarp) sum = fmaf(x[i], x[i], sum);
+  sum = warp_sum(sum);
+  const float factor = 1.0f / sqrtf(sum / static_cast<float>(head_dim) + eps);
+  for (int i = lane_id(); i < head_dim; i += kWarp) x[i] = x[i] * factor * weight[i];
 }
 
 MONOLITH_DEVICE int64_t thread_number() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
+// `Numbers` is float or Floats4, counts are of these.
+MONOLITH_DEVICE float gate_with(Activation activation, float gate, float up) { return activate(activation, gate) * up; }
+MONOLITH_DEVICE Floats4 gate_with(Activation activation, const Floats4& gate, const Floats4& up) {
+  return {gate_with(activation, gate.x, up.x), gate_with(activation, gate.y, up.y), gate_with(activation, gate.z, up.z),
+          gate_with(activation, gate.w, up.w)};
+}
+MONOLITH_DEVICE float times(float x, float factor) { return x * factor; }
+MONOLITH_DEVICE Floats4 times(const Floats4& x, float factor) {
+  return {x.x * factor, x.y * factor, x.z * factor, x.w * factor};
+}
+MONOLITH_DEVICE float capped(float x, float cap) { return cap * tanhf(x / cap); }
+MONOLITH_DEVICE Floats4 capped(const Floats4& x, float cap) {
+  return {capped(x.x, cap), capped(x.y, cap), capped(x.z, cap), capped(x.w, cap)};
+}
+MONOLITH_DEVICE float add_times(float factor, float y, float x) { return fmaf(factor, y, x); }
+MONOLITH_DEVICE Floats4 add_times(float factor, const Floats4& y, const Floats4& x) {
+  return {fmaf(factor, y.x, x.x), fmaf(factor, y.y, x.y), fmaf(factor, y.z, x.z), fmaf(factor, y.w, x.w)};
+}
+
+template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
-    gated_kernel(Activation activation, const float* gate, const float* up, int64_t count, float* out) {
+    gated_kernel(Activation activation, const Numbers* gate, const Numbers* up, int64_t count, Numbers* out) {
   const int64_t i = thread_number();
-  if (i < count) out[i] = activate(activation, gate[i]) * up[i];
+  if (i < count) out[i] = gate_with(activation, gate[i], up[i]);
 }
 
-__global__ void __launch_bounds__(kThreads) scale_kernel(float* x, int64_t count, float factor) {
+template <typename Numbers>
+__global__ void __launch_bounds__(kThreads) scale_kernel(Numbers* x, int64_t count, float factor) {
   const int64_t i = thread_number();
-  if (i < count) x[i] *= factor;
+  if (i < count) x[i] = times(x[i], factor);
 }
 
-__global__ void __launch_bounds__(kThreads) soft_cap_kernel(float* x, int64_t count, float cap) {
+template <typename Numbers>
+__global__ void __launch_bounds__(kThreads) soft_cap_kernel(Numbers* x, int64_t count, float cap) {
   const int64_t i = thread_number();
-  if (i < count) x[i] = cap * tanhf(x[i] / cap);
+  if (i < count) x[i] = capped(x[i], cap);
 }
 
+template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
-    add_rows_kernel(float* x, const float* y, float factor, const float* gate, int64_t dim) {
+    add_rows_kernel(Numbers* x, const Numbers* y, float factor, const float* gate, int64_t dim) {
   const int64_t row = blockIdx.y, i = thread_number();
   if (i >= dim) return;
   const float weight = gate ? factor * sigmoid(gate[row]) : factor;
-  x[row * dim + i] = fmaf(weight, y[row * dim + i], x[row * dim + i]);
+  x[row * dim + i] = add_times(weight, y[row * dim + i], x[row * dim + i]);
 }
 
-__global__ void __launch_bounds__(kThreads) gather_kernel(const float* x, const int32_t* rows, int64_t dim, float* out) {
+template <typename Numbers>
+__global__ void __launch_bounds__(kThreads)
+    gather_kernel(const Numbers* x, const int32_t* rows, int64_t dim, Numbers* out) {
   const int64_t row = blockIdx.y, i = thread_number();
   if (i < dim) out[row * dim + i] = x[rows[row] * dim + i];
 }
 
-unsigned blocks_for(int64_t count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
+dim3 grid_for(int64_t count, unsigned rows = 1) {
+  return {static_cast<unsigned>((count + kThreads - 1) / kThreads), rows, 1};
+}
+
+bool in_quads(const void* place) { return reinterpret_cast<uintptr_t>(place) % sizeof(Floats4) == 0; }
+const Floats4* quads(const float* x) { return reinterpret_cast<const Floats4*>(x); }
+Floats4* quads(float* x) { return reinterpret_cast<Floats4*>(x); }
+
+constexpr int kMostGridRows = 65535;
 
 }  // namespace
 
-void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) {
-  if (n_rows > 0)
-    launch(runtime, rms_norm_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kThreads, sizeof(Sums), x, dim, 0, weight, eps,
-           dim, out);
+// The order of a row's sum is one for each form, so the form depends on the length only: rows of the right length begin
+// at the right places, since all buffers do.
+NormForm norm_form(int64_t dim) {
+  return dim % 4 == 0 && dim <= int64_t{kQuads} * 4 * kRowThreads ? NormForm::kQuads : NormForm::kPlain;
 }
 
-void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
-                    int head_dim) {
-  if (n_rows > 0)
-    launch(runtime, rms_norm_kernel, dim3{static_cast<unsigned>(n_rows), static_cast<unsigned>(n_heads), 1}, kThreads,
-           sizeof(Sums), x, row_stride, head_dim, weight, eps, head_dim, x);
+void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) {
+  if (n_rows == 0) return;
+  const dim3 grid{static_cast<unsigned>(n_rows), 1, 1};
+  if (norm_form(dim) == NormForm::kQuads)
+    launch(runtime, rms_norm_quads_kernel, grid, kRowThreads, sizeof(Sums), quads(x), quads(weight), eps, dim / 4,
+           quads(out));
+  else
+    launch(runtime, rms_norm_kernel, grid, kRowThreads, sizeof(Sums), x, weight, eps, dim, out);
+}
+
+void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
+                    int n_heads, int head_dim) {
+  if (n_rows == 0) return;
+  const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((n_heads + kHeadWarps - 1) / kHeadWarps), 1};
+  launch(runtime, rms_norm_heads_kernel, grid, kHeadWarps * kWarp, 0, x, row_stride, weight, eps, n_heads, head_dim);
 }
 
 void gated(Runtime& runtime, Activation activation, const float* gate, const float* up, int64_t count, float* out) {
-  if (count > 0) launch(runtime, gated_kernel, dim3{blocks_for(count), 1, 1}, kThreads, 0, activation, gate, up, count, out);
+  if (count == 0) return;
+  if (count % 4 == 0 && in_quads(gate) && in_quads(up) && in_quads(out))
+    launch(runtime, gated_kernel<Floats4>, grid_for(count / 4), kThreads, 0, activation, quads(gate), quads(up),
+           count / 4, quads(out));
+  else
+    launch(runtime, gated_kernel<float>, grid_for(count), kThreads, 0, activation, gate, up, count, out);
 }
 
 void scale(Runtime& runtime, float* x, int64_t count, float factor) {
-  if (count > 0) launch(runtime, scale_kernel, dim3{blocks_for(count), 1, 1}, kThreads, 0, x, count, factor);
+  if (count == 0) return;
+  if (count % 4 == 0 && in_quads(x))
+    launch(runtime, scale_kernel<Floats4>, grid_for(count / 4), kThreads, 0, quads(x), count / 4, factor);
+  else
+    launch(runtime, scale_kernel<float>, grid_for(count), kThreads, 0, x, count, factor);
 }
 
 void soft_cap(Runtime& runtime, float* x, int64_t count, float cap) {
-  if (count > 0) launch(runtime, soft_cap_kernel, dim3{blocks_for(count), 1, 1}, kThreads, 0, x, count, cap);
-}
-
-namespace {
-constexpr int kMostGridRows = 65535;
+  if (count == 0) return;
+  if (count % 4 == 0 && in_quads(x))
+    launch(runtime, soft_cap_kernel<Floats4>, grid_for(count / 4), kThreads, 0, quads(x), count / 4, cap);
+  else
+    launch(runtime, soft_cap_kernel<float>, grid_for(count), kThreads, 0, x, count, cap);
 }
 
 void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) {
   for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
     const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
-    launch(runtime, add_rows_kernel, dim3{blocks_for(dim), n, 1}, kThreads, 0, x + row * dim, y + row * dim, factor,
-           gate ? gate + row : nullptr, dim);
+    const float* const gates = gate ? gate + row : nullptr;
+    float* const to = x + row * dim;
+    const float* const from = y + row * dim;
+    if (dim % 4 == 0 && in_quads(to) && in_quads(from))
+      launch(runtime, add_rows_kernel<Floats4>, grid_for(dim / 4, n), kThreads, 0, quads(to), quads(from), factor,
+             gates, dim / 4);
+    else
+      launch(runtime, add_rows_kernel<float>, grid_for(dim, n), kThreads, 0, to, from, factor, gates, dim);
   }
 }
 
 void gather_rows(Runtime& runtime, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) {
   for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
     const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
-    launch(runtime, gather_kernel, dim3{blocks_for(dim), n, 1}, kThreads, 0, x, rows + row, dim, out + row * dim);
+    float* const to = out + row * dim;
+    if (dim % 4 == 0 && in_quads(x) && in_quads(to))
+      launch(runtime, gather_kernel<Floats4>, grid_for(dim / 4, n), kThreads, 0, quads(x), rows + row, dim / 4,
+             quads(to));
+    else
+      launch(runtime, gather_kernel<float>, grid_for(dim, n), kThreads, 0, x, rows + row, dim, to);
   }
 }
 

@@ -9,9 +9,17 @@
 
 namespace monolith::cuda {
 
+// How a row's squares are summed.
+enum class NormForm : uint8_t {
+  kPlain,   // number by number, any length
+  kQuads,   // four at a time, the row kept in registers
+};
+NormForm norm_form(int64_t dim);
+
+// x, weight and out 16-byte aligned where dim is a multiple of four.
 void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out);
-void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
-                    int head_dim);
+void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
+                    int n_heads, int head_dim);
 void gated(Runtime& runtime, Activation activation, const float* gate, const float* up, int64_t count, float* out);
 void scale(Runtime& runtime, float* x, int64_t count, float factor);
 void soft_cap(Runtime& runtime, float* x, int64_t count, float cap);

@@ -12,17 +12,26 @@ namespace {
 constexpr size_t kMostPageNumbers = size_t{8} << 20;
 
 struct Sizes {
-  size_t fixed;   // tokens, logit rows, and each list's segments and rows: at fixed places, as recorded steps need
-  size_t pages;
+  // Tokens, logit rows, and each list's header, segments and rows: at fixed places, as recorded steps need. A model's
+  // steps all have the same number of lists.
+  size_t fixed;
+  size_t pages;   // page tables and the lists of attention's work
 };
 
-size_t list_numbers(size_t rows) { return rows * (sizeof(DeviceSegment) / sizeof(int32_t)) + rows; }
+constexpr size_t kHeaderNumbers = sizeof(AttentionHeader) / sizeof(int32_t);
+constexpr size_t kSegmentNumbers = sizeof(DeviceSegment) / sizeof(int32_t);
+// A list's fixed place: header, segments, segment of each row.
+size_t list_numbers(size_t rows) { return kHeaderNumbers + rows * kSegmentNumbers + rows; }
 
-Sizes sizes_for(int max_rows, int max_context) {
+// Workers that attention's rows are shared out to: as many warps as keep the memory busy.
+constexpr int kWorkersPerMultiprocessor = 4;
+
+Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
   const auto rows = static_cast<size_t>(max_rows);
   const size_t per_row = (static_cast<size_t>(max_context) + kPageTokens - 1) / kPageTokens + 1;
-  return {2 * rows + kMostSegmentLists * list_numbers(rows),
-          std::max(per_row, std::min(rows * per_row, kMostPageNumbers))};
+  return {2 * rows + n_lists * list_numbers(rows),
+          std::max(kMostSegmentLists * per_row, std::min(2 * rows * per_row, kMostPageNumbers)) +
+              n_lists * AttentionPlanner::most_numbers(max_rows)};
 }
 
 }  // namespace
@@ -39,7 +48,7 @@ struct StepTables::Cursor {
 };
 
 size_t StepTables::bytes_for(int max_rows, int max_context) {
-  const Sizes sizes = sizes_for(max_rows, max_context);
+  const Sizes sizes = sizes_for(max_rows, max_context, kMostSegmentLists);
   return 2 * (sizes.fixed + sizes.pages) * sizeof(int32_t);
 }
 
@@ -47,7 +56,7 @@ Status StepTables::reserve(int max_rows, int max_context) {
   if (max_rows <= max_rows_ && max_context <= max_context_) return {};
   max_rows_ = std::max(max_rows, max_rows_);
   max_context_ = std::max(max_context, max_context_);
-  const Sizes sizes = sizes_for(max_rows_, max_context_);
+  const Sizes sizes = sizes_for(max_rows_, max_context_, kMostSegmentLists);
   capacity_ = sizes.fixed + sizes.pages;
   for (int32_t** buffer : {&staging_, &extra_staging_}) {
     runtime_.free_pinned(*buffer);
@@ -62,26 +71,48 @@ Status StepTables::reserve(int max_rows, int max_context) {
     *buffer = static_cast<int32_t*>(*memory);
   }
   tables_.reserve(static_cast<size_t>(max_rows_));
+  planner_.reserve(max_rows_);
   return {};
 }
 
+// Where it begins, in numbers from the page tables on.
+size_t StepTables::put(Cursor& cursor, const void* from, size_t bytes) {
+  const size_t n = bytes / sizeof(int32_t), first = cursor.n_pages;
+  if (n > cursor.capacity - first)
+    throw std::runtime_error("a step's page tables need more than " + std::to_string(cursor.capacity) + " entries");
+  if (n > 0) std::memcpy(cursor.host + cursor.pages_begin + first, from, bytes);
+  cursor.n_pages += n;
+  return first;
+}
+
+void StepTables::put_work(Cursor& cursor, std::span<const DeviceSegment> segments, AttentionHeader& header,
+                          RowList& list) {
+  planner_.plan(segments, n_kv_heads_, runtime_.device().multiprocessors * kWorkersPerMultiprocessor);
+  const auto put_all = [&](const auto& work, int32_t& at, int32_t& n) {
+    n = static_cast<int32_t>(work.size());
+    at = static_cast<int32_t>(put(cursor, work.data(), work.size_bytes()));
+  };
+  put_all(planner_.items(), header.items, header.n_items);
+  put_all(planner_.splits(), header.splits, header.n_splits);
+  put_all(planner_.tiles(), header.tiles, header.n_tiles);
+  list.has_items = header.n_items > 0;
+  list.has_splits = header.n_splits > 0;
+  list.n_tiles = header.n_tiles;
+}
+
 RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, int padded_rows, int32_t spare_page) {
-  auto* const own = reinterpret_cast<DeviceSegment*>(cursor.host + cursor.at);
   const auto rows = static_cast<size_t>(max_rows_);
-  int32_t* const of_row = cursor.host + cursor.at + rows * (sizeof(DeviceSegment) / sizeof(int32_t));
+  auto* const header = reinterpret_cast<AttentionHeader*>(cursor.host + cursor.at);
+  auto* const own = reinterpret_cast<DeviceSegment*>(cursor.host + cursor.at + kHeaderNumbers);
+  int32_t* const of_row = cursor.host + cursor.at + kHeaderNumbers + rows * kSegmentNumbers;
   RowList list;
-  list.segments = reinterpret_cast<const DeviceSegment*>(cursor.device + cursor.at);
+  list.work = reinterpret_cast<const AttentionHeader*>(cursor.device + cursor.at);
+  list.segments = reinterpret_cast<const DeviceSegment*>(cursor.device + cursor.at + kHeaderNumbers);
   list.segment_of_row = cursor.device + (of_row - cursor.host);
   list.pages = cursor.device + cursor.pages_begin;
   cursor.at += list_numbers(rows);
-  int32_t* const pages = cursor.host + cursor.pages_begin;
   const auto put_pages = [&](const int32_t* from, size_t n) {
-    if (cursor.n_pages + n > cursor.capacity)
-      throw std::runtime_error("a step's page tables need more than " + std::to_string(cursor.capacity) + " entries");
-    const auto first = static_cast<int32_t>(cursor.n_pages);
-    std::memcpy(pages + cursor.n_pages, from, n * sizeof(int32_t));
-    cursor.n_pages += n;
-    return first;
+    return static_cast<int32_t>(put(cursor, from, n * sizeof(int32_t)));
   };
   cursor.next_known = 0;
   for (const Segment& segment : segments) {
@@ -102,8 +133,6 @@ RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, 
     std::fill_n(of_row + segment.first_row, segment.n_tokens, list.n_segments);
     ++list.n_segments;
     list.n_rows = std::max(list.n_rows, segment.first_row + segment.n_tokens);
-    list.most_tokens = std::max(list.most_tokens, segment.n_tokens);
-    list.most_positions = std::max(list.most_positions, positions);
   }
   if (list.n_rows < padded_rows) {
     const int32_t first = put_pages(&spare_page, 1);
@@ -112,6 +141,8 @@ RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, 
       own[list.n_segments++] = {list.n_rows, 1, 0, first};
     }
   }
+  put_work(cursor, {own, static_cast<size_t>(list.n_segments)}, *header, list);
+  if (padded_rows > 0) list.has_splits = true;
   return list;
 }
 
@@ -126,7 +157,7 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   std::fill(staging_ + n_tokens, staging_ + std::max(n_tokens, static_cast<size_t>(padded_rows)), 0);
   std::memcpy(staging_ + rows, input.logit_rows.data(), input.logit_rows.size_bytes());
   tables_.clear();
-  const Sizes sizes = sizes_for(max_rows_, max_context_);
+  const Sizes sizes = sizes_for(max_rows_, max_context_, input.segment_lists.size());
   Cursor cursor{.host = staging_, .device = numbers_, .at = 2 * rows, .pages_begin = sizes.fixed,
                 .capacity = sizes.pages, .known = tables_};
   n_sent_ = 0;
@@ -149,8 +180,8 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   for (size_t i = 0; i < n_sent_; ++i) {
     const size_t at = 2 * rows + i * list_numbers(rows);
     const RowList& list = sent_[i].list;
-    send_part(at, static_cast<size_t>(list.n_segments) * (sizeof(DeviceSegment) / sizeof(int32_t)));
-    send_part(at + rows * (sizeof(DeviceSegment) / sizeof(int32_t)), static_cast<size_t>(list.n_rows));
+    send_part(at, kHeaderNumbers + static_cast<size_t>(list.n_segments) * kSegmentNumbers);
+    send_part(at + kHeaderNumbers + rows * kSegmentNumbers, static_cast<size_t>(list.n_rows));
   }
   send_part(sizes.fixed, cursor.n_pages);
 }
@@ -164,7 +195,7 @@ const RowList* StepTables::find(std::span<const Segment> segments) const {
 RowList StepTables::send_list(std::span<const Segment> segments) {
   runtime_.synchronize();   // the last one sent this way may still be on its way
   extra_tables_.clear();
-  const Sizes sizes = sizes_for(max_rows_, max_context_);
+  const Sizes sizes = sizes_for(max_rows_, max_context_, 1);
   Cursor cursor{.host = extra_staging_, .device = extra_, .at = 2 * static_cast<size_t>(max_rows_),
                 .pages_begin = sizes.fixed, .capacity = sizes.pages, .known = extra_tables_};
   const RowList list = put_list(cursor, segments, 0, 0);

@@ -7,33 +7,31 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cuda/attention_work.h"
 #include "backend/cuda/device/runtime.h"
+#include "backend/cuda/device_segment.h"
 
 namespace monolith::cuda {
-
-// A Segment as kernels see it.
-struct DeviceSegment {
-  int32_t first_row;
-  int32_t n_tokens;
-  int32_t first_position;
-  int32_t first_page;   // where its page table begins in `pages`: position p is on pages[first_page + p / kPageTokens]
-};
 
 // One list of segments: what rope, attention and the cache's writes work on.
 struct RowList {
   const DeviceSegment* segments = nullptr;   // device
   const int32_t* segment_of_row = nullptr;   // device: [n_rows]
-  const int32_t* pages = nullptr;            // device: tables of all segments
+  const int32_t* pages = nullptr;            // device: tables of all segments, and the lists of attention's work
+  const AttentionHeader* work = nullptr;     // device
   int n_segments = 0;
   int n_rows = 0;
-  int most_tokens = 0;       // of one segment
-  int most_positions = 0;    // that one segment's last row sees; for recorded steps the largest there can be
+  // Of attention's work; recorded steps have no tiles, and rows that are split may come with any later step.
+  bool has_items = false, has_splits = false;
+  int n_tiles = 0;
 };
 
 // Owned and used by the engine's thread. Only reserve() allocates.
 class StepTables {
  public:
   explicit StepTables(Runtime& runtime) : runtime_(runtime) {}
+  // What attention's work is shared out for; 1 until it is said.
+  void set_kv_heads(int n) { n_kv_heads_ = n; }
 
   static size_t bytes_for(int max_rows, int max_context);
   Status reserve(int max_rows, int max_context);
@@ -66,6 +64,8 @@ class StepTables {
     size_t n;
   };
   struct Cursor;
+  size_t put(Cursor& cursor, const void* from, size_t bytes);
+  void put_work(Cursor& cursor, std::span<const DeviceSegment> segments, AttentionHeader& header, RowList& list);
   RowList put_list(Cursor& cursor, std::span<const Segment> segments, int padded_rows, int32_t spare_page);
 
   Runtime& runtime_;
@@ -82,6 +82,8 @@ class StepTables {
   std::array<Sent, kMostSegmentLists> sent_{};
   size_t n_sent_ = 0;
   int max_context_ = 0;
+  int n_kv_heads_ = 1;
+  AttentionPlanner planner_;
   std::vector<Table> tables_, extra_tables_;
 };
 

@@ -22,6 +22,13 @@ void append_text(std::vector<std::byte>& out, std::string_view text) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
+// What a matrix becomes where `type` is asked for; `decides`: between tokens.
+TensorType stored_as(TensorType type, bool decides, int64_t cols) {
+  if (decides && type == TensorType::kQ4_0) return TensorType::kQ8_0;
+  if (decides && type == TensorType::kQ4_K) type = TensorType::kQ6_K;
+  return cols % traits_of(type).block_values == 0 ? type : TensorType::kQ8_0;
+}
+
 }  // namespace
 
 AssembledFile::AssembledFile() : file_(new GgufFile()) {}
@@ -87,6 +94,14 @@ void AssembledFile::numbers(std::string_view name, const std::vector<float>& val
   append(entries_, static_cast<uint32_t>(GgufValueType::kFloat32));
   append(entries_, static_cast<uint64_t>(values.size()));
   for (const float value : values) append(entries_, value);
+}
+
+void AssembledFile::booleans(std::string_view name, const std::vector<bool>& values) {
+  if (has(name)) return;
+  key(name, GgufValueType::kArray);
+  append(entries_, static_cast<uint32_t>(GgufValueType::kBool));
+  append(entries_, static_cast<uint64_t>(values.size()));
+  for (const bool value : values) append(entries_, static_cast<uint8_t>(value));
 }
 
 void AssembledFile::bytes(std::string_view name, std::span<const std::byte> values) {
@@ -171,7 +186,7 @@ void AssembledFile::quantize(GgufFile& file, TensorType type, int threads) {
     if (traits_of(tensor.type).block_values != 1 || tensor.n_dims < 2 || tensor.name.ends_with("ffn_gate_inp.weight"))
       continue;
     const bool decides = tensor.name == "token_embd.weight" || tensor.name == "output.weight";
-    const TensorType wanted = type == TensorType::kQ4_0 && decides ? TensorType::kQ8_0 : type;
+    const TensorType wanted = stored_as(type, decides, tensor.shape[0]);
     if (tensor.source == nullptr) {
       TensorSource source{.type = tensor.type, .cols = tensor.shape[0], .parts = {tensor.data}};
       if (!can_store(source, wanted)) continue;

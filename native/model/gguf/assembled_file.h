@@ -25,6 +25,7 @@ class AssembledFile {
   void strings(std::string_view key, const std::vector<std::string>& values);
   void integers(std::string_view key, const std::vector<int32_t>& values);
   void numbers(std::string_view key, const std::vector<float>& values);
+  void booleans(std::string_view key, const std::vector<bool>& values);
   void bytes(std::string_view key, std::span<const std::byte> values);
   bool has(std::string_view key) const;
 
@@ -44,7 +45,8 @@ class AssembledFile {
 
   // How `file` stores its matrices of floats from now on; `threads` make the bytes. Left alone are matrices of other
   // types, norms, biases, the routers of experts, and rows that are no whole blocks. With Q4_0 the embedding table
-  // and the output matrix become Q8_0: they decide between tokens directly, and rounding costs most there.
+  // and the output matrix become Q8_0, with Q4_K they become Q6_K: they decide between tokens directly, and rounding
+  // costs most there. Rows that are whole blocks of Q8_0 but not of Q4_K or Q6_K become that.
   static void quantize(GgufFile& file, TensorType type, int threads);
 
  private:

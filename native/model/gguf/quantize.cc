@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "model/gguf/quantize_k.h"
 
 namespace monolith {
 namespace {
@@ -54,10 +55,22 @@ void store_q4_0(const float* x, uint8_t* out) {
     out[i] = static_cast<uint8_t>(nibble(x[i]) | nibble(x[i + kBlock / 2]) << 4);
 }
 
+// One block; null for types that are not stored.
+using Store = void (*)(const float*, uint8_t*);
+Store store_of(TensorType type) {
+  switch (type) {
+    case TensorType::kQ8_0: return store_q8_0;
+    case TensorType::kQ4_0: return store_q4_0;
+    case TensorType::kQ4_K: return store_q4_k;
+    case TensorType::kQ6_K: return store_q6_k;
+    default: return nullptr;
+  }
+}
+
 }  // namespace
 
 bool can_quantize(TensorType type) {
-  return type == TensorType::kF32 || type == TensorType::kQ8_0 || type == TensorType::kQ4_0;
+  return type == TensorType::kF32 || store_of(type) != nullptr;
 }
 
 void quantize(TensorType type, const float* values, int64_t count, void* out) {
@@ -66,14 +79,10 @@ void quantize(TensorType type, const float* values, int64_t count, void* out) {
     std::memcpy(out, values, static_cast<size_t>(count) * sizeof(float));
     return;
   }
+  const Store store = store_of(type);
   auto* block = static_cast<uint8_t*>(out);
-  const auto bytes = traits_of(type).block_bytes;
-  for (int64_t at = 0; at < count; at += kBlock, block += bytes) {
-    if (type == TensorType::kQ8_0)
-      store_q8_0(values + at, block);
-    else
-      store_q4_0(values + at, block);
-  }
+  const TensorTypeTraits& traits = traits_of(type);
+  for (int64_t at = 0; at < count; at += traits.block_values, block += traits.block_bytes) store(values + at, block);
 }
 
 }  // namespace monolith

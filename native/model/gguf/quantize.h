@@ -8,7 +8,7 @@
 
 namespace monolith {
 
-// F32, Q8_0 and Q4_0.
+// F32, Q8_0, Q4_0, Q4_K and Q6_K.
 bool can_quantize(TensorType type);
 
 // Stores `count` values (a multiple of the type's block) to `out`. Values that are not finite make blocks that are

@@ -24,7 +24,7 @@ struct TensorSource {
   int64_t rows() const;
 };
 
-// Whether read_rows() can store `source` as `type`: the same type, or F32, Q8_0 or Q4_0 with whole blocks in a row.
+// Whether read_rows() can store `source` as `type`: the same type, or one that quantize() stores, with whole blocks in a row.
 bool can_store(const TensorSource& source, TensorType type);
 
 // Writes rows [first, first + count) as `type` to `out`, by up to `threads` threads.

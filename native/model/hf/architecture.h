@@ -14,8 +14,12 @@ struct Architecture {
   std::string_view gguf;          // general.architecture
   bool interleaves_heads = false; // GGUF rotates adjacent pairs where the checkpoint rotates halves
   bool norms_from_one = false;    // norm weights are stored less one
-  bool post_norms = false;        // post_attention_layernorm follows attention; else it precedes the feed-forward part
+  std::string_view second_norm = "ffn_norm";   // GGUF's name of post_attention_layernorm
   Activation activation = Activation::kSilu;
+  bool guess_layers = false;      // further layers that guess tokens may follow: left out
+  bool window_pattern = false;    // GGUF says layer by layer which have a window
+  double rms_eps = 1e-6;          // as all below, where the checkpoint does not say
+  double rotated_share = 1;       // of a head's values
 };
 
 // Null if there is none.

@@ -90,12 +90,9 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
     std::move(found->begin(), found->end(), std::back_inserter(tensors));
     mapped.push_back(std::move(*shard));
   }
-  if (Status status = translate_tensors(tensors, *translated, file); !status) return status.error();
+  const auto table_rows = translate_tensors(tensors, *translated, file);
+  if (!table_rows) return table_rows.error();
 
-  const auto embedding = std::ranges::find_if(
-      tensors, [](const Safetensor& tensor) { return tensor.name.ends_with("embed_tokens.weight"); });
-  if (embedding == tensors.end() || embedding->shape.size() != 2)
-    return Error{ErrorCode::kInvalidFile, "no tensor is the embedding table ('model.embed_tokens.weight')"};
   auto tokenizer = JsonFile::read(folder, "tokenizer.json");
   if (!tokenizer) return tokenizer.error();
   auto settings = JsonFile::read(folder, "tokenizer_config.json", true);
@@ -104,7 +101,7 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   if (!generation) return generation.error();
   if (Status status = add_chat_template(folder, settings->root(), file); !status) return status.error();
   if (Status status = translate_tokenizer({tokenizer->root(), settings->root(), generation->root(), config->root()},
-                                          embedding->shape[0], file);
+                                          *table_rows, file);
       !status)
     return status.error();
   const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();

@@ -21,10 +21,12 @@ std::optional<TensorType> type_of(std::string_view name) {
   return std::nullopt;
 }
 
-// Parts of images and sound, which the text model does without; and frequencies, which are derived.
+// Parts of images and sound, which the text model does without, and of guessing tokens; and frequencies, which are
+// derived.
 bool is_left_out(std::string_view name) {
   for (const std::string_view part : {"vision_tower.", "vision_model.", "visual.", "audio_tower.",
-                                      "multi_modal_projector.", "embed_vision.", "embed_audio."})
+                                      "multi_modal_projector.", "embed_vision.", "embed_audio.",
+                                      "model.mtp_"})
     if (name.find(part) != std::string_view::npos) return true;
   return name.ends_with(".rotary_emb.inv_freq");
 }
@@ -44,13 +46,20 @@ struct Name {
 };
 
 constexpr Name kOfModel[] = {
-    {"embed_tokens", "token_embd"},
-    {"norm", "output_norm"},
+    {"embed_tokens", "token_embd"}, {"norm", "output_norm"},
+    {"wte", "token_embd"},          {"ln_f", "output_norm"},   // Exaone
+    {"tok_embeddings", "token_embd"},                          // InternLM 2
+    {"word_embeddings", "token_embd"},                         // Ling
 };
 
-// Within a layer. Where the second norm stands decides two of them: see layer_name().
+// Of the whole, without the prefix.
+constexpr std::string_view kOutputs[] = {"lm_head.weight", "output.weight"};
+
+// Within a layer. What post_attention_layernorm is decides its architecture: see layer_name().
 constexpr Name kOfLayer[] = {
     {"input_layernorm", "attn_norm"},
+    {"post_self_attn_layernorm", "post_attention_norm"},
+    {"post_mlp_layernorm", "post_ffw_norm"},
     {"self_attn.q_proj", "attn_q"},
     {"self_attn.k_proj", "attn_k"},
     {"self_attn.v_proj", "attn_v"},
@@ -73,6 +82,30 @@ constexpr Name kOfLayer[] = {
     {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
     {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
     {"shared_mlp.output_linear", "ffn_down_shexp"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+    // Ling
+    {"attention.dense", "attn_output"},
+    {"attention.query_layernorm", "attn_q_norm"},
+    {"attention.key_layernorm", "attn_k_norm"},
+    // Exaone
+    {"ln_1", "attn_norm"},
+    {"ln_2", "ffn_norm"},
+    {"attn.attention.q_proj", "attn_q"},
+    {"attn.attention.k_proj", "attn_k"},
+    {"attn.attention.v_proj", "attn_v"},
+    {"attn.attention.out_proj", "attn_output"},
+    {"mlp.c_fc_0", "ffn_gate"},
+    {"mlp.c_fc_1", "ffn_up"},
+    {"mlp.c_proj", "ffn_down"},
+    // InternLM 2
+    {"attention_norm", "attn_norm"},
+    {"ffn_norm", "ffn_norm"},
+    {"attention.wo", "attn_output"},
+    {"feed_forward.w1", "ffn_gate"},
+    {"feed_forward.w3", "ffn_up"},
+    {"feed_forward.w2", "ffn_down"},
 };
 
 // Of one expert: joined with those of the others.
@@ -80,6 +113,10 @@ constexpr Name kOfExpert[] = {
     {"gate_proj", "ffn_gate_exps"}, {"up_proj", "ffn_up_exps"}, {"down_proj", "ffn_down_exps"},
     {"w1", "ffn_gate_exps"},        {"w3", "ffn_up_exps"},      {"w2", "ffn_down_exps"},
 };
+
+// What is added to the scores of experts for the choice among them: a vector of one value for each.
+constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias", "mlp.gate.expert_bias",
+                                              "mlp.moe_statics.e_score_correction_bias"};
 
 // Gate and up of all experts, or of the one that all rows pass, in one matrix: [..., 2 * width, embedding].
 constexpr Name kFused[] = {
@@ -110,28 +147,31 @@ class Translator {
       return invalid(tensor, "has a length of 0");
 
     std::string_view rest = tensor.name;
-    for (const std::string_view prefix : {"model.language_model.", "language_model.model.", "model."}) {
+    for (const std::string_view prefix :
+         {"model.language_model.", "language_model.model.", "model.", "transformer.", "ernie."}) {
       if (!rest.starts_with(prefix)) continue;
       rest.remove_prefix(prefix.size());
       break;
     }
     if (rest.starts_with("language_model.")) rest.remove_prefix(std::string_view("language_model.").size());
-    if (rest == "lm_head.weight") {
+    if (std::ranges::find(kOutputs, rest) != std::end(kOutputs)) {
       // A copy of the embedding table that some savers write out.
       return config_.tied ? Status() : put("output.weight", tensor, *type);
     }
-    if (rest.starts_with("layers.")) {
-      std::string_view inner = rest.substr(std::string_view("layers.").size());
+    for (const std::string_view layers : {"layers.", "h."}) {
+      if (!rest.starts_with(layers)) continue;
+      std::string_view inner = rest.substr(layers.size());
       const int64_t layer = take_number(inner);
       if (layer >= 0) return add_of_layer(layer, inner, tensor, *type);
     }
     const auto [stem, suffix] = split(rest);
     const std::string_view name = find(kOfModel, stem);
     if (name.empty()) return put(tensor.name, tensor, *type);
+    if (name == "token_embd" && suffix == ".weight" && tensor.shape.size() == 2) table_rows_ = tensor.shape[0];
     return put(std::string(name) + std::string(suffix), tensor, *type);
   }
 
-  Status finish() {
+  Result<int64_t> finish() {
     for (auto& [name, experts] : experts_) {
       std::vector<int64_t> shape = experts.shape;
       const size_t n = experts.parts.size();
@@ -143,7 +183,9 @@ class Translator {
       shape.push_back(static_cast<int64_t>(n));
       file_.tensor(name, shape, experts.type, std::move(source));
     }
-    return {};
+    if (table_rows_ == 0)
+      return Error{ErrorCode::kInvalidFile, "no tensor is the embedding table ('model.embed_tokens.weight')"};
+    return table_rows_;
   }
 
  private:
@@ -161,13 +203,18 @@ class Translator {
   }
 
   std::string_view layer_name(std::string_view stem) const {
-    if (stem == "post_attention_layernorm")
-      return config_.architecture->post_norms ? "post_attention_norm" : "ffn_norm";
+    if (stem == "post_attention_layernorm") return config_.architecture->second_norm;
     return find(kOfLayer, stem);
   }
 
   Status add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type) {
+    if (config_.architecture->guess_layers && layer >= config_.layers) return {};
     const std::string block = "blk." + std::to_string(layer) + ".";
+    if (std::ranges::find(kChoiceBiases, rest) != std::end(kChoiceBiases)) {
+      int64_t count = 1;
+      for (const int64_t length : tensor.shape) count *= length;
+      return put_parts(block + "exp_probs_b.bias", {count}, {tensor.data}, tensor, type);
+    }
     const auto [stem, suffix] = split(rest);
     for (const std::string_view prefix : {"mlp.experts.", "block_sparse_moe.experts."}) {
       if (!stem.starts_with(prefix)) continue;
@@ -179,6 +226,8 @@ class Translator {
     }
     if (const std::string_view kind = find(kFused, stem); !kind.empty())
       return add_fused(block, std::string(kind), tensor, type);
+    if (stem == "attention.wqkv") return add_grouped(block, suffix, tensor, type);
+    if (stem == "attention.query_key_value") return add_joined(block, suffix, tensor, type);
     if (stem == "mlp.experts.down_proj") return put(block + "ffn_down_exps.weight", tensor, type);
     const std::string_view name = layer_name(stem);
     if (name.empty() || suffix.empty()) return put(tensor.name, tensor, type);
@@ -214,10 +263,61 @@ class Translator {
     return {};
   }
 
+  // Queries, key and value head by head: of every key head its query heads, then itself, then its value.
+  Status add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type) {
+    const int64_t rows = tensor.shape[0], groups = config_.kv_heads;
+    const int64_t queries = groups > 0 ? config_.heads / groups : 0;
+    if (tensor.shape.size() > 2 || groups < 1 || config_.heads % groups != 0 || rows % (groups * (queries + 2)) != 0)
+      return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " +
+                                 std::to_string(groups) + " of keys and of values");
+    const int64_t width = rows / (groups * (queries + 2));
+    const size_t head_bytes = tensor.data.size() / static_cast<size_t>(rows) * static_cast<size_t>(width);
+    const auto add_part = [&](const char* name, int64_t first, int64_t heads) {
+      std::vector<std::span<const std::byte>> parts;
+      for (int64_t group = 0; group < groups; ++group)
+        parts.push_back(tensor.data.subspan(static_cast<size_t>(group * (queries + 2) + first) * head_bytes,
+                                            static_cast<size_t>(heads) * head_bytes));
+      std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+      shape.back() = groups * heads * width;
+      return put_parts(block + name + std::string(suffix), shape, std::move(parts), tensor, type);
+    };
+    if (Status status = add_part("attn_q", 0, queries); !status) return status;
+    if (Status status = add_part("attn_k", queries, 1); !status) return status;
+    return add_part("attn_v", queries + 1, 1);
+  }
+
+  // All heads of queries, then all of keys, then all of values; apart where their rows take another order.
+  Status add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type) {
+    if (!config_.architecture->interleaves_heads) return put(block + "attn_qkv" + std::string(suffix), tensor, type);
+    const int64_t rows = tensor.shape[0], heads = config_.heads + 2 * config_.kv_heads;
+    if (tensor.shape.size() > 2 || heads < 1 || rows % heads != 0)
+      return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " +
+                                 std::to_string(config_.kv_heads) + " of keys and of values");
+    const size_t head_bytes = tensor.data.size() / static_cast<size_t>(heads);
+    size_t at = 0;
+    for (const auto& [name, count] :
+         {std::pair{"attn_q", config_.heads}, std::pair{"attn_k", config_.kv_heads},
+          std::pair{"attn_v", config_.kv_heads}}) {
+      std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+      shape.back() = rows / heads * count;
+      const size_t bytes = head_bytes * static_cast<size_t>(count);
+      Status status =
+          put_parts(block + name + std::string(suffix), shape, {tensor.data.subspan(at, bytes)}, tensor, type);
+      if (!status) return status;
+      at += bytes;
+    }
+    return {};
+  }
+
   Status put(const std::string& name, const Safetensor& tensor, TensorType type) {
-    const std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    return put_parts(name, {tensor.shape.rbegin(), tensor.shape.rend()}, {tensor.data}, tensor, type);
+  }
+
+  // `parts`, one below the other, as the tensor `name` of `shape`: the row length first.
+  Status put_parts(const std::string& name, const std::vector<int64_t>& shape,
+                   std::vector<std::span<const std::byte>> parts, const Safetensor& tensor, TensorType type) {
     const bool is_vector = shape.size() == 1;
-    TensorSource source{.type = type, .cols = shape[0], .parts = {tensor.data}};
+    TensorSource source{.type = type, .cols = shape[0], .parts = std::move(parts)};
     const bool is_q = name.find(".attn_q.") != std::string::npos, is_k = name.find(".attn_k.") != std::string::npos;
     if (config_.architecture->interleaves_heads && (is_q || is_k)) {
       source.interleaved_heads = is_q ? config_.heads : config_.kv_heads;
@@ -229,10 +329,11 @@ class Translator {
                                    std::to_string(source.interleaved_heads) + " heads of even width");
     }
     if (config_.architecture->norms_from_one && name.ends_with("norm.weight")) source.added = 1;
-    if (source.interleaved_heads == 0 && source.added == 0) {
-      file_.tensor(name, shape, type, tensor.data);
+    if (source.parts.size() == 1 && source.interleaved_heads == 0 && source.added == 0) {
+      file_.tensor(name, shape, type, source.parts[0]);
       return {};
     }
+    if (is_vector && source.parts.size() > 1) source.cols = 1;
     file_.tensor(name, shape, source.added != 0 ? TensorType::kF32 : type, std::move(source));
     return {};
   }
@@ -240,14 +341,15 @@ class Translator {
   const Config& config_;
   AssembledFile& file_;
   std::map<std::string, Experts> experts_;
+  int64_t table_rows_ = 0;
 };
 
 }  // namespace
 
-Status translate_tensors(const std::vector<Safetensor>& tensors, const Config& config, AssembledFile& file) {
+Result<int64_t> translate_tensors(const std::vector<Safetensor>& tensors, const Config& config, AssembledFile& file) {
   Translator translator(config, file);
   for (const Safetensor& tensor : tensors)
-    if (Status status = translator.add(tensor); !status) return status;
+    if (Status status = translator.add(tensor); !status) return status.error();
   return translator.finish();
 }
 

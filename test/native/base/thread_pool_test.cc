@@ -57,6 +57,35 @@ TEST(thread_pool_parallel_for_covers_every_index_once) {
   }
 }
 
+TEST(thread_pool_runs_cover_every_index_once_and_begin_apart) {
+  for (int size : {1, 2, 3, 8}) {
+    ThreadPool pool(size);
+    for (int64_t n : {0, 1, 2, 7, 64, 1000}) {
+      std::vector<std::atomic<int>> seen(static_cast<size_t>(n));
+      pool.parallel_runs(n, [&](int64_t i, int thread) {
+        CHECK(thread >= 0 && thread < size);
+        REQUIRE(i >= 0 && i < n);
+        seen[static_cast<size_t>(i)].fetch_add(1);
+      });
+      for (auto& count : seen) REQUIRE(count.load() == 1);
+    }
+  }
+}
+
+// A thread that is held up in its first piece keeps nothing but that piece from the others.
+TEST(thread_pool_runs_of_a_slow_thread_are_taken_over) {
+  ThreadPool pool(3);
+  for (int slow = 0; slow < 3; ++slow) {
+    constexpr int kPieces = 300;
+    std::atomic<int> others{0};
+    pool.parallel_runs(kPieces, [&](int64_t i, int) {
+      if (i != slow * kPieces / 3) return void(others.fetch_add(1));
+      while (others.load() < kPieces - 1) std::this_thread::yield();
+    });
+    CHECK_EQ(others.load(), kPieces - 1);
+  }
+}
+
 // Sections must find their threads in every state of waiting: spinning, yielding, parked, just woken.
 TEST(thread_pool_sections_after_pauses) {
   ThreadPool pool(4);

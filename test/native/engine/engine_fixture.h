@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
 #include "check.h"
 #include "engine/draft_model.h"
 #include "engine/engine.h"
@@ -51,9 +52,11 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   };
   auto file = GgufFile::open(path);
   if (!file) return failed(file.error());
-  CpuBackendOptions options;
-  options.threads = setup.threads;
-  auto backend = make_cpu_backend(options);
+#ifdef MONOLITH_TEST_CUDA
+  auto backend = make_cuda_backend({});
+#else
+  auto backend = make_cpu_backend({.threads = setup.threads});
+#endif
   if (!backend) return failed(backend.error());
   parts.backend = std::move(*backend);
   auto model = Model::load(**file, *parts.backend, setup.limits, {});

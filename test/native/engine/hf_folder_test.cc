@@ -203,6 +203,16 @@ TEST(folders_and_files_quantize_while_they_load) {
   REQUIRE(whole.ok() && small.ok() && whole->plan && small->plan);
   CHECK(small->plan->memory.weight_bytes * 5 < whole->plan->memory.weight_bytes * 2);
   CHECK_EQ(small->model->quantization, std::string("Q4_0"));
+  const auto mixed = inspect(folder.path(), **backend, limits, 256, 0, {.quantize = TensorType::kQ4_K});
+  REQUIRE(mixed.ok() && mixed->plan);
+  CHECK_EQ(mixed->model->quantization, std::string("Q4_K"));
+  const auto opened = open_model_file(folder.path(), {.quantize = TensorType::kQ4_K});
+  REQUIRE(opened.ok());
+  CHECK((*opened)->tensor("output.weight")->type == TensorType::kQ6_K);
+  CHECK((*opened)->tensor("token_embd.weight")->type == TensorType::kQ6_K);
+  CHECK((*opened)->tensor("blk.0.attn_q.weight")->type == TensorType::kQ4_K);
+  CHECK((*opened)->tensor("blk.0.attn_norm.weight")->type == TensorType::kF32);
+  CHECK(!logits_of(folder.path(), {.quantize = TensorType::kQ4_K, .threads = 2}).empty());
   CHECK(whole->file_hash != small->file_hash);
   CHECK_EQ(whole->model->chat_template.value_or(""), std::string("{{ messages[0].content }}"));
 }

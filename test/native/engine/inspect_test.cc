@@ -61,6 +61,29 @@ TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
   CHECK_EQ(inspection->plan->memory.total(), (*loaded)->memory().total());
 }
 
+// Six layers with a window of 64 and one that sees all: pages of one layer each, and room for four contexts.
+TEST(the_plan_of_a_model_with_windows_has_room_for_what_they_hold) {
+  const std::string path = check::vectors_path("models/gemma3.f16.gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  auto backend = make_cpu_backend({.threads = 1});
+  REQUIRE(backend.ok());
+  const auto inspection = inspect(path, **backend, kLimits, 1024, 0);
+  REQUIRE(inspection.ok() && inspection->plan.has_value());
+  const InspectedPlan& plan = *inspection->plan;
+  const KvLayout& layout = plan.memory.layout;
+  CHECK_EQ(layout.full, 1);
+  CHECK_EQ(layout.windowed, 6);
+  CHECK_EQ(layout.window, 64);
+  CHECK_EQ(plan.context, 1024);
+  CHECK_EQ(plan.pages, 4 * (64 + 6 * layout.window_pages(32)));
+  CHECK_EQ(plan.memory.kv_bytes, static_cast<size_t>(plan.pages) * plan.memory.page_bytes);
+  // A budget that holds less cuts the context where the layers that see all end.
+  const auto less = inspect(path, **backend, kLimits, 0, 100 * plan.memory.page_bytes);
+  REQUIRE(less.ok() && less->plan.has_value());
+  CHECK_EQ(less->plan->pages, 100);
+  CHECK_EQ(less->plan->context, (100 - 6 * layout.window_pages(32)) * kPageTokens);
+}
+
 TEST(a_file_that_cannot_run_is_inspected_with_the_reason) {
   const ModelFile file(TinyModel("mamba"));
   auto backend = make_cpu_backend({.threads = 1});

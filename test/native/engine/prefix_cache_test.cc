@@ -18,6 +18,13 @@ std::vector<TokenId> page_of(int value) {
   return tokens;
 }
 
+void release_all(PrefixCache& cache, std::vector<PageId>& pages) {
+  PageTable table(pages.size(), 1), no_windows;
+  for (const PageId page : pages) table.push_back(page, cache.pool());
+  cache.release_all(table, no_windows);
+  pages.clear();
+}
+
 TEST(page_pool_counts_every_state) {
   PagePool pool(3);
   const PageId a = pool.allocate(), b = pool.allocate();
@@ -38,6 +45,29 @@ TEST(page_pool_counts_every_state) {
   CHECK(pool.consistent());
   for (int i = 0; i < 3; ++i) CHECK(pool.allocate() != kNoPage);
   CHECK_EQ(pool.allocate(), kNoPage);
+}
+
+TEST(page_pool_hands_out_bundles) {
+  PagePool pool(7);
+  const PageId three = pool.allocate(3), two = pool.allocate(2);
+  CHECK_EQ(pool.allocate(3), kNoPage);   // two are left
+  CHECK_EQ(pool.free(), 2);
+  int n = 0;
+  for (PageId page = three; page != kNoPage; page = pool.next(page)) ++n;
+  CHECK_EQ(n, 3);
+  pool.set_indexed(three);
+  CHECK_EQ(pool.release(three), 0);
+  CHECK_EQ(pool.cached(), 3);
+  CHECK_EQ(pool.release(two), 0);
+  CHECK_EQ(pool.free(), 4);
+  CHECK(pool.consistent());
+  pool.share(three);
+  CHECK_EQ(pool.referenced(), 3);
+  pool.release(three);
+  pool.evict(three);
+  CHECK_EQ(pool.free(), 7);
+  CHECK(pool.consistent());
+  CHECK(pool.allocate(7) != kNoPage);
 }
 
 TEST(prefix_cache_finds_by_organization_parent_and_tokens) {
@@ -90,7 +120,7 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
   }
   const std::vector<PageId> expected(chain.rbegin(), chain.rend());   // deepest first
   const PageId other = cache.insert(1, kNoPage, page_of(9).data(), cache.allocate());
-  cache.release_all(chain);
+  release_all(cache, chain);
   cache.release(other);   // newest
   CHECK_EQ(cache.available(), 4);
   for (const PageId page : expected) CHECK_EQ(cache.allocate(), page);
@@ -112,7 +142,7 @@ void random_sequences(uint64_t hash_mask) {
   for (int round = 0; round < 3000; ++round) {
     if (holders.size() >= 4 || (!holders.empty() && random() % 3 == 0)) {
       const size_t at = random() % holders.size();
-      cache.release_all(holders[at].pages);
+      release_all(cache, holders[at].pages);
       holders.erase(holders.begin() + static_cast<ptrdiff_t>(at));
     } else {
       const uint64_t organization = random() % 2;
@@ -143,9 +173,108 @@ void random_sequences(uint64_t hash_mask) {
     }
     REQUIRE(cache.consistent());
   }
-  for (Holder& holder : holders) cache.release_all(holder.pages);
+  for (Holder& holder : holders) release_all(cache, holder.pages);
   CHECK_EQ(cache.available(), 24);
   for (int i = 0; i < 24; ++i) REQUIRE(cache.allocate() != kNoPage);
+  CHECK(cache.consistent());
+}
+
+// Pages of two each and window pages of three: room is found among both, the older first.
+TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
+  const KvLayout layout{.full = 2, .windowed = 3, .window = 40};
+  PrefixCache cache(20, 1, ~uint64_t{0}, layout);
+  const auto add = [&](PageId parent, int value, PageTable& pages, PageTable& windows) {
+    const PageId page = cache.insert(1, parent, page_of(value).data(), cache.allocate());
+    pages.push_back(page, cache.pool());
+    windows.push_back(cache.insert_window(page, cache.allocate_window()), cache.pool());
+    return page;
+  };
+  PageTable pages(4, 2), windows(4, 3);
+  const PageId a = add(kNoPage, 1, pages, windows), b = add(a, 2, pages, windows), c = add(b, 3, pages, windows);
+  CHECK_EQ(cache.available(), 5);
+  CHECK(cache.has_room(1, 1) && cache.has_room(2, 0) && !cache.has_room(2, 1));
+  // That of the first page is no longer needed: it can be found again until there is no room.
+  cache.release_window(windows[0]);
+  windows.set(0, kNoPage, cache.pool());
+  CHECK_EQ(cache.available(), 8);
+  CHECK(cache.window_of(a) != kNoPage);
+  const PageId x = cache.allocate_window(), y = cache.allocate_window();
+  REQUIRE(x != kNoPage && y != kNoPage);
+  CHECK_EQ(cache.window_of(a), kNoPage);
+  CHECK(cache.window_of(b) != kNoPage);
+  CHECK_EQ(cache.allocate_window(), kNoPage);
+  CHECK(cache.consistent());
+  // Computed once more: the one there stays and the other goes, or the first of them stays.
+  CHECK_EQ(cache.insert_window(b, x), cache.window_of(b));
+  CHECK_EQ(cache.pool().references(cache.window_of(b)), 2);
+  cache.release_window(cache.window_of(b));
+  CHECK_EQ(cache.insert_window(a, y), y);
+  windows.set(0, y, cache.pool());
+  // The deepest page goes first, and its window page before it.
+  cache.release_all(pages, windows);
+  CHECK_EQ(cache.available(), 20);
+  CHECK(cache.consistent());
+  for (int i = 0; i < 4; ++i) REQUIRE(cache.allocate() != kNoPage);
+  CHECK_EQ(cache.find(1, b, page_of(3).data()), c);
+  CHECK_EQ(cache.window_of(c), kNoPage);
+  REQUIRE(cache.allocate() != kNoPage);
+  CHECK_EQ(cache.find(1, b, page_of(3).data()), kNoPage);
+  CHECK_EQ(cache.find(1, a, page_of(2).data()), b);
+  CHECK(cache.window_of(b) != kNoPage);
+  CHECK(cache.consistent());
+}
+
+TEST(prefix_cache_lets_window_pages_leave_first) {
+  PrefixCache cache(8, 1, ~uint64_t{0}, {.full = 1, .windowed = 1, .window = 40});
+  PageTable pages(4, 1), windows(4, 1);
+  PageId parent = kNoPage;
+  for (int i = 0; i < 4; ++i) {
+    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    pages.push_back(parent, cache.pool());
+    windows.push_back(cache.insert_window(parent, cache.allocate_window()), cache.pool());
+  }
+  const std::vector<PageId> nodes(pages.begin(), pages.end());
+  for (const size_t i : {size_t{2}, size_t{0}, size_t{1}}) {
+    cache.release_window(windows[i], i == 1);
+    windows.set(i, kNoPage, cache.pool());
+  }
+  CHECK(cache.consistent());
+  for (const size_t gone : {size_t{1}, size_t{2}, size_t{0}}) {
+    CHECK(cache.window_of(nodes[gone]) != kNoPage);
+    CHECK(cache.allocate() != kNoPage);
+    CHECK_EQ(cache.window_of(nodes[gone]), kNoPage);
+  }
+  CHECK_EQ(cache.allocate(), kNoPage);
+  cache.release_all(pages, windows);
+  CHECK(cache.consistent());
+}
+
+// Where all layers have a window, nodes take no memory.
+TEST(prefix_cache_names_pages_that_hold_nothing) {
+  const KvLayout layout{.full = 0, .windowed = 1, .window = 16};
+  CHECK_EQ(PrefixCache::names_for(layout, 4, 160), 10 * 3);
+  PrefixCache cache(4, 1, ~uint64_t{0}, layout, 6);
+  PageTable pages(6, 1), windows(6, 1);
+  PageId parent = kNoPage;
+  for (int i = 0; i < 6; ++i) {
+    REQUIRE(cache.has_room(1, 1));
+    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    pages.push_back(parent, cache.pool());
+    windows.push_back(cache.insert_window(parent, cache.allocate_window()), cache.pool());
+    if (i == 0) continue;
+    const auto before = static_cast<size_t>(i) - 1;
+    cache.release_window(windows[before]);
+    windows.set(before, kNoPage, cache.pool());
+  }
+  CHECK_EQ(cache.available(), 3);
+  CHECK(!cache.has_room(1, 0) && cache.has_room(0, 3));
+  CHECK_EQ(cache.allocate(), kNoPage);
+  CHECK_EQ(cache.window_of(pages[0]), kNoPage);   // four pages, and these were the oldest
+  CHECK_EQ(cache.window_of(pages[1]), kNoPage);
+  CHECK(cache.window_of(pages[2]) != kNoPage);
+  cache.release_all(pages, windows);
+  CHECK_EQ(cache.available(), 4);
+  CHECK(cache.allocate() != kNoPage);
   CHECK(cache.consistent());
 }
 

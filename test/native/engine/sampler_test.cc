@@ -23,6 +23,16 @@ std::vector<float> random_logits(int n, float spread, uint32_t seed) {
   return logits;
 }
 
+TokenId choose(Sampler& sampler, const std::vector<float>& logits, const SamplingParams& params, const PenaltyCounts& counts,
+               uint64_t seed, uint64_t position, const TokenConstraint& constraint, TokenLogprobs* logprobs) {
+  SampleTask task = sample_task(logits.data(), params, counts, seed, position, constraint);
+  if (!logprobs) task.n_top = -1;
+  SampleResult result;
+  sampler.sample(task, result);
+  if (logprobs) *logprobs = result;
+  return result.token;
+}
+
 struct Plain {
   std::vector<float> adjusted;
   TokenId token;
@@ -148,7 +158,7 @@ TEST(sampler_equals_the_plain_algorithm) {
     for (const TokenId token : output) counts.add_generated(token);
     Sampler sampler(n);
     const uint64_t seed = random(), position = random() % 100;
-    const TokenId chosen = sampler.sample(logits.data(), params, counts, seed, position, {}, nullptr);
+    const TokenId chosen = choose(sampler, logits, params, counts, seed, position, {}, nullptr);
     const Plain plain = plain_sample(logits, params, prompt, output, seed, position);
     if (chosen != plain.token) {
       check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + ": " + std::to_string(chosen) +
@@ -157,7 +167,7 @@ TEST(sampler_equals_the_plain_algorithm) {
     drawn += params.temperature > 0;
     TokenLogprobs logprobs;   // asking for them must not change the choice
     params.top_logprobs = static_cast<int>(random() % 21);
-    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {}, &logprobs), chosen);
+    CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {}, &logprobs), chosen);
     CHECK_EQ(logprobs.token, chosen);
     CHECK_EQ(logprobs.n_top, std::min(params.top_logprobs, n));
     double total = 0;
@@ -188,7 +198,7 @@ TEST(sampler_draws_in_proportion) {
   constexpr int kDraws = 200'000;
   for (int i = 0; i < kDraws; ++i) {
     const auto seed = static_cast<uint64_t>(i % 1000);
-    ++seen[static_cast<size_t>(sampler.sample(logits.data(), params, {}, seed, static_cast<uint64_t>(i / 1000), {}, nullptr))];
+    ++seen[static_cast<size_t>(choose(sampler, logits, params, {}, seed, static_cast<uint64_t>(i / 1000), {}, nullptr))];
   }
   double total = 0, chi_square = 0;
   for (const float logit : logits) total += std::exp(logit / 0.8);
@@ -206,7 +216,7 @@ TEST(sampler_refuses_what_is_not_finite) {
     for (const size_t at : {size_t{0}, size_t{50}, size_t{99}}) {
       auto logits = random_logits(100, 1, 1);
       logits[at] = bad;
-      CHECK_EQ(sampler.sample(logits.data(), {}, {}, 1, 1, {}, nullptr), kNoToken);
+      CHECK_EQ(choose(sampler, logits, {}, {}, 1, 1, {}, nullptr), kNoToken);
     }
   }
 }
@@ -218,8 +228,8 @@ TEST(sampler_logprobs_of_a_given_token) {
   params.top_logprobs = 3;
   TokenLogprobs logprobs;
   const TokenId given[] = {42};
-  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 1, {given}, &logprobs), 42);
-  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 1, {given}, nullptr), 42);
+  CHECK_EQ(choose(sampler, logits, params, {}, 1, 1, {given}, &logprobs), 42);
+  CHECK_EQ(choose(sampler, logits, params, {}, 1, 1, {given}, nullptr), 42);
   CHECK_EQ(logprobs.token, 42);
   CHECK(logprobs.logprob <= logprobs.top[0].logprob);
 }
@@ -249,15 +259,15 @@ TEST(sampler_chooses_among_what_a_constraint_allows) {
     const PenaltyCounts counts(prompt, 10, n);
     Sampler sampler(n);
     const uint64_t seed = random(), position = random() % 100;
-    const TokenId chosen = sampler.sample(logits.data(), params, counts, seed, position, {allowed}, nullptr);
+    const TokenId chosen = choose(sampler, logits, params, counts, seed, position, {allowed}, nullptr);
     CHECK_EQ(chosen, plain_sample(logits, banning, prompt, {}, seed, position).token);
     std::vector<uint64_t> bits(static_cast<size_t>(n + 63) / 64);
     for (const TokenId token : allowed) bits[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
-    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {.allowed = {}, .mask = bits}, nullptr), chosen);
+    CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {.allowed = {}, .mask = bits}, nullptr), chosen);
     TokenLogprobs of_constrained, of_given;
     params.top_logprobs = 3;
-    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {allowed}, &of_constrained), chosen);
-    CHECK_EQ(sampler.sample(logits.data(), params, counts, seed, position, {{&chosen, 1}}, &of_given), chosen);
+    CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {allowed}, &of_constrained), chosen);
+    CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {{&chosen, 1}}, &of_given), chosen);
     CHECK_EQ(of_constrained.logprob, of_given.logprob);
     CHECK_EQ(of_constrained.top[0].token, of_given.top[0].token);
   }
@@ -288,7 +298,7 @@ TEST(sampler_chooses_among_what_a_mask_allows) {
       const SamplerKernels* kernels = sampler_kernels_named(name);
       if (!kernels) continue;
       Sampler sampler(n, *kernels);
-      const TokenId chosen = sampler.sample(logits.data(), params, {}, seed, position, {.allowed = {}, .mask = bits}, nullptr);
+      const TokenId chosen = choose(sampler, logits, params, {}, seed, position, {.allowed = {}, .mask = bits}, nullptr);
       const TokenId plain = n_allowed == 1 ? n - 1 : plain_sample(logits, banning, {}, {}, seed, position).token;
       CHECK_EQ(chosen, plain);
     }
@@ -303,16 +313,16 @@ TEST(sampler_bans_and_what_outranks_them) {
   params.banned = {0, 2};
   params.logit_bias = {{0, 100.0f}};
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    const TokenId token = sampler.sample(logits.data(), params, {}, seed, 0, {}, nullptr);
+    const TokenId token = choose(sampler, logits, params, {}, seed, 0, {}, nullptr);
     CHECK(token == 1 || token == 3);
     const TokenId allowed[] = {0, 2, 3};
-    CHECK_EQ(sampler.sample(logits.data(), params, {}, seed, 0, {allowed}, nullptr), 3);
+    CHECK_EQ(choose(sampler, logits, params, {}, seed, 0, {allowed}, nullptr), 3);
   }
   const TokenId only_banned[] = {0, 2};   // a constraint is never left without a token
   params.temperature = 0;
-  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 0, {only_banned}, nullptr), 0);
+  CHECK_EQ(choose(sampler, logits, params, {}, 1, 0, {only_banned}, nullptr), 0);
   params.banned = {0, 1, 2, 3};
-  CHECK_EQ(sampler.sample(logits.data(), params, {}, 1, 0, {}, nullptr), kNoToken);
+  CHECK_EQ(choose(sampler, logits, params, {}, 1, 0, {}, nullptr), kNoToken);
 }
 
 TEST(sampler_speed) {
@@ -330,7 +340,7 @@ TEST(sampler_speed) {
         params.top_logprobs = wants_logprobs ? 20 : -1;
         const auto start = std::chrono::steady_clock::now();
         for (uint64_t i = 0; i < 20; ++i)
-          sampler.sample(logits.data(), params, {}, 1, i, {}, wants_logprobs ? &logprobs : nullptr);
+          choose(sampler, logits, params, {}, 1, i, {}, wants_logprobs ? &logprobs : nullptr);
         const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / 20;
         line += std::string(" ") + name + " " + std::to_string(static_cast<int>(us + 0.5));
         CHECK(us < 50'000);

@@ -22,10 +22,17 @@ struct Bench {
   std::vector<std::unique_ptr<Request>> requests;
   int max_ahead = 0;
 
-  int window = 0;
+  std::vector<uint64_t> contents;   // of positions in pages: the prefix, as it was when they were computed
 
-  Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, int a_window = 0)
-      : cache(n_pages, 1), scheduler(cache, {.max_rows = max_rows, .max_sequences = max_sequences, .prefix_cache = prefix_cache, .window = a_window}), window(a_window) {}
+  Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, const KvLayout& layout = {})
+      : cache(n_pages, 1, ~uint64_t{0}, layout, PrefixCache::names_for(layout, n_pages, 2000)),
+        scheduler(cache, {.max_rows = max_rows, .max_sequences = max_sequences, .prefix_cache = prefix_cache}),
+        contents(static_cast<size_t>(n_pages) * kPageTokens) {}
+
+  // Of a sequence that has all pages to itself.
+  int max_length() const {
+    return static_cast<int>(std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.most_batch_tokens())));
+  }
 
   Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1) {
     GenerationRequest params;
@@ -33,9 +40,8 @@ struct Bench {
     params.prompt = std::move(prompt);
     params.organization = organization;
     params.max_tokens = max_tokens;
-    const auto limit = static_cast<int>(cache.pool().size()) * kPageTokens;
     requests.push_back(std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), channel,
-                                                 std::move(params), kVocabulary, limit));
+                                                 std::move(params), kVocabulary, max_length(), cache.layout()));
     scheduler.add(*requests.back());
     return *requests.back();
   }
@@ -62,6 +68,34 @@ struct Bench {
     }
   }
 
+  uint64_t& content(const PageId* pages, int position) {
+    const PageId page = pages[position / kPageTokens];
+    CHECK(page >= 0 && page < cache.pool().size());
+    return contents[static_cast<size_t>(page) * kPageTokens + static_cast<size_t>(position % kPageTokens)];
+  }
+
+  // Computes as the model would: writes what stands for keys and values, and reads all that is seen.
+  void compute(const StepPlan& plan) {
+    for (const auto& [from, to] : plan.copies)
+      std::copy_n(contents.begin() + from * kPageTokens, kPageTokens, contents.begin() + to * kPageTokens);
+    const KvLayout& layout = cache.layout();
+    for (const StepPlan::Item& item : plan.items) {
+      const Sequence& sequence = *item.sequence;
+      const int end = sequence.n_computed + item.n_tokens;
+      std::vector<uint64_t> prefixes{1};   // of each position, behind one more
+      for (int p = 0; p < end; ++p)
+        prefixes.push_back((prefixes.back() + static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)])) * 0x9E3779B97F4A7C15u);
+      for (int table = 0; table < layout.tables(); ++table) {
+        const PageId* pages = sequence.table(table);
+        const auto expected = [&](int p) { return prefixes[static_cast<size_t>(p) + 1] + static_cast<uint64_t>(table); };
+        for (int p = sequence.n_computed; p < end; ++p) content(pages, p) = expected(p);
+        const int first_seen = table < layout.full ? 0 : std::max(0, sequence.n_computed - layout.window + 1);
+        for (int p = first_seen; p < end; ++p)
+          if (content(pages, p) != expected(p)) return check::fail(__FILE__, __LINE__, "other keys at " + std::to_string(p));
+      }
+    }
+  }
+
   // One step; sequences that reach their last token get the next one, and end at max_length.
   const StepPlan& step(bool check_consistency = true) {
     const StepPlan& plan = scheduler.plan();
@@ -73,13 +107,13 @@ struct Bench {
       const int last = item.sequence->n_computed + item.n_tokens - 1;
       CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
       for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
-        CHECK_EQ(cache.pool().references(item.sequence->pages[static_cast<size_t>(p)]), 1);   // written: owned alone
-      const int first_seen = window > 0 ? std::max(0, item.sequence->n_computed - window + 1) : 0;
-      for (int p = first_seen / kPageTokens; p <= last / kPageTokens; ++p)
-        CHECK(item.sequence->pages[static_cast<size_t>(p)] != kNoPage);   // all that is read
+        CHECK_EQ(cache.references(item.sequence->pages[static_cast<size_t>(p)]), 1);   // written: owned alone
+      for (int p = item.sequence->n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens; ++p)
+        CHECK_EQ(cache.pool().references(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
       item.sequence->request.started_at = Clock::now();
     }
     CHECK_EQ(rows, plan.n_rows);
+    compute(plan);
     scheduler.advance();
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) continue;
@@ -418,7 +452,7 @@ TEST(scheduler_forks_share_pages_and_copy_on_write) {
   params.n = 4;
   Request request(1, bench.channel, params, kVocabulary, 256);
   bench.scheduler.add(request);
-  bench.scheduler.plan();
+  bench.compute(bench.scheduler.plan());
   bench.scheduler.advance();
   Sequence& lead = *request.choices[0];
   request.started_at = Clock::now();
@@ -428,13 +462,13 @@ TEST(scheduler_forks_share_pages_and_copy_on_write) {
   }
   for (const auto& choice : request.choices) choice->tokens.push_back(5);
   CHECK(request.choices[3]->state == SequenceState::kForked);   // three places only
-  CHECK_EQ(bench.cache.pool().references(lead.pages[0]), 3);
+  CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
   const StepPlan& plan = bench.step();
   CHECK_EQ(plan.copies.size(), size_t{2});   // the last one to write keeps the original
   std::set<PageId> second_pages;
   for (int choice = 0; choice < 3; ++choice) second_pages.insert(request.choices[static_cast<size_t>(choice)]->pages[1]);
   CHECK_EQ(second_pages.size(), size_t{3});
-  CHECK_EQ(bench.cache.pool().references(lead.pages[0]), 3);
+  CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
   for (int i = 0; i < 40; ++i) bench.step();
   for (const auto& choice : request.choices) CHECK_EQ(choice->generated(), 10);
   CHECK_EQ(bench.cache.available(), 16);
@@ -529,17 +563,20 @@ TEST(scheduler_finds_room_for_guesses_without_taking_any_from_others) {
   CHECK_EQ(only(one).n_computed, 18);
   CHECK_EQ(only(one).n_indexed, 1);
   CHECK(bench.scheduler.consistent());
-  bench.step();
-  CHECK_EQ(only(one).remaining(), 1);
+  bench.scheduler.plan();
+  bench.scheduler.advance();
+  CHECK_EQ(only(one).remaining(), 0);
 }
 
 // Random load on a small pool: every request ends with all its tokens, no page is lost, and a decode that
 // runs is never left out of a step.
-TEST(scheduler_random_load) {
-  for (uint32_t seed = 0; seed < 30; ++seed) {
+void check_random_load(const KvLayout& layout, uint32_t n_seeds) {
+  for (uint32_t seed = 0; seed < n_seeds; ++seed) {
     std::mt19937 random(seed);
-    Bench bench(6 + random() % 20, 1 + static_cast<int>(random() % 40), 1 + static_cast<int>(random() % 8));
-    const int most = static_cast<int>(bench.cache.pool().size()) * kPageTokens;
+    const int64_t n_pages = (6 + static_cast<int64_t>(random() % 20)) * layout.tables();
+    const int rows = 1 + static_cast<int>(random() % 40), sequences = 1 + static_cast<int>(random() % 8);
+    Bench bench(n_pages, rows, sequences, seed % 4 != 3, layout);
+    const int most = std::min(bench.max_length(), 600);
     bench.max_ahead = seed % 3 == 0 ? 0 : static_cast<int>(random() % 40);
     int added = 0, first_tokens_at = -100;
     for (int i = 0; i < 20'000; ++i) {
@@ -571,42 +608,80 @@ TEST(scheduler_random_load) {
   }
 }
 
-// Prompts and answers far longer than the window, forked, cached and preempted: nobody holds more than two
-// windows, the prefix of one window is found again, and everything comes back.
+TEST(scheduler_random_load) { check_random_load({}, 30); }
+TEST(scheduler_random_load_with_windows) {
+  check_random_load({.full = 1, .windowed = 3, .window = 37}, 20);
+  check_random_load({.full = 2, .windowed = 1, .window = 16}, 10);
+  check_random_load({.full = 0, .windowed = 1, .window = 50}, 20);
+  check_random_load({.full = 1, .windowed = 1, .window = 5000}, 10);
+}
+
+// Prompts and answers far longer than the window, forked, cached and preempted: nobody holds more than a window
+// and a step, a prefix is found again whose window is still there, and everything comes back.
 TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
   constexpr int kWindow = 50, kRows = 40;
-  constexpr int kPagesOfWindow = 4;   // 50 positions, rounded up
-  for (const bool prefix_cache : {true, false}) {
-    Bench bench(64, kRows, 2, prefix_cache, kWindow);
-    const auto holds = [](const Sequence& sequence) {
-      return std::count_if(sequence.pages.begin(), sequence.pages.end(), [](PageId page) { return page != kNoPage; });
-    };
-    std::vector<TokenId> prompt;
-    for (int i = 0; i < 400; ++i) prompt.push_back(1 + i % 900);
-    bench.add(prompt, 1, 300, 3);
-    std::ptrdiff_t most = 0;
-    while (bench.works()) {
-      bench.step();
-      for (const Sequence* sequence : bench.scheduler.running())
-        if (sequence->decoding()) most = std::max(most, holds(*sequence));
-    }
-    CHECK(most >= kPagesOfWindow);
-    CHECK(most <= 2 * kPagesOfWindow + 1);
-    CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
-    CHECK_EQ(bench.cache.pool().cached(), int64_t{prefix_cache ? kPagesOfWindow : 0});
+  for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 2, .window = kWindow}, KvLayout{.full = 0, .windowed = 1, .window = kWindow}}) {
+    for (const bool prefix_cache : {true, false}) {
+      Bench bench(layout.full > 0 ? 200 : 40, kRows, 2, prefix_cache, layout);
+      std::vector<TokenId> prompt;
+      for (int i = 0; i < 400; ++i) prompt.push_back(1 + i % 900);
+      bench.add(prompt, 1, 300, 3);
+      int64_t most = 0, most_decoding = 0;
+      while (bench.works()) {
+        bench.step();
+        for (const Sequence* sequence : bench.scheduler.running()) {
+          const int64_t held = std::ranges::count_if(sequence->window_pages, [](PageId page) { return page != kNoPage; });
+          (sequence->decoding() ? most_decoding : most) = std::max(sequence->decoding() ? most_decoding : most, held);
+        }
+      }
+      CHECK(most <= layout.window_pages(kRows));
+      CHECK(most_decoding >= 4 && most_decoding <= layout.window_pages(1));
+      CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+      CHECK_EQ(bench.cache.pool().cached() > 0, prefix_cache);
 
-    const uint64_t cached = bench.scheduler.cached_tokens();
-    for (uint64_t organization = 1; organization <= 3; ++organization) {   // the later ones claim a place
-      for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
-      for (int i = 0; i < 30; ++i) bench.step();
+      // The same prompt again, and as long a piece of it as nobody has ended with.
+      const uint64_t cached = bench.scheduler.cached_tokens();
+      const Request& again = bench.add(prompt, 1, 1);
+      bench.step();
+      const uint64_t found = bench.scheduler.cached_tokens() - cached;
+      if (prefix_cache) CHECK_EQ(found, uint64_t{384});
+      else CHECK_EQ(found, uint64_t{0});
+      while (bench.works()) bench.step();
+      CHECK_EQ(only(again).generated(), 1);
+      for (uint64_t organization = 1; organization <= 3; ++organization) {   // the later ones claim a place
+        for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
+        for (int i = 0; i < 30; ++i) bench.step();
+      }
+      while (bench.works()) bench.step();
+      CHECK(bench.scheduler.preemptions() > 0);
+      CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
     }
-    while (bench.works()) bench.step();
-    CHECK(bench.scheduler.preemptions() > 0);
-    CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
-    const uint64_t found = bench.scheduler.cached_tokens() - cached;
-    if (prefix_cache) CHECK(found >= 3 * kPagesOfWindow * kPageTokens);
-    else CHECK_EQ(found, uint64_t{0});
   }
+}
+
+// A prompt many times as long as the window is let in with what it holds at once, and beside it others.
+TEST(a_long_prompt_asks_for_the_window_pages_it_holds_at_once) {
+  const KvLayout layout{.full = 0, .windowed = 1, .window = 64};
+  Bench bench(24, 32, 4, true, layout);
+  const Request& one = bench.add(prompt_of(1500), 1, 20);
+  const Request& other = bench.add(prompt_of(1400, 300), 1, 20);
+  bench.step();
+  CHECK_EQ(bench.scheduler.running().size(), size_t{2});
+  while (bench.works()) bench.step();
+  CHECK_EQ(only(one).generated(), 20);
+  CHECK_EQ(only(other).generated(), 20);
+  CHECK_EQ(bench.scheduler.preemptions(), uint64_t{0});
+}
+
+// Pages for one window and not much more: prompts of several take turns, and the oldest always goes on.
+TEST(prompts_that_lack_window_pages_give_way_to_the_oldest) {
+  const KvLayout layout{.full = 1, .windowed = 4, .window = 40};
+  Bench bench(110, 16, 4, true, layout);
+  REQUIRE(bench.max_length() >= 800);
+  for (int i = 0; i < 6; ++i) bench.add(prompt_of(700 - 30 * i, 37 * i), static_cast<uint64_t>(i % 2), 40);
+  for (int i = 0; i < 20'000 && bench.works(); ++i) REQUIRE(!bench.step(i % 8 == 0).items.empty());
+  for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), 40);
+  CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "engine/step_loop.h"
 #include "engine_fixture.h"
-#include "model/architecture_cases.h"
+#include "model/all_cases.h"
 
 namespace {
 

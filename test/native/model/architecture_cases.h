@@ -37,11 +37,14 @@ inline void add_qk_norms(TinyModel& model, bool each_head) {
   });
 }
 
-inline void put_experts(TinyModel& model, uint32_t n_ff) {
+// Layers before `lead` stay as they are.
+inline void put_experts(TinyModel& model, uint32_t n_ff, uint32_t lead = 0) {
   model.key("expert_count", kExperts);
   model.key("expert_used_count", kUsed);
   if (n_ff != kFf) model.key("expert_feed_forward_length", n_ff);
+  if (lead > 0) model.key("leading_dense_block_count", lead);
   for_blocks(model, [&](const std::string& block) {
+    if (block < block_name(lead)) return;
     for (const char* dense : {"ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"})
       model.tensors.erase(block + dense);
     model.matrix(block + "ffn_gate_inp.weight", kExperts, kEmbd);
@@ -51,8 +54,9 @@ inline void put_experts(TinyModel& model, uint32_t n_ff) {
   });
 }
 
-inline void put_shared_expert(TinyModel& model, uint32_t n_ff) {
+inline void put_shared_expert(TinyModel& model, uint32_t n_ff, uint32_t lead = 0) {
   for_blocks(model, [&](const std::string& block) {
+    if (block < block_name(lead)) return;
     model.matrix(block + "ffn_gate_shexp.weight", n_ff, kEmbd);
     model.matrix(block + "ffn_up_shexp.weight", n_ff, kEmbd);
     model.matrix(block + "ffn_down_shexp.weight", kEmbd, n_ff);
@@ -557,18 +561,6 @@ inline Case llama_like(const char* name, bool halves) {
                   return gated_network(net, block, row);
                 }));
           }};
-}
-
-inline std::vector<Case> all_cases() {
-  return {llama_like("llama", false), llama_like("exaone", true), llama_like("internlm2", false),
-          llama_like("ernie4_5", false), llama_like("xverse", false),
-          exaone4(false),    exaone4(true),   glm4(),           seed_oss(),
-          minicpm(),
-          mistral(),         biased_llama(),  mixtral(),        qwen2moe(),
-          qwen3moe(),        olmoe(),         gemma(),          gemma2(),
-          gemma3(),          phi3(128, 1.5),  phi3(64, 6),      smollm3(),
-          granite(true),     granite(false),  granitemoe(false), granitemoe(true),
-          olmo2(false),      olmo2(true)};
 }
 
 }  // namespace monolith::testing

@@ -1,68 +1,24 @@
 // Every architecture against its network written out in float64; the same bits however it is run;
 // faults among its tensors named.
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include "architecture_cases.h"
+#include "all_cases.h"
 #include "check.h"
-#include "support/model_fixture.h"
+#include "support/golden.h"
+#include "support/network_run.h"
 
 namespace monolith {
 namespace {
 
 using namespace testing;
-const ModelLimits kLimits = {.max_batch_tokens = 40,
-                             .max_logit_rows = 40,
-                             .max_context = 96,
-                             .n_pages = 6,
-                             .kv_type = KvType::kF32};
-
-Tokens some_tokens(int n) {
-  Tokens tokens;
-  uint32_t state = 7;
-  for (int i = 0; i < n; ++i) {
-    state = state * 1664525 + 1013904223;
-    tokens.push_back(static_cast<int32_t>((state >> 16) % TinyModel::kVocab));
-  }
-  return tokens;
-}
-
-struct Loaded {
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<Transformer> model;
-};
 
 Loaded load(const TinyModel& tiny, const CpuBackendOptions& options) {
   const ParsedModel parsed(tiny);
-  if (!parsed.file) {
-    check::fail(__FILE__, __LINE__, tiny.architecture + ": " + parsed.error);
-    return {};
-  }
-  auto backend = make_cpu_backend(options);
-  auto model = Transformer::load(*parsed.file, **backend, kLimits, {});
-  if (!model) {
-    check::fail(__FILE__, __LINE__, tiny.architecture + ": " + model.error().message);
-    return {};
-  }
-  return {std::move(*backend), std::move(*model)};
-}
-
-// Logits of every position, the tokens fed `piece` at a time.
-std::vector<float> run(Transformer& model, const Tokens& tokens, int piece) {
-  const std::vector<int32_t> pages = {4, 1, 3, 0, 5, 2};
-  std::vector<float> all;
-  for (int at = 0; at < static_cast<int>(tokens.size()); at += piece) {
-    const int n = std::min(piece, static_cast<int>(tokens.size()) - at);
-    const Segment segment = {0, n, at, pages.data()};
-    Tokens rows(static_cast<size_t>(n));
-    std::iota(rows.begin(), rows.end(), 0);
-    const std::span<const int32_t> fed(tokens.data() + at, static_cast<size_t>(n));
-    const float* logits = model.forward({fed, {&segment, 1}, rows});
-    all.insert(all.end(), logits, logits + n * model.params().n_vocab);
-  }
-  return all;
+  if (parsed.file) return load_network(*parsed.file, options);
+  check::fail(__FILE__, __LINE__, tiny.architecture + ": " + parsed.error);
+  return {};
 }
 
 }  // namespace
@@ -72,7 +28,7 @@ TEST(every_architecture_computes_its_network) {
   for (const Case& one : all_cases()) {
     const Loaded loaded = load(one.model, {.threads = 2, .arithmetic = Arithmetic::kExact});
     REQUIRE(loaded.model != nullptr);
-    const std::vector<float> logits = run(*loaded.model, tokens, 37);
+    const std::vector<float> logits = run_network(*loaded.model, tokens, 37);
     const Rows expected = one.network(PlainNetwork(one.model), tokens);
     double worst = 0;
     for (size_t row = 0; row < expected.size(); ++row) {
@@ -97,7 +53,7 @@ TEST(every_architecture_gives_the_same_bits_in_any_pieces_and_threads_and_on_all
       for (const auto& [threads, piece] : {std::pair{1, 37}, std::pair{3, 1}, std::pair{2, 10}}) {
         const Loaded loaded = load(one.model, {.threads = threads, .isa = cpu_isa_name(isa)});
         REQUIRE(loaded.model != nullptr);
-        const std::vector<float> logits = run(*loaded.model, tokens, piece);
+        const std::vector<float> logits = run_network(*loaded.model, tokens, piece);
         if (first.empty()) first = logits;
         if (std::memcmp(first.data(), logits.data(), logits.size() * sizeof(float)) != 0)
           check::fail(__FILE__, __LINE__,
@@ -122,7 +78,7 @@ TEST(every_architecture_names_the_tensors_it_misses) {
         }
         const ParsedModel parsed(faulty);
         auto backend = make_cpu_backend({.threads = 1});
-        const auto plan = Model::plan(*parsed.file, **backend, kLimits);
+        const auto plan = Model::plan(*parsed.file, **backend, kNetworkLimits);
         if (plan || plan.error().message.find("'" + name + "'") == std::string::npos)
           check::fail(__FILE__, __LINE__,
                       one.name + ": a fault in " + name + " is " +

@@ -272,15 +272,19 @@ TEST(observed_residuals_match_exact_ones_at_every_layer) {
     auto loaded = load(file, {.threads = 1, .arithmetic = Arithmetic::kExact}, KvType::kF32);
     REQUIRE(loaded != nullptr);
     REQUIRE(loaded->model->observe().ok());
-    const std::vector<int32_t> pages = {2, 0, 1, 3, 4, 5, 6, 7, 8, 9};
+    const auto n_tables = static_cast<size_t>(loaded->model->memory().layout.tables());
+    std::vector<int32_t> pages;
+    while (pages.size() < 10 * n_tables) pages.push_back(static_cast<int32_t>(pages.size() ^ 2));
     for (const GoldenPrompt& prompt : golden->prompts) {
       const int n = static_cast<int>(prompt.tokens.size());
       if (n > 160) continue;
-      const Segment segment{0, n, 0, pages.data()};
+      std::vector<Segment> segments;
+      for (size_t table = 0; table < n_tables; ++table)
+        segments.push_back({0, n, 0, &pages[10 * table]});
       // With more than one logit row the gathered last layer is observed at the right one.
       const std::vector<int32_t> rows =
           n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
-      loaded->model->forward({prompt.tokens, {&segment, 1}, rows});
+      loaded->model->forward({prompt.tokens, segments, rows});
       const std::vector<float> observed = loaded->model->observed();
       const auto n_embd = static_cast<size_t>(loaded->model->params().n_embd);
       REQUIRE(prompt.hidden_exact.size() * n_embd == observed.size());

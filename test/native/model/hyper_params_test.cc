@@ -202,6 +202,45 @@ TEST(layers_have_windows_and_rotations_of_their_own) {
   for (size_t i = 0; i < 5; ++i) CHECK_EQ(smol->layers[i].rope, i == 3 ? -1 : 0);
 }
 
+// (groups, of them used, experts of a row) among 8 experts.
+TEST(groups_of_experts_must_fit) {
+  for (const auto& [groups, used_groups, used, fits] :
+       {std::tuple{4u, 2u, 4u, true}, std::tuple{4u, 4u, 4u, true}, std::tuple{3u, 2u, 2u, false},
+        std::tuple{8u, 4u, 2u, false}, std::tuple{4u, 1u, 4u, false}}) {
+    TinyModel model;
+    model.key("expert_count", 8u);
+    model.key("expert_used_count", used);
+    model.key("expert_group_count", groups);
+    check_refused(model, ErrorCode::kInvalidFile, "'llama.expert_group_used_count' is missing");
+    model.key("expert_group_used_count", used_groups);
+    if (!fits) {
+      check_refused(model, ErrorCode::kInvalidFile, "'llama.expert_group_count' is");
+      continue;
+    }
+    const auto params = read(model);
+    REQUIRE(params.ok());
+    CHECK_EQ(params->experts.router.groups, used_groups < groups ? 4 : 1);
+  }
+}
+
+// Layers that guess tokens are counted among the file's and left out; experts begin behind the dense ones.
+TEST(layers_with_experts_are_those_the_file_says) {
+  TinyModel model("glm4moe", 6);
+  model.key("expert_count", 8u);
+  model.key("expert_used_count", 2u);
+  model.key("leading_dense_block_count", 2u);
+  model.key("nextn_predict_layers", 1u);
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->n_layers, 5);
+  CHECK_EQ(params->n_guess_layers, 1);
+  for (size_t i = 0; i < 5; ++i) CHECK_EQ(params->layers[i].mixture, i >= 2);
+  CHECK(params->experts.router.score == RouterScore::kSigmoid);
+  CHECK_EQ(params->n_ff, 96);
+  model.key("nextn_predict_layers", 6u);
+  check_refused(model, ErrorCode::kInvalidFile, "'glm4moe.nextn_predict_layers' is 6 of 6 layers");
+}
+
 TEST(mixtures_are_read_and_what_they_cannot_be_is_refused) {
   TinyModel model;
   model.key("expert_count", 8u);
@@ -210,16 +249,17 @@ TEST(mixtures_are_read_and_what_they_cannot_be_is_refused) {
   auto params = read(model);
   REQUIRE(params.ok());
   CHECK(params->experts.count == 8 && params->experts.used == 2 && params->experts.n_ff == 96);
-  CHECK(params->experts.normalized && params->experts.scale == 1.0f);
+  CHECK(params->experts.router.normalized && params->experts.router.scale == 1.0f);
   const std::tuple<const char*, TinyModel::Value, ErrorCode> faults[] = {
       {"expert_used_count", 9u, ErrorCode::kInvalidFile},
       {"expert_used_count", 0u, ErrorCode::kInvalidFile},
       {"expert_count", 1u << 20, ErrorCode::kInvalidFile},
       {"expert_feed_forward_length", 0u, ErrorCode::kInvalidFile},
       {"expert_feed_forward_length", 100u, ErrorCode::kUnsupported},
-      {"expert_gating_func", 2u, ErrorCode::kUnsupported},
-      {"expert_group_count", 4u, ErrorCode::kUnsupported},
-      {"leading_dense_block_count", 1u, ErrorCode::kUnsupported},
+      {"expert_gating_func", 4u, ErrorCode::kUnsupported},
+      {"expert_group_count", 65u, ErrorCode::kInvalidFile},
+      {"leading_dense_block_count", 2u, ErrorCode::kInvalidFile},
+      {"interleave_moe_layer_step", 3u, ErrorCode::kInvalidFile},
       {"expert_shared_feed_forward_length", 32u, ErrorCode::kUnsupported},
       {"expert_weights_norm", 1u, ErrorCode::kInvalidFile},
       {"expert_weights_scale", -1.0f, ErrorCode::kInvalidFile},

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "architecture_cases.h"
+#include "all_cases.h"
 #include "check.h"
 #include "support/model_fixture.h"
 #include "support/tiny_model.h"

@@ -86,6 +86,21 @@ class PlainNetwork {
     for (int i = 0; i < n_dims / 2; ++i) out.push_back(std::pow(base, -2.0 * i / n_dims));
     return out;
   }
+  // YaRN with its usual ramp from 32 turns to 1 within `original` positions.
+  static Row yarn(double base, double factor, double original) {
+    const auto pair_of = [&](double turns) {
+      return kHeadDim * std::log(original / (turns * 2 * M_PI)) / (2 * std::log(base));
+    };
+    const double from = std::max(0.0, std::floor(pair_of(32)));
+    const double to = std::min(kHeadDim - 1.0, std::ceil(pair_of(1)));
+    Row out = frequencies(base);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const double slow =
+          std::clamp((static_cast<double>(i) - from) / std::max(0.001, to - from), 0.0, 1.0);
+      out[i] *= slow / factor + 1 - slow;
+    }
+    return out;
+  }
   // Turns pairs (2i, 2i + 1) of each head, or with `halves` (i, i + n).
   static void rotate(Rows& heads, const Row& frequency, bool halves, double magnitude = 1) {
     const size_t n = frequency.size();
@@ -109,6 +124,7 @@ class PlainNetwork {
     double scale = 0.25;  // 1 / sqrt(kHeadDim)
     int window = 0;
     double cap = 0;
+    Row sinks = {};  // of each head
   };
   static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how) {
     Rows out(q.size(), Row(q[0].size()));
@@ -123,7 +139,8 @@ class PlainNetwork {
           score *= how.scale;
           weight.push_back(std::exp(how.cap > 0 ? how.cap * std::tanh(score / how.cap) : score));
         }
-        const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
+        double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
+        if (!how.sinks.empty()) sum += std::exp(how.sinks[head]);
         for (int p = begin; p <= row; ++p)
           for (int d = 0; d < kHeadDim; ++d)
             out[row][at + d] += weight[p - begin] / sum * v[p][kv_at + d];
@@ -148,6 +165,65 @@ class PlainNetwork {
                                times(block + "ffn_up_exps", x, e * n_ff, n_ff));
       out = plus(out, times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding),
                  std::exp(logits[e]) / sum);
+    }
+    return out;
+  }
+
+  // How a mixture chooses and computes where it is not as above.
+  struct MixtureOf {
+    int n_ff, used;
+    bool sigmoid = false, choice_bias = false, normalized = true;
+    int groups = 1, groups_used = 1;
+    double scale = 1;
+    bool biases = false;  // of the router and of the experts
+    std::function<double(double, double)> inside = [](double gate, double up) {
+      return silu(gate) * up;
+    };
+  };
+  Row mixture(const std::string& block, const Row& x, const MixtureOf& how) const {
+    const auto with_bias = [&](const char* name, Row row, int first) {
+      if (!how.biases) return row;
+      const Row bias = values(block + name + ".bias");
+      for (size_t i = 0; i < row.size(); ++i) row[i] += bias[first + i];
+      return row;
+    };
+    const Row logits = with_bias("ffn_gate_inp", times(block + "ffn_gate_inp", x), 0);
+    const int n = static_cast<int>(logits.size());
+    Row scores(logits.size());
+    double all = 0;
+    for (const double logit : logits) all += std::exp(logit);
+    for (int e = 0; e < n; ++e)
+      scores[e] = how.sigmoid ? 1 / (1 + std::exp(-logits[e])) : std::exp(logits[e]) / all;
+    Row by = scores;
+    if (how.choice_bias) by = plus(by, values(block + "exp_probs_b.bias"));
+    // Groups of neighbours, by the sum of their two best.
+    const int size = n / how.groups;
+    std::vector<std::pair<double, int>> groups;
+    for (int g = 0; g < how.groups; ++g) {
+      Row own(by.begin() + g * size, by.begin() + (g + 1) * size);
+      std::ranges::sort(own, std::greater<>());
+      groups.emplace_back(how.groups > 1 ? -(own[0] + own[1]) : 0, g);
+    }
+    std::ranges::sort(groups);
+    std::vector<int> order;
+    for (int g = 0; g < how.groups_used; ++g)
+      for (int e = 0; e < size; ++e) order.push_back(groups[g].second * size + e);
+    std::ranges::sort(order, [&](int a, int b) { return by[a] > by[b]; });
+    double sum = how.normalized ? 0 : 1;
+    for (int i = 0; i < how.used && how.normalized; ++i) sum += scores[order[i]];
+    Row out(x.size());
+    for (int i = 0; i < how.used; ++i) {
+      const int e = order[i];
+      Row inside = with_bias("ffn_gate_exps", times(block + "ffn_gate_exps", x, e * how.n_ff, how.n_ff),
+                             e * how.n_ff);
+      const Row up = with_bias("ffn_up_exps", times(block + "ffn_up_exps", x, e * how.n_ff, how.n_ff),
+                               e * how.n_ff);
+      for (size_t d = 0; d < up.size(); ++d) inside[d] = how.inside(inside[d], up[d]);
+      out = plus(out,
+                 with_bias("ffn_down_exps",
+                           times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding),
+                           e * kEmbedding),
+                 how.scale * scores[e] / sum);
     }
     return out;
   }

@@ -51,6 +51,7 @@ TEST(yarn_keys_are_read) {
   model.key("rope.scaling.factor", 4.0f);
   model.key("rope.scaling.original_context_length", 32768u);
   model.key("rope.scaling.attn_factor", 0.5f);
+  model.key("rope.scaling.yarn_attn_factor", 3.0f);   // not another factor
   const testing::ParsedModel parsed(model);
   REQUIRE(parsed.file != nullptr);
   const auto rope = read_rope_frequencies(*parsed.file, "qwen2", 128, 256, 256, false);

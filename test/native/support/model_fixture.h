@@ -17,13 +17,14 @@ struct LoadedModel {
   std::unique_ptr<Transformer> model;
 };
 
-// Room for all golden prompts of one file in a single step.
+// Room for all golden prompts of one file in a single step, and for the one with windows in its seven page tables.
 inline ModelLimits golden_limits(KvType kv_type) {
   ModelLimits limits;
   limits.max_batch_tokens = 1024;
   limits.max_logit_rows = 64;
   limits.max_context = 1024;
-  limits.n_pages = 128;
+  limits.n_pages = 7 * 128;
+  limits.pages_by_window = true;
   limits.kv_type = kv_type;
   return limits;
 }
@@ -74,18 +75,19 @@ class GoldenRunner {
     const GoldenPrompt* golden;
     PromptRun* run;
     std::vector<int32_t> tokens;  // prompt and greedy path
-    std::vector<int32_t> pages;
+    std::vector<int32_t> pages;  // of each table
     int position = 0;
     size_t prompt_size() const { return golden->tokens.size(); }
+    size_t table_size() const { return (tokens.size() + kPageTokens - 1) / kPageTokens; }
     bool ended() const { return position == static_cast<int>(tokens.size()); }
   };
 
   Sequence start(const GoldenPrompt& prompt, PromptRun& run) {
     Sequence sequence{&prompt, &run, prompt.tokens, {}};
     sequence.tokens.insert(sequence.tokens.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
-    const auto n_pages = (sequence.tokens.size() + kPageTokens - 1) / kPageTokens;
+    const auto n_pages = sequence.table_size() * static_cast<size_t>(model_.memory().layout.tables());
     for (size_t i = 0; i < n_pages; ++i)
-      sequence.pages.push_back(static_cast<int32_t>(next_page_++ * 37 % 128));
+      sequence.pages.push_back(static_cast<int32_t>(next_page_++ * 37 % model_.limits().n_pages));
     return sequence;
   }
 
@@ -105,12 +107,14 @@ class GoldenRunner {
     std::vector<int32_t> tokens, rows;
     std::vector<Segment> segments;
     std::vector<std::vector<float>*> places;  // where each logit row goes
+    std::vector<const Sequence*> advanced;    // of each segment
     for (Sequence& s : sequences) {
       if (s.ended()) continue;
       const int prompt_left = static_cast<int>(s.prompt_size()) - s.position;
       const int n = prompt_left > 0 ? std::min(piece, prompt_left) : 1;
       const int first_row = static_cast<int>(tokens.size());
       segments.push_back({first_row, n, s.position, s.pages.data()});
+      advanced.push_back(&s);
       tokens.insert(tokens.end(), s.tokens.begin() + s.position, s.tokens.begin() + s.position + n);
       for (int p = s.position; p < s.position + n; ++p) {
         if (auto* place = place_of(s, p)) {
@@ -121,6 +125,13 @@ class GoldenRunner {
       s.position += n;
     }
     if (segments.empty()) return false;
+    const size_t n_segments = segments.size();
+    for (int table = 1; table < model_.memory().layout.tables(); ++table) {
+      for (size_t i = 0; i < n_segments; ++i) {
+        segments.push_back(segments[segments.size() - n_segments]);
+        segments.back().pages += advanced[i]->table_size();
+      }
+    }
     const float* logits = model_.forward({tokens, segments, rows});
     const auto n_vocab = static_cast<size_t>(model_.params().n_vocab);
     for (size_t i = 0; i < places.size(); ++i) {

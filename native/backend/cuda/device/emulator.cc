@@ -12,6 +12,7 @@
 #include "backend/cuda/device/tensor.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <pthread.h>
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -85,6 +86,8 @@ struct Fiber {
 #endif
   void* fake_stack = nullptr;
   bool done = true;
+  const uint64_t* awaited = nullptr;  // goes on when this has left `seen`; null: at once
+  uint64_t seen = 0;
   std::vector<CopyGroup> groups;      // committed, oldest first
   CopyGroup open;
 };
@@ -96,7 +99,9 @@ struct Machine {
   std::vector<std::byte> shared;
   size_t shared_bytes = 0;
   const std::function<void()>* kernel = nullptr;
-  unsigned current = 0, n_threads = 0;
+  unsigned current = 0, n_threads = 0, n_live = 0;
+  std::vector<unsigned> turn;         // the threads, warp by warp, in the order they run
+  std::vector<unsigned> place;        // of each thread in `turn`
   unsigned block_arrived = 0;
   uint64_t block_passed = 0;
   uint64_t events = 0;                // barriers passed and threads ended: none in a whole round is a deadlock
@@ -117,7 +122,13 @@ Machine& machine() {
   return *only;
 }
 
-void to_fiber(Machine& m, Fiber& fiber) {
+bool can_run(const Fiber& fiber) { return !fiber.done && (!fiber.awaited || *fiber.awaited != fiber.seen); }
+
+void to_fiber(Machine& m, unsigned thread) {
+  Fiber& fiber = m.fibers[thread];
+  m.current = thread;
+  where.thread = {thread, 0, 0};
+  fiber.awaited = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&m.main_fake_stack, fiber.stack.get(), kStackBytes);
 #endif
@@ -131,7 +142,29 @@ void to_fiber(Machine& m, Fiber& fiber) {
 #endif
 }
 
-void to_main(Machine& m, Fiber& fiber, bool for_good) {
+// Off a fiber's stack and onto that of another one, or, if there is none that can run in its warp, of run().
+void leave(Machine& m, Fiber& fiber, bool for_good) {
+  const unsigned place = m.place[m.current], warp = place / 32 * 32, lanes = std::min(32u, m.n_threads - warp);
+  for (unsigned i = 1; i < lanes; ++i) {
+    const unsigned next = m.turn[warp + (place - warp + i) % lanes];
+    Fiber& other = m.fibers[next];
+    if (!can_run(other)) continue;
+    m.current = next;
+    where.thread = {next, 0, 0};
+    other.awaited = nullptr;
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(for_good ? nullptr : &fiber.fake_stack, other.stack.get(), kStackBytes);
+#endif
+#if defined(__x86_64__)
+    monolith_switch_stack(&fiber.top, other.top);
+#else
+    swapcontext(&fiber.context, &other.context);
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fiber.fake_stack, nullptr, nullptr);
+#endif
+    return;
+  }
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(for_good ? nullptr : &fiber.fake_stack, m.main_stack_bottom, m.main_stack_size);
 #else
@@ -143,7 +176,7 @@ void to_main(Machine& m, Fiber& fiber, bool for_good) {
   swapcontext(&fiber.context, &m.main_context);
 #endif
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fiber.fake_stack, &m.main_stack_bottom, &m.main_stack_size);
+  __sanitizer_finish_switch_fiber(fiber.fake_stack, nullptr, nullptr);
 #endif
 }
 
@@ -160,21 +193,23 @@ void finish_copies(Fiber& fiber, size_t keep) {
 void thread_main() {
   Machine& m = machine();
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(nullptr, &m.main_stack_bottom, &m.main_stack_size);
+  __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
 #endif
   (*m.kernel)();
   Fiber& fiber = m.fibers[m.current];
   if (!fiber.open.copies.empty()) stop("a thread ended with asynchronous copies not committed");
   finish_copies(fiber, 0);
   fiber.done = true;
+  --m.n_live;
   ++m.events;
-  to_main(m, fiber, true);
+  leave(m, fiber, true);
   stop("a thread went on after its end");
 }
 
 void prepare(Fiber& fiber) {
   if (!fiber.stack) fiber.stack = std::make_unique<std::byte[]>(kStackBytes);
   fiber.done = false;
+  fiber.awaited = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
   __asan_unpoison_memory_region(fiber.stack.get(), kStackBytes);
 #endif
@@ -195,9 +230,12 @@ void prepare(Fiber& fiber) {
 #endif
 }
 
-void pause() {
-  Machine& m = machine();
-  to_main(m, m.fibers[m.current], false);
+// Until `counter`, which is `seen` now, has changed.
+void wait_for(Machine& m, const uint64_t& counter, uint64_t seen) {
+  Fiber& fiber = m.fibers[m.current];
+  fiber.awaited = &counter;
+  fiber.seen = seen;
+  leave(m, fiber, false);
 }
 
 uint32_t random(Machine& m) {
@@ -207,28 +245,43 @@ uint32_t random(Machine& m) {
   return m.shuffle_state;
 }
 
-void run_block(Machine& m, std::vector<unsigned>& turn) {
+// The order of a block's threads: warps one after another, lanes within them.
+void arrange(Machine& m) {
+  m.turn.resize(m.n_threads);
+  m.place.resize(m.n_threads);
+  std::iota(m.turn.begin(), m.turn.end(), 0u);
+  const auto warps = static_cast<unsigned>(m.warps.size());
+  if (m.n_threads % 32 == 0 && m.order != Order::kAscending) {
+    std::vector<unsigned> order(warps), lanes(32);
+    std::iota(order.begin(), order.end(), 0u);
+    std::iota(lanes.begin(), lanes.end(), 0u);
+    const auto mix = [&](std::vector<unsigned>& numbers) {
+      std::ranges::reverse(numbers);
+      if (m.order != Order::kShuffled) return;
+      for (size_t i = numbers.size(); i > 1; --i) std::swap(numbers[i - 1], numbers[random(m) % i]);
+    };
+    mix(order);
+    for (unsigned w = 0; w < warps; ++w) {
+      if (w == 0 || m.order == Order::kShuffled) mix(lanes);
+      for (unsigned i = 0; i < 32; ++i) m.turn[w * 32 + i] = order[w] * 32 + lanes[i];
+    }
+  }
+  for (unsigned i = 0; i < m.n_threads; ++i) m.place[m.turn[i]] = i;
+}
+
+void run_block(Machine& m) {
   std::memset(m.shared.data(), 0xff, m.shared.size());   // NaN, -1
   m.block_arrived = 0;
   for (Warp& warp : m.warps) warp.arrived = 0;
   for (unsigned i = 0; i < m.n_threads; ++i) prepare(m.fibers[i]);
-  if (m.order == Order::kDescending) std::ranges::reverse(turn);
-  if (m.order == Order::kShuffled)
-    for (size_t i = turn.size(); i > 1; --i) std::swap(turn[i - 1], turn[random(m) % i]);
-  unsigned live = m.n_threads;
-  while (live > 0) {
+  if (m.order == Order::kShuffled) arrange(m);
+  m.n_live = m.n_threads;
+  while (m.n_live > 0) {
     const uint64_t before = m.events;
-    for (const unsigned i : turn) {
-      Fiber& fiber = m.fibers[i];
-      if (fiber.done) continue;
-      m.current = i;
-      where.thread = {i, 0, 0};
-      to_fiber(m, fiber);
-      live -= fiber.done;
-    }
+    for (const unsigned thread : m.turn)
+      if (can_run(m.fibers[thread])) to_fiber(m, thread);
     if (m.events == before) stop("threads wait for each other at different barriers");
   }
-  if (m.order == Order::kDescending) std::ranges::reverse(turn);
 }
 
 }  // namespace
@@ -241,6 +294,14 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
   if (threads < 1 || threads > static_cast<int>(kMostThreads)) stop("1 to 1024 threads a block");
   if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.y > 65535 || grid.z > 65535) stop("grid out of range");
   if (shared_bytes > 227 << 10) stop("more shared memory than a block can have");
+#if defined(__SANITIZE_ADDRESS__)
+  pthread_attr_t attributes;   // of the thread that called: its stack, for switching back to it
+  void* bottom = nullptr;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_getstack(&attributes, &bottom, &m.main_stack_size);
+  pthread_attr_destroy(&attributes);
+  m.main_stack_bottom = bottom;
+#endif
   m.kernel = &kernel;
   m.n_threads = static_cast<unsigned>(threads);
   if (m.fibers.size() < m.n_threads) m.fibers.resize(m.n_threads);
@@ -250,13 +311,12 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
   m.shared_bytes = shared_bytes;
   where.block_size = {m.n_threads, 1, 1};
   where.grid_size = grid;
-  std::vector<unsigned> turn(m.n_threads);
-  std::iota(turn.begin(), turn.end(), 0u);
+  arrange(m);
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
         where.block = {x, y, z};
-        run_block(m, turn);
+        run_block(m);
       }
 }
 
@@ -276,7 +336,7 @@ void wait_block() {
     ++m.events;
     return;
   }
-  while (m.block_passed == own) pause();
+  wait_for(m, m.block_passed, own);
 }
 
 void wait_warp() {
@@ -290,7 +350,7 @@ void wait_warp() {
     ++m.events;
     return;
   }
-  while (warp.passed == own) pause();
+  wait_for(m, warp.passed, own);
 }
 
 const std::byte* exchange(const void* own, size_t size) {

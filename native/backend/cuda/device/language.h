@@ -42,6 +42,9 @@ struct alignas(8) Words2 {
 struct alignas(16) Floats4 {
   float x, y, z, w;
 };
+struct alignas(8) FloatPair {
+  float x, y;
+};
 
 #ifdef __CUDACC__
 
@@ -133,8 +136,8 @@ inline float as_float(uint32_t bits) { return std::bit_cast<float>(bits); }
 inline uint32_t as_bits(float value) { return std::bit_cast<uint32_t>(value); }
 using ::monolith::bfloat16_to_float;
 using ::monolith::half_to_float;
-inline uint16_t float_to_half(float value) { return ::monolith::float_to_half(value); }
-inline uint16_t float_to_bfloat16(float value) { return ::monolith::float_to_bfloat16(value); }
+using ::monolith::float_to_bfloat16;
+using ::monolith::float_to_half;
 inline Words4 load_once(const Words4* from) { return *from; }
 inline Words2 load_once(const Words2* from) { return *from; }
 inline uint32_t load_once(const uint32_t* from) { return *from; }

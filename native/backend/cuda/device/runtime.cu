@@ -48,7 +48,11 @@ class CudaRuntime final : public Runtime {
     if (stream_) cudaStreamDestroy(stream_);
   }
 
-  void note_free(size_t bytes) { properties_.free_bytes = bytes; }
+  size_t free_bytes() const override {
+    size_t free_bytes = 0, total = 0;
+    cudaSetDevice(device_);
+    return cudaMemGetInfo(&free_bytes, &total) == cudaSuccess ? free_bytes : 0;
+  }
 
   Status start() {
     if (const cudaError_t error = cudaSetDevice(device_); error != cudaSuccess) return failure("opening", error);
@@ -234,8 +238,6 @@ Result<std::unique_ptr<Runtime>> Runtime::open(int device) {
                                               std::to_string(properties->minor) + "; this build needs 8.0 (Ampere) or newer"};
   auto runtime = std::make_unique<CudaRuntime>(device, std::move(*properties));
   if (Status status = runtime->start(); !status) return status.error();
-  size_t free_bytes = 0, total = 0;
-  if (cudaMemGetInfo(&free_bytes, &total) == cudaSuccess) runtime->note_free(free_bytes);
   return std::unique_ptr<Runtime>(std::move(runtime));
 }
 

@@ -21,7 +21,7 @@ struct DeviceProperties {
   std::string name;           // "NVIDIA H200"
   int major = 0, minor = 0;   // compute capability
   int multiprocessors = 0;
-  size_t memory_bytes = 0, free_bytes = 0;
+  size_t memory_bytes = 0;
   size_t l2_bytes = 0;
   size_t shared_bytes = 0;    // that one block may have
   std::string driver;         // "13.0"
@@ -46,6 +46,8 @@ class Runtime {
   virtual ~Runtime() = default;
 
   const DeviceProperties& device() const { return properties_; }
+  // Bytes of device memory that are free now.
+  virtual size_t free_bytes() const = 0;
 
   // Device memory, 256-byte aligned, zeroed; freed with the Runtime. kOutOfMemory says how much was asked for.
   virtual Result<void*> allocate(size_t bytes) = 0;

@@ -20,13 +20,15 @@ class EmulatedRuntime final : public Runtime {
  public:
   EmulatedRuntime() {
     properties_ = {.name = "emulated GPU", .major = 9, .minor = 0, .multiprocessors = 4, .memory_bytes = size_t{4} << 30,
-                   .free_bytes = size_t{4} << 30, .l2_bytes = 1 << 20, .shared_bytes = 227 << 10, .driver = "none"};
+                   .l2_bytes = 1 << 20, .shared_bytes = 227 << 10, .driver = "none"};
   }
   EmulatedRuntime(const EmulatedRuntime&) = delete;
   EmulatedRuntime& operator=(const EmulatedRuntime&) = delete;
   ~EmulatedRuntime() override {
     while (!memory_.empty()) free(memory_.back());
   }
+
+  size_t free_bytes() const override { return size_t{4} << 30; }
 
   Result<void*> allocate(size_t bytes) override {
     void* memory = ::operator new(std::max<size_t>(bytes, 1), kAlignment, std::nothrow);

@@ -60,8 +60,12 @@ Experts make_experts(Backend& backend, TensorType type) {
 }
 
 Mixture mixture_of(const Experts& experts, bool normalized = true, float scale = 1.0f) {
-  return {kShape, experts.gate.get(), experts.up.get(), experts.down.get(), Activation::kSilu,
-          normalized, scale};
+  return {.shape = kShape,
+          .gate = experts.gate.get(),
+          .up = experts.up.get(),
+          .down = experts.down.get(),
+          .activation = Activation::kSilu,
+          .router = {.normalized = normalized, .scale = scale}};
 }
 
 std::unique_ptr<Backend> backend_for(CpuIsa isa, int threads) {

@@ -56,6 +56,7 @@ struct Setup {
   int first_page = 0, page_step = 1;
   int window = 0;
   float soft_cap = 0.0f;
+  const float* sinks = nullptr;
 };
 
 AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
@@ -99,8 +100,10 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     const Segment segment = {0, n, at, pages.data()};
     ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(),
                        kv_dim, rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
-    ops.attention(pool, scratch, {&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache,
-                  params_of(shape, setup.window, setup.soft_cap), out.data() + at * q_dim, q_dim);
+    AttentionParams params = params_of(shape, setup.window, setup.soft_cap);
+    params.sinks = setup.sinks;
+    ops.attention(pool, scratch, {&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache, params,
+                  out.data() + at * q_dim, q_dim);
     at += n;
   }
   return out;
@@ -142,7 +145,8 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
 // The definition, in double. Keys and values are rounded where the cache does, and queries where its
 // products do; `unrounded` leaves all as they are.
 std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope,
-                          int window = 0, double soft_cap = 0, bool unrounded = false) {
+                          int window = 0, double soft_cap = 0, bool unrounded = false,
+                          const std::vector<float>& sinks = {}) {
   const int dim = shape.head_dim, group = shape.n_heads / shape.n_kv_heads;
   const KvType type = unrounded ? KvType::kF32 : shape.type;
   std::vector<std::vector<double>> keys(size_t(rows.n) * shape.n_kv_heads), values = keys;
@@ -176,6 +180,7 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
       }
       for (int p = start; p <= row; ++p)
         sum += weights[p] = std::exp(weights[p] - top);
+      if (!sinks.empty()) sum += std::exp(sinks[head] - top);
       for (int p = start; p <= row; ++p)
         for (int d = 0; d < dim; ++d)
           out[at + d] += weights[p] / sum * values[size_t(p) * shape.n_kv_heads + head / group][d];
@@ -326,6 +331,38 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
                         std::string(cpu_isa_name(isa)));
       }
     }
+  }
+}
+
+// Below, among and above the scores, far above and far below them; over several spans, whole and cut
+// into pieces that are merged.
+TEST(sinks_take_their_share_of_every_head) {
+  const Shape shape = {6, 2, 48, KvType::kF32};
+  const auto frequency = frequencies(shape.head_dim);
+  const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
+  const Rows rows = random_rows(shape, 531, 29);
+  const std::vector<float> sinks = {-3.0f, 0.0f, 2.5f, 9.0f, 1000.0f, -1000.0f};
+  const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
+  for (const int window : {0, 300}) {
+    const auto expected = exact(shape, rows, rope, window, 0, false, sinks);
+    std::vector<float> first;
+    for (const CpuIsa isa : available_cpu_isas())
+      for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {256, 9}}) {
+        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;   // slow
+        const auto got = run(shape, rows, rope,
+                             {.isa = isa,
+                              .threads = cuts[0] == 531 ? 1 : 3,
+                              .cuts = cuts,
+                              .window = window,
+                              .sinks = sinks.data()});
+        const std::string what = "sinks, window " + std::to_string(window) + ", pieces of " +
+                                 std::to_string(cuts[0]) + " on " + std::string(cpu_isa_name(isa));
+        check_close(got, expected, tolerance_of(shape), row_size, what);
+        if (first.empty()) first = got;
+        check_same_bits(got, first, row_size, what);
+      }
+    for (int row = 0; row < rows.n; ++row)   // the sink of 1000 leaves nothing
+      for (int d = 0; d < shape.head_dim; ++d) CHECK_EQ(first[row * row_size + 4 * 48 + d], 0.0f);
   }
 }
 

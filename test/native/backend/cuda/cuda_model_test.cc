@@ -20,7 +20,9 @@ struct Case {
 };
 constexpr Case kCases[] = {
     {"llama.f32", "f32", true}, {"llama-rope3.f16", "f32", true}, {"qwen2.f16", "f32", true},
-    {"qwen3.f16", "f32", true}, {"gemma3.f16", "f32", true},
+    {"qwen3.f16", "f32", true}, {"gemma3.f16", "f32", true},   {"llama.q8_0", "int8", false},
+    {"llama.q4_0", "int8", false}, {"llama.q4_k", "int8", false}, {"llama.q6_k", "int8", false},
+    {"llama.q4_k_m", "int8", false},
     {"llama.f16", "f16", false}, {"llama.bf16", "bf16", false}, {"qwen3.f16", "f16", false},
 };
 

@@ -220,7 +220,7 @@ TEST(dense_groups_of_targets_are_one_product_each) {
                        weights(*runtime, TensorType::kF16, 64, kCols)};
   const std::vector<float> x = numbers(kColumns * kCols);
   const Floats x_there(*runtime, x);
-  MatmulContext context{DenseScratch(*runtime), {}};
+  MatmulContext context{DenseScratch(*runtime), {}, Int8Activations(*runtime)};
   REQUIRE(context.dense.reserve(kColumns, kCols).ok());
   for (const DenseDevice& device : {kHopper, kHopperIdle, kAmpere, kMixed}) {
     if (!runs_here(*runtime, device)) continue;

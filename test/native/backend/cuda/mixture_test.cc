@@ -68,7 +68,11 @@ Experts make_experts(Backend& backend, TensorType type) {
 }
 
 Mixture mixture_of(const Experts& experts, bool normalized) {
-  return {kShape, experts.gate.get(), experts.up.get(), experts.down.get(), Activation::kSilu, normalized, 0.5f};
+  return {.shape = kShape,
+          .gate = experts.gate.get(),
+          .up = experts.up.get(),
+          .down = experts.down.get(),
+          .router = {.normalized = normalized, .scale = 0.5f}};
 }
 
 // Memory of the backend, written and read.

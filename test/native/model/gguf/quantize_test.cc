@@ -1,4 +1,5 @@
 // Storing floats as quantized types: against llama.cpp's own files, and against what rounding to nearest allows.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -16,7 +17,9 @@ TEST(quantized_matrices_are_llama_cpps_bytes) {
   const auto floats = GgufFile::open(source);
   REQUIRE(floats.ok());
   for (const auto& [name, type] : {std::pair{"models/llama.q8_0.gguf", TensorType::kQ8_0},
-                                   std::pair{"models/llama.q4_0.gguf", TensorType::kQ4_0}}) {
+                                   std::pair{"models/llama.q4_0.gguf", TensorType::kQ4_0},
+                                   std::pair{"models/llama.q4_k.gguf", TensorType::kQ4_K},
+                                   std::pair{"models/llama.q6_k.gguf", TensorType::kQ6_K}}) {
     const auto file = GgufFile::open(check::vectors_path(name));
     REQUIRE(file.ok());
     size_t compared = 0;
@@ -55,6 +58,26 @@ TEST(quantizing_is_as_near_as_the_scale_allows) {
         for (size_t i = block; i < block + 32; ++i) CHECK(std::fabs(values[i] - back[i]) <= bound);
       }
     }
+  }
+  // In blocks of 256: nearer than 4 bits without a minimum, and 6 bits nearer still. What is not finite does no harm.
+  for (const auto& [type, bound] : {std::pair{TensorType::kQ4_K, 0.09f}, std::pair{TensorType::kQ6_K, 0.04f}}) {
+    std::vector<float> values(256), back(256);
+    for (float& value : values) {
+      random = random * 1664525 + 1013904223;
+      value = static_cast<float>(random >> 8) / 8388608.0f - 1;
+    }
+    std::vector<std::byte> stored(256);
+    quantize(type, values.data(), 256, stored.data());
+    dequantize(type, stored.data(), 256, back.data());
+    for (size_t i = 0; i < 256; ++i) CHECK(std::fabs(values[i] - back[i]) <= bound);
+    for (const float odd : {std::numeric_limits<float>::infinity(), std::nanf(""), 1e38f, -1e-40f}) {
+      values[77] = odd;
+      quantize(type, values.data(), 256, stored.data());
+    }
+    std::ranges::fill(values, 0.0f);
+    quantize(type, values.data(), 256, stored.data());
+    dequantize(type, stored.data(), 256, back.data());
+    CHECK(back == values);
   }
   // Zeros stay zeros; what is not finite is stored without harm.
   std::vector<float> odd(32, 0.0f), back(32);

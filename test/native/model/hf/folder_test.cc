@@ -1,4 +1,5 @@
 // What a folder's files say, and what is said of folders that cannot be: every message names file and key.
+#include <cmath>
 #include <functional>
 
 #include "check.h"
@@ -115,6 +116,23 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
   CHECK(ids == (std::vector<TokenId>{2, 3, 1, 0}));
 }
 
+// GGUF states the magnitude by what it differs from 0.1 ln(factor) + 1.
+TEST(the_magnitude_of_yarn_is_the_checkpoints) {
+  for (const auto& [stated_there, want] :
+       {std::pair{"1.2079441541679836", 1.0}, std::pair{"0.6039720770839918", 0.5}}) {
+    Parts parts;
+    replace(parts.config, "\"hidden_size\"",
+            std::string("\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8.0,\"attention_factor\":") +
+                stated_there + "},\"hidden_size\"");
+    const auto file = open(parts);
+    REQUIRE(file != nullptr);
+    const auto factor = file->number("llama.rope.scaling.attn_factor");
+    REQUIRE(factor.ok() && factor->has_value());
+    CHECK(std::abs(**factor - want) < 1e-7);
+    CHECK(file->find("llama.rope.scaling.yarn_attn_factor") == nullptr);
+  }
+}
+
 TEST(norms_of_gemma_gain_one) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "Gemma2ForCausalLM");
@@ -184,9 +202,22 @@ TEST(configurations_that_cannot_be_are_named) {
   expect_refused(config("\"hidden_size\"", "\"hidden_act\":\"relu\",\"hidden_size\""), "'hidden_act' is 'relu'");
   expect_refused(config("\"hidden_size\"", "\"quantization_config\":{\"quant_method\":\"fp8\"},\"hidden_size\""),
                  "'quantization_config' (method 'fp8')");
-  expect_refused(config("\"hidden_size\"", "\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2},\"hidden_size\""),
-                 "'rope_scaling.type' is 'dynamic'");
+  expect_refused(config("\"hidden_size\"", "\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2},\"hidden_size\""),
+                 "'rope_scaling.type' is 'ntk'");
   expect_refused(config("\"hidden_size\"", "\"rope_scaling\":7,\"hidden_size\""), "'rope_scaling' is no object");
+  expect_refused(config("\"hidden_size\"", "\"clip_qkv\":8,\"hidden_size\""), "'clip_qkv' is set");
+  expect_refused(config("\"hidden_size\"", "\"sliding_window\":9,\"layer_types\":[],\"hidden_size\""),
+                 "'layer_types' has not one name for each layer");
+  expect_refused(config("\"hidden_size\"", "\"sliding_window\":9,\"layer_types\":[\"x\"],\"hidden_size\""),
+                 "'layer_types[0]' is 'x', which is not computed");
+  expect_refused(
+      [](Parts& parts) {
+        replace(parts.config, "\"num_hidden_layers\":1",
+                "\"num_hidden_layers\":2,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\"]");
+      },
+      "'layer_types' gives a window to some layers only");
+  expect_refused(
+      [](Parts& parts) { replace(parts.config, "LlamaForCausalLM", "MiniCPMForCausalLM"); }, "'scale_emb' is missing");
 }
 
 TEST(tensors_that_cannot_be_are_named) {
@@ -200,6 +231,8 @@ TEST(tensors_that_cannot_be_are_named) {
   expect_refused(tensor(1, {"model.embed_tokens.bias", "F32", {}, floats(1, 0, 1)}), "has 0 dimensions");
   expect_refused(tensor(1, {"model.embed_tokens.bias", "F32", {0, 1}, ""}), "has a length of 0");
   expect_refused(tensor(0, {"x", "F32", {1}, floats(1, 0, 1)}), "no tensor is the embedding table");
+  expect_refused(tensor(1, {"model.layers.0.attention.wqkv.weight", "F32", {5, 4}, floats(20, 0, 1)}),
+                 "does not hold 2 heads of queries and 1 of keys and of values");
   expect_refused([](Parts& parts) { parts.tensors.clear(); }, "holds no model.safetensors");
   const ScratchFolder folder;
   folder.write("config.json", Parts().config);

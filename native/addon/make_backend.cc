@@ -1,0 +1,40 @@
+#include "addon/make_backend.h"
+
+#include <charconv>
+#include <optional>
+#include <string>
+
+namespace monolith::addon {
+namespace {
+
+constexpr std::string_view kCuda = "cuda";
+
+// The number of the GPU that `name` means; nothing if it means none.
+std::optional<int> gpu_of(std::string_view name) {
+  if (!name.starts_with(kCuda)) return std::nullopt;
+  name.remove_prefix(kCuda.size());
+  if (name.empty()) return 0;
+  if (!name.starts_with(':')) return std::nullopt;
+  name.remove_prefix(1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc{} || end != name.data() + name.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+bool is_device(std::string_view name) { return name == "auto" || name == "cpu" || gpu_of(name).has_value(); }
+
+Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
+  const bool is_auto = options.device == "auto";
+  const std::optional<int> gpu = is_auto ? std::optional(0) : gpu_of(options.device);
+  if (gpu && !(is_auto && !cuda_devices())) {
+    auto backend = make_cuda_backend({.device = *gpu, .exact = options.arithmetic == Arithmetic::kExact});
+    if (backend) return backend;
+    return Error{backend.error().code, "device " + options.device + ": " + backend.error().message};
+  }
+  return make_cpu_backend(options.cpu());
+}
+
+}  // namespace monolith::addon

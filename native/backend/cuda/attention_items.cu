@@ -1,0 +1,153 @@
+// Attention of single rows, as decoding has them: one warp computes the query heads of one KV head (16 at a time) for
+// one row and a run of chunks, on its own. Rows that several warps share leave partial results, which a second kernel
+// adds up.
+//
+// Query heads fill 16 rows of a tensor core's product whatever their number: with four of them 16 products of 16 are
+// wasted on 12, and still a multiprocessor computes several times what its share of the memory's bandwidth brings.
+#include "backend/cuda/attention.h"
+#include "backend/cuda/attention_walk.h"
+#include "backend/cuda/device/launch.h"
+
+namespace monolith::cuda {
+namespace {
+
+struct Lists {
+  const AttentionHeader* header;
+  const int32_t* base;   // page tables and lists
+
+  MONOLITH_DEVICE const AttentionItem* items(const AttentionHeader& own) const {
+    return reinterpret_cast<const AttentionItem*>(base + own.items);
+  }
+  MONOLITH_DEVICE const AttentionSplit* splits(const AttentionHeader& own) const {
+    return reinterpret_cast<const AttentionSplit*>(base + own.splits);
+  }
+};
+
+template <typename Shape, int warps>
+struct ItemsShared {
+  WalkRing<Shape> rings[warps];
+  WalkOwn<Shape> own[warps];
+};
+
+template <typename Shape, int warps>
+__global__ void __launch_bounds__(warps * kWarp)
+    items_kernel(Lists lists, const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params,
+                 float* out, int64_t out_stride, float* partial, float* partial_sums) {
+  auto& shared = shared_memory<ItemsShared<Shape, warps>>();
+  const int warp = warp_id();
+  const AttentionHeader header = *lists.header;
+  const int group = n_heads / cache.n_kv_heads, parts = (group + 15) / 16;
+  const int per_item = cache.n_kv_heads * parts;
+  // Blocks first: neighbours in the list, which read neighbouring memory, run at the same time on all multiprocessors.
+  const int workers = static_cast<int>(gridDim.x) * warps;
+  const int worker = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  for (int at = worker; at < header.n_items * per_item; at += workers) {
+    const AttentionItem item = lists.items(header)[at / per_item];
+    const int kv_head = at % per_item / parts, part = at % parts;
+    const int head = kv_head * group + part * 16;
+    const int64_t first_value = static_cast<int64_t>(head) * Shape::dim;
+    WalkRows rows{.queries = q + item.row * q_stride + first_value, .query_stride = Shape::dim,
+                  .n = group - part * 16 < 16 ? group - part * 16 : 16, .position = item.position, .step = 0,
+                  .params = params};
+    WalkSource source{.keys = cache.data + 2 * static_cast<int64_t>(kv_head) * kPageTokens * Shape::dim,
+                      .values = cache.values, .page_bytes = cache.page_bytes, .pages = lists.base + item.first_page,
+                      .first = first_seen(item.position, params.window), .last = item.position};
+    WalkResult result{out + item.row * out_stride + first_value, Shape::dim, nullptr};
+    if (item.slot >= 0) {
+      const int64_t place = static_cast<int64_t>(item.slot) * n_heads + head;
+      result = {partial + place * Shape::dim, Shape::dim, partial_sums + 2 * place};
+    }
+    const int first_chunk = source.first / kChunkPositions;
+    walk<Shape>(source, item.first_chunk > first_chunk ? item.first_chunk : first_chunk, item.end_chunk, rows, result,
+                shared.rings[warp], shared.own[warp], lane_id());
+  }
+}
+
+constexpr int kAddThreads = 256, kAddWarps = kAddThreads / kWarp;
+constexpr int kMostDim = 256;
+
+struct AddShared {
+  float values[kAddWarps][kMostDim];
+  float largest[kAddWarps], total[kAddWarps];
+};
+
+// One block per split row and query head. Its warps add up a group each; then all groups are added in order.
+__global__ void __launch_bounds__(kAddThreads)
+    add_splits_kernel(Lists lists, int dim, int window, const float* partial, const float* partial_sums, float* out,
+                      int64_t out_stride) {
+  auto& shared = shared_memory<AddShared>();
+  const AttentionHeader header = *lists.header;
+  const int head = static_cast<int>(blockIdx.y), n_heads = static_cast<int>(gridDim.y);
+  const int warp = warp_id(), lane = lane_id(), d = static_cast<int>(threadIdx.x);
+  for (int at = static_cast<int>(blockIdx.x); at < header.n_splits; at += static_cast<int>(gridDim.x)) {
+    const AttentionSplit split = lists.splits(header)[at];
+    const int first_chunk = first_seen(split.position, window) / kChunkPositions;
+    const int last_chunk = split.position / kChunkPositions;
+    const int per_group = split.by_group ? 1 : kGroupChunks;   // slots
+    float value = 0, largest = -INFINITY, total = 0;           // of the row
+    for (int first = first_chunk / kGroupChunks; first <= last_chunk / kGroupChunks; first += kAddWarps) {
+      const int own = first + warp;
+      int begin = own * per_group, end = begin + per_group;
+      if (!split.by_group) {
+        begin = begin > first_chunk ? begin : first_chunk;
+        end = end < last_chunk + 1 ? end : last_chunk + 1;
+      } else if (own > last_chunk / kGroupChunks) {
+        end = begin;
+      }
+      float sums[kMostDim / kWarp] = {}, group_largest = -INFINITY, group_total = 0;
+      for (int slot = begin; slot < end; ++slot) {
+        const int64_t place = static_cast<int64_t>(split.first_slot + slot) * n_heads + head;
+        const Joined factors = join(group_largest, group_total, partial_sums[2 * place], partial_sums[2 * place + 1]);
+        MONOLITH_UNROLL
+        for (int i = 0; i < kMostDim / kWarp; ++i)
+          if (i * kWarp + lane < dim)
+            sums[i] = fmaf(sums[i], factors.kept, partial[place * dim + i * kWarp + lane] * factors.added);
+      }
+      MONOLITH_UNROLL
+      for (int i = 0; i < kMostDim / kWarp; ++i) shared.values[warp][i * kWarp + lane] = sums[i];
+      if (lane == 0) {
+        shared.largest[warp] = group_largest;
+        shared.total[warp] = group_total;
+      }
+      __syncthreads();
+      for (int i = 0; i < kAddWarps && first + i <= last_chunk / kGroupChunks; ++i) {
+        const Joined factors = join(largest, total, shared.largest[i], shared.total[i]);
+        value = fmaf(value, factors.kept, shared.values[i][d] * factors.added);
+      }
+      __syncthreads();
+    }
+    if (d < dim) out[split.row * out_stride + static_cast<int64_t>(head) * dim + d] = finished(value, 1.0f / total);
+  }
+}
+
+template <typename Shape, int warps>
+void launch_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+  using Shared = ItemsShared<Shape, warps>;
+  static_assert(sizeof(Shared) <= 99 << 10, "the smallest of the GPUs this is for have 99 KB");
+  const RowList& rows = *call.rows;
+  const Lists lists{rows.work, rows.pages};
+  const auto multiprocessors = static_cast<unsigned>(runtime.device().multiprocessors);
+  const auto blocks = multiprocessors * (runtime.device().shared_bytes / sizeof(Shared) > 1 ? 2u : 1u);
+  float* const sums = scratch.sums(call.n_heads * Shape::dim);
+  launch(runtime, items_kernel<Shape, warps>, dim3{blocks, 1, 1}, warps * kWarp, sizeof(Shared), lists, call.q,
+         call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride, scratch.values(), sums);
+  if (!rows.has_splits) return;
+  const auto most_splits = static_cast<unsigned>(rows.n_rows < 8 ? rows.n_rows : 8);
+  const dim3 grid{most_splits, static_cast<unsigned>(call.n_heads), 1};
+  launch(runtime, add_splits_kernel, grid, kAddThreads, sizeof(AddShared), lists, Shape::dim, call.params.window,
+         scratch.values(), sums, call.out, call.out_stride);
+}
+
+}  // namespace
+
+void attention_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+  switch (call.cache.head_dim) {
+    case 64: return launch_items<WalkShape<64, 16, 5, 1>, 4>(runtime, scratch, call);
+    case 80: return launch_items<WalkShape<80, 16, 5, 1>, 4>(runtime, scratch, call);
+    case 96: return launch_items<WalkShape<96, 16, 5, 1>, 4>(runtime, scratch, call);
+    case 128: return launch_items<WalkShape<128, 16, 4, 1>, 4>(runtime, scratch, call);
+    default: return launch_items<WalkShape<256, 16, 3, 1>, 2>(runtime, scratch, call);
+  }
+}
+
+}  // namespace monolith::cuda

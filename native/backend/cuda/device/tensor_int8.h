@@ -1,0 +1,121 @@
+// Tensor cores on 8-bit numbers from a common start, as tensor.h has the rest: D = A B + start in every element.
+// Fragments as there; of m16n8k16 they are the first halves: a[0], a[1] and b[0]. Exact.
+#pragma once
+
+#include "backend/cuda/device/tensor.h"
+
+// Before a loop over constants, whose body indexes registers; before one that shall stay as it is.
+#ifdef __CUDACC__
+#ifndef MONOLITH_UNROLL
+#define MONOLITH_UNROLL _Pragma("unroll")
+#endif
+#define MONOLITH_NO_UNROLL _Pragma("unroll 1")
+#else
+#ifndef MONOLITH_UNROLL
+#define MONOLITH_UNROLL
+#endif
+#define MONOLITH_NO_UNROLL
+#endif
+
+namespace monolith::cuda {
+
+#ifdef __CUDACC__
+
+// Reads that stay where they are written: the compiler would hoist those of a whole unrolled loop, and run out of
+// registers. Of device memory that nothing writes meanwhile, without a branch: what is not `wanted` is not read and 0.
+// load_stream: not wanted again soon; load_far: kept in the L1 cache. 
+#define MONOLITH_LOAD4(name, instruction)                                                                   \
+  __device__ __forceinline__ Words4 name(const Words4* from, bool wanted) {                                 \
+    Words4 v{0, 0, 0, 0};                                                                                   \
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p " instruction ".v4.u32 {%0, %1, %2, %3}, [%4]; }" \
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w) : "l"(from), "r"(static_cast<uint32_t>(wanted))); \
+    return v;                                                                                               \
+  }
+#define MONOLITH_LOAD2(name, instruction)                                                                   \
+  __device__ __forceinline__ Words2 name(const Words2* from, bool wanted) {                                 \
+    Words2 v{0, 0};                                                                                         \
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p " instruction ".v2.u32 {%0, %1}, [%2]; }"        \
+                 : "+r"(v.x), "+r"(v.y) : "l"(from), "r"(static_cast<uint32_t>(wanted)));                   \
+    return v;                                                                                               \
+  }
+MONOLITH_LOAD4(load_stream, "ld.global.nc.L1::no_allocate")
+MONOLITH_LOAD2(load_stream, "ld.global.nc.L1::no_allocate")
+MONOLITH_LOAD4(load_far, "ld.global.nc")
+MONOLITH_LOAD2(load_far, "ld.global.nc")
+#undef MONOLITH_LOAD4
+#undef MONOLITH_LOAD2
+__device__ __forceinline__ uint32_t load_far(const uint32_t* from, bool wanted) {
+  uint32_t v = 0;
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
+               : "+r"(v) : "l"(from), "r"(static_cast<uint32_t>(wanted)));
+  return v;
+}
+// Shared memory by its 32-bit address. load_near: `offset` bytes from there.
+using Near = uint32_t;
+__device__ __forceinline__ Near near_address(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+__device__ __forceinline__ Words4 load_near4(Near at, int offset) {
+  Words4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
+  return v;
+}
+__device__ __forceinline__ Words2 load_near2(Near at, int offset) {
+  Words2 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(v.x), "=r"(v.y) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
+  return v;
+}
+// The same address, of which the compiler knows nothing any more: constant offsets from it stay in the instructions,
+// where otherwise each sum would be kept in registers through a loop.
+__device__ __forceinline__ Near hidden(Near at) {
+  asm volatile("" : "+r"(at));
+  return at;
+}
+template <typename T>
+__device__ __forceinline__ const T* hidden(const T* at) {
+  asm volatile("" : "+l"(at));
+  return at;
+}
+
+__device__ __forceinline__ void mma_s8_k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                                           int32_t start) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start));
+}
+__device__ __forceinline__ void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, int32_t start) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a0), "r"(a1), "r"(b), "r"(start));
+}
+
+#else
+
+inline Words4 load_stream(const Words4* from, bool wanted) { return wanted ? *from : Words4{0, 0, 0, 0}; }
+inline Words2 load_stream(const Words2* from, bool wanted) { return wanted ? *from : Words2{0, 0}; }
+inline Words4 load_far(const Words4* from, bool wanted) { return wanted ? *from : Words4{0, 0, 0, 0}; }
+inline Words2 load_far(const Words2* from, bool wanted) { return wanted ? *from : Words2{0, 0}; }
+inline uint32_t load_far(const uint32_t* from, bool wanted) { return wanted ? *from : 0; }
+using Near = const unsigned char*;
+inline Near near_address(const void* at) { return static_cast<Near>(at); }
+inline Words4 load_near4(Near at, int offset) { return *reinterpret_cast<const Words4*>(at + offset); }
+inline Words2 load_near2(Near at, int offset) { return *reinterpret_cast<const Words2*>(at + offset); }
+template <typename T>
+const T* hidden(const T* at) {
+  return at;
+}
+inline void mma_s8_k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int32_t start) {
+  for (int32_t& value : d) value = start;
+  mma_s8(d, a, b);
+}
+inline void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, int32_t start) {
+  const uint32_t a[4] = {a0, a1, 0, 0}, both[2] = {b, 0};
+  mma_s8_k32(d, a, both, start);
+}
+
+#endif
+
+}  // namespace monolith::cuda

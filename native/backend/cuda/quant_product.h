@@ -1,0 +1,68 @@
+// Products of quantized weights with 8-bit inputs: what kernels are told, and which one serves what. The arithmetic is
+// quant_form.h's whichever it is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "backend/backend.h"
+#include "backend/cuda/activations_int8.h"
+#include "backend/cuda/device/runtime.h"
+#include "backend/cuda/quant_form.h"
+
+namespace monolith::cuda {
+
+inline constexpr int kMostTargets = 4;   // of one launch
+
+struct QuantTarget {
+  const unsigned char* data;
+  float* out;
+  const float* bias;       // or null
+  int64_t out_stride, rows;
+  int32_t first_block;     // of the launch's blocks of rows
+  bool add_to_out;
+};
+
+// One launch: several matrices of one type and one number of columns with one input. Passed to kernels by value.
+struct QuantProduct {
+  QuantLayout layout;      // of all; its rows are none's
+  QuantTarget targets[kMostTargets];
+  int32_t n_targets;
+  int32_t n_columns;       // rows of the input
+  const Int8Block* x;
+};
+
+// kFew, kSome: a block of 8 warps, each with a segment of K, for 16 rows and 8 columns, or 32: weights at the
+// memory's speed. kMany: 128 rows and 64 columns, each warp 32 rows and all of K, inputs through shared memory.
+enum class QuantKernel : uint8_t { kFew, kSome, kMany };
+struct QuantTileSize {
+  int rows, columns;
+};
+constexpr QuantTileSize tile_size(QuantKernel kernel) {
+  if (kernel == QuantKernel::kFew) return {16, 8};
+  return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
+}
+// For `rows` of weights in the launch, on a device of so many multiprocessors.
+QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
+
+// Products of one input with several quantized matrices of `x_cols` columns: Backend::matmul. `weights[i]` is
+// targets[i].weight's layout and data. `only`: that kernel, not the one for the size (tests, measurements).
+struct QuantWeight {
+  QuantLayout layout;
+  const unsigned char* data;
+};
+void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<const MatmulTarget> targets,
+                  std::span<const QuantWeight> weights, const float* x, int n_rows,
+                  std::optional<QuantKernel> only = std::nullopt);
+
+// Of quant_product_*.cu: each takes shapes of its own. `product` has its targets' first blocks set for `kernel`.
+void quant_product_s8(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
+void quant_product_s4(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
+void quant_product_levels(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
+void quant_product_u4(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
+void quant_product_u5(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
+void quant_product_s6(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
+void quant_product_u3(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
+
+}  // namespace monolith::cuda

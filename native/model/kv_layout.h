@@ -1,0 +1,50 @@
+// How the keys and values of a model's layers lie in pages. All pages of a model have one size: kPageTokens
+// positions of `layers_per_page` layers. Layers that see all positions share pages among themselves, and layers
+// with a window do, so that pages of the latter can be given back once the window has passed them; a sequence has a
+// table of pages for each such set of layers. As any page may become one of either kind, nothing is reserved for
+// long or for short sequences.
+//
+//   5 windowed : 1 full, 12 layers   layers_per_page 2
+//     table 0      layers 5, 11                       kept as long as the sequence runs
+//     tables 1-5   layers 0, 1 | 2, 3 | 4, 6 | ...    the last `window` positions
+//
+// Pure functions, for loading and for planning alike.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace monolith {
+
+struct HyperParams;
+
+// Pages must do for a sequence alone that computes so many rows a step, or the most there are if these are fewer.
+inline constexpr int kLeastRowsAlone = 128;
+
+struct KvLayout {
+  int layers_per_page = 1;
+  int full = 1;      // tables of layers that see all positions
+  int windowed = 0;  // tables of layers with a window, behind those
+  int window = 0;    // positions that a row sees in any of the latter, its own included
+
+  int tables() const { return full + windowed; }
+  // Pages of each windowed table that hold all which `n_rows` consecutive rows see, wherever they stand.
+  int64_t window_pages(int64_t n_rows) const;
+  // Pages a sequence of so many positions holds at most, if a step computes up to `n_rows` of it.
+  int64_t pages_at_once(int64_t positions, int64_t n_rows) const;
+  // The longest sequence for which `n_pages` are enough.
+  int64_t positions_in(int64_t n_pages, int64_t n_rows) const;
+};
+
+// `by_window` false: one table for all layers, and no page is given back early.
+KvLayout kv_layout(const HyperParams& params, bool by_window);
+
+// Where a layer's keys and values are: in pages of `table`, as its layer `slot`.
+struct KvPlace {
+  int table, slot;
+};
+std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout);
+
+}  // namespace monolith

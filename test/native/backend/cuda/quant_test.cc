@@ -1,0 +1,338 @@
+// Quantized weights on the GPU: packing and back, the 8-bit inputs, and products of every type by every kernel: against
+// float64, and against each other bit for bit.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/matrix_data.h"
+#include "backend/cuda/device/emulator.h"
+#include "backend/cuda/matmul.h"
+#include "backend/cuda/matrix.h"
+#include "backend/cuda/quant_pack.h"
+#include "backend/cuda/quant_product.h"
+#include "check.h"
+
+using namespace monolith;
+using namespace monolith::cuda;
+
+namespace {
+
+using enum QuantKernel;
+constexpr QuantKernel kKernels[] = {kSome, kFew, kMany};
+
+std::unique_ptr<Runtime> runtime() {
+  auto opened = Runtime::open(0);
+  return opened ? std::move(*opened) : nullptr;
+}
+
+// `values` on the device.
+template <typename T>
+T* to_device(Runtime& device, const std::vector<T>& values) {
+  T* const memory = static_cast<T*>(device.allocate(values.size() * sizeof(T)).value());
+  device.upload(memory, values.data(), values.size() * sizeof(T));
+  device.synchronize();
+  return memory;
+}
+template <typename T>
+std::vector<T> from_device(Runtime& device, const T* memory, size_t count) {
+  std::vector<T> values(count);
+  device.download(values.data(), memory, count * sizeof(T));
+  device.synchronize();
+  return values;
+}
+
+std::vector<float> random_floats(int64_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& value : values) value = random.uniform();
+  return values;
+}
+
+struct Weights {
+  std::vector<float> values;          // as the file defines them
+  std::unique_ptr<Matrix> matrix;
+  const CudaMatrix& own() const { return static_cast<const CudaMatrix&>(*matrix); }
+  QuantWeight quant() const {
+    return {quant_layout(matrix->type, matrix->rows, matrix->cols), static_cast<const unsigned char*>(own().data())};
+  }
+};
+Weights make_weights(Runtime& device, TensorType type, int64_t rows, int64_t cols, uint64_t seed) {
+  const std::vector<std::byte> data = matrix_data(type, rows, cols, seed);
+  Weights weights;
+  weights.values.resize(static_cast<size_t>(rows * cols));
+  dequantize(type, data.data(), rows * cols, weights.values.data());
+  auto matrix = make_matrix(device, {type, rows, cols, data}, false);
+  if (matrix) weights.matrix = std::move(*matrix);
+  return weights;
+}
+
+// The inputs as the kernels see them, and their scales.
+struct Inputs {
+  std::vector<double> values;
+};
+Inputs quantized(const std::vector<float>& x) {
+  Inputs inputs;
+  inputs.values.resize(x.size());
+  for (size_t first = 0; first < x.size(); first += 32) {
+    float amax = 0;
+    for (size_t i = first; i < first + 32; ++i) amax = std::max(amax, std::fabs(x[i]));
+    const float scale = amax / 127.0f, inverse = 127.0f / amax;
+    if (amax == 0) continue;
+    for (size_t i = first; i < first + 32; ++i)
+      inputs.values[i] = double{scale} * static_cast<double>(std::lrint(x[i] * inverse));
+  }
+  return inputs;
+}
+
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+std::string name_of(TensorType type, int64_t rows, int64_t cols, int n) {
+  return std::string(traits_of(type).name) + " [" + std::to_string(rows) + ", " + std::to_string(cols) + "] x " +
+         std::to_string(n);
+}
+
+int64_t odd_cols(TensorType type) { return traits_of(type).block_values == 32 ? 416 : 768; }
+
+}  // namespace
+
+TEST(quantized_rows_come_back) {
+  const auto device = runtime();
+  REQUIRE(device != nullptr);
+  for (const TensorType type : kAllTypes) {
+    if (!is_quantized(type)) continue;
+    for (const int64_t rows : {int64_t{1}, int64_t{37}}) {
+      const int64_t cols = odd_cols(type);
+      const Weights weights = make_weights(*device, type, rows, cols, 3);
+      REQUIRE(weights.matrix != nullptr);
+      CHECK(weights.own().format() == Format::kQuant);
+      CHECK_EQ(weights.matrix->bytes, matrix_bytes(Format::kQuant, type, rows, cols));
+      std::vector<int32_t> tokens;
+      for (int64_t i = rows - 1; i >= 0; --i) tokens.push_back(static_cast<int32_t>(i));
+      const int32_t* const device_tokens = to_device(*device, tokens);
+      float* const out = to_device(*device, std::vector<float>(static_cast<size_t>(rows * cols), NAN));
+      embed(*device, weights.own(), device_tokens, static_cast<int>(rows), out);
+      const std::vector<float> got = from_device(*device, out, static_cast<size_t>(rows * cols));
+      for (int64_t i = 0; i < rows; ++i) {
+        const float* const wanted = &weights.values[static_cast<size_t>(i * cols)];
+        if (std::memcmp(&got[static_cast<size_t>((rows - 1 - i) * cols)], wanted, static_cast<size_t>(cols) * 4) != 0)
+          check::fail(__FILE__, __LINE__, name_of(type, rows, cols, 1) + ": row " + std::to_string(i) + " differs");
+      }
+    }
+  }
+}
+
+// What the packed form takes beyond the file's own, where nothing is padded.
+TEST(quantized_matrices_take_about_their_own_size) {
+  for (const TensorType type : kAllTypes) {
+    if (!is_quantized(type)) continue;
+    const TensorTypeTraits& traits = traits_of(type);
+    const auto file = static_cast<double>(4096 / traits.block_values * traits.block_bytes * 4096);
+    const double ratio = static_cast<double>(matrix_bytes(Format::kQuant, type, 4096, 4096)) / file;
+    if (ratio < 1.0 || ratio > 1.04)
+      check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(ratio));
+  }
+  CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);   // exact
+}
+
+TEST(int8_inputs_are_what_they_say) {
+  const auto device = runtime();
+  REQUIRE(device != nullptr);
+  constexpr int kRows = 11;
+  constexpr int64_t kCols = 160;   // the second chunk is padded
+  std::vector<float> x = random_floats(kRows * kCols, 5);
+  for (int i = 0; i < 32; ++i) x[i] = 0;
+  for (int i = 32; i < 64; ++i) x[i] *= 0x1p-110f;
+  x[70] = INFINITY;
+  x[100] = NAN;
+  for (const auto order : {emulator::Order::kAscending, emulator::Order::kDescending}) {
+    emulator::set_order(order);
+    Int8Activations scratch(*device);
+    REQUIRE(scratch.reserve(kRows, kCols).ok());
+    CHECK_EQ(Int8Activations::bytes_for(kRows, kCols), 2u * 8u * sizeof(Int8Block));
+    const Int8Block* const memory = scratch.quantize(to_device(*device, x), kRows, kCols);
+    const std::vector<Int8Block> blocks = from_device(*device, memory, 16);
+    for (int row = 0; row < kRows; ++row) {
+      for (int b = 0; b < 8; ++b) {
+        const Int8Block& block = blocks[static_cast<size_t>(row / 8 * 8 + b)];
+        const int column = row % 8;
+        const float scale = block.columns[column / 2].scale[column % 2];
+        float amax = 0, inverse = 0;
+        if (b < 5) {
+          for (int i = 0; i < 32; ++i) {
+            const float value = x[static_cast<size_t>(row * kCols + b * 32 + i)];
+            amax = std::isfinite(value) && std::isfinite(amax) ? std::max(amax, std::fabs(value)) : INFINITY;
+          }
+          if (amax < 0x1p-100f) amax = 0;
+          inverse = amax > 0 && std::isfinite(amax) ? 127.0f / amax : 0;
+        }
+        if (std::isfinite(amax)) CHECK_EQ(scale, amax / 127.0f);
+        else CHECK(std::isnan(scale));
+        int sums[2] = {0, 0};
+        for (int i = 0; i < 32; ++i) {
+          int8_t bytes[8];
+          std::memcpy(bytes, &block.codes[column * 4 + i / 4 % 4], 8);
+          const int code = bytes[i / 16 * 4 + i % 4];
+          const long wanted = inverse == 0 ? 0 : std::lrint(x[static_cast<size_t>(row * kCols + b * 32 + i)] * inverse);
+          CHECK_EQ(static_cast<long>(code), wanted);
+          sums[i / 16] += code;
+        }
+        if (!std::isfinite(amax)) continue;
+        CHECK_EQ(block.columns[column / 2].sums[column % 2], -(scale * static_cast<float>(sums[0] + sums[1])));
+        for (int half = 0; half < 2; ++half)
+          CHECK_EQ(block.half_sums[column / 2][half][column % 2], -(scale * static_cast<float>(sums[half])));
+      }
+    }
+  }
+  emulator::set_order(emulator::Order::kAscending);
+}
+
+TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
+  const auto device = runtime();
+  REQUIRE(device != nullptr);
+  constexpr int kColumns = 70;
+  constexpr int64_t kRows = 45, kStride = kRows + 3;
+  for (const TensorType type : kAllTypes) {
+    if (!is_quantized(type)) continue;
+    const int64_t cols = odd_cols(type);
+    const Weights weights = make_weights(*device, type, kRows, cols, 7);
+    REQUIRE(weights.matrix != nullptr);
+    const std::vector<float> x = random_floats(kColumns * cols, 11);
+    const Inputs inputs = quantized(x);
+    const float* const device_x = to_device(*device, x);
+    Int8Activations scratch(*device);
+    REQUIRE(scratch.reserve(kColumns, cols).ok());
+    float* const out = static_cast<float*>(device->allocate(kColumns * kStride * sizeof(float)).value());
+    const MatmulTarget target{.weight = weights.matrix.get(), .out = out, .out_stride = kStride};
+    const QuantWeight weight = weights.quant();
+    std::vector<float> first;
+    for (const QuantKernel kernel : kKernels) {
+      // All columns, then some that begin elsewhere in a tile.
+      using enum emulator::Order;
+      emulator::set_order(kernel == kSome ? kDescending : kernel == kMany ? kShuffled : kAscending);
+      const bool few = kernel == kFew;
+      struct Columns {
+        int from, n;
+      };
+      for (const Columns columns : {Columns{0, few ? 9 : kColumns}, Columns{few ? 8 : 61, 9}, Columns{3, 1}}) {
+        const std::string name = name_of(type, kRows, cols, columns.n) + " by kernel " +
+                                 std::to_string(static_cast<int>(kernel)) + ", column ";
+        device->fill(out, 0xff, kColumns * kStride * sizeof(float));
+        quant_matmul(*device, scratch, {&target, 1}, {&weight, 1}, device_x + columns.from * cols, columns.n, kernel);
+        const std::vector<float> got = from_device(*device, out, kColumns * kStride);
+        if (first.empty() && columns.n == kColumns) first = got;
+        for (int c = 0; c < columns.n; ++c) {
+          const float* const row = &got[static_cast<size_t>(c * kStride)];
+          for (int64_t r = kRows; r < kStride; ++r) CHECK(std::isnan(row[r]));
+          for (int64_t r = 0; r < kRows; ++r) {
+            double exact = 0, size = 0;
+            for (int64_t k = 0; k < cols; ++k) {
+              const double product = double{weights.values[static_cast<size_t>(r * cols + k)]} *
+                                     inputs.values[static_cast<size_t>((columns.from + c) * cols + k)];
+              exact += product;
+              size += std::fabs(product);
+            }
+            if (!(std::fabs(double{row[r]} - exact) <= 1e-6 * size + 1e-30))
+              return check::fail(__FILE__, __LINE__, name + std::to_string(c) + ", row " + std::to_string(r) + ": " +
+                                                         std::to_string(row[r]) + ", not " + std::to_string(exact));
+          }
+          const float* const before = &first[static_cast<size_t>((columns.from + c) * kStride)];
+          if (std::memcmp(row, before, kRows * sizeof(float)) != 0)
+            return check::fail(__FILE__, __LINE__, name + std::to_string(c) + ": other bits");
+        }
+        for (int64_t i = columns.n * kStride; i < kColumns * kStride; ++i)
+          CHECK(std::isnan(got[static_cast<size_t>(i)]));
+      }
+    }
+  }
+  emulator::set_order(emulator::Order::kAscending);
+}
+
+// Several targets of four types in one call, more of one type than a launch takes, with biases and sums to what is
+// there: the same bits as each alone.
+TEST(quantized_groups_give_what_their_targets_give) {
+  const auto device = runtime();
+  REQUIRE(device != nullptr);
+  constexpr int64_t kCols = 512;
+  constexpr int kMostColumns = 33;
+  const std::vector<float> x = random_floats(kMostColumns * kCols, 17);
+  const float* const device_x = to_device(*device, x);
+  MatmulContext scratch{DenseScratch(*device), {}, Int8Activations(*device)};
+  REQUIRE(scratch.int8.reserve(kMostColumns, kCols).ok());
+  std::vector<Weights> weights;
+  std::vector<const float*> biases;
+  uint64_t seed = 1;
+  using enum TensorType;
+  const TensorType types[] = {kQ4_K, kQ6_K, kQ4_K, kQ4_K, kF32, kQ4_K, kQ4_K, kQ6_K, kQ8_0, kQ4_K};
+  for (const TensorType type : types) {
+    const int64_t rows = 16 + static_cast<int64_t>(seed) * 7;
+    weights.push_back(make_weights(*device, type, rows, kCols, ++seed));
+    REQUIRE(weights.back().matrix != nullptr);
+    biases.push_back(seed % 2 == 0 ? to_device(*device, random_floats(rows, seed)) : nullptr);
+  }
+  for (const int n : {1, kMostColumns}) {
+    std::vector<MatmulTarget> targets;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t rows = weights[i].matrix->rows;
+      targets.push_back({.weight = weights[i].matrix.get(), .out = to_device(*device, random_floats(n * rows, 100 + i)),
+                         .out_stride = rows, .bias = biases[i], .add_to_out = i % 3 == 0});
+    }
+    matmul(*device, scratch, targets, device_x, n);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const int64_t rows = weights[i].matrix->rows;
+      const std::vector<float> before = random_floats(n * rows, 100 + i);
+      const MatmulTarget plain{.weight = weights[i].matrix.get(), .out = to_device(*device, before), .out_stride = rows};
+      matmul(*device, scratch, {&plain, 1}, device_x, n);
+      std::vector<float> wanted = from_device(*device, plain.out, static_cast<size_t>(n * rows));
+      std::vector<float> bias;
+      if (biases[i]) bias = from_device(*device, biases[i], static_cast<size_t>(rows));
+      for (size_t at = 0; at < wanted.size(); ++at) {
+        if (!bias.empty()) wanted[at] += bias[at % static_cast<size_t>(rows)];
+        if (targets[i].add_to_out) wanted[at] = before[at] + wanted[at];
+      }
+      CHECK(same(from_device(*device, targets[i].out, wanted.size()), wanted));
+    }
+  }
+}
+
+// Every output of a column whose input is not finite is NaN; its neighbours do not notice.
+TEST(quantized_products_keep_columns_apart) {
+  const auto device = runtime();
+  REQUIRE(device != nullptr);
+  constexpr int64_t kRows = 20, kCols = 256;
+  const Weights weights = make_weights(*device, TensorType::kQ5_K, kRows, kCols, 23);
+  REQUIRE(weights.matrix != nullptr);
+  std::vector<float> x = random_floats(3 * kCols, 29);
+  x[kCols + 5] = INFINITY;
+  Int8Activations scratch(*device);
+  REQUIRE(scratch.reserve(3, kCols).ok());
+  float* const out = static_cast<float*>(device->allocate(3 * kRows * sizeof(float)).value());
+  const MatmulTarget target{.weight = weights.matrix.get(), .out = out, .out_stride = kRows};
+  for (const QuantKernel kernel : kKernels) {
+    const QuantWeight weight = weights.quant();
+    quant_matmul(*device, scratch, {&target, 1}, {&weight, 1}, to_device(*device, x), 3, kernel);
+    const std::vector<float> got = from_device(*device, out, 3 * kRows);
+    for (int64_t r = 0; r < kRows; ++r) {
+      CHECK(std::isfinite(got[static_cast<size_t>(r)]));
+      CHECK(std::isnan(got[static_cast<size_t>(kRows + r)]));
+      CHECK(std::isfinite(got[static_cast<size_t>(2 * kRows + r)]));
+    }
+  }
+}
+
+TEST(quantized_kernels_by_size) {
+  constexpr int kH200 = 132;
+  CHECK(quant_kernel_for(4096, 1, kH200) == kFew);
+  CHECK(quant_kernel_for(4096, 8, kH200) == kFew);
+  CHECK(quant_kernel_for(4096, 9, kH200) == kSome);
+  CHECK(quant_kernel_for(14336, 32, kH200) == kSome);
+  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);     // 8 blocks of kMany
+  CHECK(quant_kernel_for(28672, 64, kH200) == kMany);
+  CHECK(quant_kernel_for(4096, 256, kH200) == kMany);
+  CHECK(quant_kernel_for(256, 8192, kH200) == kMany);
+}

@@ -1,0 +1,166 @@
+// Pages of layers with a window that are given back, found again and taken by others change no bit of any answer:
+// the same as with one page table for all layers, where nothing is given back.
+#include "engine_fixture.h"
+
+namespace monolith::testing {
+namespace {
+
+// Six layers see 64 positions and one all: seven tables of one layer each.
+constexpr int kTables = 7;
+
+EngineSetup setup_of(bool by_window) {
+  EngineSetup setup;
+  setup.model = "models/gemma3.f16.gguf";
+  setup.limits.max_context = 1024;
+  setup.limits.pages_by_window = by_window;
+  setup.limits.n_pages = 512 * (by_window ? kTables : 1);
+  return setup;
+}
+
+// Prompts and answers many times as long as the window; families share long beginnings.
+std::vector<GenerationRequest> long_requests() {
+  std::vector<GenerationRequest> requests;
+  for (int i = 0; i < 8; ++i) {
+    GenerationRequest request;
+    request.prompt = test_prompt(20 + i * 45, i % 3);
+    if (i % 2) request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.begin() + 60);   // to be guessed
+    request.n = i % 4 == 2 ? 4 : 1;
+    request.organization = static_cast<uint64_t>(i % 2);
+    request.max_tokens = 90 + 7 * i;
+    request.ignore_eos = true;
+    request.sampling.seed = static_cast<uint64_t>(300 + i);
+    request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.7f;
+    request.sampling.top_p = i % 3 == 1 ? 0.8f : 1.0f;
+    request.sampling.top_logprobs = 2;
+    if (i % 3 == 0) request.sampling.logit_bias = {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}};   // says the same again
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+using Choices = std::vector<ChoiceOutcome>;
+
+std::vector<Choices> outcomes_one_by_one(const EngineSetup& setup, const std::vector<GenerationRequest>& requests) {
+  auto engine = start_engine(setup);
+  if (!engine) return {};
+  Consumer consumer(*engine);
+  std::vector<Choices> outcomes;
+  for (const GenerationRequest& request : requests) {
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    CHECK(!consumer.outcomes()[id].failed);
+    Choices& choices = outcomes.emplace_back();
+    for (int choice = 0; choice < request.n; ++choice) choices.push_back(consumer.outcomes()[id].choices[choice]);
+  }
+  return outcomes;
+}
+
+void check_together(const EngineSetup& setup, const std::vector<GenerationRequest>& requests,
+                    const std::vector<Choices>& expected, int rounds, bool preempts, const std::string& what) {
+  auto engine = start_engine(setup);
+  REQUIRE(engine);
+  Consumer consumer(*engine);
+  for (int round = 0; round < rounds || (preempts && round < 12 && engine->stats().preemptions == 0); ++round) {
+    std::vector<RequestId> ids;
+    for (const GenerationRequest& request : requests) ids.push_back(consumer.submit(request));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      consumer.pump_until_ended(ids[i]);
+      const Outcome& outcome = consumer.outcomes()[ids[i]];
+      for (int choice = 0; choice < requests[i].n; ++choice)
+        check_same(outcome.choices.at(choice), expected[i][static_cast<size_t>(choice)], what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
+      // Where nothing had to leave, all that a prompt can start from is there, though its window has long passed.
+      if (round > 0 && setup.options.prefix_cache && !preempts)
+        CHECK_EQ(outcome.cached_tokens, static_cast<uint32_t>((requests[i].prompt.size() - 1) / 16 * 16));
+    }
+  }
+  if (preempts) CHECK(engine->stats().preemptions > 0);
+  if (setup.options.speculation == Speculation::kAlways) {
+    CHECK(engine->stats().guessed_right > 0);
+    CHECK(engine->stats().guessed_right < engine->stats().guessed_tokens);
+  }
+  CHECK(pages_come_back(*engine));
+  CHECK(!engine->stats().failed);
+}
+
+TEST(windows_given_back_change_no_answer) {
+  const std::vector<GenerationRequest> requests = long_requests();
+  EngineSetup setup = setup_of(false);
+  setup.options.prefix_cache = false;
+  const std::vector<Choices> expected = outcomes_one_by_one(setup, requests);
+  if (expected.empty()) return;
+
+  setup = setup_of(true);
+  setup.options.prefix_cache = false;
+  check_together(setup, requests, expected, 1, false, "together");
+  setup.options.prefix_cache = true;
+  setup.threads = 2;
+  check_together(setup, requests, expected, 2, false, "with cached prefixes, two threads");
+  setup.options.max_batch_tokens = 9;
+  setup.options.max_sequences = 4;
+  check_together(setup, requests, expected, 2, false, "nine tokens a step");
+  setup.options.max_batch_tokens = 64;
+  setup.options.max_sequences = 32;
+  setup.options.speculation = Speculation::kAlways;
+  check_together(setup, requests, expected, 2, false, "with guesses");
+  setup.limits.n_pages = 18 * kTables;
+  check_together(setup, requests, expected, 2, true, "with guesses, few pages");
+  setup.options.prefix_cache = false;
+  check_together(setup, requests, expected, 1, true, "few pages, no cache");
+}
+
+TEST(choices_that_share_windows_are_those_of_separate_requests) {
+  for (const int64_t n_pages : {int64_t{256}, int64_t{17}}) {   // the second forces choices to take turns
+    EngineSetup setup = setup_of(true);
+    setup.limits.n_pages = n_pages * kTables;
+    auto engine = start_engine(setup);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    GenerationRequest request;
+    request.prompt = test_prompt(150, 1);
+    request.max_tokens = 120;
+    request.ignore_eos = true;
+    request.sampling.seed = 4;
+    request.sampling.top_logprobs = 1;
+    request.n = 5;
+    const RequestId all = consumer.submit(request);
+    consumer.pump_until_ended(all);
+    REQUIRE(!consumer.outcomes()[all].failed);
+    setup.limits.n_pages = 256;
+    setup.limits.pages_by_window = false;
+    std::vector<GenerationRequest> separate(5, request);
+    for (size_t i = 0; i < separate.size(); ++i) {
+      separate[i].n = 1;
+      separate[i].sampling.seed += i;
+    }
+    const std::vector<Choices> expected = outcomes_one_by_one(setup, separate);
+    for (int choice = 0; choice < 5; ++choice)
+      check_same(consumer.outcomes()[all].choices[choice], expected[static_cast<size_t>(choice)][0], "choice " + std::to_string(choice));
+    if (n_pages < 256) CHECK(engine->stats().preemptions > 0);
+    CHECK(pages_come_back(*engine));
+  }
+}
+
+// A pool of which one sequence of the whole context would take more than there is, were it not for the windows.
+TEST(a_long_sequence_runs_in_the_pages_of_its_windows) {
+  EngineSetup setup = setup_of(true);
+  setup.limits.n_pages = 160;   // seven tables of 64 pages would be 448
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  CHECK_EQ(engine->max_context(), 1024);
+  GenerationRequest request;
+  request.prompt = test_prompt(700, 2);
+  request.max_tokens = 324;
+  request.ignore_eos = true;
+  request.sampling.top_logprobs = 1;
+  Consumer consumer(*engine);
+  const RequestId id = consumer.submit(request);
+  consumer.pump_until_ended(id);
+  REQUIRE(!consumer.outcomes()[id].failed);
+  CHECK_EQ(engine->stats().preemptions, uint64_t{0});
+  setup.limits.n_pages = 64;
+  setup.limits.pages_by_window = false;
+  check_same(consumer.outcomes()[id].choices[0], outcomes_one_by_one(setup, {request}).at(0).at(0), "as with all pages");
+}
+
+}  // namespace
+}  // namespace monolith::testing

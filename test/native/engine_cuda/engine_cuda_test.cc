@@ -1,0 +1,76 @@
+// The engine on the CUDA backend (in the emulator): the same answers alone, in company, from a cached prefix, as one of
+// several choices and with guesses; steps of decodes recorded and replayed as their number changes.
+#include "engine/engine_fixture.h"
+
+namespace monolith::testing {
+namespace {
+
+// The emulator is slow: little text.
+std::vector<GenerationRequest> short_requests() {
+  std::vector<GenerationRequest> requests;
+  for (int i = 0; i < 3; ++i) {
+    GenerationRequest request;
+    request.prompt = test_prompt(5 + i * 14, i % 2);
+    request.max_tokens = 3 + 2 * i;
+    request.ignore_eos = true;
+    request.sampling.seed = static_cast<uint64_t>(40 + i);
+    request.sampling.temperature = i == 0 ? 0.0f : 0.9f;
+    request.sampling.top_p = i == 2 ? 0.8f : 1.0f;
+    request.sampling.top_logprobs = 1;
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+EngineSetup setup_for(Speculation speculation) {
+  EngineSetup setup;
+  setup.model = "models/llama.q8_0.gguf";
+  setup.options.speculation = speculation;
+  return setup;
+}
+
+std::vector<ChoiceOutcome> answers_alone(const std::vector<GenerationRequest>& requests) {
+  EngineSetup setup = setup_for(Speculation::kOff);
+  setup.options.prefix_cache = false;
+  std::vector<ChoiceOutcome> answers;
+  auto engine = start_engine(setup);
+  if (!engine) return answers;
+  Consumer consumer(*engine);
+  for (const GenerationRequest& request : requests) {
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    CHECK(!consumer.outcomes()[id].failed);
+    answers.push_back(consumer.outcomes()[id].choices.at(0));
+  }
+  return answers;
+}
+
+}  // namespace
+
+TEST(engine_cuda_answers_do_not_depend_on_company) {
+  const std::vector<GenerationRequest> requests = short_requests();
+  const std::vector<ChoiceOutcome> expected = answers_alone(requests);
+  if (expected.empty()) return;
+  for (const Speculation speculation : {Speculation::kOff, Speculation::kAlways}) {
+    auto engine = start_engine(setup_for(speculation));
+    REQUIRE(engine);
+    Consumer consumer(*engine);
+    for (int round = 0; round < 2; ++round) {   // the second from cached prefixes
+      std::vector<RequestId> ids;
+      for (GenerationRequest request : requests) {
+        request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;   // equal choices: a fork's pages are copied
+        ids.push_back(consumer.submit(request));
+      }
+      for (size_t i = 0; i < ids.size(); ++i) {
+        consumer.pump_until_ended(ids[i]);
+        const Outcome& outcome = consumer.outcomes()[ids[i]];
+        CHECK(!outcome.failed);
+        for (const auto& [choice, answer] : outcome.choices)
+          check_same(answer, expected[i], "round " + std::to_string(round) + ", request " + std::to_string(i));
+      }
+    }
+    CHECK(pages_come_back(*engine));
+  }
+}
+
+}  // namespace monolith::testing

@@ -1,0 +1,106 @@
+// How layers lie over pages, for the shapes of published models.
+#include "model/kv_layout.h"
+
+#include <set>
+
+#include "check.h"
+#include "model/model.h"
+
+namespace monolith {
+namespace {
+
+// Each so-manieth layer sees all; 0: none does.
+HyperParams network(int n_layers, int period, int window) {
+  HyperParams params{};
+  params.n_layers = n_layers;
+  params.layers.assign(static_cast<size_t>(n_layers), {});
+  for (int i = 0; i < n_layers; ++i) {
+    const bool sees_all = period > 0 && i % period == period - 1;
+    params.layers[static_cast<size_t>(i)].window = sees_all ? 0 : window;
+  }
+  return params;
+}
+
+struct Shape {
+  const char* name;
+  int n_layers, period, window;
+  int layers_per_page, full, windowed;
+};
+constexpr Shape kShapes[] = {
+    {"gemma3 270m", 18, 6, 512, 3, 1, 5},   {"gemma3 1b", 26, 6, 512, 2, 2, 11},
+    {"gemma3 4b", 34, 6, 1024, 5, 1, 6},    {"gemma3 12b", 48, 6, 1024, 8, 1, 5},
+    {"gemma3 27b", 62, 6, 1024, 13, 1, 4},   {"gemma2 2b", 26, 2, 4096, 13, 1, 1},
+    {"exaone4 32b", 64, 4, 4096, 16, 1, 3}, {"mistral 7b 0.1", 32, 0, 4096, 32, 0, 1},
+    {"llama", 32, 1, 0, 32, 1, 0},          {"one full of many", 64, 64, 128, 7, 1, 9},
+};
+
+}  // namespace
+
+TEST(layers_fill_pages_of_one_size) {
+  for (const Shape& shape : kShapes) {
+    const HyperParams params = network(shape.n_layers, shape.period, shape.window);
+    const KvLayout layout = kv_layout(params, true);
+    check::note(std::string(shape.name) + ": " + std::to_string(layout.layers_per_page) + " layers a page, " +
+                std::to_string(layout.full) + " + " + std::to_string(layout.windowed) + " tables");
+    CHECK_EQ(layout.layers_per_page, shape.layers_per_page);
+    CHECK_EQ(layout.full, shape.full);
+    CHECK_EQ(layout.windowed, shape.windowed);
+    CHECK_EQ(layout.window, shape.window);
+    const std::vector<KvPlace> places = kv_places(params, layout);
+    REQUIRE(places.size() == static_cast<size_t>(shape.n_layers));
+    std::set<std::pair<int, int>> taken;
+    for (size_t i = 0; i < places.size(); ++i) {
+      CHECK(places[i].slot >= 0 && places[i].slot < layout.layers_per_page);
+      CHECK(places[i].table >= 0 && places[i].table < layout.tables());
+      CHECK_EQ(places[i].table >= layout.full, params.layers[i].window > 0);
+      CHECK(taken.insert({places[i].table, places[i].slot}).second);
+    }
+    // Without the split all lies in one table.
+    const KvLayout whole = kv_layout(params, false);
+    CHECK_EQ(whole.layers_per_page, shape.n_layers);
+    CHECK_EQ(whole.tables(), 1);
+    CHECK_EQ(kv_places(params, whole).back().slot, shape.n_layers - 1);
+  }
+}
+
+TEST(window_pages_are_as_many_as_rows_can_see) {
+  for (const int window : {1, 2, 15, 16, 17, 37, 64}) {
+    const KvLayout layout{.full = 1, .windowed = 2, .window = window};
+    for (const int rows : {1, 2, 16, 33}) {
+      int64_t most = 0;
+      for (int first = 0; first < 200; ++first) {
+        const int seen = std::max(0, first - window + 1), last = first + rows - 1;
+        most = std::max<int64_t>(most, last / kPageTokens - seen / kPageTokens + 1);
+      }
+      CHECK_EQ(layout.window_pages(rows), most);
+    }
+  }
+}
+
+TEST(the_longest_sequence_is_what_the_pages_hold) {
+  for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 5, .window = 100}, KvLayout{.full = 2, .windowed = 1, .window = 40}, KvLayout{}}) {
+    for (int64_t n_pages = layout.tables(); n_pages < 300; ++n_pages) {
+      const int64_t positions = layout.positions_in(n_pages, 20);
+      CHECK(positions >= kPageTokens && positions % kPageTokens == 0);
+      CHECK(layout.pages_at_once(positions, 20) <= n_pages);
+      CHECK(layout.pages_at_once(positions + 1, 20) > n_pages);
+    }
+  }
+  const KvLayout windows{.full = 0, .windowed = 1, .window = 100};
+  CHECK_EQ(windows.positions_in(3, 20), 3 * kPageTokens);
+  CHECK(windows.positions_in(windows.window_pages(20) + 1, 20) > 1'000'000'000);
+}
+
+// What it is for: keys and values of a sequence that decodes, in layers times positions.
+TEST(long_sequences_of_windowed_models_take_a_fraction) {
+  const KvLayout layout = kv_layout(network(48, 6, 1024), true);
+  const auto taken = [&](int64_t positions) { return layout.pages_at_once(positions, 1) * layout.layers_per_page * kPageTokens; };
+  const auto before = [](int64_t positions) { return 48 * positions; };
+  check::note("at 8192 positions " + std::to_string(static_cast<double>(before(8192)) / static_cast<double>(taken(8192))) +
+              " times less, at 131072 " + std::to_string(static_cast<double>(before(131072)) / static_cast<double>(taken(131072))));
+  CHECK_EQ(taken(1024), before(1024));   // and never more
+  CHECK(3 * taken(8192) < before(8192));
+  CHECK(5 * taken(131072) < before(131072));
+}
+
+}  // namespace monolith

@@ -1,0 +1,66 @@
+// A small network loaded with a CPU backend, and its logits of some tokens. Tests only.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "check.h"
+#include "model/transformer.h"
+#include "support/tiny_model.h"
+
+namespace monolith::testing {
+
+inline constexpr ModelLimits kNetworkLimits = {.max_batch_tokens = 40,
+                                               .max_logit_rows = 40,
+                                               .max_context = 96,
+                                               .n_pages = 6,
+                                               .kv_type = KvType::kF32};
+
+inline std::vector<int32_t> some_tokens(int n) {
+  std::vector<int32_t> tokens;
+  uint32_t state = 7;
+  for (int i = 0; i < n; ++i) {
+    state = state * 1664525 + 1013904223;
+    tokens.push_back(static_cast<int32_t>((state >> 16) % TinyModel::kVocab));
+  }
+  return tokens;
+}
+
+struct Loaded {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Transformer> model;   // null: the test has failed
+};
+
+inline Loaded load_network(const GgufFile& file, const CpuBackendOptions& options) {
+  auto backend = make_cpu_backend(options);
+  auto model = Transformer::load(file, **backend, kNetworkLimits, {});
+  if (!model) {
+    check::fail(__FILE__, __LINE__,
+                std::string(file.string("general.architecture")->value_or("")) + ": " +
+                    model.error().message);
+    return {};
+  }
+  return {std::move(*backend), std::move(*model)};
+}
+
+// Logits of every position, the tokens fed `piece` at a time.
+inline std::vector<float> run_network(Transformer& model, const std::vector<int32_t>& tokens,
+                                      int piece) {
+  const std::vector<int32_t> pages = {4, 1, 3, 0, 5, 2};
+  std::vector<float> all;
+  for (int at = 0; at < static_cast<int>(tokens.size()); at += piece) {
+    const int n = std::min(piece, static_cast<int>(tokens.size()) - at);
+    const Segment segment = {0, n, at, pages.data()};
+    std::vector<int32_t> rows(static_cast<size_t>(n));
+    std::iota(rows.begin(), rows.end(), 0);
+    const std::span<const int32_t> fed(tokens.data() + at, static_cast<size_t>(n));
+    const float* logits = model.forward({fed, {&segment, 1}, rows});
+    all.insert(all.end(), logits, logits + n * model.params().n_vocab);
+  }
+  return all;
+}
+
+}  // namespace monolith::testing
