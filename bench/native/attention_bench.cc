@@ -128,7 +128,8 @@ int main(int argc, char** argv) {
       {"prefill 256 16/16x80 @256", 16, 16, 80, f16, 1, 256, 256},
   };
   for (const CpuIsa isa : available_cpu_isas()) {
-    if (isa == CpuIsa::kPlain || (argc > 3 && cpu_isa_name(isa) != argv[3])) continue;   // two orders of magnitude slower: nobody waits for it
+    // Plain is two orders of magnitude slower: nobody waits for it.
+    if (isa == CpuIsa::kPlain || (argc > 3 && cpu_isa_name(isa) != argv[3])) continue;
     const double peak = measure_peak(isa, pool.size(), 5).float32;
     for (const Case& c : cases)
       if (argc < 3 || std::strstr(c.name, argv[2])) measure(c, isa, pool, bandwidth, peak);

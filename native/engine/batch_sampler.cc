@@ -6,6 +6,11 @@
 #include <new>
 
 namespace monolith {
+namespace {
+
+constexpr size_t kWorthSharing = 1 << 16;   // logits of all rows together
+
+}  // namespace
 
 BatchSampler::BatchSampler(Backend& backend, int n_vocab, int most_tasks)
     : backend_(backend), n_vocab_(n_vocab), on_backend_(backend.can_sample(n_vocab)) {
@@ -61,6 +66,11 @@ void BatchSampler::run() {
   if (on_backend_) {
     backend_.sample(n_vocab_, {tasks_.data() + begin, n}, {results_.data() + begin, n});
     std::fill_n(known_.begin() + static_cast<ptrdiff_t>(begin), n, uint8_t{1});
+    return;
+  }
+  // Threads that have gone to sleep since the step are not woken for a few microseconds' work.
+  if (n * static_cast<size_t>(n_vocab_) < kWorthSharing) {
+    for (size_t task = begin; task < n_run_; ++task) sample_one(task, 0);
     return;
   }
   struct Share {

@@ -46,7 +46,7 @@ Status DraftModel::check_vocabulary(const Tokenizer& model, const Tokenizer& dra
 }
 
 DraftModel::DraftModel(Model& model, int n_vocab)
-    : model_(model), n_vocab_(n_vocab), pool_(model.limits().n_pages), slots_(kMostSequences) {
+    : model_(model), sampler_(model.backend(), n_vocab, kMostSequences), pool_(model.limits().n_pages), slots_(kMostSequences) {
   assert(n_vocab <= model.params().n_vocab && model.limits().max_batch_tokens >= 2 * kMostSequences);
   const size_t pages = std::min(pages_for(model.limits().max_context), static_cast<size_t>(pool_.size()));
   for (Slot& slot : slots_) slot.pages.reserve(pages);
@@ -69,12 +69,8 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   }
   const size_t n_rows = tokens_.size();
   const float* logits = compute();
-  for (Task& task : tasks_) {
-    task.slot->n_computed += task.n_tokens;
-    if (task.slot->n_computed < static_cast<int>(task.wish->tokens.size())) continue;
-    task.wish->out[static_cast<size_t>(task.wish->n++)] = best(logits);
-    logits += model_.params().n_vocab;
-  }
+  for (Task& task : tasks_) task.slot->n_computed += task.n_tokens;
+  take_best(logits);
   if (n_rows <= 2 * tasks_.size()) pace.note_draft_step(static_cast<int>(tasks_.size()), ms_since(start));
   std::erase_if(tasks_, [](const Task& task) { return task.wish->n == 0; });
   // Then one token of each.
@@ -90,10 +86,7 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
       ++slot.n_drafted;
     }
     logits = compute();
-    for (const Task& task : tasks_) {
-      task.wish->out[static_cast<size_t>(task.wish->n++)] = best(logits);
-      logits += model_.params().n_vocab;
-    }
+    take_best(logits);
     pace.note_draft_step(static_cast<int>(tasks_.size()), ms_since(before));
   }
   return ms_since(start);
@@ -189,7 +182,7 @@ void DraftModel::add_row(const Slot& slot, std::span<const TokenId> tokens, int 
 }
 
 const float* DraftModel::compute() {
-  const float* logits = model_.forward({tokens_, segments_, logit_rows_});
+  const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
   if (!logits && !logit_rows_.empty()) throw std::runtime_error("the draft's forward pass gave no logits");
   tokens_.clear();
   segments_.clear();
@@ -197,12 +190,22 @@ const float* DraftModel::compute() {
   return logits;
 }
 
-// The largest; numbers that are none are never larger.
-TokenId DraftModel::best(const float* logits) const {
-  TokenId best = 0;
-  for (TokenId token = 1; token < n_vocab_; ++token)
-    if (logits[token] > logits[best]) best = token;
-  return best;
+// The next guess of each task whose tokens are all computed: a row of `logits` each. Token 0 where these are no numbers.
+void DraftModel::take_best(const float* logits) {
+  const auto has_row = [](const Task& task) { return task.slot->n_computed == static_cast<int>(task.wish->tokens.size()); };
+  sampler_.clear();
+  for (const Task& task : tasks_) {
+    if (!has_row(task)) continue;
+    SampleTask best;
+    best.logits = logits;
+    best.temperature = 0;
+    sampler_.add(best);
+    logits += model_.params().n_vocab;
+  }
+  sampler_.run();
+  int row = 0;
+  for (const Task& task : tasks_)
+    if (has_row(task)) task.wish->out[static_cast<size_t>(task.wish->n++)] = std::max(sampler_.result(row++)->token, TokenId{0});
 }
 
 bool DraftModel::consistent() const {

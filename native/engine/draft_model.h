@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/batch_sampler.h"
 #include "engine/draft_pace.h"
 #include "engine/page_pool.h"
 #include "engine/speculation.h"
@@ -81,10 +82,10 @@ class DraftModel {
   void plan(std::span<DraftWish> wishes);
   void add_row(const Slot& slot, std::span<const TokenId> tokens, int position);
   const float* compute();
-  TokenId best(const float* logits) const;
+  void take_best(const float* logits);
 
   Model& model_;
-  const int n_vocab_;
+  BatchSampler sampler_;
   PagePool pool_;
   std::vector<Slot> slots_;
   std::vector<Task> tasks_;                  // of this call

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 #include "engine/philox.h"
@@ -12,7 +13,6 @@ namespace {
 
 __extension__ typedef unsigned __int128 Wide;
 
-constexpr size_t kBins = 2048;
 constexpr float kLeast = std::numeric_limits<float>::lowest();
 
 // The one token that is allowed, or kNoToken.
@@ -63,7 +63,8 @@ Sampler::Sampler(int n_vocab, const SamplerKernels& kernels)
   block_order_.resize(static_cast<size_t>(n_blocks_));
   block_sums_.resize(static_cast<size_t>(n_blocks_));
   candidates_.reserve(n);
-  bins_.resize(kBins);
+  steps_ = std::make_unique_for_overwrite<uint16_t[]>(n);
+  bins_.resize(2 * kDistances);
 }
 
 void Sampler::sample(const SampleTask& task, SampleResult& result) {
@@ -243,22 +244,43 @@ Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
 
 // A flat distribution: a histogram of weight over logits leaves one narrow bin to look into.
 Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double target) {
-  // Monotone in the logit, so bins are in the order of cuts. 25 is where weights have become 0.
-  const auto bin_of = [&](float logit) {
-    const float distance = (scale.max - logit) * scale.inverse_temperature * (kBins / 25.0f);
-    return static_cast<size_t>(std::min(distance, static_cast<float>(kBins - 1)));
-  };
-  std::fill(bins_.begin(), bins_.end(), 0.0);
   kernels_.weigh(logits, n_vocab_, scale, gathered_.get());
-  for (int64_t id = 0; id < n_vocab_; ++id) bins_[bin_of(logits[id])] += gathered_[static_cast<size_t>(id)];
-  double passed = 0;
-  size_t bin = 0;
-  while (bin + 1 < kBins && passed + bins_[bin] < target) passed += bins_[bin++];
-  candidates_.clear();
-  for (int64_t id = 0; id < n_vocab_; ++id) {
-    if (bin_of(logits[id]) == bin)
-      candidates_.push_back({logits[id], static_cast<TokenId>(id), gathered_[static_cast<size_t>(id)]});
+  kernels_.distances(logits, n_vocab_, scale, steps_.get());
+  // Monotone in the logit, so bins are in the order of cuts. Neighbours have bins of their own: many are alike, and
+  // one would wait for the other's sum.
+  const float* const weights = gathered_.get();
+  const uint16_t* const steps = steps_.get();
+  std::fill(bins_.begin(), bins_.end(), 0.0);
+  double* const even = bins_.data();
+  double* const odd = even + kDistances;
+  int64_t id = 0;
+  for (; id + 1 < n_vocab_; id += 2) {
+    even[steps[id]] += weights[id];
+    odd[steps[id + 1]] += weights[id + 1];
   }
+  if (id < n_vocab_) even[steps[id]] += weights[id];
+  double passed = 0;
+  int bin = 0;
+  for (; bin + 1 < kDistances; ++bin) {
+    const double held = even[bin] + odd[bin];
+    if (passed + held >= target) break;
+    passed += held;
+  }
+  candidates_.clear();
+  const auto look_at = [&](int64_t token) {
+    if (steps[token] == bin) candidates_.push_back({logits[token], static_cast<TokenId>(token), weights[token]});
+  };
+  // Four at once: a zero among their differences shows.
+  constexpr uint64_t kOnes = 0x0001000100010001u;
+  const uint64_t wanted = kOnes * static_cast<uint64_t>(bin);
+  for (id = 0; id + 4 <= n_vocab_; id += 4) {
+    uint64_t four;
+    std::memcpy(&four, steps + id, sizeof four);
+    four ^= wanted;
+    if (((four - kOnes) & ~four & (kOnes << 15)) == 0) continue;
+    for (int64_t i = id; i < id + 4; ++i) look_at(i);
+  }
+  for (; id < n_vocab_; ++id) look_at(id);
   return candidates_.empty() ? Cut{} : top_p_cut_of_candidates(passed, target);
 }
 

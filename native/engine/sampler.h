@@ -75,6 +75,7 @@ class Sampler {
   std::vector<double> block_sums_;
   std::vector<Candidate> candidates_;   // capacity n_vocab
   std::unique_ptr<float[]> gathered_;   // logits, then weights of candidates or of the row
+  std::unique_ptr<uint16_t[]> steps_;   // the row's distances
   std::vector<double> bins_;
 };
 

@@ -1,15 +1,23 @@
-// The body of sampler_kernels_*.cc. Sixteen lanes always, in GNU vector types: the compiler splits them
-// into what the instruction set has, and every lane sees the same operations (no fused multiply-add), so
-// all versions agree bit for bit. Vectors pass by reference: by value, 64-byte arguments depend on the
-// ABI. Include inside an unnamed namespace within namespace monolith.
+// The body of sampler_kernels_*.cc, in GNU vector types as wide as the instruction set has them: wider ones compilers
+// take apart badly. Every lane sees the same operations (no fused multiply-add), and sums of weights are exact, so all
+// versions agree bit for bit however many lanes they have. Vectors pass by reference: by value, 64-byte arguments
+// depend on the ABI. Include inside an unnamed namespace within namespace monolith.
 
+#if defined(__AVX512F__)
 constexpr int kLanes = 16;
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-typedef float Floats8 __attribute__((vector_size(32)));
-typedef double Doubles8 __attribute__((vector_size(64)));
-typedef double Doubles4 __attribute__((vector_size(32)));
-typedef double Doubles2 __attribute__((vector_size(16)));
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+#else
+constexpr int kLanes = 4;
+#endif
+constexpr int kTogether = 4;                   // vectors that are weighed in step
+constexpr int kPart = kTogether * kLanes;      // logits of these
+static_assert(kBlock % kPart == 0);
+typedef float Floats __attribute__((vector_size(4 * kLanes)));
+typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
+typedef uint16_t Shorts __attribute__((vector_size(2 * kLanes)));
+typedef float HalfFloats __attribute__((vector_size(2 * kLanes)));
+typedef double Doubles __attribute__((vector_size(4 * kLanes)));   // half as many as floats
 #define MONOLITH_INLINE inline __attribute__((always_inline))
 
 MONOLITH_INLINE void load(const float* from, Floats& lanes) { __builtin_memcpy(&lanes, from, sizeof lanes); }
@@ -55,34 +63,24 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
 #undef MONOLITH_EACH
 }
 
-// One half added to the other: two lots of lanes in the place of one.
-template <typename Half, typename Whole>
-MONOLITH_INLINE void fold(const Whole& lanes, Half& out) {
-  static_assert(sizeof lanes == 2 * sizeof out);
-  Half other;
-  __builtin_memcpy(&out, &lanes, sizeof out);
-  __builtin_memcpy(&other, reinterpret_cast<const char*>(&lanes) + sizeof out, sizeof other);
-  out += other;
-}
-
 // Sums of weights: exact, so that neither the lanes nor the order of addition matter.
 struct Sums {
-  Doubles8 low{}, high{};
+  Doubles low{}, high{};
 
   MONOLITH_INLINE void add(const Floats& weights) {
-    Floats8 half;
+    HalfFloats half;
     __builtin_memcpy(&half, &weights, sizeof half);
-    low += __builtin_convertvector(half, Doubles8);
+    low += __builtin_convertvector(half, Doubles);
     __builtin_memcpy(&half, reinterpret_cast<const char*>(&weights) + sizeof half, sizeof half);
-    high += __builtin_convertvector(half, Doubles8);
+    high += __builtin_convertvector(half, Doubles);
   }
   MONOLITH_INLINE double total() const {
-    const Doubles8 eight = low + high;
-    Doubles4 four;
-    Doubles2 two;
-    fold(eight, four);
-    fold(four, two);
-    return two[0] + two[1];
+    const Doubles sums = low + high;
+    double pairs[kLanes / 4];
+    for (int i = 0; i < kLanes / 4; ++i) pairs[i] = sums[2 * i] + sums[2 * i + 1];
+    for (int n = kLanes / 8; n > 0; n /= 2)
+      for (int i = 0; i < n; ++i) pairs[i] += pairs[i + n];
+    return pairs[0];
   }
 };
 
@@ -123,10 +121,9 @@ bool scan(const float* logits, int64_t n, float* block_max) {
 }
 
 void weigh(const float* logits, int64_t n, WeightScale scale, float* out) {
-  constexpr int kStep = kBlock / kLanes;
   int64_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
-    Floats w[kStep];
+  for (; i + kPart <= n; i += kPart) {
+    Floats w[kTogether];
     __builtin_memcpy(w, logits + i, sizeof w);
     weigh_lanes(w, scale);
     __builtin_memcpy(out + i, w, sizeof w);
@@ -137,6 +134,23 @@ void weigh(const float* logits, int64_t n, WeightScale scale, float* out) {
     for (int64_t j = i; j < end; ++j) w[0][j - i] = logits[j];
     weigh_lanes(w, scale);
     for (int64_t j = i; j < end; ++j) out[j] = w[0][j - i];
+  }
+}
+
+void distances(const float* logits, int64_t n, WeightScale scale, uint16_t* out) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    Floats x;
+    const int64_t left = n - i;
+    if (left >= kLanes) {
+      load(logits + i, x);
+    } else {
+      for (int64_t j = 0; j < kLanes; ++j) x[j] = j < left ? logits[i + j] : scale.max;
+    }
+    x = (scale.max - x) * scale.inverse_temperature;
+    x = x * (kDistances / kFarthest);
+    x = x < kDistances - 1 ? x : Floats{} + (kDistances - 1);
+    const Shorts steps = __builtin_convertvector(__builtin_convertvector(x, Ints), Shorts);
+    __builtin_memcpy(out + i, &steps, left >= kLanes ? sizeof steps : static_cast<uint64_t>(left) * sizeof(uint16_t));
   }
 }
 
@@ -154,21 +168,23 @@ MONOLITH_INLINE double sum_blocks(const float* logits, int64_t n, const float* b
     }
     float padded[kBlock];
     const float* x = block_at(logits, begin, n, padded);
-    constexpr int kStep = kBlock / kLanes;
-    Floats w[kStep];
-    __builtin_memcpy(w, x, sizeof w);
-    weigh_lanes(w, scale);
     Sums sums;
+    for (int part = 0; part < kBlock; part += kPart) {
+      Floats w[kTogether];
+      __builtin_memcpy(w, x + part, sizeof w);
+      weigh_lanes(w, scale);
 #pragma GCC unroll 4
-    for (int i = 0; i < kStep; ++i) {
-      if (kCuts) {
-        Floats logit;
-        load(x + i * kLanes, logit);
-        const Ints position = ids + static_cast<int32_t>(begin + i * kLanes);
-        const Ints kept = ((logit > cut.logit) | ((logit == cut.logit) & (position <= cut.id))) & (w[i] >= min_weight);
-        w[i] = kept ? w[i] : Floats{};
+      for (int i = 0; i < kTogether; ++i) {
+        if (kCuts) {
+          const int at = part + i * kLanes;
+          Floats logit;
+          load(x + at, logit);
+          const Ints position = ids + static_cast<int32_t>(begin + at);
+          const Ints kept = ((logit > cut.logit) | ((logit == cut.logit) & (position <= cut.id))) & (w[i] >= min_weight);
+          w[i] = kept ? w[i] : Floats{};
+        }
+        sums.add(w[i]);
       }
-      sums.add(w[i]);
     }
     row_total += block_sums[block] = sums.total();
   }
@@ -200,7 +216,7 @@ void select(const float* logits, int64_t n, const uint64_t* words, float* out, f
         Floats lanes = Floats{} + kNever;
         if (word != 0) {
           load(logits + begin + i, lanes);
-          const Ints set = (Ints{} + static_cast<int32_t>(word >> i & 0xFFFF)) & bit;
+          const Ints set = (Ints{} + static_cast<int32_t>(word >> i & ((1u << kLanes) - 1))) & bit;
           lanes = set != 0 ? lanes : Floats{} + kNever;
           best = best > lanes ? best : lanes;
         }

@@ -14,6 +14,9 @@ namespace monolith {
 inline constexpr int kBlock = 64;                                // logits per block
 inline constexpr double kQuantum = 1.0 / 17179869184.0;          // 2^-34
 
+inline constexpr int kDistances = 2048;
+inline constexpr float kFarthest = 25.0f;                        // exp(-25) rounds to 0 quanta
+
 // The best tokens, ordered by logit, then by id: everything up to and including (logit, id).
 struct Cut {
   float logit = -std::numeric_limits<float>::infinity();
@@ -34,6 +37,9 @@ struct SamplerKernels {
   bool (*scan)(const float* logits, int64_t n, float* block_max);
   // out[i] = weight of logits[i].
   void (*weigh)(const float* logits, int64_t n, WeightScale scale, float* out);
+  // out[i] = how far logits[i] is from scale.max, in kDistances steps of which the last is where weights are 0, and
+  // what is beyond. Monotone in the logit.
+  void (*distances)(const float* logits, int64_t n, WeightScale scale, uint16_t* out);
   // Sums over the tokens kept by `cut` whose weight is at least `min_weight`: block_sums[i] per block,
   // returns the total.
   double (*sum)(const float* logits, int64_t n, const float* block_max, WeightScale scale, Cut cut,

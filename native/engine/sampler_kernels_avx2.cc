@@ -9,6 +9,6 @@ namespace {
 }  // namespace
 
 extern const SamplerKernels kSamplerKernels_avx2;
-const SamplerKernels kSamplerKernels_avx2{"avx2", scan, weigh, sum, select};
+const SamplerKernels kSamplerKernels_avx2{"avx2", scan, weigh, distances, sum, select};
 
 }  // namespace monolith

@@ -9,6 +9,6 @@ namespace {
 }  // namespace
 
 extern const SamplerKernels kSamplerKernels_avx512;
-const SamplerKernels kSamplerKernels_avx512{"avx512", scan, weigh, sum, select};
+const SamplerKernels kSamplerKernels_avx512{"avx512", scan, weigh, distances, sum, select};
 
 }  // namespace monolith

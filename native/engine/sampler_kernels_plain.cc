@@ -9,6 +9,6 @@ namespace {
 }  // namespace
 
 extern const SamplerKernels kSamplerKernels_plain;
-const SamplerKernels kSamplerKernels_plain{"plain", scan, weigh, sum, select};
+const SamplerKernels kSamplerKernels_plain{"plain", scan, weigh, distances, sum, select};
 
 }  // namespace monolith

@@ -9,8 +9,8 @@
 // busy while all tiles compute, not only during the first one's pass.
 //
 // With one tile a piece is simply a run of memory, and a thread's pieces follow each other there: each time it went
-// on elsewhere, the first lines came late (Zen 5, Q4_K, two cores at 80 GB/s: pieces of 128 KiB in turn 75 % of the
-// read loop, of 1 MiB 90 %, half the matrix each 98 %).
+// on elsewhere, the first lines came late (Zen 5, Q4_K, two cores, a read loop of 66 GB/s: pieces of 128 KiB in turn
+// 75 % of it, of 1 MiB 90 %, half of the memory each 98 %).
 #include "backend/cpu/matmul.h"
 
 #include <algorithm>

@@ -19,9 +19,9 @@ namespace monolith {
 namespace {
 
 inline constexpr int kMaxRows = 4;
-// Zen 5, two cores, one row, half the memory each: 4096 -> 6144 -> 8192 bytes give Q4_K 83 -> 91 -> 93 % of the read
-// loop, Q4_0 79 -> 79 -> 70 %.
-inline constexpr int kPrefetchAhead = 6144;
+// One stream on Zen 5, two cores, against 4096: 5120 and 6144 bytes give Q4_K 1.08 and 1.12 times the tokens and
+// Q4_0 1.04 and 1.06 where memory gives 57 to 64 GB/s, 0.98 and 0.95 to 0.97 where other tenants leave 44 to 52.
+inline constexpr int kPrefetchAhead = 5120;
 
 // Halves of a strip that a kernel of M rows covers at once.
 template <int M>

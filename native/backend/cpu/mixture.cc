@@ -15,7 +15,7 @@ namespace {
 // As in matmul.cc: a panel that stays in the L2 cache while several tiles pass over it, or a run of
 // memory that one tile streams; pieces per thread; work that one thread does alone.
 constexpr int64_t kPanelBytes = 512 * 1024;
-constexpr int64_t kStreamBytes = 128 * 1024;
+constexpr int64_t kStreamBytes = 32 * 1024;
 constexpr int64_t kPiecesPerThread = 4;
 constexpr int64_t kWorkAlone = 64 * 1024;
 constexpr int64_t kPackAlone = 16 * 1024;
@@ -265,10 +265,15 @@ void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_pe
   product.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, strips);
   product.panels = (strips + product.strips_per_panel - 1) / product.strips_per_panel;
   const int64_t pieces = n_active * n_targets * product.panels;
-  const int64_t grain = n_active * n_targets * strips * strip_bytes <= kWorkAlone ? pieces : 1;
-  pool_.parallel_for(pieces, grain, [&](int64_t begin, int64_t end, int) {
+  const auto compute = [&](int64_t begin, int64_t end, int) {
     for (int64_t piece = begin; piece < end; ++piece) product.compute(piece);
-  });
+  };
+  if (n_active * n_targets * strips * strip_bytes <= kWorkAlone)
+    compute(0, pieces, 0);
+  else if (single_tiles)
+    pool_.parallel_runs(pieces, [&](int64_t piece, int) { product.compute(piece); });
+  else
+    pool_.parallel_for(pieces, 1, compute);
 }
 
 void CpuMixture::run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows,

@@ -379,7 +379,8 @@ void attention_merge(float* state, const float* next, int64_t stride, int count,
     const int n = count - done < kMerges ? count - done : kMerges;
     MergeFactors factors;
     for (int i = 0; i < n; ++i)
-      factors.set(i, i == 0 ? state[padded_dim] : factors.top[i - 1], next[i * stride + padded_dim]);
+      factors.set(i, i == 0 ? state[padded_dim] : factors.top[i - 1],
+                  next[i * stride + padded_dim]);
     factors.finish(n);
     for (int i = 0; i < n; ++i, next += stride)
       merge_state(state, next, padded_dim, factors, i);

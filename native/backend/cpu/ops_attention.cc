@@ -149,15 +149,15 @@ class Tile {
     }
   }
 
-  // The states over each span of [first_span, end_span), `partial_stride` floats apart, to be merged
-  // later.
+  // The states over each span of [first_span, end_span), `partial_stride` floats apart, to be
+  // merged later.
   void some_spans(int first_span, int end_span, float* partials, int64_t partial_stride) {
     const int first = std::max(first_span, starts_[0] / kAttentionSpan);
     const int end = std::min(end_span, spans_of(limits_[tile_.n_queries - 1]));
     for (int span = first; span < end; ++span) {
       attention_.kernels.attention_span(tile_, span, states_);
-      // Copied when they are whole: the cache lines come from the core that merged the last ones, and
-      // the next span need not wait for them.
+      // Copied when they are whole: the cache lines come from the core that merged the last ones,
+      // and the next span need not wait for them.
       std::memcpy(partials + (span - first_span) * partial_stride, states_,
                   tile_.n_queries * attention_.state_floats() * sizeof(float));
     }

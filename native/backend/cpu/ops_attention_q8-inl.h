@@ -27,8 +27,8 @@ constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
 constexpr int kPageRun = 4;
 
 // Register tiles fetch pages ahead while they compute: with each row of a page the same row of a
-// later one, hidden behind the arithmetic. Zen 5: two pages are too few for one query as for eight,
-// eight no better than four, into the second-level cache slower; whole pages at once slower too.
+// later one, hidden behind the arithmetic. Tried on Zen 5 (bench/results): two pages and eight, the
+// second-level cache, both caches, whole pages at once.
 constexpr int kPagesAhead = 4;
 template <int Queries>
 constexpr bool kFetchesAhead = kPrefetchQueries > 0 && Queries >= kPrefetchQueries;

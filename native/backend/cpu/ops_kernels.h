@@ -39,8 +39,8 @@ struct AttentionTile {
   // [n_queries] query i sees positions starts[i] .. limits[i] - 1; both ascend.
   const int* starts;
   const int* limits;
-  // Scaled, [head_dim][q_stride], q_stride >= n_queries; for KvType::kQ8_0 what pack_query_q8 made of
-  // them, in no more memory.
+  // Scaled, [head_dim][q_stride], q_stride >= n_queries; for KvType::kQ8_0 what pack_query_q8 made
+  // of them, in no more memory.
   const float* q;
   int q_stride;
   const int32_t* pages;    // of the sequence, from position 0; those before starts[0] are not read

@@ -15,12 +15,13 @@ constexpr uint32_t kSmallestAmaxBits = 27u << 23;     // 2^-100
 int64_t blocks_of(int64_t cols) { return (cols + kChunk - 1) / kChunk * (kChunk / 32); }
 
 __global__ void __launch_bounds__(kThreads)
-    quantize_kernel(const float* x, int64_t cols, int64_t n_blocks, Int8Block* out) {
-  const int64_t row = blockIdx.x;
+    quantize_kernel(const float* x, const int32_t* source, int64_t cols, int64_t n_blocks, Int8Block* out) {
+  const int64_t row = blockIdx.x, from = source ? source[row] : row;
+  if (from < 0) return;
   const int64_t k = (int64_t{blockIdx.y} * kThreads + static_cast<int>(threadIdx.x)) * kValues;
   if (k - lane_id() * kValues >= n_blocks * 32) return;   // a whole warp
   Floats4 values{0, 0, 0, 0};
-  if (k < cols) values = *reinterpret_cast<const Floats4*>(x + row * cols + k);
+  if (k < cols) values = *reinterpret_cast<const Floats4*>(x + from * cols + k);
   const float each[4] = {values.x, values.y, values.z, values.w};
   uint32_t largest = 0;   // as integers, magnitudes order like the floats, NaN above infinity
   MONOLITH_UNROLL
@@ -79,11 +80,11 @@ Status Int8Activations::reserve(int max_rows, int64_t max_cols) {
   return {};
 }
 
-const Int8Block* Int8Activations::quantize(const float* x, int n_rows, int64_t cols) const {
+const Int8Block* Int8Activations::quantize(const float* x, int n_rows, int64_t cols, const int32_t* source) const {
   const int64_t n_blocks = blocks_of(cols);
   const auto pieces = static_cast<unsigned>((n_blocks * 32 + kThreads * kValues - 1) / (kThreads * kValues));
   const dim3 grid{static_cast<unsigned>(n_rows), pieces, 1};
-  launch(runtime_, quantize_kernel, grid, kThreads, 0, x, cols, n_blocks, blocks_);
+  launch(runtime_, quantize_kernel, grid, kThreads, 0, x, source, cols, n_blocks, blocks_);
   return blocks_;
 }
 

@@ -30,8 +30,9 @@ class Int8Activations {
   explicit Int8Activations(Runtime& runtime) : runtime_(runtime) {}
   static size_t bytes_for(int max_rows, int64_t max_cols);
   Status reserve(int max_rows, int64_t max_cols);
-  // `x` [n_rows][cols], device, within what was reserved; cols a multiple of 32.
-  const Int8Block* quantize(const float* x, int n_rows, int64_t cols) const;
+  // `x` [n_rows][cols], device, within what was reserved; cols a multiple of 32. `source`, device, [n_rows]: which row
+  // of x each is, -1: none, its column is left as it was; null: all in order.
+  const Int8Block* quantize(const float* x, int n_rows, int64_t cols, const int32_t* source = nullptr) const;
 
  private:
   Runtime& runtime_;

@@ -46,8 +46,7 @@ Status AttentionScratch::reserve(int64_t max_cols) {
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type) {
   if (call.rows->n_rows == 0) return;
-  if (call.params.sinks ||
-      attention_form(type, call.cache.head_dim, call.q_stride, call.out_stride) == AttentionForm::kPlain)
+  if (attention_form(type, call.cache.head_dim, call.q_stride, call.out_stride) == AttentionForm::kPlain)
     return attention_plain(runtime, call, type);
   if (call.rows->n_tiles > 0) attention_tiles(runtime, call);
   if (call.rows->has_items) attention_items(runtime, scratch, call);

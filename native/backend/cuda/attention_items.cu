@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(warps * kWarp)
     const int64_t first_value = static_cast<int64_t>(head) * Shape::dim;
     WalkRows rows{.queries = q + item.row * q_stride + first_value, .query_stride = Shape::dim,
                   .n = group - part * 16 < 16 ? group - part * 16 : 16, .position = item.position, .step = 0,
-                  .params = params};
+                  .sinks = params.sinks ? params.sinks + head : nullptr, .sink_step = 1, .params = params};
     WalkSource source{.keys = cache.data + 2 * static_cast<int64_t>(kv_head) * kPageTokens * Shape::dim,
                       .values = cache.values, .page_bytes = cache.page_bytes, .pages = lists.base + item.first_page,
                       .first = first_seen(item.position, params.window), .last = item.position};
@@ -73,7 +73,7 @@ struct AddShared {
 
 // One block per split row and query head. Its warps add up a group each; then all groups are added in order.
 __global__ void __launch_bounds__(kAddThreads)
-    add_splits_kernel(Lists lists, int dim, int window, const float* partial, const float* partial_sums, float* out,
+    add_splits_kernel(Lists lists, int dim, int window, const float* sinks, const float* partial, const float* partial_sums, float* out,
                       int64_t out_stride) {
   auto& shared = shared_memory<AddShared>();
   const AttentionHeader header = *lists.header;
@@ -116,6 +116,7 @@ __global__ void __launch_bounds__(kAddThreads)
       }
       __syncthreads();
     }
+    if (sinks) value *= join_sink(largest, total, sinks[head]);
     if (d < dim) out[split.row * out_stride + static_cast<int64_t>(head) * dim + d] = finished(value, 1.0f / total);
   }
 }
@@ -135,7 +136,7 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
   const auto most_splits = static_cast<unsigned>(rows.n_rows < 8 ? rows.n_rows : 8);
   const dim3 grid{most_splits, static_cast<unsigned>(call.n_heads), 1};
   launch(runtime, add_splits_kernel, grid, kAddThreads, sizeof(AddShared), lists, Shape::dim, call.params.window,
-         scratch.values(), sums, call.out, call.out_stride);
+         call.params.sinks, scratch.values(), sums, call.out, call.out_stride);
 }
 
 }  // namespace

@@ -43,7 +43,9 @@ __global__ void __launch_bounds__(Shape::sharers * kWarp)
   const int64_t row = segment.first_row + token;
   const int64_t first_value = static_cast<int64_t>(kv_head * group + head_at) * Shape::dim;
   const WalkRows rows{.queries = q + row * q_stride + first_value, .query_stride = q_stride, .n = n,
-                      .position = segment.first_position + token, .step = 1, .params = params};
+                      .position = segment.first_position + token, .step = 1,
+                      .sinks = params.sinks ? params.sinks + kv_head * group + head_at : nullptr, .sink_step = 0,
+                      .params = params};
   const WalkSource source{.keys = cache.data + 2 * static_cast<int64_t>(kv_head) * kPageTokens * Shape::dim,
                           .values = cache.values, .page_bytes = cache.page_bytes, .pages = base + segment.first_page,
                           .first = first_seen(segment.first_position + block_token, params.window),

@@ -52,6 +52,8 @@ struct WalkRows {
   int64_t query_stride;
   int n;
   int position, step;
+  const float* sinks;     // null, or row r's is sinks[r * sink_step]
+  int sink_step;
   AttentionParams params;
 };
 
@@ -78,6 +80,12 @@ MONOLITH_DEVICE Joined join(float& largest, float& total, float other_largest, f
   total = fmaf(total, factors.kept, other_total * factors.added);
   largest = now;
   return factors;
+}
+inline constexpr float kLog2E = 1.4426950408889634f;
+
+// Takes a score without a value into a row: what its weighted sums are multiplied by.
+MONOLITH_DEVICE float join_sink(float& largest, float& total, float sink) {
+  return join(largest, total, sink * kLog2E, 1.0f).kept;
 }
 // The result: never -0, whose sign would tell which parts without weight were left out.
 MONOLITH_DEVICE float finished(float sum, float total_inverse) { return fmaf(sum, total_inverse, 0.0f); }
@@ -241,7 +249,6 @@ MONOLITH_DEVICE float quad_sum(float value) {
 // Scores of one chunk to weights, relative to the chunk's largest score.
 MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&weights)[kChunkPositions / 16][4],
                                const WalkRows& rows, int first_position, bool all_seen) {
-  constexpr float kLog2E = 1.4426950408889634f;
   constexpr int kTiles = kChunkPositions / 8;
   const int g = lane_id() / 4, t = lane_id() % 4;
   const AttentionParams& params = rows.params;
@@ -361,6 +368,9 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
     }
     const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
     const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
+    const bool sinks = ends && rows.sinks != nullptr;
+    float kept = 1;
+    if (sinks) kept = join_sink(row.largest[half], row.total[half], rows.sinks[r * rows.sink_step]);
     const float inverse = ends ? 1.0f / row.total[half] : 0.0f;
     float* const out = result.out + r * result.stride + 2 * t;
     MONOLITH_UNROLL
@@ -379,6 +389,10 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
         const FloatPair before = at;
         first = fmaf(before.x, factors.kept, first * factors.added);
         second = fmaf(before.y, factors.kept, second * factors.added);
+      }
+      if (sinks) {
+        first *= kept;
+        second *= kept;
       }
       if (ends) {
         first = finished(first, inverse);

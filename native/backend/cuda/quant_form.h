@@ -9,7 +9,7 @@
 // pieces of 16 bytes [piece][lane][4 words], then 16 bytes (8 where it is one bit) of high bits [lane]. Word m of a
 // fragment is row g + 8 (m % 2), k = 16 (m / 2) + 4 t + i of the step in its byte i (g = l / 4, t = l % 4). Of step j:
 //   8 bits  piece j, word m
-//   4 bits  piece j / 2, word 2 (j % 2) + m / 2, from bit 8 i + 4 (m % 2), or 16 (m % 2) + 4 i where codes stand for levels
+//   4 bits  piece j / 2, word 2 (j % 2) + m / 2, from bit 8 i + 4 (m % 2), or 16 (m % 2) + 4 i where they are levels
 //   2 bits  word j, from bit 8 i + 2 m
 //   1 bit   word j / 2, bit 8 i + 4 (j % 2) + m
 // Codes of numbers around zero are two's complement; kernels move these to the top of their byte, so that they
@@ -35,8 +35,8 @@
 // floors 16 * step and 4 * step. So an output's bits do not depend on the kernel that computes it.
 //
 // float(sum) * step takes one instruction: sums start from kMagic's bits, which makes them floats of value
-// kMagic + sum, and fma(that, step, -kMagic * step) rounds once what the product would, as kMagic * step is exact (steps
-// up to 2^103: larger ones, of MXFP4, give NaN).
+// kMagic + sum, and fma(that, step, -kMagic * step) rounds once what the product would, as kMagic * step is exact
+// (steps up to 2^103: larger ones, of MXFP4, give NaN).
 #pragma once
 
 #include <cstddef>

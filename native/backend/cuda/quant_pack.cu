@@ -165,7 +165,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t tile_index = blockIdx.x, left = n_rows - tile_index * kTileRows;
   const int64_t row_bytes = layout.cols / block_values * block_bytes;
   const int rows_left = left < kTileRows ? static_cast<int>(left) : kTileRows;
-  const FileTile tile{rows + tile_index * kTileRows * row_bytes, row_bytes, rows_left, block_values, block_bytes, layout};
+  const Bytes first_row = rows + tile_index * kTileRows * row_bytes;
+  const FileTile tile{first_row, row_bytes, rows_left, block_values, block_bytes, layout};
   auto* const words = reinterpret_cast<uint32_t*>(data + tile_index * layout.tile_bytes);
   const int64_t code_words = layout.numbers_at() / 4;
   const int chunk_words = layout.code_bytes / 4, group_words = layout.number_bytes / 4;

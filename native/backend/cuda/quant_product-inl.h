@@ -13,9 +13,21 @@ MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int bl
   return product.targets[i];
 }
 
-MONOLITH_DEVICE void put_output(const QuantTarget& target, int64_t row, int column, float value) {
+// A block's columns: from `first` (a multiple of 8) to `end`, and whose matrix they multiply.
+struct Columns {
+  int first, end, expert;
+};
+// Those of tile `tile` of `width` columns; none past the last.
+MONOLITH_DEVICE Columns columns_of(const QuantProduct& product, unsigned tile, int width) {
+  if (!product.tiles) return {static_cast<int>(tile) * width, product.n_columns, 0};
+  if (static_cast<int>(tile) >= *product.n_tiles) return {0, 0, 0};
+  const ColumnTile own = product.tiles[tile];
+  return {own.first, own.first + own.count, own.expert};
+}
+
+MONOLITH_DEVICE void put_output(const QuantTarget& target, int expert, int64_t row, int column, float value) {
   float* const to = target.out + column * target.out_stride + row;
-  if (target.bias) value += target.bias[row];
+  if (target.bias) value += target.bias[expert * target.rows + row];
   *to = target.add_to_out ? *to + value : value;
 }
 
@@ -26,9 +38,10 @@ MONOLITH_DEVICE int steps_from(const QuantLayout& layout, int chunk) {
 }
 
 // Where a target's tile lies; the last one for those past the end, whose results nobody takes.
-MONOLITH_DEVICE const unsigned char* tile_at(const QuantProduct& product, const QuantTarget& target, int64_t tile) {
-  const int64_t last = (target.rows - 1) / kTileRows;
-  return target.data + (tile < last ? tile : last) * product.layout.tile_bytes;
+MONOLITH_DEVICE const unsigned char* tile_at(const QuantProduct& product, const QuantTarget& target, int expert,
+                                             int64_t tile) {
+  const int64_t last = (target.rows - 1) / kTileRows, before = expert * (target.rows / kTileRows);
+  return target.data + (before + (tile < last ? tile : last)) * product.layout.tile_bytes;
 }
 
 // --- few columns -----------------------------------------------------------------------------------------------
@@ -72,18 +85,20 @@ struct FewShared {
 
 // Each warp a segment of K; `depth` chunks are on their way.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
-__global__ void __launch_bounds__(kFewThreads, 2) few_kernel(const QuantProduct product) {
+__global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 1 : 2) few_kernel(const QuantProduct product) {
   using Shared = FewShared<mt, nt>;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.x));
   const int64_t first_tile = (static_cast<int64_t>(blockIdx.x) - target.first_block) * mt;
-  const int first_column = static_cast<int>(blockIdx.y) * Shared::kColumns, lane = lane_id();
+  const Columns columns = columns_of(product, blockIdx.y, Shared::kColumns);
+  if (columns.first >= columns.end) return;
+  const int lane = lane_id();
   const int first = segment_begin(layout.n_chunks, warp_id()), end = segment_begin(layout.n_chunks, warp_id() + 1);
 
   const unsigned char* tiles[mt];
   MONOLITH_UNROLL
-  for (int m = 0; m < mt; ++m) tiles[m] = tile_at(product, target, first_tile + m);
+  for (int m = 0; m < mt; ++m) tiles[m] = tile_at(product, target, columns.expert, first_tile + m);
   TileCodes<S> codes[depth][mt];
   TileNumbers numbers[depth][mt];
   MONOLITH_UNROLL
@@ -103,8 +118,8 @@ __global__ void __launch_bounds__(kFewThreads, 2) few_kernel(const QuantProduct 
     for (int d = 0; d < depth; ++d) {
       const int chunk = from + d, next = chunk + depth, steps_left = steps_from(layout, chunk);
       if (chunk >= end) break;
-      const FarInputs<nt> inputs(product.x + first_column / 8 * stride + int64_t{chunk} * 4, stride,
-                                 product.n_columns - first_column);
+      const FarInputs<nt> inputs(product.x + columns.first / 8 * stride + int64_t{chunk} * 4, stride,
+                                 columns.end - columns.first);
       const Words4* next_codes[mt];
       TileNumbers now[mt];
       MONOLITH_UNROLL
@@ -134,10 +149,10 @@ __global__ void __launch_bounds__(kFewThreads, 2) few_kernel(const QuantProduct 
   for (int at = static_cast<int>(threadIdx.x); at < Shared::kRows * Shared::kColumns; at += kFewThreads) {
     const int64_t row = first_tile * kTileRows + at % Shared::kRows;
     const int column = at / Shared::kRows;
-    if (row >= target.rows || first_column + column >= product.n_columns) continue;
+    if (row >= target.rows || columns.first + column >= columns.end) continue;
     float total = 0;
     for (int segment = 0; segment < kSegments; ++segment) total += shared.sums[segment][column][at % Shared::kRows];
-    put_output(target, row, first_column + column, total);
+    put_output(target, columns.expert, row, columns.first + column, total);
   }
 }
 
@@ -172,14 +187,14 @@ struct NearInputs {
   static constexpr int kBytes = sizeof(NearBlock<S>);
 };
 
-// Begins to copy a chunk of the inputs' groups of columns from `first_group` on; zeros past the last.
+// Begins to copy a chunk of the inputs' groups of columns; zeros past the last.
 template <QuantShape S>
-MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, int first_group, int chunk) {
+MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, const Columns& columns, int chunk) {
   constexpr int kPieces = NearBlock<S>::kPieces;
-  const int groups = (product.n_columns + 7) / 8, n_chunks = product.layout.n_chunks;
+  const int first = columns.first / 8, groups = (columns.end + 7) / 8, n_chunks = product.layout.n_chunks;
   MONOLITH_NO_UNROLL
   for (int at = static_cast<int>(threadIdx.x); at < kManyGroups * 4 * kPieces; at += kManyThreads) {
-    const int block = at / kPieces, piece = at % kPieces, group = first_group + block / 4;
+    const int block = at / kPieces, piece = at % kPieces, group = first + block / 4;
     const bool valid = group < groups;
     const Int8Block* const from = product.x + (int64_t{valid ? group : 0} * n_chunks + chunk) * 4 + block % 4;
     copy_async(&to[block].pieces[piece], reinterpret_cast<const Words4*>(from) + piece, valid);
@@ -193,15 +208,16 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
   constexpr int mt = 2, nt = kManyGroups;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
-  const int first_column = static_cast<int>(blockIdx.z * kColumnTiles + blockIdx.x) * nt * 8, lane = lane_id();
-  if (first_column >= product.n_columns) return;
+  const Columns columns = columns_of(product, blockIdx.z * kColumnTiles + blockIdx.x, nt * 8);
+  if (columns.first >= columns.end) return;
+  const int lane = lane_id();
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.y));
   const int64_t row_block = static_cast<int64_t>(blockIdx.y) - target.first_block;
   const int64_t first_tile = (row_block * (kManyThreads / kWarp) + warp_id()) * mt;
 
   MONOLITH_UNROLL
   for (int stage = 0; stage < kManyStages - 1; ++stage) {
-    if (stage < layout.n_chunks) copy_inputs<S>(shared.stages[stage], product, first_column / 8, stage);
+    if (stage < layout.n_chunks) copy_inputs<S>(shared.stages[stage], product, columns, stage);
     copies_commit();
   }
   const unsigned char* tiles[mt];
@@ -209,7 +225,7 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
   TileNumbers numbers[mt];
   MONOLITH_UNROLL
   for (int m = 0; m < mt; ++m) {
-    tiles[m] = tile_at(product, target, first_tile + m);
+    tiles[m] = tile_at(product, target, columns.expert, first_tile + m);
     const Words4* const at = TileCodes<S>::place(layout, tiles[m], 0);
     MONOLITH_UNROLL
     for (int j = 0; j < 4; ++j) codes[m].load_after(j, at, layout.high_bits, true);
@@ -223,7 +239,7 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
     __syncthreads();   // all have this chunk, and none reads the one before any more
     const int later = chunk + kManyStages - 1;
     if (later < layout.n_chunks)
-      copy_inputs<S>(shared.stages[stage == 0 ? kManyStages - 1 : stage - 1], product, first_column / 8, later);
+      copy_inputs<S>(shared.stages[stage == 0 ? kManyStages - 1 : stage - 1], product, columns, later);
     copies_commit();
 
     const bool more = chunk + 1 < layout.n_chunks;
@@ -271,8 +287,8 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
       MONOLITH_UNROLL
       for (int i = 0; i < 4; ++i) {
         const int64_t row = (first_tile + m) * kTileRows + lane / 4 + i / 2 * 8;
-        const int column = first_column + n * 8 + lane % 4 * 2 + i % 2;
-        if (row < target.rows && column < product.n_columns) put_output(target, row, column, values[i]);
+        const int column = columns.first + n * 8 + lane % 4 * 2 + i % 2;
+        if (row < target.rows && column < columns.end) put_output(target, columns.expert, row, column, values[i]);
       }
     }
   }
@@ -285,7 +301,8 @@ void launch_product(Runtime& runtime, const QuantProduct& product, QuantKernel k
   const QuantTileSize size = tile_size(kernel);
   const QuantTarget& last = product.targets[product.n_targets - 1];
   const auto row_blocks = static_cast<unsigned>(last.first_block + (last.rows + size.rows - 1) / size.rows);
-  const auto column_tiles = static_cast<unsigned>((product.n_columns + size.columns - 1) / size.columns);
+  const int tiles = product.tiles ? product.most_tiles : (product.n_columns + size.columns - 1) / size.columns;
+  const auto column_tiles = static_cast<unsigned>(tiles);
   // Chunks, for about 2 KB on their way per warp; as many as there are registers for.
   constexpr int depth = form_of(S).low_bits == 8 ? 1 : 2;
   constexpr int some_depth = S == QuantShape::kS4 ? 2 : 1;

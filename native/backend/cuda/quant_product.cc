@@ -29,11 +29,15 @@ QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors) {
 }
 
 void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<const MatmulTarget> targets,
-                  std::span<const QuantWeight> weights, const float* x, int n_rows, std::optional<QuantKernel> only) {
+                  std::span<const QuantWeight> weights, const float* x, int n_rows, std::optional<QuantKernel> only,
+                  const ColumnGroups* groups) {
   if (targets.empty() || n_rows == 0) return;
+  const int n_experts = groups ? groups->n_experts : 1;
+  const int columns = groups ? (groups->n_pairs + n_experts - 1) / n_experts : n_rows;   // of one, evenly shared
   QuantProduct product{};
   product.n_columns = n_rows;
-  product.x = scratch.quantize(x, n_rows, weights[0].layout.cols);
+  product.x = scratch.quantize(x, n_rows, weights[0].layout.cols, groups ? groups->source : nullptr);
+  int cut_for = 0;   // the width that groups->tiles have
   // A launch for each type, of all its targets: the first of a type takes those after it along.
   for (size_t first = 0; first < targets.size(); ++first) {
     const TensorType type = weights[first].layout.type;
@@ -41,7 +45,15 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
     if (std::any_of(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(first), same)) continue;
     int64_t rows = 0;
     for (const QuantWeight& weight : weights) rows += same(weight) ? weight.layout.rows : 0;
-    const QuantKernel kernel = only.value_or(quant_kernel_for(rows, n_rows, runtime.device().multiprocessors));
+    const QuantKernel kernel = only.value_or(quant_kernel_for(rows, columns, runtime.device().multiprocessors));
+    if (groups) {
+      const int width = tile_size(kernel).columns;
+      if (width != cut_for) cut_tiles(runtime, *groups, width);
+      cut_for = width;
+      product.tiles = groups->tiles;
+      product.n_tiles = groups->n_tiles;
+      product.most_tiles = static_cast<int32_t>(most_tiles(groups->n_pairs, n_experts, width));
+    }
     product.layout = weights[first].layout;
     product.n_targets = 0;
     int32_t blocks = 0;
@@ -54,8 +66,9 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
       }
       const MatmulTarget& target = targets[i];
       product.targets[product.n_targets++] = {weights[i].data, target.out, target.bias, target.out_stride,
-                                              weights[i].layout.rows, blocks, target.add_to_out};
-      blocks += static_cast<int32_t>((weights[i].layout.rows + tile_size(kernel).rows - 1) / tile_size(kernel).rows);
+                                              weights[i].layout.rows / n_experts, blocks, target.add_to_out};
+      const int64_t own_rows = weights[i].layout.rows / n_experts;
+      blocks += static_cast<int32_t>((own_rows + tile_size(kernel).rows - 1) / tile_size(kernel).rows);
     }
     launch(runtime, product, kernel);
   }

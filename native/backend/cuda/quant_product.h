@@ -9,6 +9,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/activations_int8.h"
 #include "backend/cuda/device/runtime.h"
+#include "backend/cuda/grouped.h"
 #include "backend/cuda/quant_form.h"
 
 namespace monolith::cuda {
@@ -31,6 +32,10 @@ struct QuantProduct {
   int32_t n_targets;
   int32_t n_columns;       // rows of the input
   const Int8Block* x;
+  // Of experts (grouped.h), whose matrices follow one another in each target; its rows are those of one. Null: none.
+  const ColumnTile* tiles;
+  const int32_t* n_tiles;
+  int32_t most_tiles;
 };
 
 // kFew, kSome: a block of 8 warps, each with a segment of K, for 16 rows and 8 columns, or 32: weights at the
@@ -43,18 +48,20 @@ constexpr QuantTileSize tile_size(QuantKernel kernel) {
   if (kernel == QuantKernel::kFew) return {16, 8};
   return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
 }
-// For `rows` of weights in the launch, on a device of so many multiprocessors.
+// For `rows` of weights in the launch, on a device of so many multiprocessors; with experts the columns that one has.
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
 
 // Products of one input with several quantized matrices of `x_cols` columns: Backend::matmul. `weights[i]` is
 // targets[i].weight's layout and data. `only`: that kernel, not the one for the size (tests, measurements).
+// With `groups`, columns are slots of experts: x is read through groups->source, matrices hold groups->n_experts ones
+// of equal shape one below the other, outputs are [slot][rows of one expert], and slots not in use are not written.
 struct QuantWeight {
   QuantLayout layout;
   const unsigned char* data;
 };
 void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<const MatmulTarget> targets,
                   std::span<const QuantWeight> weights, const float* x, int n_rows,
-                  std::optional<QuantKernel> only = std::nullopt);
+                  std::optional<QuantKernel> only = std::nullopt, const ColumnGroups* groups = nullptr);
 
 // Of quant_product_*.cu: each takes shapes of its own. `product` has its targets' first blocks set for `kernel`.
 void quant_product_s8(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);

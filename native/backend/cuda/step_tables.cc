@@ -165,15 +165,21 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
     const int padding = segments.empty() ? 0 : padded_rows;
     sent_[n_sent_++] = {segments.data(), segments.size(), put_list(cursor, segments, padding, spare_page)};
   }
-  // Recorded steps find everything at fixed places, so what lies between is sent along; it is small but for large
-  // max_rows, where the parts are sent one by one.
+  // Recorded steps find everything at fixed places. What lies between two parts is sent along where that takes less
+  // time than a copy of its own.
   constexpr size_t kSmall = 16384;
-  if (sizes.fixed <= kSmall) {
-    runtime_.upload(numbers_, staging_, (sizes.fixed + cursor.n_pages) * sizeof(int32_t));
-    return;
-  }
-  const auto send_part = [&](size_t at, size_t n) {
-    if (n > 0) runtime_.upload(numbers_ + at, staging_ + at, n * sizeof(int32_t));
+  size_t part_begin = 0, part_end = 0;
+  const auto flush = [&] {
+    if (part_end > part_begin)
+      runtime_.upload(numbers_ + part_begin, staging_ + part_begin, (part_end - part_begin) * sizeof(int32_t));
+  };
+  const auto send_part = [&](size_t at, size_t n) {   // ascending
+    if (n == 0) return;
+    if (at > part_end + kSmall) {
+      flush();
+      part_begin = at;
+    }
+    part_end = at + n;
   };
   send_part(0, std::max(n_tokens, static_cast<size_t>(padded_rows)));
   send_part(rows, input.logit_rows.size());
@@ -184,6 +190,7 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
     send_part(at + kHeaderNumbers + rows * kSegmentNumbers, static_cast<size_t>(list.n_rows));
   }
   send_part(sizes.fixed, cursor.n_pages);
+  flush();
 }
 
 const RowList* StepTables::find(std::span<const Segment> segments) const {

@@ -183,7 +183,8 @@ Result<std::unique_ptr<GgufFile>> AssembledFile::build() && {
 void AssembledFile::quantize(GgufFile& file, TensorType type, int threads) {
   file.threads_ = std::max(threads, 1);
   for (GgufTensor& tensor : file.tensors_) {
-    if (traits_of(tensor.type).block_values != 1 || tensor.n_dims < 2 || tensor.name.ends_with("ffn_gate_inp.weight"))
+    if (traits_of(tensor.type).block_values != 1 || tensor.n_dims < 2 || tensor.name.ends_with(".bias") ||
+        tensor.name.ends_with("ffn_gate_inp.weight"))
       continue;
     const bool decides = tensor.name == "token_embd.weight" || tensor.name == "output.weight";
     const TensorType wanted = stored_as(type, decides, tensor.shape[0]);

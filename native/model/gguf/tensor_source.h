@@ -11,7 +11,8 @@
 
 namespace monolith {
 
-// Rows of `cols` values of `type` (F32, F16 or BF16), the parts one below the other.
+// Rows of `cols` values of `type` (F32, F16 or BF16), the parts one below the other; or of MXFP4 as checkpoints keep it,
+// with the numbers apart from their scales.
 struct TensorSource {
   TensorType type = TensorType::kF32;
   int64_t cols = 0;
@@ -20,6 +21,10 @@ struct TensorSource {
   // 0, n/2, 1, n/2+1, ... Turns checkpoints that rotate halves into what rotating adjacent pairs wants.
   int64_t interleaved_heads = 0;
   float added = 0;   // to every value
+  // Every so-manieth row from `first_row` on is meant, the others belong to another tensor.
+  int64_t row_step = 1, first_row = 0;
+  // Of MXFP4 in one part: a byte for each block of 32 values, whose 16 bytes in `parts` hold two neighbours each.
+  std::span<const std::byte> scales = {};
 
   int64_t rows() const;
 };

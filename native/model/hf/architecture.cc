@@ -60,6 +60,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "BailingMoeForCausalLM", .gguf = "bailingmoe", .interleaves_heads = true},
     {.name = "BailingMoeV2ForCausalLM", .gguf = "bailingmoe2", .guess_layers = true, .rotated_share = 0.5},
     {.name = "Ernie4_5_MoeForCausalLM", .gguf = "ernie4_5-moe", .rms_eps = 1e-5},
+    {.name = "GptOssForCausalLM", .gguf = "gpt-oss", .second_norm = kPostNorm, .window_pattern = true, .rms_eps = 1e-5},
     {.name = "SeedOssForCausalLM", .gguf = "seed_oss", .second_norm = kPostNorm},
     {.name = "Ernie4_5ForCausalLM", .gguf = "ernie4_5", .rms_eps = 1e-5},
     {.name = "Ernie4_5_ForCausalLM", .gguf = "ernie4_5", .rms_eps = 1e-5},

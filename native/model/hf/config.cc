@@ -302,6 +302,7 @@ void check_unused(Translation& t) {
   for (const std::string_view name : {"clip_qkv", "sparse_config"})
     if (const JsonValue value = t.find(name); value.exists())
       t.fail(value.unsupported("is set, which is not computed"));
+  if (t.number("swiglu_limit", 7) != 7) t.fail(t.find("swiglu_limit").unsupported("is not 7"));
   if (t.boolean("norm_head", false)) t.fail(t.find("norm_head").unsupported("is true, which is not computed"));
 }
 
@@ -323,7 +324,8 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   if (!architecture) return architecture.error();
   Translation t(config, **architecture, file);
   for (const std::string_view name : {"quantization_config", "compression_config"}) {
-    if (const JsonValue quantized = t.find(name); quantized.exists())
+    if (const JsonValue quantized = t.find(name);
+        quantized.exists() && !((*architecture)->gguf == "gpt-oss" && quantized["quant_method"].text() == "mxfp4"))
       return quantized.unsupported("(method " + quoted(quantized["quant_method"].text()) +
                                    "): quantized checkpoints are not read; take one in BF16, F16 or F32, and set "
                                    "the model's 'quantize'");

@@ -224,6 +224,75 @@ class Checkpoint {
   std::map<std::string, std::map<std::string, std::string>> grouped_;
 };
 
+// gpt-oss with its experts in MXFP4.
+Case gpt_oss_packed() {
+  Case one = gpt_oss();
+  uint32_t random = 3;
+  for (auto& [name, tensor] : one.model.tensors) {
+    if (!name.ends_with("_exps.weight")) continue;
+    const size_t blocks = tensor.dims[0] * tensor.dims[1] * tensor.dims[2] / 32;
+    tensor.type = TensorType::kMXFP4;
+    for (size_t i = 0; i < blocks * 17; ++i) {
+      random = random * 1664525 + 1013904223;
+      tensor.data.push_back(static_cast<std::byte>(i % 17 == 0 ? 120 + (random >> 30) : random >> 24));
+    }
+  }
+  return one;
+}
+
+// Blocks of a scale and 16 bytes, each of a value and the sixteenth behind it: scales apart, and two neighbours in each
+// byte.
+std::pair<std::string, std::string> unpacked(const Bytes& packed) {
+  std::string numbers, scales;
+  for (size_t at = 0; at < packed.size(); at += 17) {
+    scales += static_cast<char>(packed[at]);
+    const auto value = [&](size_t i) {
+      const auto byte = static_cast<unsigned>(packed[at + 1 + i % 16]);
+      return i < 16 ? byte & 15 : byte >> 4;
+    };
+    for (size_t i = 0; i < 32; i += 2) numbers += static_cast<char>(value(i) | value(i + 1) << 4);
+  }
+  return {numbers, scales};
+}
+
+// The rows of `a` and `b` in turns.
+std::string in_turns(const std::string& a, const std::string& b, size_t row) {
+  std::string out;
+  for (size_t at = 0; at < a.size(); at += row) out += a.substr(at, row) + b.substr(at, row);
+  return out;
+}
+
+// As the checkpoint has it: what is not gpt-oss's own, by the rules of the others.
+std::vector<SafetensorData> gpt_oss_tensors(const TinyModel& model) {
+  TinyModel rest = model;
+  std::vector<SafetensorData> own;
+  for (uint32_t layer = 0; layer < model.layers; ++layer) {
+    const std::string from = block_name(layer), to = "model.layers." + std::to_string(layer) + ".";
+    const auto data = [&](const char* name) { return unpacked(model.tensors.at(from + name).data); };
+    const auto [gate, gate_scales] = data("ffn_gate_exps.weight");
+    const auto [up, up_scales] = data("ffn_up_exps.weight");
+    const auto [down, down_scales] = data("ffn_down_exps.weight");
+    own.push_back({to + "mlp.experts.gate_up_proj_blocks", "U8", {kExperts, 2 * kOssFf, 2, 16},
+                   in_turns(gate, up, 32)});
+    own.push_back({to + "mlp.experts.gate_up_proj_scales", "U8", {kExperts, 2 * kOssFf, 2},
+                   in_turns(gate_scales, up_scales, 2)});
+    own.push_back({to + "mlp.experts.down_proj_scales", "U8", {kExperts, kEmbd, kOssFf / 32}, down_scales});
+    own.push_back({to + "mlp.experts.down_proj_blocks", "U8", {kExperts, kEmbd, kOssFf / 32, 16}, down});
+    own.push_back({to + "mlp.experts.gate_up_proj_bias", "F32", {kExperts, 2 * kOssFf},
+                   in_turns(bytes_of(model, from + "ffn_gate_exps.bias"),
+                            bytes_of(model, from + "ffn_up_exps.bias"), 4)});
+    own.push_back({to + "mlp.experts.down_proj_bias", "F32", {kExperts, kEmbd},
+                   bytes_of(model, from + "ffn_down_exps.bias")});
+    own.push_back({to + "self_attn.sinks", "F32", {TinyModel::kHeads}, bytes_of(model, from + "attn_sinks.weight")});
+    for (const char* name : {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"})
+      for (const char* suffix : {".weight", ".bias"}) rest.tensors.erase(from + name + suffix);
+    rest.tensors.erase(from + "attn_sinks.weight");
+  }
+  FolderCase one{{"", rest, {}}, "GptOssForCausalLM", "", {{"ffn_gate_inp", "mlp.router"}}};
+  for (SafetensorData& tensor : Checkpoint(one).tensors()) own.push_back(std::move(tensor));
+  return own;
+}
+
 std::vector<FolderCase> folder_cases() {
   const std::string mixtral_experts = R"(,"num_local_experts":6,"num_experts_per_tok":2)";
   const std::string granite_scales =
@@ -304,6 +373,12 @@ std::vector<FolderCase> folder_cases() {
        R"(,"moe_num_experts":6,"moe_k":2,"moe_intermediate_size":48,"moe_num_shared_experts":2,"use_bias":false,)"
        R"("moe_layer_start_index":1,"moe_layer_end_index":-1,"moe_layer_interval":1)",
        kErnie, false, false, mlp_experts},
+      {gpt_oss_packed(), "GptOssForCausalLM",
+       R"(,"num_local_experts":6,"num_experts_per_tok":2,"swiglu_limit":7.0,"sliding_window":7,"attention_bias":true,)"
+       R"("layer_types":["sliding_attention","full_attention","sliding_attention","full_attention"],)"
+       R"("quantization_config":{"quant_method":"mxfp4","modules_to_not_convert":["lm_head"]},)"
+       R"("rope_scaling":{"rope_type":"yarn","factor":4.0,"beta_fast":32.0,"beta_slow":1.0,"truncate":false,)"
+       R"("original_max_position_embeddings":64})"},
       {seed_oss(), "SeedOssForCausalLM"},
       {llama_like("ernie4_5", false), "Ernie4_5ForCausalLM", R"(,"use_bias":false)"},
       {llama_like("internlm2", false), "InternLM2ForCausalLM",
@@ -337,7 +412,9 @@ TEST(folders_of_every_architecture_compute_what_their_files_do) {
     folder.write("config.json", config_text(one, *parsed.file));
     folder.write("tokenizer.json", R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
                                    R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})");
-    folder.write("model.safetensors", safetensors_of(Checkpoint(one).tensors()));
+    folder.write("model.safetensors", safetensors_of(one.name == "GptOssForCausalLM"
+                                                         ? gpt_oss_tensors(one.network.model)
+                                                         : Checkpoint(one).tensors()));
     const auto opened = open_model_file(folder.path());
     if (!opened) {
       check::fail(__FILE__, __LINE__, one.name + ": " + opened.error().message);
@@ -348,6 +425,18 @@ TEST(folders_of_every_architecture_compute_what_their_files_do) {
     if (run_network(*want.model, tokens, 37) != run_network(*got.model, tokens, 37))
       check::fail(__FILE__, __LINE__, one.network.name + ": other logits from the folder");
   }
+}
+
+// Biases of experts have two dimensions, and are no matrices.
+TEST(mixtures_with_biases_quantize_while_they_load) {
+  const ModelFile file(gpt_oss().model);
+  REQUIRE(!file.path().empty());
+  const auto opened = open_model_file(file.path(), {.quantize = TensorType::kQ4_0});
+  REQUIRE(opened.ok());
+  CHECK((*opened)->tensor("blk.0.ffn_up_exps.weight")->type == TensorType::kQ4_0);
+  CHECK((*opened)->tensor("blk.0.ffn_up_exps.bias")->type == TensorType::kF32);
+  CHECK((*opened)->tensor("blk.0.ffn_gate_inp.weight")->type == TensorType::kF32);
+  CHECK(load_network(**opened, {.threads = 1}).model != nullptr);
 }
 
 }  // namespace monolith

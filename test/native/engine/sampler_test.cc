@@ -122,6 +122,11 @@ TEST(sampler_kernels_agree_bit_for_bit) {
       plain.weigh(logits.data(), n, scale, w_a.data());
       fast->weigh(logits.data(), n, scale, w_b.data());
       CHECK(w_a == w_b);
+      std::vector<uint16_t> far_a(size), far_b(size);
+      plain.distances(logits.data(), n, scale, far_a.data());
+      fast->distances(logits.data(), n, scale, far_b.data());
+      CHECK(far_a == far_b);
+      CHECK_EQ(*std::min_element(far_a.begin(), far_a.end()), 0);
       for (const Cut cut : {Cut{}, Cut{logits[size / 2], n / 2}}) {
         const double a = plain.sum(logits.data(), n, max_a.data(), scale, cut, 0.01f, sums_a.data());
         const double b = fast->sum(logits.data(), n, max_b.data(), scale, cut, 0.01f, sums_b.data());

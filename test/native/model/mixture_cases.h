@@ -177,6 +177,8 @@ inline Case ernie4_5_moe() {
           }};
 }
 
+constexpr uint32_t kOssFf = 64;   // whole blocks of MXFP4
+
 // Sinks, biases everywhere, every other layer with a window, gates and ups large enough to be
 // clamped, YaRN.
 inline Case gpt_oss() {
@@ -186,7 +188,7 @@ inline Case gpt_oss() {
   model.key("rope.scaling.type", std::string("yarn"));
   model.key("rope.scaling.factor", 4.0f);
   model.key("rope.scaling.original_context_length", 64u);
-  put_experts(model, kExpertFf);
+  put_experts(model, kOssFf);
   for_blocks(model, [&](const std::string& block) {
     model.tensors.erase(block + "ffn_norm.weight");
     model.norm(block + "post_attention_norm.weight", kEmbd);
@@ -197,8 +199,8 @@ inline Case gpt_oss() {
     model.bias(block + "attn_sinks.weight", TinyModel::kHeads);
     model.tensors[block + "attn_sinks.weight"].scale = 2;
     model.bias(block + "ffn_gate_inp.bias", kExperts);
-    model.matrix(block + "ffn_gate_exps.bias", kExperts, kExpertFf);
-    model.matrix(block + "ffn_up_exps.bias", kExperts, kExpertFf);
+    model.matrix(block + "ffn_gate_exps.bias", kExperts, kOssFf);
+    model.matrix(block + "ffn_up_exps.bias", kExperts, kOssFf);
     model.matrix(block + "ffn_down_exps.bias", kExperts, kEmbd);
     for (const char* clamped : {"ffn_gate_exps.weight", "ffn_up_exps.weight"})
       model.tensors[block + clamped].scale = 2;
@@ -218,7 +220,7 @@ inline Case gpt_oss() {
               x = sum(x, each(normed(net, block + "post_attention_norm", x), [&](const Row& row) {
                         return net.mixture(
                             block, row,
-                            {.n_ff = kExpertFf,
+                            {.n_ff = kOssFf,
                              .used = kUsed,
                              .biases = true,
                              .inside = [](double gate, double up) {

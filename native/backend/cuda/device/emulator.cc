@@ -104,7 +104,8 @@ struct Machine {
   std::vector<unsigned> place;        // of each thread in `turn`
   unsigned block_arrived = 0;
   uint64_t block_passed = 0;
-  uint64_t events = 0;                // barriers passed and threads ended: none in a whole round is a deadlock
+  uint64_t events = 0;                // barriers passed and threads ended: none in many rounds is a deadlock
+  uint64_t rounds = 0;                // of all threads that can run
   Order order = Order::kAscending;
   uint32_t shuffle_state = 1;
 #if defined(__x86_64__)
@@ -276,11 +277,15 @@ void run_block(Machine& m) {
   for (unsigned i = 0; i < m.n_threads; ++i) prepare(m.fibers[i]);
   if (m.order == Order::kShuffled) arrange(m);
   m.n_live = m.n_threads;
-  while (m.n_live > 0) {
-    const uint64_t before = m.events;
+  uint64_t before = m.events;
+  for (int idle_rounds = 0; m.n_live > 0;) {
+    ++m.rounds;
     for (const unsigned thread : m.turn)
       if (can_run(m.fibers[thread])) to_fiber(m, thread);
-    if (m.events == before) stop("threads wait for each other at different barriers");
+    // A thread that polls may go through a few rounds in which nothing happens.
+    idle_rounds = m.events == before ? idle_rounds + 1 : 0;
+    if (idle_rounds == 100) stop("threads wait for each other at different barriers");
+    before = m.events;
   }
 }
 
@@ -365,7 +370,11 @@ const std::byte* exchange(const void* own, size_t size) {
   return m.warps[m.current / 32].slots[parity].data();
 }
 
-void pause_thread() { pause(); }
+// Until the others have had their turn.
+void pause_thread() {
+  Machine& m = machine();
+  wait_for(m, m.rounds, m.rounds);
+}
 void note_progress() { ++machine().events; }
 
 void check_mask(unsigned mask) {

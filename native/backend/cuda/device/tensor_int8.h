@@ -4,16 +4,10 @@
 
 #include "backend/cuda/device/tensor.h"
 
-// Before a loop over constants, whose body indexes registers; before one that shall stay as it is.
+// Before a loop that shall stay as it is.
 #ifdef __CUDACC__
-#ifndef MONOLITH_UNROLL
-#define MONOLITH_UNROLL _Pragma("unroll")
-#endif
 #define MONOLITH_NO_UNROLL _Pragma("unroll 1")
 #else
-#ifndef MONOLITH_UNROLL
-#define MONOLITH_UNROLL
-#endif
 #define MONOLITH_NO_UNROLL
 #endif
 

@@ -186,14 +186,35 @@ TEST(logits_that_are_no_numbers_harm_no_other_row) {
   REQUIRE(backend != nullptr);
   const Experts experts = make_experts(*backend, TensorType::kQ8_0);
   const auto x = random_floats(3 * kShape.n_embd, 9);
-  auto logits = random_floats(3 * kShape.n_experts, 10);
-  const auto before = run(*backend, mixture_of(experts), logits, x, 0, 3);
-  for (int e = 0; e < kShape.n_experts; ++e)
-    logits[kShape.n_experts + e] = e % 2 == 0 ? std::nanf("") : std::numeric_limits<float>::infinity();
-  const auto after = run(*backend, mixture_of(experts), logits, x, 0, 3);
-  const size_t row = kShape.n_embd;
-  CHECK(std::memcmp(before.data(), after.data(), row * sizeof(float)) == 0);
-  CHECK(std::memcmp(before.data() + 2 * row, after.data() + 2 * row, row * sizeof(float)) == 0);
+  const auto bias = random_floats(kShape.n_experts, 11);
+  for (const Router& router :
+       {Router{}, Router{.score = RouterScore::kSigmoid, .bias = bias.data(), .groups = 3, .groups_used = 2},
+        Router{.score = RouterScore::kSoftmax, .bias = bias.data(), .scale = 2.5f}}) {
+    auto logits = random_floats(3 * kShape.n_experts, 10);
+    Mixture mixture = mixture_of(experts);
+    mixture.router = router;
+    const auto before = run(*backend, mixture, logits, x, 0, 3);
+    for (int e = 0; e < kShape.n_experts; ++e)
+      logits[kShape.n_experts + e] = e % 2 == 0 ? std::nanf("") : std::numeric_limits<float>::infinity();
+    const auto after = run(*backend, mixture, logits, x, 0, 3);
+    const size_t row = kShape.n_embd;
+    CHECK(std::memcmp(before.data(), after.data(), row * sizeof(float)) == 0);
+    CHECK(std::memcmp(before.data() + 2 * row, after.data() + 2 * row, row * sizeof(float)) == 0);
+  }
+}
+
+// A sigmoid far below 0 everywhere: shares that are told from nothing.
+TEST(scores_near_nothing_still_share) {
+  const auto backend = backend_for(available_cpu_isas().back(), 1);
+  REQUIRE(backend != nullptr);
+  const Experts experts = make_experts(*backend, TensorType::kF32);
+  const auto x = random_floats(kShape.n_embd, 12);
+  Mixture mixture = mixture_of(experts);
+  mixture.router.score = RouterScore::kSigmoid;
+  for (const float logit : {-60.0f, -1000.0f}) {
+    std::vector<float> logits(kShape.n_experts, logit);
+    for (const float value : run(*backend, mixture, logits, x, 0, 1)) CHECK(std::isfinite(value));
+  }
 }
 
 TEST(mixtures_that_cannot_be_are_not_reserved_for) {

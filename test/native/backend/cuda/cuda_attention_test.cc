@@ -21,6 +21,7 @@ namespace {
 struct Shape {
   int group, n_kv_heads, dim;
   AttentionParams params;
+  bool sinks = false;
 };
 
 // A sequence with all its queries, keys and values: [position][head][dim], keys and values rounded to binary16.
@@ -65,6 +66,13 @@ class Bench {
     CHECK(tables_->reserve(kRows, 8192).ok());
     scratch_ = std::make_unique<AttentionScratch>(*runtime_);
     CHECK(scratch_->reserve(row_values()).ok());
+    if (shape.sinks) {
+      sinks_ = numbers_of(static_cast<size_t>(n_heads()), 2.0f, false);
+      auto* const sinks = static_cast<float*>(*runtime_->allocate_pinned(sinks_.size() * sizeof(float)));
+      std::ranges::copy(sinks_, sinks);
+      shape_.params.sinks = floats(n_heads());
+      runtime_->upload(const_cast<float*>(shape_.params.sinks), sinks, sinks_.size() * sizeof(float));
+    }
     q_ = floats(kRows * row_values());
     out_ = floats(kRows * row_values());
     host_ = static_cast<float*>(*runtime_->allocate_pinned(static_cast<size_t>(kRows * row_values()) * sizeof(float)));
@@ -152,7 +160,7 @@ class Bench {
           scores.push_back(score);
           largest = std::max(largest, score);
         }
-        double total = 0;
+        double total = sinks_.empty() ? 0 : std::exp(sinks_[static_cast<size_t>(head)] - largest);
         std::ranges::fill(sums, 0.0);
         for (int p = first; p <= position; ++p) {
           const double weight = std::exp(scores[static_cast<size_t>(p - first)] - largest);
@@ -219,6 +227,7 @@ class Bench {
   std::unique_ptr<StepTables> tables_;
   std::unique_ptr<AttentionScratch> scratch_;
   std::vector<Sequence> sequences_;
+  std::vector<float> sinks_;
   std::unique_ptr<Recording> recording_;
   float *q_ = nullptr, *out_ = nullptr, *host_ = nullptr;
   uint16_t* page_ = nullptr;
@@ -242,7 +251,7 @@ TEST(cuda_attention_is_right_and_does_not_depend_on_how_a_sequence_is_cut) {
   const Shape shapes[] = {
       {4, 1, 64, {.scale = 0.125f}},
       {1, 2, 80, {.scale = 0.11f, .window = 20}},
-      {3, 1, 96, {.scale = 0.1f, .window = 133}},
+      {3, 1, 96, {.scale = 0.1f, .window = 133}, true},
       {7, 1, 64, {.scale = 0.125f, .window = 0, .soft_cap = 2.0f}},
       {8, 1, 128, {.scale = 0.09f}},
       {2, 1, 256, {.scale = 0.0625f, .window = 0, .soft_cap = 30.0f}},
@@ -277,7 +286,7 @@ TEST(cuda_attention_is_right_and_does_not_depend_on_how_a_sequence_is_cut) {
 
 TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
   for (const int window : {0, 700}) {
-    const Shape shape{4, 2, 64, {.scale = 0.125f, .window = window}};
+    const Shape shape{4, 2, 64, {.scale = 0.125f, .window = window}, window > 0};
     const std::vector<int> lengths = {2300, 1, 40, 2180, 129, 2049, 2050, 2300, 16, 2200};
     Bench bench(shape, lengths, 77);
     const auto last = [&](int i) { return Piece{i, lengths[static_cast<size_t>(i)] - 1, 1}; };

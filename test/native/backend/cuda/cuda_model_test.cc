@@ -46,8 +46,9 @@ TEST(cuda_models_give_golden_logits) {
     const KvType kv_type = std::string(c.row) == "f32" ? KvType::kF32 : KvType::kF16;
     auto loaded = load_model(path, make_cuda_backend({.exact = c.exact}), golden_limits(kv_type));
     if (!loaded) return check::fail(__FILE__, __LINE__, loaded.error().message);
-    const std::vector<GoldenPrompt> prompts = short_prompts(*golden, 24);
-    CHECK(!prompts.empty());
+    std::vector<GoldenPrompt> prompts = short_prompts(*golden, 24);
+    REQUIRE(!prompts.empty());
+    if (!c.exact) prompts.resize(1);
     const Tolerance* tolerance = golden->tolerance(c.row);
     REQUIRE(tolerance != nullptr);
     const std::vector<PromptRun> runs = GoldenRunner(*loaded->model).run(prompts, 7, true);

@@ -10,6 +10,7 @@
 
 #include "backend/cpu/matrix_data.h"
 #include "backend/cuda/device/emulator.h"
+#include "backend/cuda/grouped.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/matrix.h"
 #include "backend/cuda/quant_pack.h"
@@ -286,9 +287,10 @@ TEST(quantized_groups_give_what_their_targets_give) {
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t rows = weights[i].matrix->rows;
       const std::vector<float> before = random_floats(n * rows, 100 + i);
-      const MatmulTarget plain{.weight = weights[i].matrix.get(), .out = to_device(*device, before), .out_stride = rows};
+      float* const alone = to_device(*device, before);
+      const MatmulTarget plain{.weight = weights[i].matrix.get(), .out = alone, .out_stride = rows};
       matmul(*device, scratch, {&plain, 1}, device_x, n);
-      std::vector<float> wanted = from_device(*device, plain.out, static_cast<size_t>(n * rows));
+      std::vector<float> wanted = from_device(*device, alone, static_cast<size_t>(n * rows));
       std::vector<float> bias;
       if (biases[i]) bias = from_device(*device, biases[i], static_cast<size_t>(rows));
       for (size_t at = 0; at < wanted.size(); ++at) {
@@ -296,6 +298,52 @@ TEST(quantized_groups_give_what_their_targets_give) {
         if (targets[i].add_to_out) wanted[at] = before[at] + wanted[at];
       }
       CHECK(same(from_device(*device, targets[i].out, wanted.size()), wanted));
+    }
+  }
+}
+
+// Slots of experts in one launch: each gives what its row and its expert's matrix give alone, and slots that nothing is
+// in are not written.
+TEST(quantized_experts_give_what_each_gives_alone) {
+  const auto device = runtime();
+  REQUIRE(device != nullptr);
+  constexpr int kExperts = 3, kXRows = 5, kSlots = 88;
+  constexpr int64_t kRows = 48, kCols = 256;   // of one expert
+  const std::vector<float> x = random_floats(kXRows * kCols, 31);
+  const float* const device_x = to_device(*device, x);
+  // 9 slots of expert 0, none of expert 1, 70 of expert 2.
+  const std::vector<int32_t> first_slot{0, 16, 16, 88}, count{9, 0, 70};
+  std::vector<int32_t> source(kSlots, -1);
+  for (int expert = 0; expert < kExperts; ++expert)
+    for (int i = 0; i < count[static_cast<size_t>(expert)]; ++i)
+      source[static_cast<size_t>(first_slot[static_cast<size_t>(expert)] + i)] = (i * 2 + expert) % kXRows;
+  ColumnTile* const tiles = to_device(*device, std::vector<ColumnTile>(kSlots));
+  int32_t* const n_tiles = to_device(*device, std::vector<int32_t>(1));
+  const ColumnGroups groups{to_device(*device, source), to_device(*device, first_slot), to_device(*device, count), tiles,
+                            n_tiles, kSlots, 79, kExperts};
+  Int8Activations scratch(*device);
+  REQUIRE(scratch.reserve(kSlots, kCols).ok());
+  for (const TensorType type : {TensorType::kMXFP4, TensorType::kQ4_K, TensorType::kQ6_K}) {
+    const Weights weights = make_weights(*device, type, kExperts * kRows, kCols, 37);
+    REQUIRE(weights.matrix != nullptr);
+    const QuantWeight weight = weights.quant();
+    float* const alone = static_cast<float*>(device->allocate(kXRows * kExperts * kRows * sizeof(float)).value());
+    const MatmulTarget all{.weight = weights.matrix.get(), .out = alone, .out_stride = kExperts * kRows};
+    quant_matmul(*device, scratch, {&all, 1}, {&weight, 1}, device_x, kXRows);
+    const std::vector<float> wanted = from_device(*device, alone, kXRows * kExperts * kRows);
+    float* const out = static_cast<float*>(device->allocate(kSlots * kRows * sizeof(float)).value());
+    const MatmulTarget target{.weight = weights.matrix.get(), .out = out, .out_stride = kRows};
+    for (const QuantKernel kernel : kKernels) {
+      device->fill(out, 0xff, kSlots * kRows * sizeof(float));
+      quant_matmul(*device, scratch, {&target, 1}, {&weight, 1}, device_x, kSlots, kernel, &groups);
+      const std::vector<float> got = from_device(*device, out, kSlots * kRows);
+      for (int slot = 0; slot < kSlots; ++slot) {
+        const int32_t row = source[static_cast<size_t>(slot)];
+        const float* const own = &got[static_cast<size_t>(slot * kRows)];
+        if (row < 0) CHECK(std::isnan(own[0]) && std::isnan(own[kRows - 1]));
+        else CHECK(std::memcmp(own, &wanted[static_cast<size_t>((row * kExperts + (slot < 16 ? 0 : 2)) * kRows)],
+                               kRows * sizeof(float)) == 0);
+      }
     }
   }
 }

@@ -233,6 +233,24 @@ TEST(tensors_that_cannot_be_are_named) {
   expect_refused(tensor(0, {"x", "F32", {1}, floats(1, 0, 1)}), "no tensor is the embedding table");
   expect_refused(tensor(1, {"model.layers.0.attention.wqkv.weight", "F32", {5, 4}, floats(20, 0, 1)}),
                  "does not hold 2 heads of queries and 1 of keys and of values");
+  const auto gpt_oss = [](const char* name, const char* type, std::vector<int64_t> shape, std::string bytes) {
+    return [=](Parts& parts) {
+      replace(parts.config, "LlamaForCausalLM", "GptOssForCausalLM");
+      parts.tensors[4] = {std::string("model.layers.0.mlp.experts.") + name, type, shape, bytes};
+    };
+  };
+  expect_refused(gpt_oss("gate_up_proj_blocks", "U8", {1, 2, 1, 16}, std::string(32, 'x')),
+                 "'model.layers.0.mlp.experts.gate_up_proj_scales' is missing");
+  expect_refused(gpt_oss("down_proj_scales", "U8", {1, 2, 1}, "xy"),
+                 "'model.layers.0.mlp.experts.down_proj_blocks' is missing");
+  expect_refused(
+      [&](Parts& parts) {
+        gpt_oss("gate_up_proj_blocks", "U8", {1, 3, 1, 16}, std::string(48, 'x'))(parts);
+        parts.tensors.push_back({"model.layers.0.mlp.experts.gate_up_proj_scales", "U8", {1, 3, 1}, "xyz"});
+      },
+      "'model.layers.0.mlp.experts.gate_up_proj_blocks' and its '_scales' are not");
+  expect_refused(gpt_oss("gate_up_proj", "F32", {1, 2, 2}, floats(4, 0, 1)), "experts are read in MXFP4");
+  expect_refused(gpt_oss("odd_bytes", "U8", {1}, "x"), "has type 'U8', which is not read");
   expect_refused([](Parts& parts) { parts.tensors.clear(); }, "holds no model.safetensors");
   const ScratchFolder folder;
   folder.write("config.json", Parts().config);
