@@ -125,7 +125,7 @@ class CudaBackend final : public Backend {
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
     // The first time a size comes it is computed plainly: what operations prepare once is prepared then.
-    if (step_ && step_->seen) {
+    if (step_ && step_->seen && !step_->tried) {
       recording_ = true;
       runtime_->begin_recording();
     }
@@ -133,11 +133,13 @@ class CudaBackend final : public Backend {
   }
 
   void end_step() override {
-    if (recording_) {
+    if (recording_) {   // and computed as it was recorded
       recording_ = false;
       step_->recording = runtime_->end_recording();
+      step_->tried = true;
+    } else if (step_ && step_->recording) {
+      runtime_->play(*step_->recording);
     }
-    if (step_ && step_->recording) runtime_->play(*step_->recording);
     if (step_) step_->seen = true;
     step_ = nullptr;
   }
@@ -202,8 +204,8 @@ class CudaBackend final : public Backend {
   struct RecordedStep {
     const void* model;
     int rows;
-    bool seen = false;
-    std::unique_ptr<Recording> recording;
+    bool seen = false, tried = false;       // computed once; recorded, or the device could not
+    std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
   };
 
   static int rows_reserved(int max_rows) { return std::max(max_rows, 1); }
@@ -228,7 +230,7 @@ class CudaBackend final : public Backend {
     const int rows = padded_rows(n_rows_);
     for (RecordedStep& step : steps_)
       if (step.model == model && step.rows == rows) return &step;
-    return &steps_.emplace_back(RecordedStep{model, rows, false, nullptr});
+    return &steps_.emplace_back(RecordedStep{.model = model, .rows = rows, .recording = nullptr});
   }
 
   // Operations of a step that is recorded work on its padded rows.
@@ -236,8 +238,9 @@ class CudaBackend final : public Backend {
   int64_t padded_count(int64_t count) const { return step_ ? count / n_rows_ * step_->rows : count; }
 
   RowList list_of(std::span<const Segment> segments) {
-    const RowList* known = tables_.find(segments);
-    return known ? *known : tables_.send_list(segments);
+    if (const RowList* known = tables_.find(segments)) return *known;
+    ropes_.begin_step();   // lists sent this way all have one place: angles of the last are not this one's
+    return tables_.send_list(segments);
   }
 
   std::unique_ptr<Runtime> runtime_;

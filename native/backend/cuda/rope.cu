@@ -151,6 +151,7 @@ size_t RopeTables::bytes_for(int max_rows, int max_head_dim) {
 }
 
 Status RopeTables::reserve(int max_rows, int max_head_dim) {
+  for (Set& set : sets_) set.host = nullptr;   // another model's frequencies may be where one's were that is gone
   if (max_rows <= max_rows_ && max_head_dim <= max_head_dim_) return {};
   max_rows_ = std::max(max_rows, max_rows_);
   max_head_dim_ = std::max(max_head_dim, max_head_dim_);
@@ -178,7 +179,7 @@ void RopeTables::begin_step() {
 }
 
 const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
-  if (rope.n_dims == 0) return nullptr;
+  if (rope.n_dims == 0 || rows.n_rows == 0) return nullptr;
   Set* set = std::ranges::find_if(sets_, [&](const Set& known) {
     return known.host == rope.inverse_frequency && known.n_dims == rope.n_dims && known.magnitude == rope.magnitude;
   });

@@ -30,7 +30,7 @@ void launch(Runtime& runtime, void (*kernel)(Parameters...), dim3 grid, int thre
 
 #else
 
-// Of runtime_emulated.cc: runs it now, or records it.
+// Of runtime_emulated.cc: runs it by the next synchronize(), and records it where a recording is made.
 void launch_emulated(Runtime& runtime, std::function<void()> kernel, dim3 grid, int threads, size_t shared_bytes);
 
 template <typename... Parameters, typename... Arguments>

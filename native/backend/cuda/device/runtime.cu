@@ -22,13 +22,17 @@ std::string text_of(cudaError_t error) {
 
 class CudaRecording final : public Recording {
  public:
-  explicit CudaRecording(cudaGraphExec_t graph) : graph_(graph) {}
+  CudaRecording(int device, cudaGraphExec_t graph) : device_(device), graph_(graph) {}
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
-  ~CudaRecording() override { cudaGraphExecDestroy(graph_); }
+  ~CudaRecording() override {
+    cudaSetDevice(device_);
+    cudaGraphExecDestroy(graph_);
+  }
   cudaGraphExec_t graph() const { return graph_; }
 
  private:
+  int device_;
   cudaGraphExec_t graph_;
 };
 
@@ -45,6 +49,7 @@ class CudaRuntime final : public Runtime {
     if (stream_) cudaStreamSynchronize(stream_);
     for (void* memory : memory_) cudaFree(memory);
     for (void* memory : pinned_) cudaFreeHost(memory);
+    if (recorder_) cudaStreamDestroy(recorder_);
     if (stream_) cudaStreamDestroy(stream_);
   }
 
@@ -84,11 +89,16 @@ class CudaRuntime final : public Runtime {
     return memory;
   }
 
+  // A thread that has no device yet would begin to use the first one.
   void free(void* memory) override {
-    if (std::erase(memory_, memory) > 0) note("freeing memory", cudaFree(memory));
+    if (std::erase(memory_, memory) == 0) return;
+    cudaSetDevice(device_);
+    note("freeing memory", cudaFree(memory));
   }
   void free_pinned(void* memory) override {
-    if (std::erase(pinned_, memory) > 0) note("freeing memory", cudaFreeHost(memory));
+    if (std::erase(pinned_, memory) == 0) return;
+    cudaSetDevice(device_);
+    note("freeing memory", cudaFreeHost(memory));
   }
 
   void upload(void* to, const void* from_host, size_t bytes) override {
@@ -98,10 +108,12 @@ class CudaRuntime final : public Runtime {
     if (ready()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
   }
   void copy(void* to, const void* from, size_t bytes) override {
-    if (ready()) note("copying", cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+    perform("copying", [=](cudaStream_t stream) {
+      return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+    });
   }
   void fill(void* to, int byte, size_t bytes) override {
-    if (ready()) note("filling memory", cudaMemsetAsync(to, byte, bytes, stream_));
+    perform("filling memory", [=](cudaStream_t stream) { return cudaMemsetAsync(to, byte, bytes, stream); });
   }
 
   void synchronize() override {
@@ -109,20 +121,27 @@ class CudaRuntime final : public Runtime {
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
 
+  // On a stream of its own, which only records: what is wrong with a recording is not wrong with the work.
   void begin_recording() override {
-    if (ready()) note("recording", cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    if (!ready()) return;
+    recording_ = (recorder_ || cudaStreamCreateWithFlags(&recorder_, cudaStreamNonBlocking) == cudaSuccess) &&
+                 cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeRelaxed) == cudaSuccess;
+    if (!recording_) cudaGetLastError();
   }
   std::unique_ptr<Recording> end_recording() override {
+    if (!recording_) return nullptr;
+    recording_ = false;
+    cudaSetDevice(device_);
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
-    cudaError_t error = cudaStreamEndCapture(stream_, &graph);
+    cudaError_t error = cudaStreamEndCapture(recorder_, &graph);   // tells of failures in between, too
     if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
     if (graph) cudaGraphDestroy(graph);
     if (error != cudaSuccess) {
       cudaGetLastError();
       return nullptr;
     }
-    return std::make_unique<CudaRecording>(exec);
+    return std::make_unique<CudaRecording>(device_, exec);
   }
   void play(Recording& recording) override {
     if (ready()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
@@ -131,11 +150,29 @@ class CudaRuntime final : public Runtime {
   void launch(const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments) {
     if (!ready()) return;
     if (shared_bytes > kPlainSharedBytes) allow_shared(kernel, shared_bytes);
-    note("starting a kernel",
-         cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(threads)), arguments, shared_bytes, stream_));
+    perform("starting a kernel", [&](cudaStream_t stream) {
+      return cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(threads)), arguments, shared_bytes, stream);
+    });
   }
 
  private:
+  // Does it, and while a recording is made records it, too.
+  template <typename Work>
+  void perform(const char* doing, const Work& work) {
+    if (!ready()) return;
+    note(doing, work(stream_));
+    if (!recording_ || work(recorder_) == cudaSuccess) return;
+    cudaGetLastError();
+    forget_recording();
+  }
+  void forget_recording() {
+    recording_ = false;
+    cudaGraph_t graph = nullptr;
+    cudaStreamEndCapture(recorder_, &graph);
+    if (graph) cudaGraphDestroy(graph);
+    cudaGetLastError();
+  }
+
   bool ready() {
     if (failed_.empty()) cudaSetDevice(device_);   // of this thread; free when it is already
     return failed_.empty();
@@ -168,6 +205,8 @@ class CudaRuntime final : public Runtime {
 
   int device_;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t recorder_ = nullptr;   // made for the first recording
+  bool recording_ = false;
   std::string failed_;   // what the first failure was; empty: none
   std::vector<void*> memory_, pinned_;
   std::vector<Allowed> allowed_;

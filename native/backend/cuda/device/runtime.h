@@ -65,7 +65,8 @@ class Runtime {
   // Waits for all that was asked for.
   virtual void synchronize() = 0;
 
-  // What is asked for between these is recorded and not done. Null: the device could not record it.
+  // The launches, copies on the device and fills that are asked for between these are done as always, and recorded
+  // besides; uploads and downloads are not recorded. Null: the device could not record it, which harms nothing.
   virtual void begin_recording() = 0;
   virtual std::unique_ptr<Recording> end_recording() = 0;
   virtual void play(Recording& recording) = 0;

@@ -1,8 +1,12 @@
-// Runtime over the emulator: memory is the host's, work is done when it is asked for.
+// Runtime over the emulator: memory is the host's. Work waits until synchronize(), as a device may let it: what reads
+// results, or writes anew what is to be copied, without waiting is found out.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <new>
+#include <utility>
+#include <vector>
 
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/runtime.h"
@@ -25,6 +29,7 @@ class EmulatedRuntime final : public Runtime {
   EmulatedRuntime(const EmulatedRuntime&) = delete;
   EmulatedRuntime& operator=(const EmulatedRuntime&) = delete;
   ~EmulatedRuntime() override {
+    queue_.clear();
     while (!memory_.empty()) free(memory_.back());
   }
 
@@ -39,34 +44,46 @@ class EmulatedRuntime final : public Runtime {
   }
   Result<void*> allocate_pinned(size_t bytes) override { return allocate(bytes); }
   void free(void* memory) override {
-    if (std::erase(memory_, memory) > 0) ::operator delete(memory, kAlignment);
+    if (std::erase(memory_, memory) == 0) return;
+    drain();
+    ::operator delete(memory, kAlignment);
   }
   void free_pinned(void* memory) override { free(memory); }
 
-  void upload(void* to, const void* from_host, size_t bytes) override { copy(to, from_host, bytes); }
-  void download(void* to_host, const void* from, size_t bytes) override { copy(to_host, from, bytes); }
+  void upload(void* to, const void* from_host, size_t bytes) override {
+    queue_.push_back([=] { std::memcpy(to, from_host, bytes); });
+  }
+  void download(void* to_host, const void* from, size_t bytes) override {
+    queue_.push_back([=] { std::memcpy(to_host, from, bytes); });
+  }
   void copy(void* to, const void* from, size_t bytes) override {
     perform([=] { std::memcpy(to, from, bytes); });
   }
   void fill(void* to, int byte, size_t bytes) override {
     perform([=] { std::memset(to, byte, bytes); });
   }
-  void synchronize() override {}
+  void synchronize() override { drain(); }
 
   void begin_recording() override { recording_ = std::make_unique<EmulatedRecording>(); }
   std::unique_ptr<Recording> end_recording() override { return std::move(recording_); }
   void play(Recording& recording) override {
-    for (const auto& work : static_cast<EmulatedRecording&>(recording).work) work();
+    const auto& work = static_cast<EmulatedRecording&>(recording).work;
+    queue_.insert(queue_.end(), work.begin(), work.end());
   }
 
   void perform(std::function<void()> work) {
-    if (recording_) recording_->work.push_back(std::move(work));
-    else work();
+    if (recording_) recording_->work.push_back(work);
+    queue_.push_back(std::move(work));
   }
 
  private:
+  void drain() {
+    for (const auto& work : std::exchange(queue_, {})) work();
+  }
+
   std::vector<void*> memory_;
   std::unique_ptr<EmulatedRecording> recording_;   // null: nothing is recorded
+  std::vector<std::function<void()>> queue_;       // in the stream's order
 };
 
 }  // namespace
