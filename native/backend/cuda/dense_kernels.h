@@ -121,29 +121,46 @@ MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i 
 inline constexpr int kSomeAtOnce = 4, kManyAtOnce = 32;
 
 // Adds segment `segment`'s sums of 16 rows from `first_row` and columns of the unit from `first_column` to the outputs.
+// Unrolled over all sums and run once per segment: what threads have in common, and their two rows and first column, is
+// found before, and a number costs little more than its read, its fmaf() and its write.
 template <int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
                                  int first_column, const float (&sums)[kQuads][4]) {
   const DenseTarget& target = *unit.target;
-  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads * 4 : kAtOnce;
+  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads : kAtOnce / 4;   // quads
+  const int row = first_row + row_of(0), within = first_column + column_of(0), left = unit.n_columns - within;
+  const bool rows_inside[2] = {row < target.rows, row + 8 < target.rows};
+  const bool biased = segment == 0 && target.bias, reads = segment > 0 || target.add_to_out;
+  const float bias[2] = {biased && rows_inside[0] ? target.bias[row] : 0.0f,
+                         biased && rows_inside[1] ? target.bias[row + 8] : 0.0f};
+  const int64_t stride = target.out_stride;
+  float* to = target.out + (unit.first_column + within) * stride + row;
   MONOLITH_UNROLL
-  for (int begin = 0; begin < kQuads * 4; begin += kTogether) {
-    float values[kTogether];
-    MONOLITH_UNROLL
-    for (int j = 0; j < kTogether; ++j) {
-      const int row = first_row + row_of(begin + j), within = first_column + column_of(begin + j);
-      const bool inside = row < target.rows && within < unit.n_columns;
-      const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
-      values[j] = !inside ? 0.0f : segment == 0 ? dense_begin(target, from, row) : *from;
+  for (int begin = 0; begin < kQuads; begin += kTogether, to += kTogether * 8 * stride) {
+    float values[kTogether][4] = {}, scales[kTogether][2];
+    const auto inside = [&](int q, int j) { return rows_inside[j / 2] && (begin + q) * 8 + j % 2 < left; };
+    const auto place = [&](int q, int j) { return to + (q * 8 + j % 2) * stride + j / 2 * 8; };
+    if (reads) {
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 4; ++i)
+        if (inside(i / 4, i % 4)) values[i / 4][i % 4] = *place(i / 4, i % 4);
+    }
+    if (biased) {
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 4; ++i) values[i / 4][i % 4] += bias[i % 4 / 2];
     }
     MONOLITH_UNROLL
-    for (int j = 0; j < kTogether; ++j) {
-      const int row = first_row + row_of(begin + j), within = first_column + column_of(begin + j);
-      if (row >= target.rows || within >= unit.n_columns) continue;
-      const int column = unit.first_column + within;
-      target.out[column * target.out_stride + row] =
-          fmaf(sums[(begin + j) / 4][j % 4], dense_scale(launch, column), values[j]);
+    for (int i = 0; i < kTogether * 2; ++i) scales[i / 2][i % 2] = 1.0f;
+    if (launch.scales) {
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 2; ++i)
+        if ((begin + i / 2) * 8 + i % 2 < left)
+          scales[i / 2][i % 2] = launch.scales[unit.first_column + within + (begin + i / 2) * 8 + i % 2];
     }
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTogether * 4; ++i)
+      if (inside(i / 4, i % 4))
+        *place(i / 4, i % 4) = fmaf(sums[begin + i / 4][i % 4], scales[i / 4][i % 2], values[i / 4][i % 4]);
   }
 }
 
