@@ -120,31 +120,80 @@ MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i 
 // time, many need as many registers.
 inline constexpr int kSomeAtOnce = 4, kManyAtOnce = 32;
 
+// Of add_segment(): what it has found out. `left`: columns of the unit from the thread's first on.
+struct SegmentPlace {
+  float* to;               // the thread's first output
+  const float* scales;     // of the thread's first column; null: 1
+  float bias[2];
+  int32_t left;
+  bool rows_inside[2];
+  bool reads, biased;
+};
+
+// All sums of a thread, of which those outside the matrix or the unit are left out, or (kWhole) none.
+template <bool kWhole, int kTogether, int kQuads>
+MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const float (&sums)[kQuads][4]) {
+  const int64_t step = 8 * stride;
+  float* to[2] = {place.to, place.to + stride};   // of both columns of a quad
+  MONOLITH_UNROLL
+  for (int begin = 0; begin < kQuads; begin += kTogether) {
+    float values[kTogether][4] = {}, scales[kTogether][2];
+    const auto inside = [&](int q, int j) {
+      return kWhole || (place.rows_inside[j / 2] && (begin + q) * 8 + j % 2 < place.left);
+    };
+    if (place.reads) {
+      const float* from[2] = {to[0], to[1]};
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 4; ++i) {
+        if (inside(i / 4, i % 4)) values[i / 4][i % 4] = from[i % 2][i % 4 / 2 * 8];
+        if (i % 4 >= 2) from[i % 2] += step;
+      }
+    }
+    if (place.biased) {
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 4; ++i) values[i / 4][i % 4] += place.bias[i % 4 / 2];
+    }
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTogether * 2; ++i) scales[i / 2][i % 2] = 1.0f;
+    if (place.scales) {
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 2; ++i) {
+        const int column = (begin + i / 2) * 8 + i % 2;
+        if (kWhole || column < place.left) scales[i / 2][i % 2] = place.scales[column];
+      }
+    }
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTogether * 4; ++i) {
+      if (inside(i / 4, i % 4))
+        to[i % 2][i % 4 / 2 * 8] = fmaf(sums[begin + i / 4][i % 4], scales[i / 4][i % 2], values[i / 4][i % 4]);
+      if (i % 4 >= 2) to[i % 2] += step;
+    }
+  }
+}
+
 // Adds segment `segment`'s sums of 16 rows from `first_row` and columns of the unit from `first_column` to the outputs.
+// Unrolled over all sums and run once per segment, while the tensor cores wait: what threads have in common is found
+// before, and a number costs little more than its read, its fmaf() and its write.
 template <int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
                                  int first_column, const float (&sums)[kQuads][4]) {
   const DenseTarget& target = *unit.target;
-  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads * 4 : kAtOnce;
-  MONOLITH_UNROLL
-  for (int begin = 0; begin < kQuads * 4; begin += kTogether) {
-    float values[kTogether];
-    MONOLITH_UNROLL
-    for (int j = 0; j < kTogether; ++j) {
-      const int row = first_row + row_of(begin + j), within = first_column + column_of(begin + j);
-      const bool inside = row < target.rows && within < unit.n_columns;
-      const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
-      values[j] = !inside ? 0.0f : segment == 0 ? dense_begin(target, from, row) : *from;
-    }
-    MONOLITH_UNROLL
-    for (int j = 0; j < kTogether; ++j) {
-      const int row = first_row + row_of(begin + j), within = first_column + column_of(begin + j);
-      if (row >= target.rows || within >= unit.n_columns) continue;
-      const int column = unit.first_column + within;
-      target.out[column * target.out_stride + row] =
-          fmaf(sums[(begin + j) / 4][j % 4], dense_scale(launch, column), values[j]);
-    }
+  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads : kAtOnce / 4;   // quads
+  const int row = first_row + row_of(0), within = first_column + column_of(0), column = unit.first_column + within;
+  SegmentPlace place;
+  place.to = target.out + column * target.out_stride + row;
+  place.scales = launch.scales ? launch.scales + column : nullptr;
+  place.left = unit.n_columns - within;
+  place.reads = segment > 0 || target.add_to_out;
+  place.biased = segment == 0 && target.bias;
+  for (int half = 0; half < 2; ++half) {
+    place.rows_inside[half] = row + 8 * half < target.rows;
+    place.bias[half] = place.biased && place.rows_inside[half] ? target.bias[row + 8 * half] : 0.0f;
   }
+  if (place.rows_inside[1] && place.left > kQuads * 8 - 7)
+    add_sums<true, kTogether>(place, target.out_stride, sums);
+  else
+    add_sums<false, kTogether>(place, target.out_stride, sums);
 }
 
 // Where a split unit leaves the sums of a thread: kQuads of them, by `threads` threads.
