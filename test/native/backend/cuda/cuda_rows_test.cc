@@ -271,3 +271,27 @@ TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
     backend.end_step();
   }
 }
+
+// As many page tables as a model may have, with every row of a step at the end of the longest context.
+TEST(cuda_step_tables_hold_every_list_at_full_length) {
+  constexpr int kRows = 4, kContext = 1 << 16;
+  auto made = make_cuda_backend({.exact = true});
+  REQUIRE(made.ok());
+  Backend& backend = **made;
+  REQUIRE(backend.reserve(kRows, 64, kContext, 8).ok());
+  REQUIRE(backend.kv_cache({1, 1, 8, 4, KvType::kF32}).ok());
+  std::vector<std::vector<int32_t>> pages;
+  std::vector<std::vector<Segment>> segments(kMostSegmentLists);
+  std::vector<std::span<const Segment>> lists;
+  for (auto& list : segments) {
+    for (int row = 0; row < kRows; ++row) {
+      pages.emplace_back(kContext / kPageTokens, row);
+      list.push_back({row, 1, kContext - 1, pages.back().data()});
+    }
+    lists.push_back(list);
+  }
+  const std::vector<int32_t> tokens(kRows, 0), logit_rows = {0, 1, 2, 3};
+  CHECK(!backend.begin_step(
+      {.model = &backend, .tokens = tokens, .logit_rows = logit_rows, .segment_lists = lists, .max_rows = kRows}));
+  backend.end_step();
+}
