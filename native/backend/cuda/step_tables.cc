@@ -53,7 +53,8 @@ struct StepTables::Cursor {
 };
 
 size_t StepTables::bytes_for(int max_rows, int max_context) {
-  return (numbers_for(max_rows, max_context, kMostSegmentLists) + numbers_for(max_rows, max_context, 1)) * sizeof(int32_t);
+  return (numbers_for(max_rows, max_context, kMostSegmentLists) + numbers_for(max_rows, max_context, 1)) *
+         sizeof(int32_t);
 }
 
 Status StepTables::reserve(int max_rows, int max_context) {
