@@ -40,6 +40,13 @@ struct Registry {
   std::map<std::string, std::shared_ptr<Entry>> entries;
 };
 
+// Held from the plan of a device's memory until the engine has taken it: two that load at once would both plan with
+// all that is free. One for all devices: what limits loading is mostly the file's disk.
+std::mutex& device_loading() {
+  static std::mutex* const instance = new std::mutex;
+  return *instance;
+}
+
 // Never destroyed: a loading thread may outlive main().
 Registry& registry() {
   static Registry* const instance = new Registry;
@@ -81,6 +88,8 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   if (Status status = check_tokens_fit(**tokenizer, *params); !status) return status.error();
   auto info = model_info(file, *params, **tokenizer);
   if (!info) return info.error();
+  std::unique_lock loading(device_loading(), std::defer_lock);
+  if (backend->free_memory() > 0) loading.lock();
   auto limits = choose_limits(file, *backend, options.limits(), options.max_context, options.kv_bytes);
   if (!limits) return limits.error();
   auto model = Model::load(file, *backend, *limits, progress);

@@ -32,6 +32,8 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
   if (gpu && !(is_auto && !cuda_devices())) {
     auto backend = make_cuda_backend({.device = *gpu, .exact = options.arithmetic == Arithmetic::kExact});
     if (backend) return backend;
+    const bool too_old = backend.error().code == ErrorCode::kUnsupported;
+    if (is_auto && too_old) return make_cpu_backend(options.cpu());
     return Error{backend.error().code, "device " + options.device + ": " + backend.error().message};
   }
   return make_cpu_backend(options.cpu());

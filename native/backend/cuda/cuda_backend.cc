@@ -121,6 +121,7 @@ class CudaBackend final : public Backend {
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
+    has_logits_ = !input.logit_rows.empty();
     step_ = can_record(input) ? find_step(input.model) : nullptr;
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
@@ -142,6 +143,8 @@ class CudaBackend final : public Backend {
     }
     if (step_) step_->seen = true;
     step_ = nullptr;
+    // Nobody waits for a result: else the engine would take such a step for as short as it is asked for.
+    if (!has_logits_) runtime_->synchronize();
   }
 
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
@@ -255,6 +258,7 @@ class CudaBackend final : public Backend {
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;
+  bool has_logits_ = false;
   RecordedStep* step_ = nullptr;    // null: it is none that is recorded
   bool recording_ = false;
   std::deque<RecordedStep> steps_;

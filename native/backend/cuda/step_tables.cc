@@ -30,8 +30,13 @@ Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
   const auto rows = static_cast<size_t>(max_rows);
   const size_t per_row = (static_cast<size_t>(max_context) + kPageTokens - 1) / kPageTokens + 1;
   return {2 * rows + n_lists * list_numbers(rows),
-          std::max(kMostSegmentLists * per_row, std::min(2 * rows * per_row, kMostPageNumbers)) +
+          std::max(n_lists * per_row, std::min(n_lists * rows * per_row, kMostPageNumbers)) +
               n_lists * AttentionPlanner::most_numbers(max_rows)};
+}
+
+size_t numbers_for(int max_rows, int max_context, size_t n_lists) {
+  const Sizes sizes = sizes_for(max_rows, max_context, n_lists);
+  return sizes.fixed + sizes.pages;
 }
 
 }  // namespace
@@ -48,28 +53,29 @@ struct StepTables::Cursor {
 };
 
 size_t StepTables::bytes_for(int max_rows, int max_context) {
-  const Sizes sizes = sizes_for(max_rows, max_context, kMostSegmentLists);
-  return 2 * (sizes.fixed + sizes.pages) * sizeof(int32_t);
+  return (numbers_for(max_rows, max_context, kMostSegmentLists) + numbers_for(max_rows, max_context, 1)) *
+         sizeof(int32_t);
 }
 
 Status StepTables::reserve(int max_rows, int max_context) {
   if (max_rows <= max_rows_ && max_context <= max_context_) return {};
   max_rows_ = std::max(max_rows, max_rows_);
   max_context_ = std::max(max_context, max_context_);
-  const Sizes sizes = sizes_for(max_rows_, max_context_, kMostSegmentLists);
-  capacity_ = sizes.fixed + sizes.pages;
-  for (int32_t** buffer : {&staging_, &extra_staging_}) {
-    runtime_.free_pinned(*buffer);
-    auto memory = runtime_.allocate_pinned(capacity_ * sizeof(int32_t));
+  const auto take = [&](int32_t*& staging, int32_t*& device, size_t n_lists) -> Status {
+    const size_t bytes = numbers_for(max_rows_, max_context_, n_lists) * sizeof(int32_t);
+    runtime_.free_pinned(staging);
+    runtime_.free(device);
+    staging = device = nullptr;
+    auto pinned = runtime_.allocate_pinned(bytes);
+    if (!pinned) return pinned.error();
+    staging = static_cast<int32_t*>(*pinned);
+    auto memory = runtime_.allocate(bytes);
     if (!memory) return memory.error();
-    *buffer = static_cast<int32_t*>(*memory);
-  }
-  for (int32_t** buffer : {&numbers_, &extra_}) {
-    runtime_.free(*buffer);
-    auto memory = runtime_.allocate(capacity_ * sizeof(int32_t));
-    if (!memory) return memory.error();
-    *buffer = static_cast<int32_t*>(*memory);
-  }
+    device = static_cast<int32_t*>(*memory);
+    return {};
+  };
+  if (Status status = take(staging_, numbers_, kMostSegmentLists); !status) return status;
+  if (Status status = take(extra_staging_, extra_, 1); !status) return status;
   tables_.reserve(static_cast<size_t>(max_rows_));
   planner_.reserve(max_rows_);
   return {};

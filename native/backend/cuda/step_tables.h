@@ -70,7 +70,6 @@ class StepTables {
 
   Runtime& runtime_;
   int max_rows_ = 0;
-  size_t capacity_ = 0;                       // numbers in each of the two below
   int32_t* staging_ = nullptr;                // pinned
   int32_t* numbers_ = nullptr;                // device
   int32_t* extra_staging_ = nullptr;          // for what was not sent with the step

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/emulator.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
@@ -230,4 +231,67 @@ TEST(cuda_rope_rotates_and_stores) {
         }
     CHECK_EQ(written, 6 * kv_heads * dim);
   }
+}
+
+// Angles belong to a list of segments and to frequencies, not to the places where these were the last time.
+TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
+  constexpr int kDim = 8, kHalf = kDim / 2;
+  auto made = make_cuda_backend({.exact = true});
+  REQUIRE(made.ok());
+  Backend& backend = **made;
+  auto cache = backend.kv_cache({1, 1, kDim, 4, KvType::kF32});
+  REQUIRE(cache.ok());
+  float* const q = *backend.allocate(kDim);
+  float* const k = *backend.allocate(kDim);
+  float frequencies[kHalf];
+  const int32_t pages[] = {0, 1};
+  const std::vector<int32_t> tokens = {0};
+  for (const float base : {1.0f, 0.25f}) {   // another model's, at the same address
+    REQUIRE(backend.reserve(4, 64, 32, kDim).ok());
+    for (int i = 0; i < kHalf; ++i) frequencies[i] = base / static_cast<float>(i + 1);
+    const RopeParams rope{RopeStyle::kHalves, kDim, frequencies};
+    const Segment sent[] = {{0, 1, 7, pages}};
+    const std::span<const Segment> lists[] = {sent};
+    backend.begin_step({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = 4});
+    for (const int position : {3, 20, 7}) {
+      const Segment unsent[] = {{0, 1, position, pages}};
+      const std::span<const Segment> list = position == 7 ? std::span<const Segment>(sent) : unsent;
+      Floats x(kDim, 0.0f);
+      std::fill_n(x.begin(), kHalf, 1.0f);
+      backend.write_floats(q, x.data(), kDim);
+      backend.write_floats(k, x.data(), kDim);
+      backend.rope_and_store(rope, list, q, kDim, 1, k, kDim, k, kDim, 0, **cache);
+      backend.read_floats(x.data(), q, kDim);
+      for (int i = 0; i < kHalf; ++i) {
+        const double angle = double{frequencies[i]} * position;
+        CHECK(std::abs(x[static_cast<size_t>(i)] - std::cos(angle)) < 1e-5);
+        CHECK(std::abs(x[static_cast<size_t>(kHalf + i)] - std::sin(angle)) < 1e-5);
+      }
+    }
+    backend.end_step();
+  }
+}
+
+// As many page tables as a model may have, with every row of a step at the end of the longest context.
+TEST(cuda_step_tables_hold_every_list_at_full_length) {
+  constexpr int kRows = 4, kContext = 1 << 16;
+  auto made = make_cuda_backend({.exact = true});
+  REQUIRE(made.ok());
+  Backend& backend = **made;
+  REQUIRE(backend.reserve(kRows, 64, kContext, 8).ok());
+  REQUIRE(backend.kv_cache({1, 1, 8, 4, KvType::kF32}).ok());
+  std::vector<std::vector<int32_t>> pages;
+  std::vector<std::vector<Segment>> segments(kMostSegmentLists);
+  std::vector<std::span<const Segment>> lists;
+  for (auto& list : segments) {
+    for (int row = 0; row < kRows; ++row) {
+      pages.emplace_back(kContext / kPageTokens, row);
+      list.push_back({row, 1, kContext - 1, pages.back().data()});
+    }
+    lists.push_back(list);
+  }
+  const std::vector<int32_t> tokens(kRows, 0), logit_rows = {0, 1, 2, 3};
+  CHECK(!backend.begin_step(
+      {.model = &backend, .tokens = tokens, .logit_rows = logit_rows, .segment_lists = lists, .max_rows = kRows}));
+  backend.end_step();
 }
