@@ -61,7 +61,8 @@ class Kernels {
       for (const auto& [rows, cols] : {std::pair{wide, width}, std::pair{width, wide}, std::pair{width, width}}) {
         const std::string name = kind + " " + std::to_string(rows) + "x" + std::to_string(cols);
         if (!wanted("product", name)) continue;
-        const int n_sets = sets(static_cast<double>(cuda::matrix_bytes(format_for(type, rows, cols, false), type, rows, cols)));
+        const Format format = format_for(type, rows, cols, false);
+        const int n_sets = sets(static_cast<double>(cuda::matrix_bytes(format, type, rows, cols)));
         std::vector<std::unique_ptr<Matrix>> weights;
         for (int i = 0; i < n_sets; ++i) {
           const auto blocks = static_cast<size_t>(rows * cols / traits_of(type).block_values);
@@ -78,9 +79,10 @@ class Kernels {
             const MatmulTarget target{weights[static_cast<size_t>(i % n_sets)].get(), out + place * n * rows, rows};
             matmul(runtime_, context, {&target, 1}, x + place * n * cols, static_cast<int>(n));
           });
-          const double bytes = static_cast<double>(weights[0]->bytes) + static_cast<double>(n * (rows + cols)) * sizeof(float);
+          const double bytes =
+              static_cast<double>(weights[0]->bytes) + static_cast<double>(n * (rows + cols)) * sizeof(float);
           note({"product", name, n, seconds, bytes, 2.0 * static_cast<double>(rows * cols * n),
-                is_dense(format_for(type, rows, cols, false)) ? Unit::kHalf : Unit::kByte});
+                is_dense(format) ? Unit::kHalf : Unit::kByte});
         }
       }
     }
@@ -115,7 +117,8 @@ class Kernels {
       const double row = static_cast<double>(n) * sizeof(float);
       const auto time = [&](const char* name, double bytes, const std::function<void(int64_t)>& call) {
         if (!wanted("rows", name) || out_of_time(name)) return;
-        const double seconds = time_calls(runtime_, options_, static_cast<int>(places), [&](int i) { call(i % places * n); });
+        const double seconds =
+            time_calls(runtime_, options_, static_cast<int>(places), [&](int i) { call(i % places * n); });
         note({"rows", name, n, seconds, bytes, 0, Unit::kNone});
       };
       time("rms_norm", 2 * row * static_cast<double>(width), [&](int64_t at) {
@@ -163,7 +166,8 @@ class Kernels {
         }
         for (int i = 0; i < count; ++i)
           if (answers[static_cast<size_t>(i)].token < 0) throw std::runtime_error("sampling found no token");
-        note({"sampling", way.name, count, median(times), static_cast<double>(vocab) * count * sizeof(float), 0, Unit::kNone});
+        const double bytes = static_cast<double>(vocab) * count * sizeof(float);
+        note({"sampling", way.name, count, median(times), bytes, 0, Unit::kNone});
       }
     }
     runtime_.free(logits);
@@ -181,10 +185,12 @@ class Kernels {
   // Input sets of so many bytes that their sum leaves the cache.
   int sets(double bytes) const {
     if (options_.tiny) return 2;
-    return std::clamp(static_cast<int>(kCacheTimes * static_cast<double>(runtime_.device().l2_bytes) / bytes) + 1, 2, 32);
+    const double most = kCacheTimes * static_cast<double>(runtime_.device().l2_bytes);
+    return std::clamp(static_cast<int>(most / bytes) + 1, 2, 32);
   }
   void note(const KernelResult& result) {
-    std::fprintf(stderr, "%-9s %-22s %6lld %10.1f us %8.0f GB/s %8.2f Tops/s\n", result.family.c_str(), result.name.c_str(),
+    std::fprintf(stderr, "%-9s %-22s %6lld %10.1f us %8.0f GB/s %8.2f Tops/s\n", result.family.c_str(),
+                 result.name.c_str(),
                  static_cast<long long>(result.rows), result.seconds * 1e6, result.bytes / result.seconds / 1e9,
                  result.operations / result.seconds / 1e12);
     results_.kernels.push_back(result);
@@ -202,7 +208,7 @@ class Kernels {
     const std::vector<std::byte> run = random_blocks(TensorType::kF16, size_t{4} << 20, 9);
     for (int layer = 0; layer < n_sets; ++layer) {
       const KvView view = (*cache)->view(layer);
-      const auto bytes = static_cast<size_t>(view.page_bytes) * static_cast<size_t>(streams) * static_cast<size_t>(pages);
+      const auto bytes = static_cast<size_t>(view.page_bytes * streams * pages);
       for (size_t at = 0; at < bytes; at += run.size())
         runtime_.upload(view.data + at, run.data(), std::min(run.size(), bytes - at));
     }
@@ -212,13 +218,14 @@ class Kernels {
     std::iota(table.begin(), table.end(), 0);
     std::vector<Segment> segments;
     for (int i = 0; i < streams; ++i)
-      segments.push_back({i * tokens, tokens, context - tokens, table.data() + static_cast<size_t>(i) * static_cast<size_t>(pages)});
+      segments.push_back({i * tokens, tokens, context - tokens, &table[static_cast<size_t>(int64_t{i} * pages)]});
     const std::vector<int32_t> ids(static_cast<size_t>(rows), 1);
     const std::span<const Segment> list = segments;
     StepTables tables(runtime_);
     tables.set_kv_heads(kv_heads);
     require(tables.reserve(rows, context));
-    tables.send({.model = this, .tokens = ids, .logit_rows = {}, .segment_lists = {&list, 1}, .max_rows = rows}, 0, kSparePage);
+    tables.send({.model = this, .tokens = ids, .logit_rows = {}, .segment_lists = {&list, 1}, .max_rows = rows},
+                0, kSparePage);
     const RowList* const sent = tables.find(list);
     if (!sent) throw std::runtime_error("a list of segments was not sent");
 
@@ -229,7 +236,8 @@ class Kernels {
     float* const out = floats(runtime_, rows * width);
     const AttentionParams params{.scale = 0.088f};
     const double seconds = time_calls(runtime_, options_, n_sets, [&](int i) {
-      attention(runtime_, scratch, {sent, q, width, heads, (*cache)->view(i % n_sets), params, out, width}, KvType::kF16);
+      attention(runtime_, scratch, {sent, q, width, heads, (*cache)->view(i % n_sets), params, out, width},
+                KvType::kF16);
     });
     const double seen = static_cast<double>(streams) * tokens * (context - (tokens - 1) / 2.0);   // pairs of positions
     note({"attention", name, rows, seconds, cache_bytes + 2.0 * static_cast<double>(rows * width) * sizeof(float),
@@ -239,7 +247,8 @@ class Kernels {
     runtime_.free(q), runtime_.free(out);
   }
 
-  void rotate(const std::string& name, const RowList& sent, const CudaKvCache& cache, int heads, int kv_heads, int dim, int rows) {
+  void rotate(const std::string& name, const RowList& sent, const CudaKvCache& cache, int heads, int kv_heads, int dim,
+              int rows) {
     RopeTables tables(runtime_);
     require(tables.reserve(rows, dim));
     std::vector<float> frequencies(static_cast<size_t>(dim) / 2);
@@ -252,10 +261,11 @@ class Kernels {
     float* const k = random_floats(runtime_, rows * kv_width, 1, 12);
     float* const v = random_floats(runtime_, rows * kv_width, 1, 13);
     const double seconds = time_calls(runtime_, options_, 1, [&](int) {
-      rope_and_store(runtime_, rope, factors, sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0), KvType::kF16);
+      rope_and_store(runtime_, rope, factors, sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0),
+                     KvType::kF16);
     });
-    const double bytes = static_cast<double>(rows) * (2.0 * static_cast<double>(q_width + kv_width) * 4 +
-                                                      static_cast<double>(kv_width) * 4 + 2.0 * static_cast<double>(kv_width) * 2);
+    // q and k read and written, v read, both stored in halves.
+    const auto bytes = static_cast<double>(rows * (8 * (q_width + kv_width) + 4 * kv_width + 4 * kv_width));
     note({"rope", name, rows, seconds, bytes, 0, Unit::kNone});
     runtime_.free(q), runtime_.free(k), runtime_.free(v);
   }

@@ -73,7 +73,8 @@ class RandomModel {
     const TensorTypeTraits& traits = traits_of(type);
     const uint64_t values = cols * std::max<uint64_t>(rows, 1);
     tensors_.push_back({name, cols, rows, type,
-                        values / static_cast<uint64_t>(traits.block_values) * static_cast<uint64_t>(traits.block_bytes)});
+                        values / static_cast<uint64_t>(traits.block_values) *
+                            static_cast<uint64_t>(traits.block_bytes)});
   }
   void list(const Shape& s, TensorType type) {
     const uint64_t q = uint64_t{s.heads} * s.head_size, kv = uint64_t{s.kv_heads} * s.head_size;
@@ -162,10 +163,10 @@ class ModelBench {
   // One load; `streams` to decode with.
   void run(TensorType type, bool recording, bool invariant, const std::vector<int>& streams, bool prefill) {
     const std::string name(traits_of(type).name);
-    if (name.find(options_.filter) == std::string::npos && std::string("model").find(options_.filter) == std::string::npos) return;
+    if (("model " + name).find(options_.filter) == std::string::npos) return;
     if (clock_.is_over()) {
-      results_.left_out.push_back("model " + name + (recording ? "" : ", not recorded") + (invariant ? "" : ", not invariant") +
-                                  ": the time was up");
+      results_.left_out.push_back("model " + name + (recording ? "" : ", not recorded") + 
+                                  (invariant ? "" : ", not invariant") + ": the time was up");
       return;
     }
     const Shape& shape = options_.tiny ? kTiny : kLlama8B;
@@ -173,7 +174,8 @@ class ModelBench {
     const double start = now();
     const RandomModel file(shape, type);
     CudaBackendOptions backend_options;
-    backend_options.device = options_.device, backend_options.recording = recording, backend_options.invariant = invariant;
+    backend_options.device = options_.device;
+    backend_options.recording = recording, backend_options.invariant = invariant;
     auto backend = make_cuda_backend(backend_options);
     if (!backend) throw std::runtime_error(backend.error().message);
     backend_ = std::move(*backend);
@@ -186,7 +188,8 @@ class ModelBench {
     auto model = Model::load(file.file(), *backend_, limits, [](float) {});
     if (!model) throw std::runtime_error(model.error().message);
     model_ = std::move(*model);
-    if (Status status = backend_->reserve_samples(n_vocab_, most); !status) throw std::runtime_error(status.error().message);
+    if (Status status = backend_->reserve_samples(n_vocab_, most); !status)
+      throw std::runtime_error(status.error().message);
     std::fprintf(stderr, "%s: %.1f GB on the device after %.1f s\n", name.c_str(),
                  static_cast<double>(model_->memory().total()) / 1e9, now() - start);
     const double weights = static_cast<double>(model_->memory().weight_bytes) -
@@ -261,13 +264,16 @@ class ModelBench {
     note("decode", n, n, times, host);
   }
 
-  void note(const char* phase, int streams, int64_t tokens, const std::vector<double>& times, const std::vector<double>& host) {
+  void note(const char* phase, int streams, int64_t tokens, const std::vector<double>& times,
+            const std::vector<double>& host) {
     ModelResult result = what_;
     result.phase = phase, result.streams = streams, result.tokens = tokens;
     result.step_seconds = median(times), result.host_seconds = median(host);
-    std::fprintf(stderr, "model %-5s %-8s %4d %s%s %10.1f tokens/s, a step %.3f ms, the host %.0f us of it\n", result.model.c_str(),
+    std::fprintf(stderr, "model %-5s %-8s %4d %s%s %10.1f tokens/s, a step %.3f ms, the host %.0f us of it\n",
+                 result.model.c_str(),
                  phase, streams, result.recording ? "recorded" : "launched", result.invariant ? "" : ", not invariant",
-                 static_cast<double>(tokens) / result.step_seconds, result.step_seconds * 1e3, result.host_seconds * 1e6);
+                 static_cast<double>(tokens) / result.step_seconds, result.step_seconds * 1e3,
+                 result.host_seconds * 1e6);
     results_.models.push_back(result);
   }
 
