@@ -1,6 +1,7 @@
 // The benches by name: npm run bench -- <name> [options].
 import { admissionBenchCommand } from './admission.js';
 import { engineBenchCommand } from './engine.js';
+import { gpuBenchCommand } from './gpu.js';
 import { grammarBenchCommand } from './grammar.js';
 import { httpBenchCommand } from './http.js';
 import { liveBenchCommand } from './live.js';
@@ -13,6 +14,7 @@ import { victimBenchCommand } from './victim.js';
 const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
   admission: { about: 'what authentication, limits and the record of usage cost a request', run: admissionBenchCommand },
   engine: { about: 'prefill and decode of a model file, in process: speed by batch and by depth', run: engineBenchCommand },
+  gpu: { about: 'the CUDA backend: its tests on a GPU, its kernels and whole steps of a model', run: gpuBenchCommand },
   grammar: { about: 'structured output: schemas covered, what a mask costs, decoding under one', run: grammarBenchCommand },
   http: { about: 'what HTTP adds to the time to first token', run: httpBenchCommand },
   live: { about: 'what operators watching the live view cost the engine', run: liveBenchCommand },

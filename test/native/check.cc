@@ -14,11 +14,17 @@ std::vector<Test>& tests() {
 }
 std::vector<std::string> failures;
 std::string skipped;
+std::string (*missing)() = nullptr;
 
 }  // namespace
 
 bool add(const Test& test) {
   tests().push_back(test);
+  return true;
+}
+
+bool needs(std::string (*what_is_missing)()) {
+  missing = what_is_missing;
   return true;
 }
 
@@ -64,12 +70,14 @@ int main(int argc, char** argv) {
     return 0;
   }
   std::printf("TAP version 14\n");
+  const std::string why_none = check::missing ? check::missing() : "";
   int number = 0, failed = 0;
   for (const auto& test : check::tests()) {
     if (!std::strstr(test.name, filter)) continue;
     check::failures.clear();
     check::skipped.clear();
-    test.run();
+    if (why_none.empty()) test.run();
+    else check::skip(why_none);
     const bool ok = check::failures.empty();
     if (ok && !check::skipped.empty())
       std::printf("ok %d - %s # SKIP %s\n", ++number, test.name, check::skipped.c_str());

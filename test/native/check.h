@@ -18,6 +18,9 @@ bool add(const Test& test);
 void fail(const char* file, int line, const std::string& what);   // records and continues
 void note(const std::string& text);                               // a TAP comment
 void skip(const std::string& why);                                // marks the running test; return after it
+// Of an executable whose tests all need something of the machine: asked once, before the first test. If the answer says
+// what is missing, every test is skipped with it.
+bool needs(std::string (*what_is_missing)());
 // A file of the repository's own test data: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
 // A file of the golden vectors: $MONOLITH_VECTORS, or vectors/ in a folder `shared` beside the repository,

@@ -1,0 +1,103 @@
+#include "gpu/measure.h"
+
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+
+namespace monolith::bench {
+namespace {
+
+constexpr double kRunSeconds = 5e-3;    // of what is recorded together
+constexpr int kMostCalls = 400;
+
+void put_half(std::byte* at, uint64_t bits) {
+  // 2^-9 .. 2^-6, of either sign never zero.
+  const auto half = static_cast<uint16_t>((bits & 0x03ff) | (6 + ((bits >> 10) & 3)) << 10);
+  std::memcpy(at, &half, sizeof half);
+}
+
+// Where blocks of a type have binary16 scales.
+std::vector<size_t> scales_of(TensorType type) {
+  switch (type) {
+    case TensorType::kQ8_0:
+    case TensorType::kQ4_0: return {0};
+    case TensorType::kQ4_K:
+    case TensorType::kQ5_K: return {0, 2};
+    case TensorType::kQ6_K: return {208};
+    default: return {};
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed) {
+  const auto block = static_cast<size_t>(traits_of(type).block_bytes);
+  std::vector<std::byte> bytes(n * block);
+  Random random(seed);
+  size_t at = 0;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    uint64_t bits = random.next();
+    // 16-bit numbers: mantissa and sign random, the exponent one of four below 1.
+    if (type == TensorType::kBF16) bits = (bits & 0x81ff81ff81ff81ffu) | 0x3c003c003c003c00u;
+    if (type == TensorType::kF16) bits = (bits & 0x8fff8fff8fff8fffu) | 0x2000200020002000u;
+    std::memcpy(&bytes[at], &bits, sizeof bits);
+  }
+  for (; at < bytes.size(); ++at) bytes[at] = std::byte{0x21};
+  if (type == TensorType::kF32)
+    for (size_t i = 0; i < n; ++i) {
+      const float value = 1 + random.number(0.1f);
+      std::memcpy(&bytes[i * block], &value, sizeof value);
+    }
+  for (const size_t place : scales_of(type))
+    for (size_t i = 0; i < n; ++i) put_half(&bytes[i * block + place], random.next() >> 20);
+  return bytes;
+}
+
+float* floats(cuda::Runtime& runtime, int64_t n) {
+  auto memory = runtime.allocate(static_cast<size_t>(n) * sizeof(float));
+  if (!memory) throw std::runtime_error(memory.error().message);
+  return static_cast<float*>(*memory);
+}
+
+float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_t seed) {
+  float* const to = floats(runtime, n);
+  // A run of random numbers again and again, of a length that no row divides.
+  std::vector<float> run(static_cast<size_t>(std::min<int64_t>(n, 4194301)));
+  Random random(seed);
+  for (float& value : run) value = random.number(deviation);
+  const auto length = static_cast<int64_t>(run.size());
+  for (int64_t at = 0; at < n; at += length)
+    runtime.upload(to + at, run.data(), static_cast<size_t>(std::min(length, n - at)) * sizeof(float));
+  runtime.synchronize();
+  return to;
+}
+
+double time_calls(cuda::Runtime& runtime, const Options& options, int sets, const std::function<void(int)>& call) {
+  for (int i = 0; i < sets; ++i) call(i);   // what is prepared once, and what is not in any cache yet
+  runtime.synchronize();
+  const double before = now();
+  for (int i = 0; i < sets; ++i) call(i);
+  runtime.synchronize();
+  const double one = std::max((now() - before) / sets, 1e-7);
+  int calls = options.tiny ? sets : std::clamp(static_cast<int>(kRunSeconds / one), sets, std::max(sets, kMostCalls));
+  calls = (calls + sets - 1) / sets * sets;
+  runtime.begin_recording();
+  for (int i = 0; i < calls; ++i) call(i);
+  const std::unique_ptr<cuda::Recording> recording = runtime.end_recording();
+  const auto run = [&] {
+    if (recording) return runtime.play(*recording);
+    for (int i = 0; i < calls; ++i) call(i);
+  };
+  run();
+  runtime.synchronize();
+  std::vector<double> times;
+  for (int i = 0; i < (options.tiny ? 1 : 7); ++i) {
+    const double start = now();
+    run();
+    runtime.synchronize();
+    times.push_back((now() - start) / calls);
+  }
+  return median(times);
+}
+
+}  // namespace monolith::bench
