@@ -118,8 +118,9 @@ class CudaRuntime final : public Runtime {
     cudaError_t error = cudaStreamEndCapture(stream_, &graph);
     if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
     if (graph) cudaGraphDestroy(graph);
-    if (error != cudaSuccess) {
+    if (error != cudaSuccess) {   // what was asked for was neither done nor recorded
       cudaGetLastError();
+      note("recording", error);
       return nullptr;
     }
     return std::make_unique<CudaRecording>(exec);

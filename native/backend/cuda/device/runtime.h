@@ -65,7 +65,8 @@ class Runtime {
   // Waits for all that was asked for.
   virtual void synchronize() = 0;
 
-  // What is asked for between these is recorded and not done. Null: the device could not record it.
+  // What is asked for between these is recorded and not done. Null: the device could not record it, which is a failure
+  // of the device, as the work is lost.
   virtual void begin_recording() = 0;
   virtual std::unique_ptr<Recording> end_recording() = 0;
   virtual void play(Recording& recording) = 0;
