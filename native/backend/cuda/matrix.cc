@@ -15,15 +15,16 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{8} << 20;   // of the page-locked buffer that weights pass through
 
-// Page-locked memory for the time of one upload.
+// Memory for the time of one upload, page-locked on the host or the device's.
+enum class Place : uint8_t { kPinned, kDevice };
 class Piece {
  public:
-  explicit Piece(Runtime& runtime) : runtime_(runtime) {}
+  Piece(Runtime& runtime, Place place) : runtime_(runtime), place_(place) {}
   Piece(const Piece&) = delete;
   Piece& operator=(const Piece&) = delete;
-  ~Piece() { runtime_.free_pinned(memory_); }
+  ~Piece() { place_ == Place::kPinned ? runtime_.free_pinned(memory_) : runtime_.free(memory_); }
   Status reserve(size_t bytes) {
-    auto memory = runtime_.allocate_pinned(bytes);
+    auto memory = place_ == Place::kPinned ? runtime_.allocate_pinned(bytes) : runtime_.allocate(bytes);
     if (!memory) return memory.error();
     memory_ = *memory;
     return {};
@@ -32,6 +33,7 @@ class Piece {
 
  private:
   Runtime& runtime_;
+  Place place_;
   void* memory_ = nullptr;
 };
 
@@ -40,7 +42,7 @@ Status upload_f32(Runtime& runtime, const MatrixSource& source, float* to) {
   const auto row_bytes = static_cast<size_t>(source.cols / traits.block_values * traits.block_bytes);
   const int64_t rows_at_once =
       std::clamp<int64_t>(static_cast<int64_t>(kPieceBytes / sizeof(float)) / source.cols, 1, source.rows);
-  Piece piece(runtime);
+  Piece piece(runtime, Place::kPinned);
   if (Status status = piece.reserve(static_cast<size_t>(rows_at_once * source.cols) * sizeof(float)); !status) return status;
   for (int64_t row = 0; row < source.rows; row += rows_at_once) {
     const int64_t n = std::min(rows_at_once, source.rows - row);
@@ -52,26 +54,6 @@ Status upload_f32(Runtime& runtime, const MatrixSource& source, float* to) {
   return {};
 }
 
-// Device memory for the time of one upload.
-class Staging {
- public:
-  explicit Staging(Runtime& runtime) : runtime_(runtime) {}
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
-  ~Staging() { runtime_.free(memory_); }
-  Status reserve(size_t bytes) {
-    auto memory = runtime_.allocate(bytes);
-    if (!memory) return memory.error();
-    memory_ = *memory;
-    return {};
-  }
-  void* get() const { return memory_; }
-
- private:
-  Runtime& runtime_;
-  void* memory_ = nullptr;
-};
-
 // The file's rows as they are, in pieces of whole tiles; packed there.
 Status upload_quantized(Runtime& runtime, const MatrixSource& source, unsigned char* to) {
   const QuantLayout layout = quant_layout(source.type, source.rows, source.cols);
@@ -79,8 +61,8 @@ Status upload_quantized(Runtime& runtime, const MatrixSource& source, unsigned c
   const int64_t row_bytes = source.cols / traits.block_values * traits.block_bytes;
   const int64_t tiles_at_once = std::max<int64_t>(static_cast<int64_t>(kPieceBytes) / (row_bytes * kTileRows), 1);
   const int64_t rows_at_once = std::min(tiles_at_once * kTileRows, source.rows);
-  Piece piece(runtime);
-  Staging staging(runtime);
+  Piece piece(runtime, Place::kPinned);
+  Piece staging(runtime, Place::kDevice);
   const auto piece_bytes = static_cast<size_t>(rows_at_once * row_bytes);
   if (Status status = piece.reserve(piece_bytes); !status) return status;
   if (Status status = staging.reserve(piece_bytes); !status) return status;
@@ -100,7 +82,7 @@ Status upload_dense(Runtime& runtime, const MatrixSource& source, unsigned char*
   const size_t tile_bytes = dense_bytes(kDenseTileRows, source.cols);
   const int64_t tiles = dense_tiles(source.rows);
   const int64_t tiles_at_once = std::clamp<int64_t>(static_cast<int64_t>(kPieceBytes / tile_bytes), 1, tiles);
-  Piece piece(runtime);
+  Piece piece(runtime, Place::kPinned);
   if (Status status = piece.reserve(static_cast<size_t>(tiles_at_once) * tile_bytes); !status) return status;
   const auto row_bytes = static_cast<size_t>(source.cols) * sizeof(uint16_t);
   // A file's tensors need not be aligned for 16-bit reads.

@@ -77,14 +77,21 @@ struct Warp {
   std::vector<std::byte> slots[2];    // of exchanges, by the parity of passed
 };
 
-struct Fiber {
-  std::unique_ptr<std::byte[]> stack;
+// One to run on: what is needed to go on where it was left.
+struct Stack {
 #if defined(__x86_64__)
   void* top = nullptr;
 #else
   ucontext_t context;
 #endif
-  void* fake_stack = nullptr;
+  const void* bottom = nullptr;
+  size_t size = 0;
+  void* fake = nullptr;   // of the address sanitizer
+};
+
+struct Fiber {
+  std::unique_ptr<std::byte[]> memory;
+  Stack stack;
   bool done = true;
   const uint64_t* awaited = nullptr;  // goes on when this has left `seen`; null: at once
   uint64_t seen = 0;
@@ -108,14 +115,7 @@ struct Machine {
   uint64_t rounds = 0;                // of all threads that can run
   Order order = Order::kAscending;
   uint32_t shuffle_state = 1;
-#if defined(__x86_64__)
-  void* main_top = nullptr;
-#else
-  ucontext_t main_context;
-#endif
-  void* main_fake_stack = nullptr;
-  const void* main_stack_bottom = nullptr;
-  size_t main_stack_size = 0;
+  Stack main;   // of run()'s caller
 };
 
 Machine& machine() {
@@ -125,22 +125,29 @@ Machine& machine() {
 
 bool can_run(const Fiber& fiber) { return !fiber.done && (!fiber.awaited || *fiber.awaited != fiber.seen); }
 
-void to_fiber(Machine& m, unsigned thread) {
-  Fiber& fiber = m.fibers[thread];
-  m.current = thread;
-  where.thread = {thread, 0, 0};
-  fiber.awaited = nullptr;
+// From one stack to another; `for_good`: nobody comes back.
+void switch_stacks(Stack& from, Stack& to, bool for_good = false) {
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(&m.main_fake_stack, fiber.stack.get(), kStackBytes);
+  __sanitizer_start_switch_fiber(for_good ? nullptr : &from.fake, to.bottom, to.size);
+#else
+  static_cast<void>(for_good);
 #endif
 #if defined(__x86_64__)
-  monolith_switch_stack(&m.main_top, fiber.top);
+  monolith_switch_stack(&from.top, to.top);
 #else
-  swapcontext(&m.main_context, &fiber.context);
+  swapcontext(&from.context, &to.context);
 #endif
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(m.main_fake_stack, nullptr, nullptr);
+  __sanitizer_finish_switch_fiber(from.fake, nullptr, nullptr);
 #endif
+}
+
+// `thread` is the one that runs now.
+Stack& take_over(Machine& m, unsigned thread) {
+  m.current = thread;
+  where.thread = {thread, 0, 0};
+  m.fibers[thread].awaited = nullptr;
+  return m.fibers[thread].stack;
 }
 
 // Off a fiber's stack and onto that of another one, or, if there is none that can run in its warp, of run().
@@ -148,37 +155,9 @@ void leave(Machine& m, Fiber& fiber, bool for_good) {
   const unsigned place = m.place[m.current], warp = place / 32 * 32, lanes = std::min(32u, m.n_threads - warp);
   for (unsigned i = 1; i < lanes; ++i) {
     const unsigned next = m.turn[warp + (place - warp + i) % lanes];
-    Fiber& other = m.fibers[next];
-    if (!can_run(other)) continue;
-    m.current = next;
-    where.thread = {next, 0, 0};
-    other.awaited = nullptr;
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_start_switch_fiber(for_good ? nullptr : &fiber.fake_stack, other.stack.get(), kStackBytes);
-#endif
-#if defined(__x86_64__)
-    monolith_switch_stack(&fiber.top, other.top);
-#else
-    swapcontext(&fiber.context, &other.context);
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(fiber.fake_stack, nullptr, nullptr);
-#endif
-    return;
+    if (can_run(m.fibers[next])) return switch_stacks(fiber.stack, take_over(m, next), for_good);
   }
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(for_good ? nullptr : &fiber.fake_stack, m.main_stack_bottom, m.main_stack_size);
-#else
-  static_cast<void>(for_good);
-#endif
-#if defined(__x86_64__)
-  monolith_switch_stack(&fiber.top, m.main_top);
-#else
-  swapcontext(&fiber.context, &m.main_context);
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fiber.fake_stack, nullptr, nullptr);
-#endif
+  switch_stacks(fiber.stack, m.main, for_good);
 }
 
 void finish_copies(Fiber& fiber, size_t keep) {
@@ -208,26 +187,28 @@ void thread_main() {
 }
 
 void prepare(Fiber& fiber) {
-  if (!fiber.stack) fiber.stack = std::make_unique<std::byte[]>(kStackBytes);
+  if (!fiber.memory) fiber.memory = std::make_unique<std::byte[]>(kStackBytes);
   fiber.done = false;
   fiber.awaited = nullptr;
+  fiber.stack.bottom = fiber.memory.get();
+  fiber.stack.size = kStackBytes;
 #if defined(__SANITIZE_ADDRESS__)
-  __asan_unpoison_memory_region(fiber.stack.get(), kStackBytes);
+  __asan_unpoison_memory_region(fiber.memory.get(), kStackBytes);
 #endif
 #if defined(__x86_64__)
   // As monolith_switch_stack leaves a stack: six registers, then where to go on. Aligned as after a call.
-  auto top = reinterpret_cast<uintptr_t>(fiber.stack.get() + kStackBytes) & ~uintptr_t{15};
+  auto top = reinterpret_cast<uintptr_t>(fiber.memory.get() + kStackBytes) & ~uintptr_t{15};
   auto* words = reinterpret_cast<void**>(top) - 2;
   words[0] = reinterpret_cast<void*>(&thread_main);
   words[1] = nullptr;
   for (int i = 1; i <= 6; ++i) words[-i] = nullptr;
-  fiber.top = words - 6;
+  fiber.stack.top = words - 6;
 #else
-  getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = fiber.stack.get();
-  fiber.context.uc_stack.ss_size = kStackBytes;
-  fiber.context.uc_link = nullptr;
-  makecontext(&fiber.context, thread_main, 0);
+  getcontext(&fiber.stack.context);
+  fiber.stack.context.uc_stack.ss_sp = fiber.memory.get();
+  fiber.stack.context.uc_stack.ss_size = kStackBytes;
+  fiber.stack.context.uc_link = nullptr;
+  makecontext(&fiber.stack.context, thread_main, 0);
 #endif
 }
 
@@ -281,7 +262,7 @@ void run_block(Machine& m) {
   for (int idle_rounds = 0; m.n_live > 0;) {
     ++m.rounds;
     for (const unsigned thread : m.turn)
-      if (can_run(m.fibers[thread])) to_fiber(m, thread);
+      if (can_run(m.fibers[thread])) switch_stacks(m.main, take_over(m, thread));
     // A thread that polls may go through a few rounds in which nothing happens.
     idle_rounds = m.events == before ? idle_rounds + 1 : 0;
     if (idle_rounds == 100) stop("threads wait for each other at different barriers");
@@ -303,9 +284,9 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
   pthread_attr_t attributes;   // of the thread that called: its stack, for switching back to it
   void* bottom = nullptr;
   pthread_getattr_np(pthread_self(), &attributes);
-  pthread_attr_getstack(&attributes, &bottom, &m.main_stack_size);
+  pthread_attr_getstack(&attributes, &bottom, &m.main.size);
   pthread_attr_destroy(&attributes);
-  m.main_stack_bottom = bottom;
+  m.main.bottom = bottom;
 #endif
   m.kernel = &kernel;
   m.n_threads = static_cast<unsigned>(threads);
