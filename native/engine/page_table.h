@@ -36,7 +36,8 @@ class PageTable {
     PageId page = bundle;
     for (size_t at = index; at < ids_.size(); at += capacity_) {
       ids_[at] = page;
-      if (page != kNoPage) page = pool.next(page);
+      // Not of the last: a node's name is no page (PrefixCache::names_for).
+      if (page != kNoPage && at + capacity_ < ids_.size()) page = pool.next(page);
     }
   }
   void push_back(PageId bundle, const PagePool& pool) {

@@ -159,9 +159,9 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   host_logit_rows_ = input.logit_rows.data();
   tokens_ = numbers_;
   logit_rows_ = numbers_ + rows;
-  std::memcpy(staging_, input.tokens.data(), n_tokens * sizeof(int32_t));
+  std::ranges::copy(input.tokens, staging_);
   std::fill(staging_ + n_tokens, staging_ + std::max(n_tokens, static_cast<size_t>(padded_rows)), 0);
-  std::memcpy(staging_ + rows, input.logit_rows.data(), input.logit_rows.size_bytes());
+  std::ranges::copy(input.logit_rows, staging_ + rows);
   tables_.clear();
   const Sizes sizes = sizes_for(max_rows_, max_context_, input.segment_lists.size());
   Cursor cursor{.host = staging_, .device = numbers_, .at = 2 * rows, .pages_begin = sizes.fixed,
