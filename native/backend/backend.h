@@ -200,7 +200,7 @@ class Backend {
 
   // --- one step: nothing below allocates -------------------------------------------------------
   // True: the backend has such a step recorded and computes it by itself in end_step(); the caller leaves its
-  // operations out. A device's backend moves everything in `input` there at once; operations may name other
+  // operations out. A device's backend moves everything in `input` there before the first of them; operations may name other
   // segments or rows than these, which then cost a copy each.
   virtual bool begin_step(const StepInput& input) = 0;
   virtual void end_step() = 0;   // on return all results are visible to read_floats

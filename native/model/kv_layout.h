@@ -1,8 +1,8 @@
 // How the keys and values of a model's layers lie in pages. All pages of a model have one size: kPageTokens
 // positions of `layers_per_page` layers. Layers that see all positions share pages among themselves, and layers
 // with a window do, so that pages of the latter can be given back once the window has passed them; a sequence has a
-// table of pages for each such set of layers. As any page may become one of either kind, nothing is reserved for
-// long or for short sequences.
+// table of pages for each such set of layers. Any page may become one of either kind: long
+// and short sequences share one pool.
 //
 //   5 windowed : 1 full, 12 layers   layers_per_page 2
 //     table 0      layers 5, 11                       kept as long as the sequence runs

@@ -1,5 +1,5 @@
 // The CUDA backend: the forward pass on one NVIDIA GPU (Ampere or newer). Weights, keys and values and activations
-// live in its memory; a step's inputs go there in one copy; steps of decodes are recorded once per size and then
+// live in its memory; a step's inputs go there in a few copies before it; steps of decodes are recorded once per size and then
 // replayed as CUDA graphs.
 #pragma once
 
