@@ -1,0 +1,70 @@
+#include "backend/cuda/pending.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cuda/rows.h"
+
+namespace monolith::cuda {
+namespace {
+
+// What an operation leaves.
+struct Result {
+  const float* rows = nullptr;   // null: nothing that products could read in another form
+  int n_rows = 0;
+  int64_t dim = 0;
+};
+
+Result result_of(const PendingNorm& norm) {
+  return norm_form(norm.dim) == NormForm::kQuads ? Result{norm.out, norm.n_rows, norm.dim} : Result{};
+}
+Result result_of(const PendingGate& gate) {
+  return gate.dim % 4 == 0 ? Result{gate.out, gate.n_rows, gate.dim} : Result{};
+}
+Result result_of(std::monostate) { return {}; }
+
+InputForm form_of(const MatmulTarget& target) {
+  return input_form(static_cast<const CudaMatrix&>(*target.weight).format());
+}
+
+}  // namespace
+
+Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarget> targets, const float* x, int n_rows,
+                  InputUse use) {
+  const Result result = std::visit([](const auto& held) { return result_of(held); }, operation);
+  if (!result.rows || result.rows != x || result.n_rows != n_rows || n_rows == 0 || targets.empty()) return {};
+  const InputForm form = form_of(targets[0]);
+  const auto reads_it = [&](const MatmulTarget& target) {
+    return form_of(target) == form && target.weight->cols == result.dim;
+  };
+  if (form == InputForm::kFloats || !std::ranges::all_of(targets, reads_it)) return {};
+  return {form, use == InputUse::kAgain};
+}
+
+void Pending::hold(const PendingOperation& operation) {
+  flush();
+  operation_ = operation;
+  if (!enabled_) flush();
+}
+
+void Pending::flush() { run({}, true); }
+
+void Pending::matmul(const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
+                     InputUse use) {
+  const Fusion fusion = fusion_for(operation_, targets, x, n_rows, use);
+  if (fusion.form == InputForm::kFloats) flush();
+  else run(input_of(context, fusion.form, n_rows, targets[0].weight->cols), fusion.keeps);
+  cuda::matmul(runtime_, context, targets, x, n_rows, fusion.form);
+}
+
+void Pending::run(const ProductInput& input, bool keeps) {
+  const PendingOperation operation = std::exchange(operation_, {});
+  if (const auto* norm = std::get_if<PendingNorm>(&operation)) {
+    rms_norm(runtime_, norm->x, norm->weight, norm->eps, norm->n_rows, norm->dim, keeps ? norm->out : nullptr, input);
+  } else if (const auto* gate = std::get_if<PendingGate>(&operation)) {
+    gated_input(runtime_, gate->activation, gate->gate, gate->up, gate->n_rows, gate->dim,
+                keeps ? gate->out : nullptr, input);
+  }
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,120 @@
+// Writes rows of activations in the forms that products read (product_input.h). Device code: every kernel that writes
+// them does it through these, so that the same numbers become the same bits whoever computed them.
+#pragma once
+
+#include "backend/cuda/activations_int8.h"
+#include "backend/cuda/device/language.h"
+#include "backend/cuda/device/tensor_int8.h"
+#include "backend/cuda/product_input.h"
+#include "backend/cuda/quant_form.h"
+
+namespace monolith::cuda {
+
+// --- 16 bits -------------------------------------------------------------------------------------
+// The power of two that products are multiplied with, for values divided by it: the largest then lies between 2^14 and
+// 2^15, below binary16's 65504.
+MONOLITH_DEVICE float scale_for(float largest) {
+  const int exponent = static_cast<int>(as_bits(largest) >> 23);   // biased by 127
+  const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
+  return as_float(static_cast<uint32_t>((shift > -112 ? shift : -112) + 127) << 23);
+}
+// One over a power of two.
+MONOLITH_DEVICE float inverse_of(float scale) { return as_float((254u << 23) - as_bits(scale)); }
+
+// The larger of a row's largest magnitude so far and that of more of its values; NaN counts for nothing.
+MONOLITH_DEVICE float larger(float largest, float value) {
+  const float size = fabsf(value);
+  return size > largest ? size : largest;
+}
+MONOLITH_DEVICE float larger(float largest, const Floats4& x) {
+  return larger(larger(larger(larger(largest, x.x), x.y), x.z), x.w);
+}
+// Over a block of `warps` warps; every thread has it. No thread may still read `of_warp`.
+template <int warps>
+MONOLITH_DEVICE float block_largest(float largest, float (&of_warp)[warps]) {
+  largest = warp_max(largest);
+  if (lane_id() == 0) of_warp[warp_id()] = largest;
+  __syncthreads();
+  for (int i = 0; i < warps; ++i) largest = of_warp[i] > largest ? of_warp[i] : largest;
+  return largest;
+}
+
+// `factor`: of kF16, one over the row's scale.
+template <InputForm kForm>
+MONOLITH_DEVICE uint32_t pack_pair(float low, float high, float factor) {
+  if constexpr (kForm == InputForm::kBf16) return pack_bfloat16s(low, high);
+  else return pack_halves(low * factor, high * factor);
+}
+template <InputForm kForm>
+MONOLITH_DEVICE Words2 pack_quad(const Floats4& x, float factor) {
+  return {pack_pair<kForm>(x.x, x.y, factor), pack_pair<kForm>(x.z, x.w, factor)};
+}
+
+// Where 8 values of a row go.
+MONOLITH_DEVICE Words4* piece_place(void* data, int column_groups, int64_t row, int64_t piece) {
+  return static_cast<Words4*>(data) + ((piece / 8 * column_groups + row / 8) * 8 + piece % 8) * 8 + row % 8;
+}
+// Where four go, from 4 * quad on.
+MONOLITH_DEVICE Words2* quad_place(const ProductInput& input, int64_t row, int64_t quad) {
+  return reinterpret_cast<Words2*>(piece_place(input.data, input.column_groups, row, quad / 2)) + quad % 2;
+}
+
+// --- 8 bits --------------------------------------------------------------------------------------
+// Values k .. k + 3 of a row, of which 8 neighbouring lanes have a block of 32. Of whole warps.
+MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int64_t k, const Floats4& values) {
+  constexpr uint32_t kInfinityBits = 0x7f800000u;
+  constexpr uint32_t kSmallestAmaxBits = 27u << 23;   // 2^-100
+  const float each[4] = {values.x, values.y, values.z, values.w};
+  uint32_t largest = 0;   // as integers, magnitudes order like the floats, NaN above infinity
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t magnitude = as_bits(each[i]) & 0x7fffffffu;
+    largest = largest > magnitude ? largest : magnitude;
+  }
+  MONOLITH_UNROLL
+  for (int distance = 1; distance < 8; distance *= 2) {
+    const uint32_t other = __shfl_xor_sync(kWholeWarp, largest, distance);
+    largest = largest > other ? largest : other;
+  }
+  float scale = 0;
+  uint32_t codes = 0;
+  if (largest >= kInfinityBits) {
+    scale = as_float(0x7fc00000u);
+  } else if (largest >= kSmallestAmaxBits) {
+    const float amax = as_float(largest), inverse = 127.0f / amax;
+    scale = amax / 127.0f;
+    MONOLITH_UNROLL
+    for (int i = 0; i < 4; ++i) codes |= (as_bits(each[i] * inverse + kMagic) & 0xffu) << (8 * i);
+  }
+  int half_sum = dot4(codes, 0x01010101u, 0);
+  half_sum += __shfl_xor_sync(kWholeWarp, half_sum, 1);
+  half_sum += __shfl_xor_sync(kWholeWarp, half_sum, 2);
+  const int sum = half_sum + __shfl_xor_sync(kWholeWarp, half_sum, 4);
+
+  Int8Block& block = out[row / 8 * n_blocks + k / 32];
+  const int column = static_cast<int>(row % 8), t = lane_id() % 4, half = lane_id() / 4 % 2;
+  uint32_t* const words = &block.codes[column * 4 + t].x;
+  words[half] = codes;
+  if (t == 0) block.half_sums[column / 2][half][column % 2] = -(scale * static_cast<float>(half_sum));
+  if (t == 0 && half == 0) {
+    Int8Block::Pair& pair = block.columns[column / 2];
+    pair.scale[column % 2] = scale;
+    pair.sums[column % 2] = -(scale * static_cast<float>(sum));
+  }
+}
+
+// --- any -----------------------------------------------------------------------------------------
+// Quads of a row with the zeros that follow it.
+template <InputForm kForm>
+MONOLITH_DEVICE int filled_quads(const ProductInput& input) {
+  return input.blocks * (kForm == InputForm::kInt8 ? 8 : 16);
+}
+// Four values of a row. 8 bits: of whole warps, whose lanes have neighbouring quads, lane 0 one whose number is a
+// multiple of 8.
+template <InputForm kForm>
+MONOLITH_DEVICE void put_quad(const ProductInput& input, int64_t row, int64_t quad, const Floats4& x, float factor) {
+  if constexpr (kForm == InputForm::kInt8) put_int8(static_cast<Int8Block*>(input.data), input.blocks, row, quad * 4, x);
+  else *quad_place(input, row, quad) = pack_quad<kForm>(x, factor);
+}
+
+}  // namespace monolith::cuda
