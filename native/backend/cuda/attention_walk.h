@@ -11,6 +11,7 @@
 #include "backend/cuda/attention_work.h"
 #include "backend/cuda/device/tensor.h"
 #include "backend/cuda/kv_cache.h"
+#include "backend/cuda/product_input-inl.h"
 
 namespace monolith::cuda {
 
@@ -58,10 +59,15 @@ struct WalkRows {
 };
 
 // Where results go: row r at out + r * stride; with `sums` (r: 2 floats at sums + 2 r) they are a partial result.
+// Results of whole rows go to `input` instead, if it has a form: of its row `row`, from value `first` on, and
+// `row_step`, `value_step` further for each r.
 struct WalkResult {
   float* out;
   int64_t stride;
   float* sums;
+  ProductInput input;
+  int64_t row, first;
+  int32_t row_step, value_step;
 };
 
 MONOLITH_DEVICE int first_seen(int position, int window) {
@@ -348,15 +354,71 @@ enum class GroupEnd : uint8_t {
   kOnly,      // is all of the row
 };
 
+// A row's result as products read it. Of lane t of the row's four: values[2 i], values[2 i + 1] are dimensions
+// 8 i + 2 t and the next. 8 bits: `dim` a multiple of 32, of all lanes; what is not `inside` is not written.
+template <int dim>
+MONOLITH_DEVICE void put_result(const ProductInput& input, int64_t row, int64_t first, const float (&values)[dim / 4],
+                                bool inside) {
+  const int t = lane_id() % 4;
+  if (input.form == InputForm::kBf16) {
+    if (!inside) return;
+    MONOLITH_UNROLL
+    for (int i = 0; i < dim / 8; ++i) {
+      Words4* const piece = piece_place(input.data, input.column_groups, row, first / 8 + i);
+      reinterpret_cast<uint32_t*>(piece)[t] = pack_bfloat16s(values[2 * i], values[2 * i + 1]);
+    }
+    return;
+  }
+  if constexpr (dim % 32 == 0) {
+    MONOLITH_UNROLL
+    for (int b = 0; b < dim / 32; ++b) {
+      const float* const own = values + 8 * b;
+      uint32_t largest = 0;
+      MONOLITH_UNROLL
+      for (int i = 0; i < 8; ++i) largest = larger_bits(largest, own[i]);
+      MONOLITH_UNROLL
+      for (int distance = 1; distance < 4; distance *= 2) {
+        const uint32_t other = __shfl_xor_sync(kWholeWarp, largest, distance);
+        largest = largest > other ? largest : other;
+      }
+      const Int8Scale scale(largest);
+      uint32_t codes[4];   // of two values each
+      int sums[2] = {0, 0};
+      MONOLITH_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        codes[i] = scale.code(own[2 * i]) | scale.code(own[2 * i + 1]) << 8;
+        sums[i / 2] = dot4(codes[i], 0x00000101u, sums[i / 2]);
+      }
+      MONOLITH_UNROLL
+      for (int half = 0; half < 2; ++half)
+        for (int distance = 1; distance < 4; distance *= 2)
+          sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], distance);
+      if (!inside) continue;
+      Int8Block& block = static_cast<Int8Block*>(input.data)[row / 8 * input.blocks + first / 32 + b];
+      const auto column = static_cast<int>(row % 8);
+      MONOLITH_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        uint32_t* const words = &block.codes[column * 4 + i % 2 * 2 + t / 2].x;
+        reinterpret_cast<uint16_t*>(words + i / 2)[t % 2] = static_cast<uint16_t>(codes[i]);
+      }
+      if (t == 0) put_int8_numbers(block, column, scale.scale, sums);
+    }
+  }
+}
+
 template <typename Shape>
 MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& row,
                                const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
                                const WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
   const int g = lane_id() / 4, t = lane_id() % 4;
+  const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
+  const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
+  const bool converts = ends && result.input.form != InputForm::kFloats;
   MONOLITH_UNROLL
   for (int half = 0; half < 2; ++half) {
     const int r = g + 8 * half;
-    if (r >= rows.n) continue;
+    const bool inside = r < rows.n;
+    if (!inside && !converts) continue;
     Joined factors{0, 1};
     if (how == GroupEnd::kPartial) {
       if (t == 0) {
@@ -366,13 +428,12 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
     } else {
       factors = join(row.largest[half], row.total[half], group.largest[half], group.total[half]);
     }
-    const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
-    const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
-    const bool sinks = ends && rows.sinks != nullptr;
+    const bool sinks = ends && inside && rows.sinks != nullptr;
     float kept = 1;
     if (sinks) kept = join_sink(row.largest[half], row.total[half], rows.sinks[r * rows.sink_step]);
     const float inverse = ends ? 1.0f / row.total[half] : 0.0f;
     float* const out = result.out + r * result.stride + 2 * t;
+    float values[2 * Shape::tiles];
     MONOLITH_UNROLL
     for (int i = 0; i < Shape::tiles; ++i) {
       float first, second;
@@ -385,7 +446,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
         second = half == 0 ? sum.y : sum.w;
       }
       FloatPair& at = *reinterpret_cast<FloatPair*>(out + 8 * i);
-      if (joins) {
+      if (joins && inside) {
         const FloatPair before = at;
         first = fmaf(before.x, factors.kept, first * factors.added);
         second = fmaf(before.y, factors.kept, second * factors.added);
@@ -398,8 +459,13 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
         first = finished(first, inverse);
         second = finished(second, inverse);
       }
-      at = {first, second};
+      if (!converts) at = {first, second};
+      values[2 * i] = first;
+      values[2 * i + 1] = second;
     }
+    if (converts)
+      put_result<Shape::dim>(result.input, result.row + r * result.row_step, result.first + r * result.value_step, values,
+                             inside);
   }
 }
 

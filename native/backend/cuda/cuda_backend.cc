@@ -179,9 +179,9 @@ class CudaBackend final : public Backend {
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     const auto& own = static_cast<const CudaKvCache&>(cache);
-    const RowList rows = list_of(segments);
-    cuda::attention(now(), partial_, {&rows, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
-                    own.shape.type);
+    pending_.hold(PendingAttention{
+        &partial_, list_of(segments), {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
+        own.shape.type});
   }
   void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
     pending_.hold(PendingGate{activation, gate, up, padded(n_rows), dim, out});

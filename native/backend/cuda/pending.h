@@ -10,9 +10,11 @@
 #include <variant>
 
 #include "backend/backend.h"
+#include "backend/cuda/attention.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/product_input.h"
+#include "backend/cuda/step_tables.h"
 
 namespace monolith::cuda {
 
@@ -33,7 +35,13 @@ struct PendingGate {
   int64_t dim;
   float* out;
 };
-using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate>;
+struct PendingAttention {
+  const AttentionScratch* scratch;
+  RowList rows;
+  AttentionCall call;   // its rows and input are filled in when it is computed
+  KvType type;
+};
+using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate, PendingAttention>;
 
 // How an operation is computed with the products after it.
 struct Fusion {

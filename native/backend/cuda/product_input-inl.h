@@ -60,47 +60,87 @@ MONOLITH_DEVICE Words2* quad_place(const ProductInput& input, int64_t row, int64
 }
 
 // --- 8 bits --------------------------------------------------------------------------------------
+// Of a block's largest magnitude: as integers, magnitudes order like the floats, NaN above infinity.
+MONOLITH_DEVICE uint32_t larger_bits(uint32_t largest, float value) {
+  const uint32_t magnitude = as_bits(value) & 0x7fffffffu;
+  return largest > magnitude ? largest : magnitude;
+}
+// What a block's values are divided by.
+struct Int8Scale {
+  float scale = 0, inverse = 0;
+  bool codes = false;   // else they are all 0
+  MONOLITH_DEVICE explicit Int8Scale(uint32_t largest) {
+    constexpr uint32_t kInfinityBits = 0x7f800000u;
+    constexpr uint32_t kSmallestAmaxBits = 27u << 23;   // 2^-100
+    if (largest >= kInfinityBits) {
+      scale = as_float(0x7fc00000u);
+    } else if (largest >= kSmallestAmaxBits) {
+      const float amax = as_float(largest);
+      inverse = 127.0f / amax;
+      scale = amax / 127.0f;
+      codes = true;
+    }
+  }
+  MONOLITH_DEVICE uint32_t code(float value) const {
+    return codes ? as_bits(value * inverse + kMagic) & 0xffu : 0;
+  }
+};
+// `half_sums`: of the codes of each 16.
+MONOLITH_DEVICE void put_int8_numbers(Int8Block& block, int column, float scale, const int (&half_sums)[2]) {
+  for (int half = 0; half < 2; ++half)
+    block.half_sums[column / 2][half][column % 2] = -(scale * static_cast<float>(half_sums[half]));
+  Int8Block::Pair& pair = block.columns[column / 2];
+  pair.scale[column % 2] = scale;
+  pair.sums[column % 2] = -(scale * static_cast<float>(half_sums[0] + half_sums[1]));
+}
+
 // Values k .. k + 3 of a row, of which 8 neighbouring lanes have a block of 32. Of whole warps.
 MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int64_t k, const Floats4& values) {
-  constexpr uint32_t kInfinityBits = 0x7f800000u;
-  constexpr uint32_t kSmallestAmaxBits = 27u << 23;   // 2^-100
   const float each[4] = {values.x, values.y, values.z, values.w};
-  uint32_t largest = 0;   // as integers, magnitudes order like the floats, NaN above infinity
+  uint32_t largest = 0;
   MONOLITH_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t magnitude = as_bits(each[i]) & 0x7fffffffu;
-    largest = largest > magnitude ? largest : magnitude;
-  }
+  for (int i = 0; i < 4; ++i) largest = larger_bits(largest, each[i]);
   MONOLITH_UNROLL
   for (int distance = 1; distance < 8; distance *= 2) {
     const uint32_t other = __shfl_xor_sync(kWholeWarp, largest, distance);
     largest = largest > other ? largest : other;
   }
-  float scale = 0;
+  const Int8Scale scale(largest);
   uint32_t codes = 0;
-  if (largest >= kInfinityBits) {
-    scale = as_float(0x7fc00000u);
-  } else if (largest >= kSmallestAmaxBits) {
-    const float amax = as_float(largest), inverse = 127.0f / amax;
-    scale = amax / 127.0f;
-    MONOLITH_UNROLL
-    for (int i = 0; i < 4; ++i) codes |= (as_bits(each[i] * inverse + kMagic) & 0xffu) << (8 * i);
-  }
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i) codes |= scale.code(each[i]) << (8 * i);
   int half_sum = dot4(codes, 0x01010101u, 0);
   half_sum += __shfl_xor_sync(kWholeWarp, half_sum, 1);
   half_sum += __shfl_xor_sync(kWholeWarp, half_sum, 2);
-  const int sum = half_sum + __shfl_xor_sync(kWholeWarp, half_sum, 4);
+  const int half_sums[2] = {half_sum, __shfl_xor_sync(kWholeWarp, half_sum, 4)};
 
   Int8Block& block = out[row / 8 * n_blocks + k / 32];
   const int column = static_cast<int>(row % 8), t = lane_id() % 4, half = lane_id() / 4 % 2;
   uint32_t* const words = &block.codes[column * 4 + t].x;
   words[half] = codes;
-  if (t == 0) block.half_sums[column / 2][half][column % 2] = -(scale * static_cast<float>(half_sum));
-  if (t == 0 && half == 0) {
-    Int8Block::Pair& pair = block.columns[column / 2];
-    pair.scale[column % 2] = scale;
-    pair.sums[column % 2] = -(scale * static_cast<float>(sum));
+  if (t == 0 && half == 0) put_int8_numbers(block, column, scale.scale, half_sums);
+}
+
+// A lane's value k + lane of a row, whose block the warp has. k a multiple of 32.
+MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int64_t k, float value) {
+  uint32_t largest = larger_bits(0, value);
+  MONOLITH_UNROLL
+  for (int distance = 1; distance < kWarp; distance *= 2) {
+    const uint32_t other = __shfl_xor_sync(kWholeWarp, largest, distance);
+    largest = largest > other ? largest : other;
   }
+  const Int8Scale scale(largest);
+  const uint32_t code = scale.code(value);
+  int half_sum = static_cast<int8_t>(code);
+  MONOLITH_UNROLL
+  for (int distance = 1; distance < 16; distance *= 2) half_sum += __shfl_xor_sync(kWholeWarp, half_sum, distance);
+  const int half_sums[2] = {half_sum, __shfl_xor_sync(kWholeWarp, half_sum, 16)};
+
+  Int8Block& block = out[row / 8 * n_blocks + k / 32];
+  const int column = static_cast<int>(row % 8), lane = lane_id();
+  uint32_t* const words = &block.codes[column * 4 + lane / 4 % 4].x;
+  reinterpret_cast<uint8_t*>(words + lane / 16)[lane % 4] = static_cast<uint8_t>(code);
+  if (lane == 0) put_int8_numbers(block, column, scale.scale, half_sums);
 }
 
 // --- any -----------------------------------------------------------------------------------------
@@ -108,6 +148,15 @@ MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int
 template <InputForm kForm>
 MONOLITH_DEVICE int filled_quads(const ProductInput& input) {
   return input.blocks * (kForm == InputForm::kInt8 ? 8 : 16);
+}
+// One value of a row. 8 bits: of whole warps, lane 0's value one whose number is a multiple of 32. `form` not kF16.
+MONOLITH_DEVICE void put_value(const ProductInput& input, int64_t row, int64_t k, float value) {
+  if (input.form == InputForm::kInt8) {
+    put_int8(static_cast<Int8Block*>(input.data), input.blocks, row, k - lane_id(), value);
+  } else {
+    Words4* const piece = piece_place(input.data, input.column_groups, row, k / 8);
+    reinterpret_cast<uint16_t*>(piece)[k % 8] = float_to_bfloat16(value);
+  }
 }
 // Four values of a row. 8 bits: of whole warps, whose lanes have neighbouring quads, lane 0 one whose number is a
 // multiple of 8.
