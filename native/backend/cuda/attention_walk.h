@@ -34,7 +34,10 @@ struct WalkRing {
 // What one warp has for itself.
 template <typename Shape>
 struct WalkOwn {
-  alignas(16) Words2 queries[16][Shape::stride / 4];   // four numbers each
+  union {
+    alignas(16) Words2 queries[16][Shape::stride / 4];   // four numbers each
+    alignas(16) float results[8][Shape::stride];         // when the queries are done with
+  };
   Floats4 sums[Shape::sums_in_registers ? 1 : Shape::tiles][kWarp];
 };
 
@@ -354,62 +357,31 @@ enum class GroupEnd : uint8_t {
   kOnly,      // is all of the row
 };
 
-// A row's result as products read it. Of lane t of the row's four: values[2 i], values[2 i + 1] are dimensions
-// 8 i + 2 t and the next. 8 bits: `dim` a multiple of 32, of all lanes; what is not `inside` is not written.
-template <int dim>
-MONOLITH_DEVICE void put_result(const ProductInput& input, int64_t row, int64_t first, const float (&values)[dim / 4],
-                                bool inside) {
-  const int t = lane_id() % 4;
-  if (input.form == InputForm::kBf16) {
-    if (!inside) return;
-    MONOLITH_UNROLL
-    for (int i = 0; i < dim / 8; ++i) {
-      Words4* const piece = piece_place(input.data, input.column_groups, row, first / 8 + i);
-      reinterpret_cast<uint32_t*>(piece)[t] = pack_bfloat16s(values[2 * i], values[2 * i + 1]);
-    }
-    return;
-  }
-  if constexpr (dim % 32 == 0) {
-    MONOLITH_UNROLL
-    for (int b = 0; b < dim / 32; ++b) {
-      const float* const own = values + 8 * b;
-      uint32_t largest = 0;
-      MONOLITH_UNROLL
-      for (int i = 0; i < 8; ++i) largest = larger_bits(largest, own[i]);
-      MONOLITH_UNROLL
-      for (int distance = 1; distance < 4; distance *= 2) {
-        const uint32_t other = __shfl_xor_sync(kWholeWarp, largest, distance);
-        largest = largest > other ? largest : other;
-      }
-      const Int8Scale scale(largest);
-      uint32_t codes[4];   // of two values each
-      int sums[2] = {0, 0};
-      MONOLITH_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        codes[i] = scale.code(own[2 * i]) | scale.code(own[2 * i + 1]) << 8;
-        sums[i / 2] = dot4(codes[i], 0x00000101u, sums[i / 2]);
-      }
-      MONOLITH_UNROLL
-      for (int half = 0; half < 2; ++half)
-        for (int distance = 1; distance < 4; distance *= 2)
-          sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], distance);
-      if (!inside) continue;
-      Int8Block& block = static_cast<Int8Block*>(input.data)[row / 8 * input.blocks + first / 32 + b];
-      const auto column = static_cast<int>(row % 8);
-      MONOLITH_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        uint32_t* const words = &block.codes[column * 4 + i % 2 * 2 + t / 2].x;
-        reinterpret_cast<uint16_t*>(words + i / 2)[t % 2] = static_cast<uint16_t>(codes[i]);
-      }
-      if (t == 0) put_int8_numbers(block, column, scale.scale, sums);
+// The results of rows r .. r + 7 as products read them. 8 bits: dimensions a multiple of 32.
+template <typename Shape>
+MONOLITH_DEVICE void convert_results(const WalkOwn<Shape>& own, int r, int n, const WalkResult& result) {
+  constexpr int kQuads = Shape::dim / 4;
+  __syncwarp();
+  MONOLITH_NO_UNROLL
+  for (int i = lane_id(); i < 8 * kQuads; i += kWarp) {
+    const int at = r + i / kQuads, quad = i % kQuads;
+    const bool inside = at < n;
+    const Floats4 values = *reinterpret_cast<const Floats4*>(&own.results[i / kQuads][4 * quad]);
+    const int64_t row = result.row + at * result.row_step, value = result.first + at * result.value_step + 4 * quad;
+    if (result.input.form == InputForm::kInt8) {
+      if constexpr (Shape::dim % 32 == 0)
+        put_int8(static_cast<Int8Block*>(result.input.data), result.input.blocks, row, value, values, inside);
+    } else if (inside) {
+      put_quad<InputForm::kBf16>(result.input, row, value / 4, values, 1.0f);
     }
   }
+  __syncwarp();
 }
 
 template <typename Shape>
 MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& row,
                                const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
-                               const WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
+                               WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
   const int g = lane_id() / 4, t = lane_id() % 4;
   const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
   const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
@@ -418,7 +390,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
   for (int half = 0; half < 2; ++half) {
     const int r = g + 8 * half;
     const bool inside = r < rows.n;
-    if (!inside && !converts) continue;
+    if (!inside && (!converts || 8 * half >= rows.n)) continue;   // converting takes the whole warp
     Joined factors{0, 1};
     if (how == GroupEnd::kPartial) {
       if (t == 0) {
@@ -433,7 +405,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
     if (sinks) kept = join_sink(row.largest[half], row.total[half], rows.sinks[r * rows.sink_step]);
     const float inverse = ends ? 1.0f / row.total[half] : 0.0f;
     float* const out = result.out + r * result.stride + 2 * t;
-    float values[2 * Shape::tiles];
+    float* const to = converts ? &own.results[g][2 * t] : out;
     MONOLITH_UNROLL
     for (int i = 0; i < Shape::tiles; ++i) {
       float first, second;
@@ -445,9 +417,8 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
         first = half == 0 ? sum.x : sum.z;
         second = half == 0 ? sum.y : sum.w;
       }
-      FloatPair& at = *reinterpret_cast<FloatPair*>(out + 8 * i);
       if (joins && inside) {
-        const FloatPair before = at;
+        const FloatPair before = *reinterpret_cast<const FloatPair*>(out + 8 * i);
         first = fmaf(before.x, factors.kept, first * factors.added);
         second = fmaf(before.y, factors.kept, second * factors.added);
       }
@@ -459,13 +430,9 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
         first = finished(first, inverse);
         second = finished(second, inverse);
       }
-      if (!converts) at = {first, second};
-      values[2 * i] = first;
-      values[2 * i + 1] = second;
+      *reinterpret_cast<FloatPair*>(to + 8 * i) = {first, second};
     }
-    if (converts)
-      put_result<Shape::dim>(result.input, result.row + r * result.row_step, result.first + r * result.value_step, values,
-                             inside);
+    if (converts) convert_results<Shape>(own, 8 * half, rows.n, result);
   }
 }
 

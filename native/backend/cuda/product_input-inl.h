@@ -94,8 +94,10 @@ MONOLITH_DEVICE void put_int8_numbers(Int8Block& block, int column, float scale,
   pair.sums[column % 2] = -(scale * static_cast<float>(half_sums[0] + half_sums[1]));
 }
 
-// Values k .. k + 3 of a row, of which 8 neighbouring lanes have a block of 32. Of whole warps.
-MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int64_t k, const Floats4& values) {
+// Values k .. k + 3 of a row, of which 8 neighbouring lanes have a block of 32. Of whole warps; what is not `inside` is
+// not written.
+MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int64_t k, const Floats4& values,
+                              bool inside = true) {
   const float each[4] = {values.x, values.y, values.z, values.w};
   uint32_t largest = 0;
   MONOLITH_UNROLL
@@ -113,6 +115,7 @@ MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int
   half_sum += __shfl_xor_sync(kWholeWarp, half_sum, 1);
   half_sum += __shfl_xor_sync(kWholeWarp, half_sum, 2);
   const int half_sums[2] = {half_sum, __shfl_xor_sync(kWholeWarp, half_sum, 4)};
+  if (!inside) return;
 
   Int8Block& block = out[row / 8 * n_blocks + k / 32];
   const int column = static_cast<int>(row % 8), t = lane_id() % 4, half = lane_id() / 4 % 2;
