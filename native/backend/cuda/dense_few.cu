@@ -48,6 +48,7 @@ MONOLITH_DEVICE void multiply(float (&c)[kFragments][4], const Operands<kFragmen
 
 template <DenseKind kKind, int kFragments>
 __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ DenseLaunch launch) {
+  start_after_inputs();
   auto& shared = shared_memory<Sums<kFragments>>();
   const DenseUnit unit = find_unit(launch, 8 * kFragments);
   if (unit.empty) return;

@@ -59,6 +59,7 @@ MONOLITH_DEVICE void begin_stage(Shared<kColumns>& shared, const DenseLaunch& la
 
 template <DenseKind kKind, int kColumns>
 __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constant__ DenseLaunch launch) {
+  start_after_inputs();
   constexpr int kQuads = kColumns / 16;   // fragments of a warp: half of the columns
   auto& shared = shared_memory<Shared<kColumns>>();
   const DenseUnit unit = find_unit(launch, kColumns);

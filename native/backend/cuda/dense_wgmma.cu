@@ -96,6 +96,7 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
 template <DenseKind kKind, typename W>
 __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     wgmma_kernel([[maybe_unused]] const __grid_constant__ DenseLaunch launch) {
+  start_after_inputs();
 #if MONOLITH_WGMMA
   auto& ring = shared_memory<Ring<W>>();
   const DenseUnit unit = find_unit(launch, W::kColumns);

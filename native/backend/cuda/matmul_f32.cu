@@ -34,6 +34,7 @@ MONOLITH_DEVICE Floats4 piece_of(const float* row, int64_t at, const Product& p)
 // kRows of the matrix and kColumns, kAhead pieces of each row at once.
 template <int kRows, int kColumns, int kAhead>
 __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant__ Product p) {
+  start_after_inputs();
   const int64_t first_row = (static_cast<int64_t>(blockIdx.x) * kWarps + warp_id()) * kRows;
   if (first_row >= p.rows) return;
   const int n_tiles = p.tiles ? *p.n_tiles : (p.n_columns + kColumns - 1) / kColumns;
@@ -94,6 +95,7 @@ void launch_product(Runtime& runtime, const Product& product, int64_t tiles) {
 
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const float* table, int64_t cols, const int32_t* tokens, float* out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x;
   for (int64_t i = threadIdx.x; i < cols; i += kThreads) out[row * cols + i] = table[tokens[row] * cols + i];
 }

@@ -86,6 +86,7 @@ struct FewShared {
 // Each warp a segment of K; `depth` chunks are on their way.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
 __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 1 : 2) few_kernel(const QuantProduct product) {
+  start_after_inputs();
   using Shared = FewShared<mt, nt>;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
@@ -204,6 +205,7 @@ MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, 
 // Each warp 32 rows, all columns of the tile, all of K. What the segments before gave waits in shared memory.
 template <QuantShape S, Numbers N>
 __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduct product) {
+  start_after_inputs();
   using Shared = ManyShared<S>;
   constexpr int mt = 2, nt = kManyGroups;
   Shared& shared = shared_memory<Shared>();
