@@ -52,12 +52,16 @@ __global__ void __launch_bounds__(kRowThreads)
 constexpr int kQuads = 4;
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_quads_kernel(const Floats4* x, const Floats4* weight, float eps, int quads, Floats4* out) {
-  start_after_inputs();
+  let_next_start();
   Sums& shared = shared_memory<Sums>();
   const int first = static_cast<int>(threadIdx.x);
   x += static_cast<int64_t>(blockIdx.x) * quads;
   out += static_cast<int64_t>(blockIdx.x) * quads;
-  Floats4 own[kQuads];
+  Floats4 own[kQuads], weights[kQuads];
+  MONOLITH_UNROLL
+  for (int i = 0; i < kQuads; ++i)
+    if (first + i * kRowThreads < quads) weights[i] = weight[first + i * kRowThreads];
+  wait_for_inputs();
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads; ++i)
     if (first + i * kRowThreads < quads) own[i] = x[first + i * kRowThreads];
@@ -70,7 +74,7 @@ __global__ void __launch_bounds__(kRowThreads)
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads; ++i) {
     const int at = first + i * kRowThreads;
-    if (at < quads) out[at] = scaled(own[i], factor, weight[at]);
+    if (at < quads) out[at] = scaled(own[i], factor, weights[i]);
   }
 }
 

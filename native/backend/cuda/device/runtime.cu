@@ -165,16 +165,19 @@ class CudaRuntime final : public Runtime {
     if (!ready()) return;
     if (shared_bytes > kPlainSharedBytes) allow_shared(kernel, shared_bytes);
     perform("starting a kernel", [&](cudaStream_t stream) {
-      cudaLaunchAttribute early{};
-      early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      early.val.programmaticStreamSerializationAllowed = 1;
+      // The largest part for shared memory is what the largest kernels need.
+      cudaLaunchAttribute early[2]{};
+      early[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      early[0].val.programmaticStreamSerializationAllowed = 1;
+      early[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+      early[1].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
       cudaLaunchConfig_t config{};
       config.gridDim = grid;
       config.blockDim = dim3(static_cast<unsigned>(threads));
       config.dynamicSmemBytes = shared_bytes;
       config.stream = stream;
-      config.attrs = &early;
-      config.numAttrs = (stream == stream_ ? launches_early_ : records_early_) ? 1 : 0;
+      config.attrs = early;
+      config.numAttrs = (stream == stream_ ? launches_early_ : records_early_) ? 2 : 0;
       return cudaLaunchKernelExC(&config, kernel, arguments);
     });
   }
