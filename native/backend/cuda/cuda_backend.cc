@@ -22,6 +22,7 @@ namespace {
 
 using namespace cuda;
 
+constexpr int kMostAttempts = 2;   // to record a step: Runtime::end_recording()
 constexpr size_t kBounceBytes = size_t{8} << 20;   // page-locked, for copies from and to pageable memory
 
 // Rows of the steps of decodes that are recorded: a step of n takes the first that is not smaller.
@@ -42,6 +43,7 @@ class CudaBackend final : public Backend {
                 Int8Activations(*runtime_)} {}
 
   Status start() {
+    runtime_->set_early_launch(options_.early_launch);
     auto bounce = runtime_->allocate_pinned(kBounceBytes);
     if (!bounce) return bounce.error();
     bounce_ = *bounce;
@@ -126,7 +128,7 @@ class CudaBackend final : public Backend {
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
     // The first time a size comes it is computed plainly: what operations prepare once is prepared then.
-    if (step_ && step_->seen && !step_->tried) {
+    if (step_ && step_->seen && step_->attempts < kMostAttempts) {
       recording_ = true;
       runtime_->begin_recording();
     }
@@ -137,7 +139,7 @@ class CudaBackend final : public Backend {
     if (recording_) {   // and computed as it was recorded
       recording_ = false;
       step_->recording = runtime_->end_recording();
-      step_->tried = true;
+      ++step_->attempts;
     } else if (step_ && step_->recording) {
       runtime_->play(*step_->recording);
     }
@@ -207,7 +209,8 @@ class CudaBackend final : public Backend {
   struct RecordedStep {
     const void* model;
     int rows;
-    bool seen = false, tried = false;       // computed once; recorded, or the device could not
+    bool seen = false;                      // computed once
+    int attempts = 0;                       // to record it
     std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
   };
 

@@ -64,6 +64,7 @@ class EmulatedRuntime final : public Runtime {
   }
   void synchronize() override { drain(); }
 
+  void set_early_launch(bool) override {}
   void begin_recording() override { recording_ = std::make_unique<EmulatedRecording>(); }
   std::unique_ptr<Recording> end_recording() override { return std::move(recording_); }
   void play(Recording& recording) override {
