@@ -36,6 +36,22 @@ class CudaRecording final : public Recording {
   cudaGraphExec_t graph_;
 };
 
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(int device, cudaEvent_t event) : device_(device), event_(event) {}
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  ~CudaEvent() override {
+    cudaSetDevice(device_);
+    cudaEventDestroy(event_);
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  int device_;
+  cudaEvent_t event_;
+};
+
 class CudaRuntime final : public Runtime {
  public:
   explicit CudaRuntime(int device, DeviceProperties properties) : device_(device) {
@@ -118,6 +134,23 @@ class CudaRuntime final : public Runtime {
 
   void synchronize() override {
     if (ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    if (!failed_.empty()) throw std::runtime_error(failed_);
+  }
+
+  Result<std::unique_ptr<Event>> make_event() override {
+    cudaSetDevice(device_);
+    cudaEvent_t event = nullptr;
+    if (const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming); error != cudaSuccess) {
+      cudaGetLastError();
+      return failure("making an event on", error);
+    }
+    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(device_, event));
+  }
+  void record(Event& event) override {
+    if (ready()) note("noting an event", cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream_));
+  }
+  void wait(Event& event) override {
+    if (ready()) note("a kernel", cudaEventSynchronize(static_cast<CudaEvent&>(event).event()));
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
 
