@@ -21,6 +21,8 @@ namespace {
 
 using namespace cuda;
 
+constexpr int kMostAttempts = 2;   // to record a step: Runtime::end_recording()
+
 // Rows of the steps of decodes that are recorded: a step of n takes the first that is not smaller.
 constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
 
@@ -39,6 +41,7 @@ class CudaBackend final : public Backend {
                 Int8Activations(*runtime_)} {}
 
   Status start() {
+    runtime_->set_early_launch(options_.early_launch);
     return loader_.start();
   }
 
@@ -109,7 +112,7 @@ class CudaBackend final : public Backend {
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
     // The first time a size comes it is computed plainly: what operations prepare once is prepared then.
-    if (step_ && step_->seen && !step_->tried) {
+    if (step_ && step_->seen && step_->attempts < kMostAttempts) {
       recording_ = true;
       runtime_->begin_recording();
     }
@@ -120,7 +123,7 @@ class CudaBackend final : public Backend {
     if (recording_) {   // and computed as it was recorded
       recording_ = false;
       step_->recording = runtime_->end_recording();
-      step_->tried = true;
+      ++step_->attempts;
     } else if (step_ && step_->recording) {
       runtime_->play(*step_->recording);
     }
@@ -190,7 +193,8 @@ class CudaBackend final : public Backend {
   struct RecordedStep {
     const void* model;
     int rows;
-    bool seen = false, tried = false;       // computed once; recorded, or the device could not
+    bool seen = false;                      // computed once
+    int attempts = 0;                       // to record it
     std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
   };
 

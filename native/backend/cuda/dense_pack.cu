@@ -11,6 +11,7 @@ constexpr int64_t kMostBlocksPerTile = 1024;
 
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(const uint16_t* rows, int64_t n_rows, int64_t cols, int64_t pieces, Words4* out) {
+  start_after_inputs();
   const int64_t tile = blockIdx.x, first_row = tile * kDenseTileRows;
   for (int64_t piece = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x; piece < pieces;
        piece += static_cast<int64_t>(gridDim.y) * kThreads) {

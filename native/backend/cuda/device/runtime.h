@@ -76,8 +76,13 @@ class Runtime {
   virtual void record(Event& event) = 0;
   virtual void wait(Event& event) = 0;
 
+  // Whether a kernel may be started while the one before it still runs (language.h), where the device can; at first
+  // they are. All kernels must be made for it, as those of this folder are.
+  virtual void set_early_launch(bool wanted) = 0;
+
   // The launches, copies on the device and fills that are asked for between these are done as always, and recorded
-  // besides; uploads and downloads are not recorded. Null: the device could not record it, which harms nothing.
+  // besides; uploads and downloads are not recorded. Null: the device could not record it, which harms nothing; if
+  // early launches were recorded, the next recordings do without, and one more attempt is worthwhile.
   virtual void begin_recording() = 0;
   virtual std::unique_ptr<Recording> end_recording() = 0;
   virtual void play(Recording& recording) = 0;
