@@ -132,6 +132,7 @@ class Bench {
     compute(segments);
     recording_ = runtime_->end_recording();
     CHECK(recording_ != nullptr);
+    runtime_->synchronize();   // the tables are on their way from where the next step writes its own
   }
   void forget_recording() { recording_.reset(); }
 
