@@ -1,7 +1,6 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
@@ -23,7 +22,6 @@ namespace {
 using namespace cuda;
 
 constexpr int kMostAttempts = 2;   // to record a step: Runtime::end_recording()
-constexpr size_t kBounceBytes = size_t{8} << 20;   // page-locked, for copies from and to pageable memory
 
 // Rows of the steps of decodes that are recorded: a step of n takes the first that is not smaller.
 constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
@@ -44,10 +42,7 @@ class CudaBackend final : public Backend {
 
   Status start() {
     runtime_->set_early_launch(options_.early_launch);
-    auto bounce = runtime_->allocate_pinned(kBounceBytes);
-    if (!bounce) return bounce.error();
-    bounce_ = *bounce;
-    return {};
+    return loader_.start();
   }
 
   BackendInfo info() const override {
@@ -62,7 +57,7 @@ class CudaBackend final : public Backend {
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return CudaKvCache::bytes_for(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
-    return make_matrix(*runtime_, source, options_.exact);
+    return make_matrix(loader_, source, options_.exact);
   }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     auto cache = CudaKvCache::create(*runtime_, shape);
@@ -77,22 +72,10 @@ class CudaBackend final : public Backend {
   }
 
   void write_floats(float* to, const float* host_from, int64_t count) override {
-    constexpr auto kFloats = static_cast<int64_t>(kBounceBytes / sizeof(float));
-    for (int64_t at = 0; at < count; at += kFloats) {
-      const auto bytes = static_cast<size_t>(std::min(kFloats, count - at)) * sizeof(float);
-      std::memcpy(bounce_, host_from + at, bytes);
-      runtime_->upload(to + at, bounce_, bytes);
-      runtime_->synchronize();
-    }
+    loader_.write(to, host_from, static_cast<size_t>(count) * sizeof(float));
   }
   void read_floats(float* host_to, const float* from, int64_t count) override {
-    constexpr auto kFloats = static_cast<int64_t>(kBounceBytes / sizeof(float));
-    for (int64_t at = 0; at < count; at += kFloats) {
-      const auto bytes = static_cast<size_t>(std::min(kFloats, count - at)) * sizeof(float);
-      runtime_->download(bounce_, from + at, bytes);
-      runtime_->synchronize();
-      std::memcpy(host_to + at, bounce_, bytes);
-    }
+    loader_.read(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
@@ -107,6 +90,7 @@ class CudaBackend final : public Backend {
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
     max_rows_ = std::max(max_rows_, max_rows);
     steps_.clear();   // they work in the scratch of before
+    if (Status status = loader_.rest(); !status) return status;   // what it held counts as scratch
     if (Status status = mixture_.reserve(rows_reserved(max_rows), mixture); !status) return status;
     if (Status status = matmul_.dense.reserve(most_columns(max_rows, mixture), most_cols(max_cols, mixture)); !status)
       return status;
@@ -251,7 +235,7 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<Runtime> runtime_;
   CudaBackendOptions options_;
-  void* bounce_ = nullptr;
+  Loader loader_{*runtime_};
   MatmulContext matmul_;
   CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};

@@ -42,6 +42,22 @@ class CudaRecording final : public Recording {
   cudaGraphExec_t graph_;
 };
 
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(int device, cudaEvent_t event) : device_(device), event_(event) {}
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  ~CudaEvent() override {
+    cudaSetDevice(device_);
+    cudaEventDestroy(event_);
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  int device_;
+  cudaEvent_t event_;
+};
+
 class CudaRuntime final : public Runtime {
  public:
   explicit CudaRuntime(int device, DeviceProperties properties) : device_(device) {
@@ -133,6 +149,23 @@ class CudaRuntime final : public Runtime {
   }
 
   void set_early_launch(bool wanted) override { launches_early_ = records_early_ = wanted && can_launch_early_; }
+
+  Result<std::unique_ptr<Event>> make_event() override {
+    cudaSetDevice(device_);
+    cudaEvent_t event = nullptr;
+    if (const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming); error != cudaSuccess) {
+      cudaGetLastError();
+      return failure("making an event on", error);
+    }
+    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(device_, event));
+  }
+  void record(Event& event) override {
+    if (ready()) note("noting an event", cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream_));
+  }
+  void wait(Event& event) override {
+    if (ready()) note("a kernel", cudaEventSynchronize(static_cast<CudaEvent&>(event).event()));
+    if (!failed_.empty()) throw std::runtime_error(failed_);
+  }
 
   // On a stream of its own, which only records: what is wrong with a recording is not wrong with the work.
   void begin_recording() override {
