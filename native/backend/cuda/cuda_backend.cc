@@ -42,12 +42,14 @@ class CudaBackend final : public Backend {
 
   Status start() {
     runtime_->set_early_launch(options_.early_launch);
-    return loader_.start();
+    if (Status status = loader_.start(); !status) return status;
+    return open_library();
   }
 
   BackendInfo info() const override {
     const DeviceProperties& device = runtime_->device();
-    return {"cuda", device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor), 1};
+    return {"cuda",
+            device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor) + library_info(), 1};
   }
 
   uint64_t free_memory() const override { return runtime_->free_bytes(); }
@@ -189,6 +191,26 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  // Without batch invariance alone: a library's sums depend on the number of columns.
+  Status open_library() {
+    const bool any = options_.cublaslt == "auto";
+    if (options_.invariant && !any && !options_.cublaslt.empty())
+      return Error{ErrorCode::kInvalidArgument, "cuBLASLt is named, but serves only without batch invariance"};
+    if (options_.invariant || options_.exact || options_.cublaslt.empty()) return {};
+    auto library = DenseLibrary::open(*runtime_, any ? "" : options_.cublaslt);
+    if (library) matmul_.library = std::move(*library);
+    else if (!any)
+      return Error{ErrorCode::kInvalidArgument, "cuBLASLt at " + options_.cublaslt + ": " + library.error().message};
+    else library_missing_ = library.error().message;
+    return {};
+  }
+  std::string library_info() const {
+    if (!matmul_.library) return library_missing_.empty() ? "" : ", no cuBLASLt (" + library_missing_ + ")";
+    const int64_t failures = matmul_.library->failures();
+    return ", cuBLASLt " + matmul_.library->version() +
+           (failures > 0 ? ", which failed " + std::to_string(failures) + " times" : "");
+  }
+
   // A step of `rows` decodes of one model.
   struct RecordedStep {
     const void* model;
@@ -237,6 +259,7 @@ class CudaBackend final : public Backend {
   CudaBackendOptions options_;
   Loader loader_{*runtime_};
   MatmulContext matmul_;
+  std::string library_missing_;   // why there is none; empty: there is, or it was not looked for
   CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};

@@ -27,6 +27,27 @@ void matmul_quantized(Runtime& runtime, const Int8Activations& int8, std::span<c
   }
 }
 
+// By the library where it serves, and what it could not by the own kernels.
+void multiply_dense(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
+                    const float* x, int64_t n_columns, const ColumnGroups* groups) {
+  const CudaMatrix& first = matrix_of(targets[0]);
+  if (!context.library || groups || !library_serves(first.format(), first.rows, first.cols, n_columns))
+    return matmul_dense(runtime, context.dense, context.dense_device, targets, x, n_columns, groups);
+  bool converted = false;
+  for (const MatmulTarget& target : targets) {
+    if (!converted) context.library->convert(context.dense, x, first.cols, n_columns);
+    const int64_t done = context.library->multiply(context.dense, target, n_columns);
+    const CudaMatrix& matrix = matrix_of(target);
+    converted = done == matrix.rows;   // the own kernels want activations in another order
+    if (converted) continue;
+    CudaMatrix rest(matrix, static_cast<const unsigned char*>(matrix.data()) + dense_bytes(done, matrix.cols));
+    rest.rows = matrix.rows - done, rest.cols = matrix.cols, rest.type = matrix.type;
+    const MatmulTarget left{&rest, target.out + done, target.out_stride, target.bias ? target.bias + done : nullptr,
+                            target.add_to_out};
+    matmul_dense(runtime, context.dense, context.dense_device, {&left, 1}, x, n_columns);
+  }
+}
+
 void multiply(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
               int n_rows, const ColumnGroups* groups) {
   // Neighbours of one format are one product.
@@ -34,7 +55,7 @@ void multiply(Runtime& runtime, const MatmulContext& context, std::span<const Ma
     const Format format = matrix_of(targets[0]).format();
     for (n = 1; n < targets.size() && matrix_of(targets[n]).format() == format;) ++n;
     const auto some = targets.first(n);
-    if (is_dense(format)) matmul_dense(runtime, context.dense, context.dense_device, some, x, n_rows, groups);
+    if (is_dense(format)) multiply_dense(runtime, context, some, x, n_rows, groups);
     else if (format == Format::kQuant) matmul_quantized(runtime, context.int8, some, x, n_rows, groups);
     else
       for (const MatmulTarget& target : some) matmul_f32(runtime, target, x, n_rows, groups);

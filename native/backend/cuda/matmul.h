@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/activations_int8.h"
 #include "backend/cuda/dense.h"
+#include "backend/cuda/dense_library.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/matrix.h"
 
@@ -20,6 +21,7 @@ struct MatmulContext {
   DenseScratch dense;
   DenseDevice dense_device;
   Int8Activations int8;
+  std::unique_ptr<DenseLibrary> library = nullptr;   // null: own kernels for every product
 };
 
 // Backend::matmul. Nothing allocates: `context` has been reserved for all rows and columns.

@@ -166,6 +166,14 @@ class CudaRuntime final : public Runtime {
     if (ready()) note("a kernel", cudaEventSynchronize(static_cast<CudaEvent&>(event).event()));
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
+  void make_current() override { ready(); }
+  bool use_stream(const std::function<bool(void*)>& work) override {
+    if (!ready()) return false;
+    const bool done = work(stream_);
+    if (!done) cudaGetLastError();   // a fault would come again
+    if (done && recording_ && !work(recorder_)) forget_recording();
+    return done;
+  }
 
   // On a stream of its own, which only records: what is wrong with a recording is not wrong with the work.
   void begin_recording() override {

@@ -73,6 +73,14 @@ class EmulatedRuntime final : public Runtime {
   void wait(Event& event) override { drain_to(static_cast<EmulatedEvent&>(event).done); }
 
   void set_early_launch(bool) override {}
+  // At once, and never recorded.
+  void make_current() override {}
+  bool use_stream(const std::function<bool(void*)>& work) override {
+    drain();
+    recording_.reset();
+    return work(nullptr);
+  }
+
   void begin_recording() override { recording_ = std::make_unique<EmulatedRecording>(); }
   std::unique_ptr<Recording> end_recording() override { return std::move(recording_); }
   void play(Recording& recording) override {
