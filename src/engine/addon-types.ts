@@ -15,7 +15,7 @@ export interface LoadOptions {
   device: string;             // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
   isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
-  kvType: 'f16' | 'f32' | 'q8_0';
+  kvType: 'f16' | 'f32' | 'q8_0' | 'fp8';
   quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
   draftPath?: string;         // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
   draftQuantize?: Quantize;   // as `quantize`, for that one
