@@ -47,8 +47,9 @@ struct MatrixSource {
   std::span<const std::byte> data;
 };
 
-// kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale.
-enum class KvType : uint8_t { kF16, kF32, kQ8_0 };
+// kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale. kFp8: e4m3 (OCP 8-bit
+// floating point), each position and head with a power of two.
+enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8 };
 
 struct KvShape {
   int n_layers;
@@ -195,6 +196,8 @@ class Backend {
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
 
+  // Whether kv_cache() keeps keys and values so; asked before anything is loaded. kUnsupported names the setting.
+  virtual Status can_keep(KvType) const { return {}; }
   // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
   virtual Status can_mix(const Mixture&) const { return {}; }
 

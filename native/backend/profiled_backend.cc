@@ -93,6 +93,7 @@ class ProfiledBackend final : public Backend {
                  const MixtureShape& mixture) override {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
+  Status can_keep(KvType type) const override { return inner_->can_keep(type); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
   // What is profiled is never a recorded step: its operations would not come by.
   bool begin_step(const StepInput& input) override {

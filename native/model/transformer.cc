@@ -93,6 +93,7 @@ static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                const ModelLimits& limits) {
   if (Status status = check_limits(limits); !status) return status.error();
+  if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
   auto params = HyperParams::read(file, limits.max_context);
   if (!params) return params.error();
   Weights none;
@@ -102,8 +103,12 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   MemoryPlan plan{};
   plan.layout = kv_layout(*params, limits.pages_by_window);
   KvShape shape = kv_shape(*params, limits);
+  // What one more page takes: a backend may keep pages of its own besides.
   shape.n_pages = 1;
-  plan.page_bytes = backend.kv_cache_bytes(shape);
+  const size_t of_one = backend.kv_cache_bytes(shape);
+  shape.n_pages = 2;
+  const size_t of_two = backend.kv_cache_bytes(shape);
+  plan.page_bytes = of_two == SIZE_MAX ? of_two : of_two - of_one;
   if (plan.page_bytes > kMaxKvBytes / static_cast<size_t>(limits.n_pages)) {
     return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) +
                                                   ", which at " + std::to_string(plan.page_bytes) +
