@@ -1,6 +1,6 @@
-// Mixtures of experts: Backend::mixture. Rows choose their experts on the device and (row, expert) pairs become slots in
-// the order of experts (routing.h, grouped.h); each of the three products is one launch over all experts in use. A row's
-// result is the sum over its own slots in the order of its own choice, so no other row has a part in it.
+// Mixtures of experts: Backend::mixture. Rows choose their experts on the device and (row, expert) pairs become slots
+// in the order of experts (routing.h, grouped.h); the products with the experts' matrices are one launch over all
+// experts in use. A row's result is the sum over its own slots in the order of its own choice: no other row has a part.
 #pragma once
 
 #include <cstddef>

@@ -245,13 +245,15 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
   };
   cuda::emulator::Order order = kAscending;
   for (const Way& way : ways) {
-    const MixtureShape shape{.n_experts = way.experts, .n_used = way.used, .n_embd = (way.experts + 15) / 16 * 16, .n_ff = 16};
+    const int width = (way.experts + 15) / 16 * 16;
+    const MixtureShape shape{.n_experts = way.experts, .n_used = way.used, .n_embd = width, .n_ff = 16};
     std::vector<float> logits = numbers(int64_t{way.rows} * way.experts);
     for (float& logit : logits) logit *= 3;
     for (int e = 0; e < way.experts; ++e) {   // ties, of all and of some; scores near nothing, of which one is none
       logits[static_cast<size_t>(e)] = 0.25f;
       logits[static_cast<size_t>(way.experts + e)] = e % 3 == 1 ? 1.0f : -0.5f;
-      if (way.rows > 2) logits[static_cast<size_t>(2 * way.experts + e)] = e == 1 ? -INFINITY : -95.0f - static_cast<float>(e % 5);
+      if (way.rows > 2)
+        logits[static_cast<size_t>(2 * way.experts + e)] = e == 1 ? -INFINITY : -95.0f - static_cast<float>(e % 5);
     }
     std::vector<float> biases;
     if (way.biased) {
