@@ -73,6 +73,18 @@ void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<co
   multiply(runtime, context, targets, x, groups.n_slots, &groups);
 }
 
+int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
+                         int n_pairs, int n_experts) {
+  const CudaMatrix& first = matrix_of(targets[0]);
+  if (is_dense(first.format()))
+    return plan_dense(context.dense_device, {.matrices = {}, .columns = n_pairs, .experts = n_experts}).tile_columns;
+  if (first.format() == Format::kF32) return kF32TileColumns;
+  int64_t rows = 0;
+  for (const MatmulTarget& target : targets) rows += target.weight->type == first.type ? target.weight->rows : 0;
+  const auto columns = static_cast<int>(columns_of_group(n_pairs, n_experts));
+  return tile_size(quant_kernel_for(rows, columns, runtime.device().multiprocessors)).columns;
+}
+
 void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out) {
   if (n_rows == 0) return;
   if (is_dense(table.format())) return embed_dense(runtime, table, tokens, n_rows, out);

@@ -34,6 +34,12 @@ void matmul(Runtime& runtime, const MatmulContext& context, std::span<const Matm
 void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                     const float* x, const ColumnGroups& groups);
 
+// Columns of the tiles that matmul_grouped() takes first for these targets.
+int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
+                         int n_pairs, int n_experts);
+
+inline constexpr int kF32TileColumns = 8;
+
 // In binary32 throughout: routers, small matrices, and the test setting. With `groups` as matmul_grouped().
 void embed_f32(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, int n_rows,
