@@ -102,6 +102,10 @@ struct MatmulTarget {
   bool add_to_out = false;          // residual connection
 };
 
+// Whether an operation's input is read again before it is written anew. If not, its memory may be left as it is or
+// undefined, from before the operation on: a backend then need not have written it.
+enum class InputUse : uint8_t { kAgain, kLast };
+
 // Of a gated feed-forward network: act(gate) * up.
 enum class Activation : uint8_t {
   kSilu,   // x / (1 + exp(-x))
@@ -215,8 +219,9 @@ class Backend {
   // The same over each head of each row: x is [n_rows][n_heads][head_dim] with row_stride floats per row.
   virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
                               int n_heads, int head_dim) = 0;
-  // Products of one input with several matrices of equal `cols`. x is [n_rows][cols], dense.
-  virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) = 0;
+  // Products of one input with several matrices of equal `cols`. x is [n_rows][cols], dense; `use` is what becomes of it.
+  virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows,
+                      InputUse use = InputUse::kAgain) = 0;
   // Rotates q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place (dense rows given
   // by the strides), each row at its absolute position, then stores k and v into the pages of `layer`. With
   // n_dims 0 nothing rotates.

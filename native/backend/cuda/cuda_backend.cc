@@ -11,6 +11,7 @@
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/matrix.h"
 #include "backend/cuda/mixture.h"
+#include "backend/cuda/pending.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sampling.h"
@@ -38,7 +39,8 @@ class CudaBackend final : public Backend {
         options_(options),
         matmul_{DenseScratch(*runtime_),
                 dense_device(*runtime_, {.wgmma = options.wgmma, .invariant = options.invariant}),
-                Int8Activations(*runtime_)} {}
+                Int8Activations(*runtime_)},
+        pending_(*runtime_, options.fused) {}
 
   Status start() {
     runtime_->set_early_launch(options_.early_launch);
@@ -74,9 +76,11 @@ class CudaBackend final : public Backend {
   }
 
   void write_floats(float* to, const float* host_from, int64_t count) override {
+    pending_.flush();
     loader_.write(to, host_from, static_cast<size_t>(count) * sizeof(float));
   }
   void read_floats(float* host_to, const float* from, int64_t count) override {
+    pending_.flush();
     loader_.read(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
@@ -90,6 +94,7 @@ class CudaBackend final : public Backend {
            CudaMixture::bytes_for(rows_reserved(max_rows), mixture);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
+    pending_.flush();
     max_rows_ = std::max(max_rows_, max_rows);
     steps_.clear();   // they work in the scratch of before
     if (Status status = loader_.rest(); !status) return status;   // what it held counts as scratch
@@ -106,6 +111,7 @@ class CudaBackend final : public Backend {
   Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
+    pending_.drop();           // of a step that failed
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
@@ -122,6 +128,7 @@ class CudaBackend final : public Backend {
   }
 
   void end_step() override {
+    pending_.flush();
     if (recording_) {   // and computed as it was recorded
       recording_ = false;
       step_->recording = runtime_->end_recording();
@@ -138,55 +145,58 @@ class CudaBackend final : public Backend {
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const int32_t* known = tables_.find_tokens(tokens);
     if (!known) known = tables_.send_numbers(tokens, n_rows);
-    cuda::embed(*runtime_, static_cast<const CudaMatrix&>(table), known, padded(n_rows), out);
+    cuda::embed(now(), static_cast<const CudaMatrix&>(table), known, padded(n_rows), out);
   }
   void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
-    cuda::rms_norm(*runtime_, x, weight, eps, padded(n_rows), dim, out);
+    pending_.hold(PendingNorm{x, weight, eps, padded(n_rows), dim, out});
   }
   void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
                       int head_dim) override {
-    cuda::rms_norm_heads(*runtime_, x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
+    cuda::rms_norm_heads(now(), x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
   }
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
-    cuda::matmul(*runtime_, matmul_, targets, x, padded(n_rows));
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
+    pending_.matmul(matmul_, targets, x, padded(n_rows), use);
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
     auto& own = static_cast<CudaKvCache&>(cache);
     const RowList rows = list_of(segments);
-    cuda::rope_and_store(*runtime_, rope, ropes_.prepare(rope, rows), rows, q, q_stride, n_heads, k, k_stride, v, v_stride,
+    cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), rows, q, q_stride, n_heads, k, k_stride, v, v_stride,
                          own.view(layer), own.shape.type);
   }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     const auto& own = static_cast<const CudaKvCache&>(cache);
-    const RowList rows = list_of(segments);
-    cuda::attention(*runtime_, partial_, {&rows, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
-                    own.shape.type);
+    pending_.hold(PendingAttention{
+        &partial_, list_of(segments), {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
+        own.shape.type});
   }
   void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    cuda::gated(*runtime_, activation, gate, up, int64_t{padded(n_rows)} * dim, out);
+    pending_.hold(PendingGate{activation, gate, up, padded(n_rows), dim, out});
   }
-  void scale(float* x, int64_t count, float factor) override { cuda::scale(*runtime_, x, padded_count(count), factor); }
-  void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(*runtime_, x, padded_count(count), cap); }
+  void scale(float* x, int64_t count, float factor) override { cuda::scale(now(), x, padded_count(count), factor); }
+  void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(now(), x, padded_count(count), cap); }
   void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
-    cuda::add_rows(*runtime_, x, y, factor, gate, padded(n_rows), dim);
+    cuda::add_rows(now(), x, y, factor, gate, padded(n_rows), dim);
   }
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
                bool add_to_out) override {
+    pending_.flush();
     mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out);
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     const int32_t* known = tables_.find_logit_rows(rows);
     if (!known) known = tables_.send_numbers(rows, n_rows);
-    cuda::gather_rows(*runtime_, x, known, n_rows, dim, out);
+    cuda::gather_rows(now(), x, known, n_rows, dim, out);
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
+    pending_.flush();
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
   }
   bool can_sample(int n_vocab) const override { return n_vocab <= kMostSampled; }
   Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    pending_.flush();
     sampler_.sample(n_vocab, tasks, results);
   }
 
@@ -219,6 +229,12 @@ class CudaBackend final : public Backend {
     int attempts = 0;                       // to record it
     std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
   };
+
+  // Where an operation is launched: after what waits.
+  Runtime& now() {
+    pending_.flush();
+    return *runtime_;
+  }
 
   static int rows_reserved(int max_rows) { return std::max(max_rows, 1); }
   // The largest input of a product.
@@ -260,6 +276,7 @@ class CudaBackend final : public Backend {
   Loader loader_{*runtime_};
   MatmulContext matmul_;
   std::string library_missing_;   // why there is none; empty: there is, or it was not looked for
+  Pending pending_;
   CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};

@@ -20,6 +20,7 @@ struct CudaBackendOptions {
   // Of NVIDIA's cuBLASLt, for wide products where `invariant` is off: "auto" is the one that is installed, if any; else
   // a path. Empty: it is not looked for.
   std::string cublaslt = {};
+  bool fused = true;       // operations share kernels where they can (the same bits): off for comparison
   bool wgmma = true;       // Hopper's own matrix instructions where the device has them
 };
 
