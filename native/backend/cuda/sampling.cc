@@ -14,6 +14,7 @@ constexpr size_t kAlignment = 16;              // of lists
 constexpr size_t kMaskBytes = size_t{16} << 20;       // masks that go there at once, beyond one task's lists
 constexpr size_t kAdjustedBytes = size_t{32} << 20;   // rows whose logits are changed, at once
 constexpr size_t kFewBiases = 16;              // so few are compared each with each
+constexpr size_t kSmallGap = 65536;            // what takes less time to send along than another copy
 
 size_t words_of(int n_vocab) { return (static_cast<size_t>(n_vocab) + 63) / 64; }
 size_t row_bytes(int n_vocab) { return static_cast<size_t>(n_vocab) * sizeof(float); }
@@ -131,8 +132,9 @@ size_t DeviceSampler::start(int n_vocab, std::span<const SampleTask> tasks) {
   const size_t n = round.n_tasks;
   if (n == 0 && most > 0) throw std::runtime_error("the lists of one token's choice are longer than the vocabulary");
   if (n == 0) return 0;
-  runtime_.upload(device_, staging_, n * sizeof(DeviceTask));
-  if (round.list_bytes > 0) runtime_.upload(device_ + lists_at(), round.lists, round.list_bytes);
+  const bool together = round.list_bytes > 0 && lists_at() - n * sizeof(DeviceTask) <= kSmallGap;
+  runtime_.upload(device_, staging_, together ? lists_at() + round.list_bytes : n * sizeof(DeviceTask));
+  if (round.list_bytes > 0 && !together) runtime_.upload(device_ + lists_at(), round.lists, round.list_bytes);
   // One launch after the other uses the rows of adjusted_ anew.
   size_t first = 0;
   int n_adjusted = 0;
