@@ -81,18 +81,24 @@ void StepLoop::land() {
   note_step(plan, flight_.answered_at - flight_.begun_at);
   const float* logits = flight_.logits;
   std::span<const int32_t> ahead = ahead_;
+  uint64_t n_quick = 0;
   for (const StepPlan::Item& item : plan.items) {
     if (!item.wants_logits) continue;
     const auto n_rows = static_cast<size_t>(1 + item.n_guesses);
     Sequence& sequence = *item.sequence;
-    if (sequence.state != SequenceState::kEnded && (item.n_guesses > 0 || !take_quickly(sequence, ahead.front()))) {
-      // What other choices have said in this step comes first, as they do in the plan.
-      if (sequence.request.params.n > 1) say_of(sequence.request);
-      take_row(sequence, logits, item.n_guesses, ahead.first(n_rows));
+    if (sequence.state != SequenceState::kEnded) {
+      if (item.n_guesses == 0 && take_quickly(sequence, ahead.front())) {
+        ++n_quick;
+      } else {
+        // What other choices have said in this step comes first, as they do in the plan.
+        if (sequence.request.params.n > 1) say_of(sequence.request);
+        take_row(sequence, logits, item.n_guesses, ahead.first(n_rows));
+      }
     }
     ahead = ahead.subspan(n_rows);
     logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
   }
+  EngineCounters::add(counters_.decode_tokens, n_quick);
 }
 
 // The next token of a sequence that goes on whatever its text says. False: it must be taken as a whole.

@@ -203,7 +203,6 @@ void StepLoop::append(Sequence& sequence, TokenId token) {
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
   sequence.tokens.push_back(token);
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
-  EngineCounters::add(counters_.decode_tokens, 1);
 }
 
 // `token` is the sequence's next one; `is_computed`: it was guessed in this step. False if the sequence has ended with
@@ -215,6 +214,7 @@ bool StepLoop::accept(Sequence& sequence, TokenId token, bool is_computed, const
     return false;
   };
   append(sequence, token);
+  EngineCounters::add(counters_.decode_tokens, 1);
   if (is_computed) scheduler_.keep_guess(sequence);
 
   if (!sequence.script.active()) {
