@@ -102,6 +102,8 @@ class ProfiledBackend final : public Backend {
     return inner_->begin_step(watched);
   }
   void end_step() override { inner_->end_step(); }
+  // Never asynchronous itself: what an operation takes is seen where one is waited for before the next begins.
+  void wait() override { inner_->wait(); }
 
   void read_floats(float* host_to, const float* from, int64_t count) override {
     timed(Op::kReadFloats, {}, [&] { inner_->read_floats(host_to, from, count); });

@@ -71,10 +71,11 @@ std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
   };
 }
 
-// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's.
+// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's and the
+// backend does not choose tokens itself.
 static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits,
                                const Backend& backend) {
-  if (backend.is_host_memory()) return 0;
+  if (backend.is_host_memory() || backend.can_sample(params.n_vocab)) return 0;
   return static_cast<size_t>(std::min(limits.max_logit_rows, limits.max_batch_tokens)) *
          static_cast<size_t>(params.n_vocab);
 }
@@ -211,8 +212,10 @@ const float* Transformer::forward(const Batch& batch) {
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
   if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
-  if (n_logits > 0)
-    backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
+  const int64_t count = int64_t{n_logits} * params_.n_vocab;
+  // Only who looks into a model that samples for itself finds too little.
+  if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
+  if (count > 0) backend_.read_floats(host_logits_.data(), logits_, count);
   return host_logits_.data();
 }
 

@@ -115,7 +115,6 @@ class CudaBackend final : public Backend {
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
-    has_logits_ = !input.logit_rows.empty();
     step_ = can_record(input) ? find_step(input.model) : nullptr;
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
@@ -138,9 +137,9 @@ class CudaBackend final : public Backend {
     }
     if (step_) step_->seen = true;
     step_ = nullptr;
-    // Nobody waits for a result: else the engine would take such a step for as short as it is asked for.
-    if (!has_logits_) runtime_->synchronize();
   }
+  bool is_asynchronous() const override { return true; }
+  void wait() override { runtime_->synchronize(); }
 
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const int32_t* known = tables_.find_tokens(tokens);
@@ -198,6 +197,10 @@ class CudaBackend final : public Backend {
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
     pending_.flush();
     sampler_.sample(n_vocab, tasks, results);
+  }
+  void begin_sample(int n_vocab, std::span<const SampleTask> tasks) override { sampler_.begin(n_vocab, tasks); }
+  void end_sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    sampler_.end(n_vocab, tasks, results);
   }
 
  private:
@@ -285,7 +288,6 @@ class CudaBackend final : public Backend {
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;
-  bool has_logits_ = false;
   RecordedStep* step_ = nullptr;    // null: it is none that is recorded
   bool recording_ = false;
   std::deque<RecordedStep> steps_;
