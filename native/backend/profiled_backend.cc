@@ -93,6 +93,7 @@ class ProfiledBackend final : public Backend {
                  const MixtureShape& mixture) override {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
+  Status can_keep(KvType type) const override { return inner_->can_keep(type); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
   // What is profiled is never a recorded step: its operations would not come by.
   bool begin_step(const StepInput& input) override {
@@ -101,6 +102,8 @@ class ProfiledBackend final : public Backend {
     return inner_->begin_step(watched);
   }
   void end_step() override { inner_->end_step(); }
+  // Never asynchronous itself: what an operation takes is seen where one is waited for before the next begins.
+  void wait() override { inner_->wait(); }
 
   void read_floats(float* host_to, const float* from, int64_t count) override {
     timed(Op::kReadFloats, {}, [&] { inner_->read_floats(host_to, from, count); });

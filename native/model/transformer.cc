@@ -71,10 +71,11 @@ std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
   };
 }
 
-// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's.
+// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's and the
+// backend does not choose tokens itself.
 static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits,
                                const Backend& backend) {
-  if (backend.is_host_memory()) return 0;
+  if (backend.is_host_memory() || backend.can_sample(params.n_vocab)) return 0;
   return static_cast<size_t>(std::min(limits.max_logit_rows, limits.max_batch_tokens)) *
          static_cast<size_t>(params.n_vocab);
 }
@@ -93,6 +94,7 @@ static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                const ModelLimits& limits) {
   if (Status status = check_limits(limits); !status) return status.error();
+  if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
   auto params = HyperParams::read(file, limits.max_context);
   if (!params) return params.error();
   Weights none;
@@ -102,8 +104,12 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   MemoryPlan plan{};
   plan.layout = kv_layout(*params, limits.pages_by_window);
   KvShape shape = kv_shape(*params, limits);
+  // What one more page takes: a backend may keep pages of its own besides.
   shape.n_pages = 1;
-  plan.page_bytes = backend.kv_cache_bytes(shape);
+  const size_t of_one = backend.kv_cache_bytes(shape);
+  shape.n_pages = 2;
+  const size_t of_two = backend.kv_cache_bytes(shape);
+  plan.page_bytes = of_two == SIZE_MAX ? of_two : of_two - of_one;
   if (plan.page_bytes > kMaxKvBytes / static_cast<size_t>(limits.n_pages)) {
     return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) +
                                                   ", which at " + std::to_string(plan.page_bytes) +
@@ -206,8 +212,10 @@ const float* Transformer::forward(const Batch& batch) {
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
   if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
-  if (n_logits > 0)
-    backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
+  const int64_t count = int64_t{n_logits} * params_.n_vocab;
+  // Only who looks into a model that samples for itself finds too little.
+  if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
+  if (count > 0) backend_.read_floats(host_logits_.data(), logits_, count);
   return host_logits_.data();
 }
 

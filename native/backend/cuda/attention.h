@@ -68,9 +68,13 @@ void attention(Runtime& runtime, const AttentionScratch& scratch, const Attentio
 // The simplest form, which serves what no other kernel does and which the others are tested against: one warp per row
 // and query head, position after position.
 void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type);
-// The items of `rows`, and adding up those that are split.
-void attention_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
+// The items of `rows`, and adding up those that are split; by type of pages.
+void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
+void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
+void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
 // The tiles of `rows`.
-void attention_tiles(Runtime& runtime, const AttentionCall& call);
+void attention_tiles_f16(Runtime& runtime, const AttentionCall& call);
+void attention_tiles_fp8(Runtime& runtime, const AttentionCall& call);
+void attention_tiles_q8_0(Runtime& runtime, const AttentionCall& call);
 
 }  // namespace monolith::cuda

@@ -44,12 +44,14 @@ class CudaBackend final : public Backend {
 
   Status start() {
     runtime_->set_early_launch(options_.early_launch);
-    return loader_.start();
+    if (Status status = loader_.start(); !status) return status;
+    return open_library();
   }
 
   BackendInfo info() const override {
     const DeviceProperties& device = runtime_->device();
-    return {"cuda", device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor), 1};
+    return {"cuda",
+            device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor) + library_info(), 1};
   }
 
   uint64_t free_memory() const override { return runtime_->free_bytes(); }
@@ -113,7 +115,6 @@ class CudaBackend final : public Backend {
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
-    has_logits_ = !input.logit_rows.empty();
     step_ = can_record(input) ? find_step(input.model) : nullptr;
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
@@ -136,9 +137,9 @@ class CudaBackend final : public Backend {
     }
     if (step_) step_->seen = true;
     step_ = nullptr;
-    // Nobody waits for a result: else the engine would take such a step for as short as it is asked for.
-    if (!has_logits_) runtime_->synchronize();
   }
+  bool is_asynchronous() const override { return true; }
+  void wait() override { runtime_->synchronize(); }
 
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const int32_t* known = tables_.find_tokens(tokens);
@@ -197,8 +198,32 @@ class CudaBackend final : public Backend {
     pending_.flush();
     sampler_.sample(n_vocab, tasks, results);
   }
+  void begin_sample(int n_vocab, std::span<const SampleTask> tasks) override { sampler_.begin(n_vocab, tasks); }
+  void end_sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    sampler_.end(n_vocab, tasks, results);
+  }
 
  private:
+  // Without batch invariance alone: a library's sums depend on the number of columns.
+  Status open_library() {
+    const bool any = options_.cublaslt == "auto";
+    if (options_.invariant && !any && !options_.cublaslt.empty())
+      return Error{ErrorCode::kInvalidArgument, "cuBLASLt is named, but serves only without batch invariance"};
+    if (options_.invariant || options_.exact || options_.cublaslt.empty()) return {};
+    auto library = DenseLibrary::open(*runtime_, any ? "" : options_.cublaslt);
+    if (library) matmul_.library = std::move(*library);
+    else if (!any)
+      return Error{ErrorCode::kInvalidArgument, "cuBLASLt at " + options_.cublaslt + ": " + library.error().message};
+    else library_missing_ = library.error().message;
+    return {};
+  }
+  std::string library_info() const {
+    if (!matmul_.library) return library_missing_.empty() ? "" : ", no cuBLASLt (" + library_missing_ + ")";
+    const int64_t failures = matmul_.library->failures();
+    return ", cuBLASLt " + matmul_.library->version() +
+           (failures > 0 ? ", which failed " + std::to_string(failures) + " times" : "");
+  }
+
   // A step of `rows` decodes of one model.
   struct RecordedStep {
     const void* model;
@@ -253,6 +278,7 @@ class CudaBackend final : public Backend {
   CudaBackendOptions options_;
   Loader loader_{*runtime_};
   MatmulContext matmul_;
+  std::string library_missing_;   // why there is none; empty: there is, or it was not looked for
   Pending pending_;
   CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};
@@ -262,7 +288,6 @@ class CudaBackend final : public Backend {
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;
-  bool has_logits_ = false;
   RecordedStep* step_ = nullptr;    // null: it is none that is recorded
   bool recording_ = false;
   std::deque<RecordedStep> steps_;

@@ -121,7 +121,6 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
   const int64_t cols = targets[0].weight->cols, n_experts = groups ? groups->n_experts : 1;
   const int64_t columns = groups ? groups->n_slots : n_columns;
   if (!converted) convert_dense(runtime, scratch, kind, x, cols, columns, groups ? groups->source : nullptr);
-  int width = 0;   // of the tiles that groups->tiles holds
   while (!targets.empty()) {
     const auto some = targets.first(std::min<size_t>(targets.size(), kMostDenseTargets));
     targets = targets.subspan(some.size());
@@ -132,10 +131,7 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
     }
     const DenseShape shape{{matrices, some.size()}, groups ? groups->n_pairs : columns, groups ? n_experts : 0};
     const DensePlan plan = plan_dense(device, shape);
-    if (groups && plan.tile_columns != width) {
-      width = plan.tile_columns;
-      cut_tiles(runtime, *groups, width);
-    }
+    if (groups) cut_tiles(runtime, *groups, plan.tile_columns);
     DenseLaunch work{};
     for (size_t i = 0; i < some.size(); ++i) {
       const MatmulTarget& target = some[i];
@@ -152,7 +148,6 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
     work.x = scratch.activations();
     work.scales = kind == DenseKind::kF16 ? scratch.scales() : nullptr;
     work.tiles = groups ? groups->tiles : nullptr;
-    work.n_tiles = groups ? groups->n_tiles : nullptr;
     work.sums = scratch.sums();
     work.counters = scratch.counters();
     work.n_targets = static_cast<int32_t>(some.size());

@@ -62,7 +62,8 @@ void Pending::flush() { run({}, true); }
 
 void Pending::matmul(const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
                      InputUse use) {
-  const Fusion fusion = fusion_for(operation_, targets, x, n_rows, use);
+  const Fusion fusion =
+      reads_floats(context, targets, n_rows) ? Fusion{} : fusion_for(operation_, targets, x, n_rows, use);
   if (fusion.form == InputForm::kFloats) flush();
   else run(input_of(context, fusion.form, n_rows, targets[0].weight->cols), fusion.keeps);
   cuda::matmul(runtime_, context, targets, x, n_rows, fusion.form);

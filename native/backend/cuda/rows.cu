@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
 MONOLITH_DEVICE int64_t thread_number() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
 // `Numbers` is float or Floats4, counts are of these.
-MONOLITH_DEVICE float gate_with(Activation activation, float gate, float up) { return activate(activation, gate) * up; }
+MONOLITH_DEVICE float gate_with(Activation activation, float gate, float up) { return gated_value(activation, gate, up); }
 MONOLITH_DEVICE Floats4 gate_with(Activation activation, const Floats4& gate, const Floats4& up) {
   return {gate_with(activation, gate.x, up.x), gate_with(activation, gate.y, up.y), gate_with(activation, gate.z, up.z),
           gate_with(activation, gate.w, up.w)};

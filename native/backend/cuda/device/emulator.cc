@@ -66,7 +66,8 @@ monolith_switch_stack:
 struct CopyGroup {
   struct Copy {
     void* to;
-    const void* from;   // null: zeros
+    const void* from;
+    size_t bytes;       // the rest of 16 become zeros
   };
   std::vector<Copy> copies;
 };
@@ -165,8 +166,8 @@ void leave(Machine& m, Fiber& fiber, bool for_good) {
 void finish_copies(Fiber& fiber, size_t keep) {
   while (fiber.groups.size() > keep) {
     for (const CopyGroup::Copy& copy : fiber.groups.front().copies) {
-      if (copy.from) std::memcpy(copy.to, copy.from, 16);
-      else std::memset(copy.to, 0, 16);
+      std::memset(copy.to, 0, 16);
+      if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
     }
     fiber.groups.erase(fiber.groups.begin());
   }
@@ -438,12 +439,13 @@ void load_matrices(uint32_t (&out)[4], const void* row, bool transposed) {
   std::memcpy(out, loaded, sizeof loaded);
 }
 
-void copy_async(void* to_shared, const void* from, bool valid) {
-  if (reinterpret_cast<uintptr_t>(to_shared) % 16 != 0 || (valid && reinterpret_cast<uintptr_t>(from) % 16 != 0))
+void copy_async(void* to_shared, const void* from, int bytes) {
+  if (bytes < 0 || bytes > 16) stop("asynchronous copies are of 0 to 16 bytes");
+  if (reinterpret_cast<uintptr_t>(to_shared) % 16 != 0 || (bytes > 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0))
     stop("asynchronous copies are 16 bytes, aligned");
   Machine& m = machine();
   std::memset(to_shared, 0xff, 16);
-  m.fibers[m.current].open.copies.push_back({to_shared, valid ? from : nullptr});
+  m.fibers[m.current].open.copies.push_back({to_shared, from, static_cast<size_t>(bytes)});
 }
 
 void copies_commit() {

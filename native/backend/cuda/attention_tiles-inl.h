@@ -1,5 +1,8 @@
 // Attention of many tokens of one sequence, as prompts have them: a block computes a tile of tokens for the query heads
 // of one KV head, each warp 16 tokens of one query head; all its warps use the same keys and values.
+// Included by the files that make it for a type of pages.
+#pragma once
+
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_walk.h"
 #include "backend/cuda/device/launch.h"
@@ -47,7 +50,7 @@ __global__ void __launch_bounds__(Shape::sharers * kWarp)
                       .position = segment.first_position + token, .step = 1,
                       .sinks = params.sinks ? params.sinks + kv_head * group + head_at : nullptr, .sink_step = 0,
                       .params = params};
-  const WalkSource source{.keys = cache.data + 2 * static_cast<int64_t>(kv_head) * kPageTokens * Shape::dim,
+  const WalkSource source{.keys = cache.data + kv_head * cache.head_bytes,
                           .values = cache.values, .page_bytes = cache.page_bytes, .pages = base + segment.first_page,
                           .first = first_seen(segment.first_position + block_token, params.window),
                           .last = segment.first_position + end_token - 1};
@@ -70,16 +73,17 @@ void launch_tiles(Runtime& runtime, const AttentionCall& call) {
          call.input);
 }
 
-}  // namespace
-
-void attention_tiles(Runtime& runtime, const AttentionCall& call) {
+template <KvType type>
+void tiles_of(Runtime& runtime, const AttentionCall& call) {
   switch (call.cache.head_dim) {
-    case 64: return launch_tiles<WalkShape<64, 64, 3, 8>>(runtime, call);
-    case 80: return launch_tiles<WalkShape<80, 64, 3, 8>>(runtime, call);
-    case 96: return launch_tiles<WalkShape<96, 64, 3, 8>>(runtime, call);
-    case 128: return launch_tiles<WalkShape<128, 64, 3, 8>>(runtime, call);
-    default: return launch_tiles<WalkShape<256, 32, 2, 2>>(runtime, call);
+    case 64: return launch_tiles<WalkShape<64, 64, 3, 8, type>>(runtime, call);
+    case 80: return launch_tiles<WalkShape<80, 64, 3, 8, type>>(runtime, call);
+    case 96: return launch_tiles<WalkShape<96, 64, 3, 8, type>>(runtime, call);
+    case 128: return launch_tiles<WalkShape<128, 64, 3, 8, type>>(runtime, call);
+    default: return launch_tiles<WalkShape<256, 32, 2, 2, type>>(runtime, call);
   }
 }
+
+}  // namespace
 
 }  // namespace monolith::cuda

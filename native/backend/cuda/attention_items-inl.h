@@ -1,9 +1,11 @@
 // Attention of single rows, as decoding has them: one warp computes the query heads of one KV head (16 at a time) for
 // one row and a run of chunks, on its own. Rows that several warps share leave partial results, which a second kernel
-// adds up.
+// adds up. Included by the files that make it for a type of pages.
 //
 // Query heads fill 16 rows of a tensor core's product whatever their number: with four of them 16 products of 16 are
 // wasted on 12, and still a multiprocessor computes several times what its share of the memory's bandwidth brings.
+#pragma once
+
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_walk.h"
 #include "backend/cuda/device/launch.h"
@@ -50,7 +52,7 @@ __global__ void __launch_bounds__(warps * kWarp)
     WalkRows rows{.queries = q + item.row * q_stride + first_value, .query_stride = Shape::dim,
                   .n = group - part * 16 < 16 ? group - part * 16 : 16, .position = item.position, .step = 0,
                   .sinks = params.sinks ? params.sinks + head : nullptr, .sink_step = 1, .params = params};
-    WalkSource source{.keys = cache.data + 2 * static_cast<int64_t>(kv_head) * kPageTokens * Shape::dim,
+    WalkSource source{.keys = cache.data + kv_head * cache.head_bytes,
                       .values = cache.values, .page_bytes = cache.page_bytes, .pages = lists.base + item.first_page,
                       .first = first_seen(item.position, params.window), .last = item.position};
     WalkResult result{.out = out + item.row * out_stride + first_value, .stride = Shape::dim, .sums = nullptr,
@@ -148,16 +150,21 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
          call.params.sinks, scratch.values(), sums, call.out, call.out_stride, call.input);
 }
 
-}  // namespace
+// As many pieces as there is shared memory for, of a warp.
+template <int dim, KvType type>
+using ItemsShape = WalkShape<dim, 16, (is_8bit(type) ? 2 : 0) + (dim < 128 ? 5 : dim == 128 ? 4 : 3), 1, type>;
 
-void attention_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+template <KvType type>
+void items_of(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
   switch (call.cache.head_dim) {
-    case 64: return launch_items<WalkShape<64, 16, 5, 1>, 4>(runtime, scratch, call);
-    case 80: return launch_items<WalkShape<80, 16, 5, 1>, 4>(runtime, scratch, call);
-    case 96: return launch_items<WalkShape<96, 16, 5, 1>, 4>(runtime, scratch, call);
-    case 128: return launch_items<WalkShape<128, 16, 4, 1>, 4>(runtime, scratch, call);
-    default: return launch_items<WalkShape<256, 16, 3, 1>, 2>(runtime, scratch, call);
+    case 64: return launch_items<ItemsShape<64, type>, 4>(runtime, scratch, call);
+    case 80: return launch_items<ItemsShape<80, type>, 4>(runtime, scratch, call);
+    case 96: return launch_items<ItemsShape<96, type>, 4>(runtime, scratch, call);
+    case 128: return launch_items<ItemsShape<128, type>, 4>(runtime, scratch, call);
+    default: return launch_items<ItemsShape<256, type>, 2>(runtime, scratch, call);
   }
 }
+
+}  // namespace
 
 }  // namespace monolith::cuda
