@@ -346,6 +346,18 @@ TEST(cuda_fused_models_give_the_same_bits) {
   CHECK(computed >= 20);
 }
 
+// A size's step is recorded with the kernel that adds up parts of rows, and without: each plays its own.
+TEST(cuda_recorded_steps_know_whether_rows_are_split) {
+  Floats results[2];
+  for (const bool recording : {false, true}) {
+    Steps steps(wide_model(TensorType::kBF16, 1), {.recording = recording});
+    REQUIRE(steps);
+    for (const int position : {100, 101, 102, 200, 103, 201, 202, 104})
+      for (const float logit : steps.step({{0, 1, position}})) results[recording ? 1 : 0].push_back(logit);
+  }
+  CHECK(same_bits(results[0], results[1]));
+}
+
 // The numbers may fall. Where one rises, a step of every model takes longer.
 TEST(cuda_launches_of_a_layer) {
   struct Row {
