@@ -169,7 +169,7 @@ class CudaRuntime final : public Runtime {
   }
   void make_current() override { ready(); }
   bool use_stream(const std::function<bool(void*)>& work) override {
-    if (!ready()) return false;
+    if (!begin_work()) return false;
     const bool done = work(stream_);
     if (!done) cudaGetLastError();   // a fault would come again
     if (done && recording_ && !work(recorder_)) forget_recording();
