@@ -2,12 +2,11 @@
 // send one request after another and count what comes back, without looking at it any closer. Started with fork():
 // told what to send in one message, it answers every further one with what it has counted until then.
 
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
-import { pathToFileURL } from 'node:url';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export interface StreamLoad {
   port: number;
@@ -15,6 +14,8 @@ export interface StreamLoad {
   headers: Readonly<Record<string, string>>;
   body: string;
   streams: number;
+  /** Besides these, so many that send their request and never read. */
+  stalled: number;
 }
 
 /** Since the start. `reads`: pieces the sockets gave; `answers`: streams that came to their end. */
@@ -23,6 +24,10 @@ export interface StreamCounts { events: number; bytes: number; reads: number; an
 /** One process of readers. */
 export class StreamClient {
   private constructor(private readonly child: ChildProcess) {}
+
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
 
   static start(load: StreamLoad): StreamClient {
     const child = fork(fileURLToPath(import.meta.url), [], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], execArgv: [] });
@@ -51,7 +56,7 @@ const END_OF_ANSWER = Buffer.from('\r\n0\r\n\r\n');
 const LINE_FEED = 0x0a;
 
 function read(load: StreamLoad): StreamCounts {
-  const { port, path, body, streams } = load;
+  const { port, path, body, streams, stalled } = load;
   const lines = Object.entries({ Host: `127.0.0.1:${port}`, ...load.headers, 'Content-Length': String(Buffer.byteLength(body)) });
   const request = `POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`;
   const counts: StreamCounts = { events: 0, bytes: 0, reads: 0, answers: 0, cpuSeconds: 0, failure: null };
@@ -80,6 +85,12 @@ function read(load: StreamLoad): StreamCounts {
     const socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback: take } });
     socket.on('error', (error) => { counts.failure ??= `${path}: ${error.message}`; });
     socket.on('close', () => { counts.failure ??= `${path}: the server closed a connection`; });
+    socket.write(request);
+  }
+  for (let i = 0; i < stalled; i++) {
+    const socket = connect({ port, host: '127.0.0.1' });
+    socket.pause();
+    socket.on('error', () => undefined);         // dropped: as it should be
     socket.write(request);
   }
   return counts;
