@@ -13,15 +13,19 @@ import { ServedModels } from '../../src/generation/served-models.js';
 import type { GenerationRequest } from '../../src/generation/types.js';
 import { startServer } from '../../src/server.js';
 
-async function generateAlone([model = '', streams = '', tokens = '', question = '', ...flags]: string[]): Promise<void> {
+async function generateAlone(args: string[]): Promise<void> {
+  const [model = '', streams = '', tokens = '', question = '', ...flags] = args;
   const server = await startServer(loadConfig({ argv: flags, env: {} }).config);
   await server.pool.settled();
-  const limits = { queueWaitMs: 60_000, maxGenerationMs: 3_600_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } } as const;
+  const limits = {
+    queueWaitMs: 60_000, maxGenerationMs: 3_600_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+  } as const;
   const prompter = new ServedModels(server.pool, limits).find(model).ready();
   const request: GenerationRequest = {
-    model, messages: [{ role: 'user', content: question }], continueFinal: false, sampling: {}, n: 1, maxTokens: Number(tokens),
-    stop: [], topLogprobs: null, effort: null, reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null },
-    parallelToolCalls: true, format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
+    model, messages: [{ role: 'user', content: question }], continueFinal: false, sampling: {}, n: 1,
+    maxTokens: Number(tokens), stop: [], topLogprobs: null, effort: null, reasoningBudget: null, tools: [],
+    toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,
+    format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
   };
   const next = async (): Promise<void> => {
     const prepared = await prompter.prepare(request, 1);
@@ -34,4 +38,6 @@ async function generateAlone([model = '', streams = '', tokens = '', question = 
   process.stdout.write(`${JSON.stringify({ port: server.port })}\n`);
 }
 
-if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) await generateAlone(process.argv.slice(2));
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  await generateAlone(process.argv.slice(2));
+}

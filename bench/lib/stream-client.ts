@@ -19,7 +19,10 @@ export interface StreamLoad {
 }
 
 /** Since the start. `reads`: pieces the sockets gave; `answers`: streams that came to their end. */
-export interface StreamCounts { events: number; bytes: number; reads: number; answers: number; cpuSeconds: number; failure: string | null }
+export interface StreamCounts {
+  events: number; bytes: number; reads: number; answers: number; cpuSeconds: number;
+  failure: string | null;
+}
 
 /** One process of readers. */
 export class StreamClient {
@@ -30,7 +33,8 @@ export class StreamClient {
   }
 
   static start(load: StreamLoad): StreamClient {
-    const child = fork(fileURLToPath(import.meta.url), [], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], execArgv: [] });
+    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const;
+    const child = fork(fileURLToPath(import.meta.url), [], { stdio: [...stdio], execArgv: [] });
     child.send(load);
     return new StreamClient(child);
   }
@@ -57,8 +61,9 @@ const LINE_FEED = 0x0a;
 
 function read(load: StreamLoad): StreamCounts {
   const { port, path, body, streams, stalled } = load;
-  const lines = Object.entries({ Host: `127.0.0.1:${port}`, ...load.headers, 'Content-Length': String(Buffer.byteLength(body)) });
-  const request = `POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`;
+  const headers = { Host: `127.0.0.1:${port}`, ...load.headers, 'Content-Length': String(Buffer.byteLength(body)) };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  const request = `POST ${path} HTTP/1.1\r\n${lines}\r\n${body}`;
   const counts: StreamCounts = { events: 0, bytes: 0, reads: 0, answers: 0, cpuSeconds: 0, failure: null };
   // One buffer for all: what a socket gave has been counted before the next one is read.
   const buffer = Buffer.allocUnsafe(1 << 18);
@@ -69,7 +74,9 @@ function read(load: StreamLoad): StreamCounts {
       counts.reads++;
       counts.bytes += length;
       const bytes = buffer.subarray(0, length);
-      if (fresh && !bytes.subarray(0, 16).includes(' 200 ')) counts.failure ??= `${path}: ${bytes.toString('latin1', 0, 400)}`;
+      if (fresh && !bytes.subarray(0, 16).includes(' 200 ')) {
+        counts.failure ??= `${path}: ${bytes.toString('latin1', 0, 400)}`;
+      }
       fresh = false;
       if (last.at(-1) === LINE_FEED && bytes[0] === LINE_FEED) counts.events++;
       for (let at = bytes.indexOf(BETWEEN_EVENTS); at >= 0; at = bytes.indexOf(BETWEEN_EVENTS, at + 2)) counts.events++;
@@ -96,7 +103,8 @@ function read(load: StreamLoad): StreamCounts {
   return counts;
 }
 
-if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href && process.send !== undefined) {
+const isMain = process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href;
+if (isMain && process.send !== undefined) {
   process.once('message', (load) => {
     const counts = read(load as StreamLoad);
     process.on('message', () => {

@@ -57,8 +57,8 @@ void EventWriter::piece(Section section, std::string_view text, int n_tokens,
 
 void EventWriter::finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens,
                            int32_t stop_index, float prefill_ms, float decode_ms) {
-  begin(EventKind::kFinished, static_cast<uint8_t>(reason), 0, completion_tokens, reasoning_tokens, stop_index, prefill_ms,
-        decode_ms);
+  begin(EventKind::kFinished, static_cast<uint8_t>(reason), 0, completion_tokens, reasoning_tokens, stop_index,
+        prefill_ms, decode_ms);
   end();
 }
 

@@ -4,8 +4,10 @@ import t from 'tap';
 import type { HttpResponse } from 'uWebSockets.js';
 import { SseStream } from '../../src/http/event-stream.js';
 
+const nothing = (): void => undefined;
+
 /** `write` may throw; what it takes is noted in `written`. */
-function opened(write: (data: string) => void = () => undefined, onEnd: () => void = () => undefined): { stream: SseStream; written: string[] } {
+function opened(write: (data: string) => void = nothing, onEnd = nothing): { stream: SseStream; written: string[] } {
   const written: string[] = [];
   const response = {
     cork: (body: () => void) => { body(); },
@@ -35,7 +37,8 @@ t.test('each stream is written once for what a tick has sent, in the order of th
 
 t.test('what cannot be written is an uncaught exception and no loss to others', async (t) => {
   const uncaught: unknown[] = [];
-  const capture = t.capture(process, 'emit', (name: string, ...args: unknown[]) => name === 'uncaughtException' && uncaught.push(args[0]));
+  const note = (name: string, ...args: unknown[]) => name === 'uncaughtException' && uncaught.push(args[0]);
+  const capture = t.capture(process, 'emit', note);
   const streams = [opened(), opened(() => { throw new Error('broken'); }), opened()];
   for (const { stream } of streams) stream.send('1');
   await nextTurn();
