@@ -9,6 +9,7 @@ constexpr int kThreads = 256;
 
 // One block: the experts a run each, so that tiles are in the order of experts.
 __global__ void __launch_bounds__(kThreads) cut_kernel(ColumnGroups groups, int width, int most) {
+  start_after_inputs();
   auto& shared = shared_memory<BlockCounts>();
   const Run run = run_of<kThreads>(groups.n_experts);
   Counts own{0, 0}, total;

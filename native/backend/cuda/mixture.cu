@@ -15,6 +15,7 @@ constexpr int kThreads = 256;
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const Floats4* result, const int32_t* slots, const float* weights, int n_used, int64_t quads,
                    Floats4* out, bool add_to_out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x, i = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (i >= quads) return;
   Floats4 sum{0, 0, 0, 0};

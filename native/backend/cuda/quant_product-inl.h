@@ -86,13 +86,15 @@ struct FewShared {
 // Each warp a segment of K; `depth` chunks are on their way.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
 __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 1 : 2) few_kernel(const QuantProduct product) {
+  let_next_start();
+  if (product.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   using Shared = FewShared<mt, nt>;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.x));
   const int64_t first_tile = (static_cast<int64_t>(blockIdx.x) - target.first_block) * mt;
   const Columns columns = columns_of(product, blockIdx.y, Shared::kColumns);
-  if (columns.first >= columns.end) return;
+  if (columns.first >= columns.end) return wait_for_inputs();
   const int lane = lane_id();
   const int first = segment_begin(layout.n_chunks, warp_id()), end = segment_begin(layout.n_chunks, warp_id() + 1);
 
@@ -111,6 +113,7 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 
       numbers[d][m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), first + d, first + d < end);
     }
   }
+  wait_for_inputs();
   float acc[mt][nt][4] = {};
   const int64_t stride = int64_t{layout.n_chunks} * 4;
   for (int from = first; from < end; from += depth) {
@@ -204,22 +207,19 @@ MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, 
 // Each warp 32 rows, all columns of the tile, all of K. What the segments before gave waits in shared memory.
 template <QuantShape S, Numbers N>
 __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduct product) {
+  let_next_start();
+  if (product.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   using Shared = ManyShared<S>;
   constexpr int mt = 2, nt = kManyGroups;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
   const Columns columns = columns_of(product, blockIdx.z * kColumnTiles + blockIdx.x, nt * 8);
-  if (columns.first >= columns.end) return;
+  if (columns.first >= columns.end) return wait_for_inputs();
   const int lane = lane_id();
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.y));
   const int64_t row_block = static_cast<int64_t>(blockIdx.y) - target.first_block;
   const int64_t first_tile = (row_block * (kManyThreads / kWarp) + warp_id()) * mt;
 
-  MONOLITH_UNROLL
-  for (int stage = 0; stage < kManyStages - 1; ++stage) {
-    if (stage < layout.n_chunks) copy_inputs<S>(shared.stages[stage], product, columns, stage);
-    copies_commit();
-  }
   const unsigned char* tiles[mt];
   TileCodes<S> codes[mt];
   TileNumbers numbers[mt];
@@ -230,6 +230,12 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
     MONOLITH_UNROLL
     for (int j = 0; j < 4; ++j) codes[m].load_after(j, at, layout.high_bits, true);
     numbers[m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), 0, true);
+  }
+  wait_for_inputs();
+  MONOLITH_UNROLL
+  for (int stage = 0; stage < kManyStages - 1; ++stage) {
+    if (stage < layout.n_chunks) copy_inputs<S>(shared.stages[stage], product, columns, stage);
+    copies_commit();
   }
   float acc[mt][nt][4] = {};
   int segment = 0, stage = 0;

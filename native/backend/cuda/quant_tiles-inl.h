@@ -95,9 +95,9 @@ MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsign
                                          bool wanted) {
   TileNumbers n{};
   using Bytes = const unsigned char*;
-  const auto load4 = [&](Bytes from) { return load_far(reinterpret_cast<const Words4*>(from), wanted); };
-  const auto load2 = [&](Bytes from) { return load_far(reinterpret_cast<const Words2*>(from), wanted); };
-  const auto load1 = [&](Bytes from) { return load_far(reinterpret_cast<const uint32_t*>(from), wanted); };
+  const auto load4 = [&](Bytes from) { return load_kept(reinterpret_cast<const Words4*>(from), wanted); };
+  const auto load2 = [&](Bytes from) { return load_kept(reinterpret_cast<const Words2*>(from), wanted); };
+  const auto load1 = [&](Bytes from) { return load_kept(reinterpret_cast<const uint32_t*>(from), wanted); };
   const int g = lane_id() / 4;
   const auto put = [&](const Words4& words, int from) {
     n.of_row[0][from] = words.x;

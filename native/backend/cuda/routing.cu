@@ -190,6 +190,7 @@ struct FewShared {
 // All of it, for few rows and experts.
 __global__ void __launch_bounds__(kFewThreads)
     route_kernel(const Choice choice, const Routing routing, const Sizes sizes) {
+  start_after_inputs();
   auto& shared = shared_memory<FewShared>();
   const int n_rows = sizes.n_pairs / sizes.n_used;
   for (int e = static_cast<int>(threadIdx.x); e < sizes.n_experts; e += kFewThreads) shared.arrived[e] = 0;
@@ -208,6 +209,7 @@ __global__ void __launch_bounds__(kFewThreads)
 // A block per row.
 template <int kExperts>
 __global__ void __launch_bounds__(kWarp) choose_kernel(const Choice choice, const Routing routing) {
+  start_after_inputs();
   auto& keys = shared_memory<Keys<kExperts>>();
   choose_row(choice, blockIdx.x, keys, routing.chosen, routing.weights);
   arrive(blockIdx.x, choice.n_used, routing.chosen, routing.arrived, routing.slots);
@@ -216,6 +218,7 @@ __global__ void __launch_bounds__(kWarp) choose_kernel(const Choice choice, cons
 constexpr int kThreads = 1024;
 constexpr int kMostPlaced = 8 * kThreads;   // pairs that the arranging block places itself
 __global__ void __launch_bounds__(kThreads) arrange_kernel(const Routing routing, const Sizes sizes) {
+  start_after_inputs();
   auto& shared = shared_memory<BlockCounts>();
   arrange<kThreads>(routing, sizes, routing.arrived, shared);
   if (sizes.n_pairs > kMostPlaced) return;
@@ -225,6 +228,7 @@ __global__ void __launch_bounds__(kThreads) arrange_kernel(const Routing routing
 
 constexpr int kPlaceThreads = 256;
 __global__ void __launch_bounds__(kPlaceThreads) place_kernel(const Routing routing, const Sizes sizes) {
+  start_after_inputs();
   const int pair = static_cast<int>(blockIdx.x) * kPlaceThreads + static_cast<int>(threadIdx.x);
   if (pair < sizes.n_pairs) place(routing, sizes, pair);
 }

@@ -53,6 +53,7 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&out)[4], con
 
 // Begins to copy 16 bytes from global to shared memory, both aligned; zeros where not `valid` (`from` is then not
 // read). They are there for this thread after copies_wait() of its group, for others after a barrier besides.
+template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool valid = true) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                    static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
@@ -86,7 +87,11 @@ inline void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2
 inline void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) { emulator::mma_s8(c, a, b); }
 inline void load_matrices(uint32_t (&out)[4], const void* row) { emulator::load_matrices(out, row, false); }
 inline void load_matrices_transposed(uint32_t (&out)[4], const void* row) { emulator::load_matrices(out, row, true); }
-inline void copy_async(void* to_shared, const void* from, bool valid = true) { emulator::copy_async(to_shared, from, valid); }
+template <Source kSource = Source::kComputed>
+void copy_async(void* to_shared, const void* from, bool valid = true) {
+  check_source(kSource);
+  emulator::copy_async(to_shared, from, valid);
+}
 inline void copies_commit() { emulator::copies_commit(); }
 template <int pending>
 void copies_wait() {

@@ -16,8 +16,8 @@ namespace monolith::cuda {
 #ifdef __CUDACC__
 
 // Reads that stay where they are written: the compiler would hoist those of a whole unrolled loop, and run out of
-// registers. Of device memory that nothing writes meanwhile, without a branch: what is not `wanted` is not read and 0.
-// load_stream: not wanted again soon; load_far: kept in the L1 cache. 
+// registers. Without a branch: what is not `wanted` is not read and 0. load_stream: of weights, not wanted again soon;
+// load_kept: of weights, kept in the L1 cache; load_far: of what other kernels have computed.
 #define MONOLITH_LOAD4(name, instruction)                                                                   \
   __device__ __forceinline__ Words4 name(const Words4* from, bool wanted) {                                 \
     Words4 v{0, 0, 0, 0};                                                                                   \
@@ -34,11 +34,13 @@ namespace monolith::cuda {
   }
 MONOLITH_LOAD4(load_stream, "ld.global.nc.L1::no_allocate")
 MONOLITH_LOAD2(load_stream, "ld.global.nc.L1::no_allocate")
-MONOLITH_LOAD4(load_far, "ld.global.nc")
-MONOLITH_LOAD2(load_far, "ld.global.nc")
+MONOLITH_LOAD4(load_kept, "ld.global.nc")
+MONOLITH_LOAD2(load_kept, "ld.global.nc")
+MONOLITH_LOAD4(load_far, "ld.global")
+MONOLITH_LOAD2(load_far, "ld.global")
 #undef MONOLITH_LOAD4
 #undef MONOLITH_LOAD2
-__device__ __forceinline__ uint32_t load_far(const uint32_t* from, bool wanted) {
+__device__ __forceinline__ uint32_t load_kept(const uint32_t* from, bool wanted) {
   uint32_t v = 0;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
                : "+r"(v) : "l"(from), "r"(static_cast<uint32_t>(wanted)));
@@ -90,9 +92,17 @@ __device__ __forceinline__ void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_
 
 inline Words4 load_stream(const Words4* from, bool wanted) { return wanted ? *from : Words4{0, 0, 0, 0}; }
 inline Words2 load_stream(const Words2* from, bool wanted) { return wanted ? *from : Words2{0, 0}; }
-inline Words4 load_far(const Words4* from, bool wanted) { return wanted ? *from : Words4{0, 0, 0, 0}; }
-inline Words2 load_far(const Words2* from, bool wanted) { return wanted ? *from : Words2{0, 0}; }
-inline uint32_t load_far(const uint32_t* from, bool wanted) { return wanted ? *from : 0; }
+inline Words4 load_kept(const Words4* from, bool wanted) { return wanted ? *from : Words4{0, 0, 0, 0}; }
+inline Words2 load_kept(const Words2* from, bool wanted) { return wanted ? *from : Words2{0, 0}; }
+inline uint32_t load_kept(const uint32_t* from, bool wanted) { return wanted ? *from : 0; }
+inline Words4 load_far(const Words4* from, bool wanted) {
+  emulator::check_inputs();
+  return wanted ? *from : Words4{0, 0, 0, 0};
+}
+inline Words2 load_far(const Words2* from, bool wanted) {
+  emulator::check_inputs();
+  return wanted ? *from : Words2{0, 0};
+}
 using Near = const unsigned char*;
 inline Near near_address(const void* at) { return static_cast<Near>(at); }
 inline Words4 load_near4(Near at, int offset) { return *reinterpret_cast<const Words4*>(at + offset); }
