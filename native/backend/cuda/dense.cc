@@ -76,6 +76,14 @@ DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options) {
           .multiprocessors = std::max(device.multiprocessors, 1)};
 }
 
+ProductInput dense_input(const DenseScratch& scratch, InputForm form, int64_t n_columns, int64_t cols) {
+  return {.form = form,
+          .blocks = static_cast<int32_t>(dense_blocks(cols)),
+          .column_groups = static_cast<int32_t>((n_columns + 7) / 8),
+          .data = scratch.activations(),
+          .scales = form == InputForm::kF16 ? scratch.scales() : nullptr};
+}
+
 namespace {
 size_t activation_bytes(int64_t max_columns, int64_t max_cols) {
   return static_cast<size_t>((max_columns + 7) / 8 * 8 * dense_blocks(max_cols) * kDenseBlockK) * sizeof(uint16_t);
