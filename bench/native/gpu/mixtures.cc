@@ -93,7 +93,8 @@ void measure_kind(Runtime& runtime, const Options& options, const Clock& clock, 
                    out + row * shape.n_embd, false);
     });
     const auto rows = static_cast<double>(n);
-    const int used = experts_in_use(read(runtime, logits, static_cast<size_t>(n) * static_cast<size_t>(shape.n_experts)), shape);
+    const auto n_logits = static_cast<size_t>(n) * static_cast<size_t>(shape.n_experts);
+    const int used = experts_in_use(read(runtime, logits, n_logits), shape);
     const double weights = static_cast<double>(gate->bytes + up->bytes + down->bytes) * used / shape.n_experts;
     const KernelResult result{
         "mixture", name, n, seconds,
