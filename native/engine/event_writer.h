@@ -25,10 +25,12 @@ class EventWriter final : public PieceSink {
   void failed(FailureCode code, std::string_view message);
 
  private:
-  void begin(EventKind kind, uint8_t section, uint8_t flags);
+  // The header and the fields behind it.
+  template <typename... T>
+  void begin(EventKind kind, uint8_t section, uint8_t flags, T... fields);
   void put_bytes(std::string_view bytes);   // padded to 4
-  template <typename T>
-  void put(T value);
+  template <typename... T>
+  void put(T... values);   // without a gap between them
   void end();   // patches the size
 
   std::vector<std::byte>& out_;

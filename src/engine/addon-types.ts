@@ -216,8 +216,11 @@ export interface NativeEngine {
   readonly plan: MemoryPlan;
   readonly fileHash: string;
   readonly maxContext: number;
-  /** `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread. The buffer is the callee's. */
-  open(onEvents: (events: Uint8Array) => void): NativeChannel;
+  /**
+   * `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread, and how long ago the first
+   * event in it came about, in milliseconds. The buffer is the callee's.
+   */
+  open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>;   // off the event loop, for long texts
   tokenBytes(token: number): Uint8Array;

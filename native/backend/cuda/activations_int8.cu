@@ -16,6 +16,7 @@ int64_t blocks_of(int64_t cols) { return (cols + kChunk - 1) / kChunk * (kChunk 
 
 __global__ void __launch_bounds__(kThreads)
     quantize_kernel(const float* x, const int32_t* source, int64_t cols, int64_t n_blocks, Int8Block* out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x, from = source ? source[row] : row;
   if (from < 0) return;
   const int64_t k = (int64_t{blockIdx.y} * kThreads + static_cast<int>(threadIdx.x)) * kValues;

@@ -35,6 +35,7 @@ template <typename Shape, int warps>
 __global__ void __launch_bounds__(warps * kWarp)
     items_kernel(Lists lists, const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params,
                  float* out, int64_t out_stride, float* partial, float* partial_sums) {
+  start_after_inputs();
   auto& shared = shared_memory<ItemsShared<Shape, warps>>();
   const int warp = warp_id();
   const AttentionHeader header = *lists.header;
@@ -77,6 +78,7 @@ struct AddShared {
 __global__ void __launch_bounds__(kAddThreads)
     add_splits_kernel(Lists lists, int dim, int window, const float* sinks, const float* partial, const float* partial_sums, float* out,
                       int64_t out_stride) {
+  start_after_inputs();
   auto& shared = shared_memory<AddShared>();
   const AttentionHeader header = *lists.header;
   const int head = static_cast<int>(blockIdx.y), n_heads = static_cast<int>(gridDim.y);

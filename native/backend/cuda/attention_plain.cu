@@ -23,6 +23,7 @@ template <KvType type>
 __global__ void __launch_bounds__(kWarp)
     plain_kernel(const DeviceSegment* segments, const int32_t* segment_of_row, const int32_t* pages, const float* q,
                  int64_t q_stride, int n_heads, KvView cache, AttentionParams params, float* out, int64_t out_stride) {
+  start_after_inputs();
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const int kv_head = head / (n_heads / cache.n_kv_heads), head_dim = cache.head_dim;
   const DeviceSegment segment = segments[segment_of_row[row]];

@@ -21,6 +21,7 @@ __global__ void __launch_bounds__(Shape::sharers * kWarp)
     tiles_kernel(const AttentionHeader* work, const int32_t* base, const DeviceSegment* segments, TileShare share,
                  const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params, float* out,
                  int64_t out_stride) {
+  start_after_inputs();
   auto& shared = shared_memory<TilesShared<Shape>>();
   const int warp = warp_id();
   const int group = n_heads / cache.n_kv_heads;

@@ -1,7 +1,6 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
@@ -22,7 +21,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr size_t kBounceBytes = size_t{8} << 20;   // page-locked, for copies from and to pageable memory
+constexpr int kMostAttempts = 2;   // to record a step: Runtime::end_recording()
 
 // Rows of the steps of decodes that are recorded: a step of n takes the first that is not smaller.
 constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
@@ -42,10 +41,8 @@ class CudaBackend final : public Backend {
                 Int8Activations(*runtime_)} {}
 
   Status start() {
-    auto bounce = runtime_->allocate_pinned(kBounceBytes);
-    if (!bounce) return bounce.error();
-    bounce_ = *bounce;
-    return {};
+    runtime_->set_early_launch(options_.early_launch);
+    return loader_.start();
   }
 
   BackendInfo info() const override {
@@ -60,7 +57,7 @@ class CudaBackend final : public Backend {
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return CudaKvCache::bytes_for(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
-    return make_matrix(*runtime_, source, options_.exact);
+    return make_matrix(loader_, source, options_.exact);
   }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     auto cache = CudaKvCache::create(*runtime_, shape);
@@ -75,22 +72,10 @@ class CudaBackend final : public Backend {
   }
 
   void write_floats(float* to, const float* host_from, int64_t count) override {
-    constexpr auto kFloats = static_cast<int64_t>(kBounceBytes / sizeof(float));
-    for (int64_t at = 0; at < count; at += kFloats) {
-      const auto bytes = static_cast<size_t>(std::min(kFloats, count - at)) * sizeof(float);
-      std::memcpy(bounce_, host_from + at, bytes);
-      runtime_->upload(to + at, bounce_, bytes);
-      runtime_->synchronize();
-    }
+    loader_.write(to, host_from, static_cast<size_t>(count) * sizeof(float));
   }
   void read_floats(float* host_to, const float* from, int64_t count) override {
-    constexpr auto kFloats = static_cast<int64_t>(kBounceBytes / sizeof(float));
-    for (int64_t at = 0; at < count; at += kFloats) {
-      const auto bytes = static_cast<size_t>(std::min(kFloats, count - at)) * sizeof(float);
-      runtime_->download(bounce_, from + at, bytes);
-      runtime_->synchronize();
-      std::memcpy(host_to + at, bounce_, bytes);
-    }
+    loader_.read(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
@@ -105,6 +90,7 @@ class CudaBackend final : public Backend {
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
     max_rows_ = std::max(max_rows_, max_rows);
     steps_.clear();   // they work in the scratch of before
+    if (Status status = loader_.rest(); !status) return status;   // what it held counts as scratch
     if (Status status = mixture_.reserve(rows_reserved(max_rows), mixture); !status) return status;
     if (Status status = matmul_.dense.reserve(most_columns(max_rows, mixture), most_cols(max_cols, mixture)); !status)
       return status;
@@ -126,7 +112,7 @@ class CudaBackend final : public Backend {
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
     // The first time a size comes it is computed plainly: what operations prepare once is prepared then.
-    if (step_ && step_->seen && !step_->tried) {
+    if (step_ && step_->seen && step_->attempts < kMostAttempts) {
       recording_ = true;
       runtime_->begin_recording();
     }
@@ -137,7 +123,7 @@ class CudaBackend final : public Backend {
     if (recording_) {   // and computed as it was recorded
       recording_ = false;
       step_->recording = runtime_->end_recording();
-      step_->tried = true;
+      ++step_->attempts;
     } else if (step_ && step_->recording) {
       runtime_->play(*step_->recording);
     }
@@ -207,7 +193,8 @@ class CudaBackend final : public Backend {
   struct RecordedStep {
     const void* model;
     int rows;
-    bool seen = false, tried = false;       // computed once; recorded, or the device could not
+    bool seen = false;                      // computed once
+    int attempts = 0;                       // to record it
     std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
   };
 
@@ -248,7 +235,7 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<Runtime> runtime_;
   CudaBackendOptions options_;
-  void* bounce_ = nullptr;
+  Loader loader_{*runtime_};
   MatmulContext matmul_;
   CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};

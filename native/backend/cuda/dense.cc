@@ -8,20 +8,6 @@ size_t dense_bytes(int64_t rows, int64_t cols) {
   return static_cast<size_t>(dense_tiles(rows) * kDenseTileRows * dense_blocks(cols) * kDenseBlockK) * sizeof(uint16_t);
 }
 
-void pack_dense_tile(const uint16_t* rows, int n_rows, int64_t cols, uint32_t* packed) {
-  const int64_t steps = dense_blocks(cols) * (kDenseBlockK / 16);
-  const auto value = [&](int row, int64_t k) -> uint32_t {
-    return row < n_rows && k < cols ? rows[row * cols + k] : uint32_t{0};
-  };
-  for (int64_t step = 0; step < steps; ++step)
-    for (int lane = 0; lane < 32; ++lane)
-      for (int word = 0; word < 4; ++word) {
-        const int row = lane / 4 + 8 * (word % 2);
-        const int64_t k = 16 * step + 8 * (word / 2) + 2 * (lane % 4);
-        *packed++ = value(row, k) | value(row, k + 1) << 16;
-      }
-}
-
 int dense_segments(int64_t rows, int64_t cols) {
   // Enough of them that each of a large GPU's multiprocessors has work of 64 rows, and none shorter than 512.
   constexpr int64_t kUnits = 192, kShortest = 512;

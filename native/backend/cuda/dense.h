@@ -46,8 +46,9 @@ constexpr int64_t dense_blocks(int64_t cols) { return (cols + kDenseBlockK - 1) 
 constexpr int64_t dense_tiles(int64_t rows) { return (rows + kDenseTileRows - 1) / kDenseTileRows; }
 // Bytes of a packed matrix.
 size_t dense_bytes(int64_t rows, int64_t cols);
-// Packs one tile: `n_rows` <= 16 rows of `cols` 16-bit numbers, dense, to dense_bytes(16, cols) bytes.
-void pack_dense_tile(const uint16_t* rows, int n_rows, int64_t cols, uint32_t* packed);
+// Packs `n_rows` rows of `cols` 16-bit numbers as the file has them (device, dense) to dense_bytes(n_rows, cols) bytes:
+// whole tiles, the last filled up with zeros.
+void pack_dense(Runtime& runtime, const unsigned char* rows, int64_t n_rows, int64_t cols, unsigned char* packed);
 // Segments of k for a matrix (of each expert) of this shape.
 int dense_segments(int64_t rows, int64_t cols);
 

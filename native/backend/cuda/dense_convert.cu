@@ -36,6 +36,7 @@ MONOLITH_DEVICE float row_scale(const float* row, int64_t cols, float (&of_warp)
 
 __global__ void __launch_bounds__(kThreads)
     scales_kernel(const float* x, int64_t cols, const int32_t* source, float* scales) {
+  start_after_inputs();
   auto& of_warp = shared_memory<float[kWarps]>();
   const int64_t column = blockIdx.x, row = source ? source[column] : column;
   if (row < 0) return;
@@ -74,6 +75,7 @@ MONOLITH_DEVICE Words4* place_of(unsigned char* out, int column_groups, int64_t 
 __global__ void __launch_bounds__(kThreads)
     convert_rows_kernel(const float* x, int64_t cols, const int32_t* source, float* scales, bool aligned, int k_blocks,
                         int column_groups, unsigned char* out) {
+  start_after_inputs();
   auto& of_warp = shared_memory<float[kWarps]>();
   const int64_t column = blockIdx.x, row = source ? source[column] : column;
   if (row < 0) return;
@@ -91,6 +93,7 @@ template <DenseKind kKind>
 __global__ void __launch_bounds__(kThreads)
     convert_kernel(const float* x, int64_t cols, int64_t n_columns, const int32_t* source, const float* scales,
                    bool aligned, int k_blocks, int column_groups, unsigned char* out) {
+  start_after_inputs();
   const int64_t group = blockIdx.x, column = group * 8 + threadIdx.x % 8;
   const int64_t piece = static_cast<int64_t>(blockIdx.y) * kPieces + threadIdx.x / 8;
   if (column >= n_columns || piece >= int64_t{k_blocks} * 8) return;
@@ -103,6 +106,7 @@ __global__ void __launch_bounds__(kThreads)
 template <DenseKind kKind>
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const uint16_t* table, int64_t cols, int64_t steps, const int32_t* tokens, float* out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x, token = tokens[row];
   for (int64_t k = threadIdx.x; k < cols; k += kThreads) {
     const int64_t in_step = k % 16, lane = token % 8 * 4 + in_step % 8 / 2, word = in_step / 8 * 2 + token % 16 / 8;

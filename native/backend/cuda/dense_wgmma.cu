@@ -40,7 +40,8 @@ struct Ring {
 constexpr int kTileBytes = kDenseTileRows * kDenseBlockK * 2;   // of 16 rows of a stage
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;   // where they move
 
-// By one thread: all stages of the unit, in order.
+// By one warp: all stages of the unit, in order. Weights are there before the inputs are: as many stages as there are
+// begin with them, and get their inputs when these are computed.
 template <typename W>
 MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end) {
   const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
@@ -48,15 +49,29 @@ MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const Den
   const int group = unit.first_column / 8, groups = launch.column_groups - group;
   const int x_bytes = (groups < W::kQuads ? groups : W::kQuads) * kGroupBytes;
   const Words4* const weight = unit.weight + int64_t{unit.row_tile} * W::kTiles * launch.k_blocks * (kSteps * kWarp);
-  for (int block = begin; block < end; ++block) {
-    const int number = block - begin, stage = number % W::kStages, turn = number / W::kStages;
-    if (turn > 0) barrier_wait(ring.empty[stage], (turn - 1) % 2);
-    barrier_arrive_expecting(ring.full[stage], own_tiles * kTileBytes + x_bytes);
+  const auto begin_weights = [&](int block, int stage) {
+    barrier_arrive_expecting(ring.full[stage], own_tiles * kTileBytes + x_bytes);   // of both
     for (int tile = 0; tile < own_tiles; ++tile)
-      copy_bulk(ring.a[stage][tile], weight + (int64_t{tile} * launch.k_blocks + block) * (kSteps * kWarp), kTileBytes,
-                ring.full[stage]);
+      copy_bulk<Source::kConstant>(ring.a[stage][tile],
+                                   weight + (int64_t{tile} * launch.k_blocks + block) * (kSteps * kWarp), kTileBytes,
+                                   ring.full[stage]);
+  };
+  const auto begin_inputs = [&](int block, int stage) {
     copy_bulk(ring.b[stage], launch.x + (int64_t{block} * launch.column_groups + group) * kGroupBytes, x_bytes,
               ring.full[stage]);
+  };
+  const int ahead = end - begin < W::kStages ? end - begin : W::kStages;
+  if (lane_id() == 0)
+    for (int stage = 0; stage < ahead; ++stage) begin_weights(begin + stage, stage);
+  __syncwarp();
+  wait_for_inputs();
+  if (lane_id() != 0) return;
+  for (int stage = 0; stage < ahead; ++stage) begin_inputs(begin + stage, stage);
+  for (int block = begin + ahead; block < end; ++block) {
+    const int number = block - begin, stage = number % W::kStages, turn = number / W::kStages;
+    barrier_wait(ring.empty[stage], (turn - 1) % 2);
+    begin_weights(block, stage);
+    begin_inputs(block, stage);
   }
 }
 
@@ -96,7 +111,9 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
 template <DenseKind kKind, typename W>
 __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     wgmma_kernel([[maybe_unused]] const __grid_constant__ DenseLaunch launch) {
+  let_next_start();
 #if MONOLITH_WGMMA
+  if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   auto& ring = shared_memory<Ring<W>>();
   const DenseUnit unit = find_unit(launch, W::kColumns);
   if (unit.empty) return;
@@ -111,12 +128,15 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   const int begin = segment_begin(launch, *unit.target, unit.first_segment);
   if (warp_id() >= W::kGroups * 4) {
     if constexpr (W::kMovesRegisters) give_registers<kProducerRegisters>();
-    if (threadIdx.x == W::kConsumers)
+    if (warp_id() == W::kGroups * 4)
       produce(ring, launch, unit, begin, segment_begin(launch, *unit.target, unit.last_segment));
+    else
+      wait_for_inputs();
     __syncwarp();
     if (launch.split) is_last_of_tile(launch, unit, ring.last);
   } else {
     if constexpr (W::kMovesRegisters) take_registers<kConsumerRegisters>();
+    wait_for_inputs();
     consume<kKind>(ring, launch, unit, begin);
     if (!launch.split || !is_last_of_tile(launch, unit, ring.last)) return;
     const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
@@ -126,6 +146,8 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
             unit.first_segment * step,
         step, W::kConsumers);
   }
+#else
+  wait_for_inputs();
 #endif
 }
 

@@ -9,6 +9,7 @@ constexpr int kThreads = 256;
 
 // One block: the experts a run each, so that tiles are in the order of experts.
 __global__ void __launch_bounds__(kThreads) cut_kernel(ColumnGroups groups, int width) {
+  start_after_inputs();
   auto& begins = shared_memory<int32_t[kThreads + 1]>();
   const int thread = static_cast<int>(threadIdx.x);
   const int run = (groups.n_experts + kThreads - 1) / kThreads;

@@ -34,9 +34,12 @@ MONOLITH_DEVICE Floats4 piece_of(const float* row, int64_t at, const Product& p)
 // kRows of the matrix and kColumns, kAhead pieces of each row at once.
 template <int kRows, int kColumns, int kAhead>
 __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant__ Product p) {
+  let_next_start();
+  if (p.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   const int64_t first_row = (static_cast<int64_t>(blockIdx.x) * kWarps + warp_id()) * kRows;
-  if (first_row >= p.rows) return;
+  if (first_row >= p.rows) return wait_for_inputs();
   const int n_tiles = p.tiles ? *p.n_tiles : (p.n_columns + kColumns - 1) / kColumns;
+  bool has_inputs = false;
   for (int tile = static_cast<int>(blockIdx.y); tile < n_tiles; tile += static_cast<int>(gridDim.y)) {
     const ColumnTile columns = p.tiles ? p.tiles[tile] : ColumnTile{tile * kColumns, p.n_columns - tile * kColumns, 0};
     const float* rows[kRows];
@@ -44,18 +47,24 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
     MONOLITH_UNROLL
     for (int r = 0; r < kRows; ++r)   // beyond the last: the last once more, and not kept
       rows[r] = p.weight + (columns.expert * p.rows + (first_row + r < p.rows ? first_row + r : p.rows - 1)) * p.cols;
+    Floats4 w[kAhead][kRows];
+    const auto load_weights = [&](int64_t at) {
+      MONOLITH_UNROLL
+      for (int ahead = 0; ahead < kAhead; ++ahead)
+        MONOLITH_UNROLL
+        for (int r = 0; r < kRows; ++r) w[ahead][r] = piece_of(rows[r], at + ahead * kWarp * 4, p);
+    };
+    int64_t at = lane_id() * 4;
+    load_weights(at);
+    if (!has_inputs) wait_for_inputs();
+    has_inputs = true;
     MONOLITH_UNROLL
     for (int c = 0; c < kColumns; ++c) {
       const int64_t column = columns.first + (c < columns.count ? c : 0);
       inputs[c] = p.x + (p.source ? p.source[column] : column) * p.cols;
     }
     float sums[kRows][kColumns] = {};
-    for (int64_t at = lane_id() * 4; at < p.cols; at += kWarp * 4 * kAhead) {
-      Floats4 w[kAhead][kRows];
-      MONOLITH_UNROLL
-      for (int ahead = 0; ahead < kAhead; ++ahead)
-        MONOLITH_UNROLL
-        for (int r = 0; r < kRows; ++r) w[ahead][r] = piece_of(rows[r], at + ahead * kWarp * 4, p);
+    for (; at < p.cols; at += kWarp * 4 * kAhead, load_weights(at)) {
       MONOLITH_UNROLL
       for (int ahead = 0; ahead < kAhead; ++ahead)
         MONOLITH_UNROLL
@@ -82,6 +91,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
         *to = p.add_to_out ? *to + sum : sum;
       }
   }
+  wait_for_inputs();   // those without a tile, too
 }
 
 template <int kRows, int kColumns, int kAhead>
@@ -94,6 +104,7 @@ void launch_product(Runtime& runtime, const Product& product, int64_t tiles) {
 
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const float* table, int64_t cols, const int32_t* tokens, float* out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x;
   for (int64_t i = threadIdx.x; i < cols; i += kThreads) out[row * cols + i] = table[tokens[row] * cols + i];
 }

@@ -21,6 +21,7 @@ MONOLITH_DEVICE float order_of(float logit) { return logit == logit ? logit : -I
 __global__ void __launch_bounds__(kWarp)
     choose_kernel(const float* logits, int n_experts, int n_used, bool normalized, float scale, int32_t* chosen,
                   float* weights, int32_t* count, int32_t* place) {
+  start_after_inputs();
   const int64_t row = blockIdx.x;
   const float* const own = logits + row * n_experts;
   const int lane = lane_id();
@@ -70,6 +71,7 @@ __global__ void __launch_bounds__(kWarp)
 // One block: where every expert's slots begin, at multiples of kSlotMultiple.
 __global__ void __launch_bounds__(kThreads)
     first_slots_kernel(const int32_t* count, int n_experts, int32_t* first_slot) {
+  start_after_inputs();
   auto& begins = shared_memory<int32_t[kThreads + 1]>();
   const int thread = static_cast<int>(threadIdx.x);
   const int run = (n_experts + kThreads - 1) / kThreads, first = thread * run;
@@ -94,6 +96,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads) place_kernel(const int32_t* chosen, const int32_t* first_slot, int n_pairs,
                                                          int n_used, int32_t* place, int32_t* source) {
+  start_after_inputs();
   const int pair = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (pair >= n_pairs) return;
   const int32_t slot = first_slot[chosen[pair]] + place[pair];
@@ -104,6 +107,7 @@ __global__ void __launch_bounds__(kThreads) place_kernel(const int32_t* chosen, 
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const float* result, const int32_t* slots, const float* weights, int n_used, int64_t dim, float* out,
                    bool add_to_out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x, i = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (i >= dim) return;
   float sum = add_to_out ? out[row * dim + i] : 0.0f;

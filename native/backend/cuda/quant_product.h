@@ -36,6 +36,9 @@ struct QuantProduct {
   const ColumnTile* tiles;
   const int32_t* n_tiles;
   int32_t most_tiles;
+  // Four times the same: see quant_tiles-inl.h.
+  uint32_t magic[4] = {kMagicBits, kMagicBits, kMagicBits, kMagicBits};
+  uint32_t biased[4] = {kBiasedBits, kBiasedBits, kBiasedBits, kBiasedBits};
 };
 
 // kFew, kSome: a block of 8 warps, each with a segment of K, for 16 rows and 8 columns, or 32: weights at the

@@ -15,6 +15,7 @@ constexpr int kThreads = 128;
 __global__ void __launch_bounds__(kThreads)
     factors_kernel(const DeviceSegment* segments, const int32_t* segment_of_row, const float* frequencies, int half,
                    float magnitude, float* factors) {
+  start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const DeviceSegment segment = segments[segment_of_row[row]];
   const int position = segment.first_position + row - segment.first_row;
@@ -79,6 +80,7 @@ __global__ void __launch_bounds__(kThreads)
     rope_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
                 const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads, float* k,
                 int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
+  start_after_inputs();
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const int head_dim = cache.head_dim, half = n_dims / 2;
   const bool is_query = head < n_heads;
@@ -116,6 +118,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
     rope_quads_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
                       const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
+  start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
   if (head >= n_heads + cache.n_kv_heads) return;   // whole warps

@@ -37,6 +37,7 @@ MONOLITH_DEVICE Floats4 scaled(const Floats4& x, float factor, const Floats4& we
 
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_kernel(const float* x, const float* weight, float eps, int64_t dim, float* out) {
+  start_after_inputs();
   Sums& shared = shared_memory<Sums>();
   x += blockIdx.x * dim;
   out += blockIdx.x * dim;
@@ -51,11 +52,16 @@ __global__ void __launch_bounds__(kRowThreads)
 constexpr int kQuads = 4;
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_quads_kernel(const Floats4* x, const Floats4* weight, float eps, int quads, Floats4* out) {
+  let_next_start();
   Sums& shared = shared_memory<Sums>();
   const int first = static_cast<int>(threadIdx.x);
   x += static_cast<int64_t>(blockIdx.x) * quads;
   out += static_cast<int64_t>(blockIdx.x) * quads;
-  Floats4 own[kQuads];
+  Floats4 own[kQuads], weights[kQuads];
+  MONOLITH_UNROLL
+  for (int i = 0; i < kQuads; ++i)
+    if (first + i * kRowThreads < quads) weights[i] = weight[first + i * kRowThreads];
+  wait_for_inputs();
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads; ++i)
     if (first + i * kRowThreads < quads) own[i] = x[first + i * kRowThreads];
@@ -68,7 +74,7 @@ __global__ void __launch_bounds__(kRowThreads)
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads; ++i) {
     const int at = first + i * kRowThreads;
-    if (at < quads) out[at] = scaled(own[i], factor, weight[at]);
+    if (at < quads) out[at] = scaled(own[i], factor, weights[i]);
   }
 }
 
@@ -76,6 +82,7 @@ __global__ void __launch_bounds__(kRowThreads)
 constexpr int kHeadWarps = 4;
 __global__ void __launch_bounds__(kHeadWarps * kWarp)
     rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, float eps, int n_heads, int head_dim) {
+  start_after_inputs();
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
   if (head >= n_heads) return;   // whole warps
   x += blockIdx.x * row_stride + static_cast<int64_t>(head) * head_dim;
@@ -110,18 +117,21 @@ MONOLITH_DEVICE Floats4 add_times(float factor, const Floats4& y, const Floats4&
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
     gated_kernel(Activation activation, const Numbers* gate, const Numbers* up, int64_t count, Numbers* out) {
+  start_after_inputs();
   const int64_t i = thread_number();
   if (i < count) out[i] = gate_with(activation, gate[i], up[i]);
 }
 
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads) scale_kernel(Numbers* x, int64_t count, float factor) {
+  start_after_inputs();
   const int64_t i = thread_number();
   if (i < count) x[i] = times(x[i], factor);
 }
 
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads) soft_cap_kernel(Numbers* x, int64_t count, float cap) {
+  start_after_inputs();
   const int64_t i = thread_number();
   if (i < count) x[i] = capped(x[i], cap);
 }
@@ -129,6 +139,7 @@ __global__ void __launch_bounds__(kThreads) soft_cap_kernel(Numbers* x, int64_t 
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
     add_rows_kernel(Numbers* x, const Numbers* y, float factor, const float* gate, int64_t dim) {
+  start_after_inputs();
   const int64_t row = blockIdx.y, i = thread_number();
   if (i >= dim) return;
   const float weight = gate ? factor * sigmoid(gate[row]) : factor;
@@ -138,6 +149,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const Numbers* x, const int32_t* rows, int64_t dim, Numbers* out) {
+  start_after_inputs();
   const int64_t row = blockIdx.y, i = thread_number();
   if (i < dim) out[row * dim + i] = x[rows[row] * dim + i];
 }

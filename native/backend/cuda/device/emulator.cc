@@ -94,6 +94,7 @@ struct Fiber {
   std::unique_ptr<std::byte[]> memory;
   Stack stack;
   bool done = true;
+  bool has_inputs = false;            // has called wait_for_inputs()
   const uint64_t* awaited = nullptr;  // goes on when this has left `seen`; null: at once
   uint64_t seen = 0;
   std::vector<CopyGroup> groups;      // committed, oldest first
@@ -178,6 +179,7 @@ void thread_main() {
 #endif
   (*m.kernel)();
   Fiber& fiber = m.fibers[m.current];
+  if (!fiber.has_inputs) stop("a thread ended without wait_for_inputs()");
   if (!fiber.open.copies.empty()) stop("a thread ended with asynchronous copies not committed");
   finish_copies(fiber, 0);
   fiber.done = true;
@@ -190,6 +192,7 @@ void thread_main() {
 void prepare(Fiber& fiber) {
   if (!fiber.memory) fiber.memory = std::make_unique<std::byte[]>(kStackBytes);
   fiber.done = false;
+  fiber.has_inputs = false;
   fiber.awaited = nullptr;
   fiber.stack.bottom = fiber.memory.get();
   fiber.stack.size = kStackBytes;
@@ -338,6 +341,15 @@ void wait_warp() {
     return;
   }
   wait_for(m, warp.passed, own);
+}
+
+void wait_for_inputs() {
+  Machine& m = machine();
+  m.fibers[m.current].has_inputs = true;
+}
+void check_inputs() {
+  const Machine& m = machine();
+  if (!m.fibers[m.current].has_inputs) stop("what other kernels may write is used before wait_for_inputs()");
 }
 
 const std::byte* exchange(const void* own, size_t size) {

@@ -45,6 +45,8 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
 void* shared_memory(size_t bytes);   // checks `bytes` against the launch's
 void wait_block();                   // barrier of the block
 void wait_warp();
+void wait_for_inputs();              // every thread of a kernel comes here once: language.h
+void check_inputs();                 // the thread has
 void pause_thread();                 // lets the others run
 void note_progress();                // what a paused thread may wait for has changed
 [[noreturn]] void stop(const char* what);   // ends the process: a kernel broke a rule
@@ -57,6 +59,7 @@ void check_mask(unsigned mask);
 
 template <typename T>
 T atomic_update(T* at, T now) {
+  check_inputs();
   const T before = *at;
   *at = now;
   return before;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <new>
 #include <utility>
@@ -18,6 +19,10 @@ constexpr std::align_val_t kAlignment{256};
 
 struct EmulatedRecording final : Recording {
   std::vector<std::function<void()>> work;
+};
+
+struct EmulatedEvent final : Event {
+  uint64_t done = 0;   // pieces of work until there
 };
 
 class EmulatedRuntime final : public Runtime {
@@ -63,7 +68,11 @@ class EmulatedRuntime final : public Runtime {
     perform([=] { std::memset(to, byte, bytes); });
   }
   void synchronize() override { drain(); }
+  Result<std::unique_ptr<Event>> make_event() override { return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>()); }
+  void record(Event& event) override { static_cast<EmulatedEvent&>(event).done = done_ + queue_.size(); }
+  void wait(Event& event) override { drain_to(static_cast<EmulatedEvent&>(event).done); }
 
+  void set_early_launch(bool) override {}
   void begin_recording() override { recording_ = std::make_unique<EmulatedRecording>(); }
   std::unique_ptr<Recording> end_recording() override { return std::move(recording_); }
   void play(Recording& recording) override {
@@ -77,13 +86,19 @@ class EmulatedRuntime final : public Runtime {
   }
 
  private:
-  void drain() {
-    for (const auto& work : std::exchange(queue_, {})) work();
+  void drain() { drain_to(done_ + queue_.size()); }
+  void drain_to(uint64_t end) {
+    for (; done_ < end; ++done_) {
+      const std::function<void()> work = std::move(queue_.front());
+      queue_.pop_front();
+      work();
+    }
   }
 
   std::vector<void*> memory_;
   std::unique_ptr<EmulatedRecording> recording_;   // null: nothing is recorded
-  std::vector<std::function<void()>> queue_;       // in the stream's order
+  std::deque<std::function<void()>> queue_;        // in the stream's order
+  uint64_t done_ = 0;                              // pieces of work, since the beginning
 };
 
 }  // namespace
