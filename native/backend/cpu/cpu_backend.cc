@@ -106,7 +106,7 @@ class CpuBackend final : public Backend {
     });
   }
 
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse) override {
     cpu_matmul(matmul_, pool_, scratch_, targets, x, n_rows);
   }
 

@@ -18,6 +18,15 @@ AttentionForm attention_form(KvType type, int head_dim, int64_t q_stride, int64_
                                                                                     : AttentionForm::kPlain;
 }
 
+bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride) {
+  if (attention_form(type, head_dim, q_stride, out_stride) != AttentionForm::kWalk) return false;
+  // Blocks of 8-bit numbers within heads; and rows that end with a block, as nobody would write what fills it.
+  const int64_t dim = int64_t{n_heads} * head_dim;
+  if (out_stride != dim) return false;
+  if (form == InputForm::kInt8) return head_dim % 32 == 0 && dim % 128 == 0;
+  return form == InputForm::kBf16 && dim % 64 == 0;
+}
+
 TileShare tile_share(int group, int warps) {
   TileShare share;
   share.heads = std::min(group, warps);

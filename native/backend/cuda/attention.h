@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/kv_cache.h"
+#include "backend/cuda/product_input.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith::cuda {
@@ -54,7 +55,13 @@ struct AttentionCall {
   AttentionParams params;
   float* out;
   int64_t out_stride;
+  // Where rows go that products alone read; kFloats: to `out`, which is the place for sums otherwise. attention_input().
+  ProductInput input = {};
 };
+
+// Whether results can be written in a form: heads of a row come from different blocks, none of which knows what is
+// largest in the row.
+bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride);
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);
 

@@ -20,7 +20,7 @@ template <typename Shape>
 __global__ void __launch_bounds__(Shape::sharers * kWarp)
     tiles_kernel(const AttentionHeader* work, const int32_t* base, const DeviceSegment* segments, TileShare share,
                  const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params, float* out,
-                 int64_t out_stride) {
+                 int64_t out_stride, ProductInput input) {
   start_after_inputs();
   auto& shared = shared_memory<TilesShared<Shape>>();
   const int warp = warp_id();
@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(Shape::sharers * kWarp)
                           .first = first_seen(segment.first_position + block_token, params.window),
                           .last = segment.first_position + end_token - 1};
   walk<Shape>(source, source.first / kChunkPositions, source.last / kChunkPositions + 1, rows,
-              {out + row * out_stride + first_value, out_stride, nullptr}, shared.ring, shared.own[warp],
+              {.out = out + row * out_stride + first_value, .stride = out_stride, .sums = nullptr, .input = input,
+               .row = row, .first = first_value, .row_step = 1, .value_step = 0}, shared.ring, shared.own[warp],
               static_cast<int>(threadIdx.x));
 }
 
@@ -68,7 +69,8 @@ void launch_tiles(Runtime& runtime, const AttentionCall& call) {
   const int64_t blocks = int64_t{rows.n_tiles} * share.blocks_per_tile * call.cache.n_kv_heads * share.blocks_per_group;
   const dim3 grid{static_cast<unsigned>(blocks), 1, 1};
   launch(runtime, tiles_kernel<Shape>, grid, Shape::sharers * kWarp, sizeof(Shared), rows.work, rows.pages,
-         rows.segments, share, call.q, call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride);
+         rows.segments, share, call.q, call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride,
+         call.input);
 }
 
 template <KvType type>

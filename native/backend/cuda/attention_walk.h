@@ -14,6 +14,7 @@
 #include "backend/cuda/attention_work.h"
 #include "backend/cuda/device/tensor.h"
 #include "backend/cuda/kv_cache.h"
+#include "backend/cuda/product_input-inl.h"
 
 namespace monolith::cuda {
 
@@ -49,7 +50,10 @@ struct WalkRing<Shape, true> {
 // What one warp has for itself.
 template <typename Shape>
 struct WalkOwn {
-  alignas(16) Words2 queries[16][Shape::stride / 4];   // four numbers each
+  union {
+    alignas(16) Words2 queries[16][Shape::stride / 4];   // four numbers each
+    alignas(16) float results[8][Shape::stride];         // when the queries are done with
+  };
   Floats4 sums[Shape::sums_in_registers ? 1 : Shape::tiles][kWarp];
 };
 
@@ -74,10 +78,15 @@ struct WalkRows {
 };
 
 // Where results go: row r at out + r * stride; with `sums` (r: 2 floats at sums + 2 r) they are a partial result.
+// Results of whole rows go to `input` instead, if it has a form: of its row `row`, from value `first` on, and
+// `row_step`, `value_step` further for each r.
 struct WalkResult {
   float* out;
   int64_t stride;
   float* sums;
+  ProductInput input;
+  int64_t row, first;
+  int32_t row_step, value_step;
 };
 
 MONOLITH_DEVICE int first_seen(int position, int window) {
@@ -424,15 +433,40 @@ enum class GroupEnd : uint8_t {
   kOnly,      // is all of the row
 };
 
+// The results of rows r .. r + 7 as products read them. 8 bits: dimensions a multiple of 32.
+template <typename Shape>
+MONOLITH_DEVICE void convert_results(const WalkOwn<Shape>& own, int r, int n, const WalkResult& result) {
+  constexpr int kQuads = Shape::dim / 4;
+  __syncwarp();
+  MONOLITH_NO_UNROLL
+  for (int i = lane_id(); i < 8 * kQuads; i += kWarp) {
+    const int at = r + i / kQuads, quad = i % kQuads;
+    const bool inside = at < n;
+    const Floats4 values = *reinterpret_cast<const Floats4*>(&own.results[i / kQuads][4 * quad]);
+    const int64_t row = result.row + at * result.row_step, value = result.first + at * result.value_step + 4 * quad;
+    if (result.input.form == InputForm::kInt8) {
+      if constexpr (Shape::dim % 32 == 0)
+        put_int8(static_cast<Int8Block*>(result.input.data), result.input.blocks, row, value, values, inside);
+    } else if (inside) {
+      put_quad<InputForm::kBf16>(result.input, row, value / 4, values, 1.0f);
+    }
+  }
+  __syncwarp();
+}
+
 template <typename Shape>
 MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& row,
                                const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
-                               const WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
+                               WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
   const int g = lane_id() / 4, t = lane_id() % 4;
+  const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
+  const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
+  const bool converts = ends && result.input.form != InputForm::kFloats;
   MONOLITH_UNROLL
   for (int half = 0; half < 2; ++half) {
     const int r = g + 8 * half;
-    if (r >= rows.n) continue;
+    const bool inside = r < rows.n;
+    if (!inside && (!converts || 8 * half >= rows.n)) continue;   // converting takes the whole warp
     Joined factors{0, 1};
     if (how == GroupEnd::kPartial) {
       if (t == 0) {
@@ -442,13 +476,13 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
     } else {
       factors = join(row.largest[half], row.total[half], group.largest[half], group.total[half]);
     }
-    const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
-    const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
-    const bool sinks = ends && rows.sinks != nullptr;
+    const bool sinks = ends && inside && rows.sinks != nullptr;
     float kept = 1;
     if (sinks) kept = join_sink(row.largest[half], row.total[half], rows.sinks[r * rows.sink_step]);
     const float inverse = ends ? 1.0f / row.total[half] : 0.0f;
-    float* const out = result.out + r * result.stride + (Shape::bytes ? 4 : 2) * t;
+    const int first_value = (Shape::bytes ? 4 : 2) * t;
+    float* const out = result.out + r * result.stride + first_value;
+    float* const to = converts ? &own.results[g][first_value] : out;
     MONOLITH_UNROLL
     for (int i = 0; i < Shape::tiles; ++i) {
       float first, second;
@@ -459,9 +493,9 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
         first = sum_at<Shape>(sums, own, i, 2 * half);
         second = sum_at<Shape>(sums, own, i, 2 * half + 1);
       }
-      FloatPair& at = *reinterpret_cast<FloatPair*>(out + (Shape::bytes ? i / 2 * 16 + i % 2 * 2 : 8 * i));
-      if (joins) {
-        const FloatPair before = at;
+      const int place = Shape::bytes ? i / 2 * 16 + i % 2 * 2 : 8 * i;
+      if (joins && inside) {
+        const FloatPair before = *reinterpret_cast<const FloatPair*>(out + place);
         first = fmaf(before.x, factors.kept, first * factors.added);
         second = fmaf(before.y, factors.kept, second * factors.added);
       }
@@ -473,8 +507,9 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
         first = finished(first, inverse);
         second = finished(second, inverse);
       }
-      at = {first, second};
+      *reinterpret_cast<FloatPair*>(to + place) = {first, second};
     }
+    if (converts) convert_results<Shape>(own, 8 * half, rows.n, result);
   }
 }
 

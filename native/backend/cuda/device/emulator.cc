@@ -117,6 +117,7 @@ struct Machine {
   uint64_t rounds = 0;                // of all threads that can run
   Order order = Order::kAscending;
   uint32_t shuffle_state = 1;
+  uint64_t launches = 0;
   Stack main;   // of run()'s caller
 };
 
@@ -277,10 +278,12 @@ void run_block(Machine& m) {
 }  // namespace
 
 void set_order(Order order) { machine().order = order; }
+uint64_t launches() { return machine().launches; }
 
 void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes) {
   Machine& m = machine();
   const std::lock_guard lock(m.launch);
+  ++m.launches;
   if (threads < 1 || threads > static_cast<int>(kMostThreads)) stop("1 to 1024 threads a block");
   if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.y > 65535 || grid.z > 65535) stop("grid out of range");
   if (shared_bytes > 227 << 10) stop("more shared memory than a block can have");

@@ -66,7 +66,6 @@ __device__ __forceinline__ uint32_t add_halves(uint32_t a, uint32_t b) {
 // Begins to copy the first `bytes` of 16 from global to shared memory, both aligned; the rest become zeros (with 0
 // bytes `from` is not read). They are there for this thread after copies_wait() of its group, for others after a
 // barrier besides.
-template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_async_part(void* to_shared, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                    static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
@@ -75,7 +74,7 @@ __device__ __forceinline__ void copy_async_part(void* to_shared, const void* fro
 // All 16, or zeros where not `valid`.
 template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool valid = true) {
-  copy_async_part<kSource>(to_shared, from, valid ? 16 : 0);
+  copy_async_part(to_shared, from, valid ? 16 : 0);
 }
 // Closes the group of copies begun since the last one.
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -105,6 +104,15 @@ inline void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2
 inline void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) { emulator::mma_s8(c, a, b); }
 inline void load_matrices(uint32_t (&out)[4], const void* row) { emulator::load_matrices(out, row, false); }
 inline void load_matrices_transposed(uint32_t (&out)[4], const void* row) { emulator::load_matrices(out, row, true); }
+inline void copy_async_part(void* to_shared, const void* from, int bytes) {
+  check_source(Source::kComputed);
+  emulator::copy_async(to_shared, from, bytes);
+}
+template <Source kSource = Source::kComputed>
+void copy_async(void* to_shared, const void* from, bool valid = true) {
+  check_source(kSource);
+  emulator::copy_async(to_shared, from, valid ? 16 : 0);
+}
 // Of two halves binary32 holds the product exactly, and the sum closely enough that it rounds as the exact one does.
 inline uint32_t multiply_halves(uint32_t a, uint32_t b) {
   const auto product = [&](int i) {
@@ -117,15 +125,6 @@ inline uint32_t add_halves(uint32_t a, uint32_t b) {
     return half_to_float(static_cast<uint16_t>(a >> i)) + half_to_float(static_cast<uint16_t>(b >> i));
   };
   return uint32_t{float_to_half(sum(0))} | uint32_t{float_to_half(sum(16))} << 16;
-}
-template <Source kSource = Source::kComputed>
-void copy_async_part(void* to_shared, const void* from, int bytes) {
-  check_source(kSource);
-  emulator::copy_async(to_shared, from, bytes);
-}
-template <Source kSource = Source::kComputed>
-void copy_async(void* to_shared, const void* from, bool valid = true) {
-  copy_async_part<kSource>(to_shared, from, valid ? 16 : 0);
 }
 inline void copies_commit() { emulator::copies_commit(); }
 template <int pending>
