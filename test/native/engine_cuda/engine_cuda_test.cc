@@ -26,15 +26,16 @@ std::vector<GenerationRequest> short_requests() {
   return requests;
 }
 
-EngineSetup setup_for(Speculation speculation) {
+EngineSetup setup_for(Speculation speculation, KvType kv_type = KvType::kF16) {
   EngineSetup setup;
+  setup.limits.kv_type = kv_type;
   setup.model = "models/llama.q8_0.gguf";
   setup.options.speculation = speculation;
   return setup;
 }
 
-std::vector<ChoiceOutcome> answers_alone(const std::vector<GenerationRequest>& requests) {
-  EngineSetup setup = setup_for(Speculation::kOff);
+std::vector<ChoiceOutcome> answers_alone(const std::vector<GenerationRequest>& requests, KvType kv_type = KvType::kF16) {
+  EngineSetup setup = setup_for(Speculation::kOff, kv_type);
   setup.options.prefix_cache = false;
   setup.options.overlap = false;
   std::vector<ChoiceOutcome> answers;
@@ -77,6 +78,38 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
       }
     }
     CHECK(pages_come_back(*engine));
+  }
+}
+
+// 8-bit pages that are shared, copied for a fork, found again by their tokens, and taken from who came last.
+TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
+  std::vector<GenerationRequest> requests = short_requests();
+  for (GenerationRequest& request : requests) request.max_tokens += 14;
+  const std::vector<ChoiceOutcome> expected = answers_alone(requests, KvType::kFp8);
+  if (expected.empty()) return;
+  for (const int64_t n_pages : {256, 6}) {
+    EngineSetup setup = setup_for(Speculation::kOff, KvType::kFp8);
+    setup.limits.n_pages = n_pages;
+    auto engine = start_engine(setup);
+    REQUIRE(engine);
+    Consumer consumer(*engine);
+    for (int round = 0; round < 2; ++round) {
+      std::vector<RequestId> ids;
+      for (GenerationRequest request : requests) {
+        request.n = n_pages > 6 && request.sampling.temperature == 0.0f ? 2 : 1;
+        ids.push_back(consumer.submit(request));
+      }
+      for (size_t i = 0; i < ids.size(); ++i) {
+        consumer.pump_until_ended(ids[i]);
+        const Outcome& outcome = consumer.outcomes()[ids[i]];
+        CHECK(!outcome.failed);
+        for (const auto& [choice, answer] : outcome.choices)
+          check_same(answer, expected[i], std::to_string(n_pages) + " pages, request " + std::to_string(i));
+      }
+    }
+    CHECK(pages_come_back(*engine));
+    check::note(std::to_string(n_pages) + " pages: " + std::to_string(engine->stats().preemptions) + " preemptions");
+    if (n_pages == 6) CHECK(engine->stats().preemptions > 0);
   }
 }
 

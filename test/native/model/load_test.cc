@@ -75,6 +75,21 @@ TEST(what_was_planned_is_what_was_allocated) {
   }
 }
 
+TEST(keys_and_values_that_only_a_gpu_keeps_are_refused_by_name) {
+  const ParsedModel parsed{TinyModel()};
+  const auto backend = make_backend();
+  ModelLimits limits = kLimits;
+  limits.kv_type = KvType::kFp8;
+  const auto plan = Model::plan(*parsed.file, *backend, limits);
+  REQUIRE(!plan.ok());
+  CHECK(plan.error().code == ErrorCode::kUnsupported);
+  check_contains(plan.error().message, "kv_type fp8");
+  const auto loaded = Transformer::load(*parsed.file, *backend, limits, {});
+  REQUIRE(!loaded.ok());
+  check_contains(loaded.error().message, "kv_type fp8");
+  CHECK(!backend->kv_cache({1, 1, 64, 4, KvType::kFp8}).ok());
+}
+
 TEST(a_tied_output_is_held_once) {
   TinyModel model;
   const auto backend = make_backend();
