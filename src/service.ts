@@ -109,7 +109,8 @@ export interface Service {
 export function loadOptions(config: Config): LoadOptions {
   const { engine } = config;
   return {
-    threads: engine.threads, device: engine.device, isa: engine.isa, arithmetic: engine.arithmetic, kvType: engine.kv_type,
+    threads: engine.threads, device: engine.device, isa: engine.isa, arithmetic: engine.arithmetic,
+    batchInvariant: engine.batch_invariant, ...(engine.cublaslt === null ? {} : { cublaslt: engine.cublaslt }), kvType: engine.kv_type,
     maxContext: engine.max_context, kvBytes: engine.kv_bytes, maxBatchTokens: engine.max_batch_tokens,
     maxSequences: engine.max_sequences, stepMs: engine.step_ms, queueMax: engine.queue_max, queueMaxTokens: engine.queue_max_tokens,
     prefixCache: engine.prefix_cache, speculation: engine.speculation,
@@ -159,7 +160,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const accounts = new Accounts(store, { bus, audit: directory.audit });
   undo.push(() => accounts.close());
 
-  const pool = new ModelPool(loadOptions(config), undefined, (pooled, engine) => { if (primary) tuning.apply(pooled, engine); });
+  const pool = new ModelPool(loadOptions(config), undefined, (pooled, engine) => {
+    engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
+    if (primary) tuning.apply(pooled, engine);
+  });
   const tuning = new EngineTuning(store, pool, config.engine);
   undo.push(() => pool.close());
   const modelSettings = new ModelSettings(store, bus);

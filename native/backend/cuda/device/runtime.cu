@@ -129,10 +129,10 @@ class CudaRuntime final : public Runtime {
   }
 
   void upload(void* to, const void* from_host, size_t bytes) override {
-    if (ready()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
+    if (begin_work()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
   }
   void download(void* to_host, const void* from, size_t bytes) override {
-    if (ready()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    if (begin_work()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
   }
   void copy(void* to, const void* from, size_t bytes) override {
     perform("copying", [=](cudaStream_t stream) {
@@ -144,9 +144,12 @@ class CudaRuntime final : public Runtime {
   }
 
   void synchronize() override {
-    if (ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    if (has_work_ && ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    has_work_ = false;
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
+
+  void set_early_launch(bool wanted) override { launches_early_ = records_early_ = wanted && can_launch_early_; }
 
   Result<std::unique_ptr<Event>> make_event() override {
     cudaSetDevice(device_);
@@ -164,7 +167,14 @@ class CudaRuntime final : public Runtime {
     if (ready()) note("a kernel", cudaEventSynchronize(static_cast<CudaEvent&>(event).event()));
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
-  void set_early_launch(bool wanted) override { launches_early_ = records_early_ = wanted && can_launch_early_; }
+  void make_current() override { ready(); }
+  bool use_stream(const std::function<bool(void*)>& work) override {
+    if (!ready()) return false;
+    const bool done = work(stream_);
+    if (!done) cudaGetLastError();   // a fault would come again
+    if (done && recording_ && !work(recorder_)) forget_recording();
+    return done;
+  }
 
   // On a stream of its own, which only records: what is wrong with a recording is not wrong with the work.
   void begin_recording() override {
@@ -190,7 +200,7 @@ class CudaRuntime final : public Runtime {
     return std::make_unique<CudaRecording>(device_, exec);
   }
   void play(Recording& recording) override {
-    if (ready()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
+    if (begin_work()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
   }
 
   void launch(const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments) {
@@ -218,7 +228,7 @@ class CudaRuntime final : public Runtime {
   // Does it, and while a recording is made records it, too.
   template <typename Work>
   void perform(const char* doing, const Work& work) {
-    if (!ready()) return;
+    if (!begin_work()) return;
     note(doing, work(stream_));
     if (!recording_ || work(recorder_) == cudaSuccess) return;
     cudaGetLastError();
@@ -233,6 +243,10 @@ class CudaRuntime final : public Runtime {
     cudaGetLastError();
   }
 
+  bool begin_work() {
+    has_work_ = true;
+    return ready();
+  }
   bool ready() {
     if (failed_.empty()) cudaSetDevice(device_);   // of this thread; free when it is already
     return failed_.empty();
@@ -269,6 +283,7 @@ class CudaRuntime final : public Runtime {
   bool recording_ = false;
   bool can_launch_early_ = false;
   bool launches_early_ = false, records_early_ = false;   // the latter until a recording could not be made
+  bool has_work_ = false;   // asked for since the last synchronize()
   std::string failed_;   // what the first failure was; empty: none
   std::vector<void*> memory_, pinned_;
   std::vector<Allowed> allowed_;
