@@ -79,6 +79,9 @@ class Runtime {
   // Whether a kernel may be started while the one before it still runs (language.h), where the device can; at first
   // they are. All kernels must be made for it, as those of this folder are.
   virtual void set_early_launch(bool wanted) = 0;
+  // The next kernel starts when all before it is over, whatever is said above: after kernels that write what others
+  // read early (weights). Copies and fills need none: nothing overlaps with them.
+  virtual void settle() = 0;
 
   // The launches, copies on the device and fills that are asked for between these are done as always, and recorded
   // besides; uploads and downloads are not recorded. Null: the device could not record it, which harms nothing; if

@@ -73,6 +73,7 @@ class EmulatedRuntime final : public Runtime {
   void wait(Event& event) override { drain_to(static_cast<EmulatedEvent&>(event).done); }
 
   void set_early_launch(bool) override {}
+  void settle() override {}
   void begin_recording() override { recording_ = std::make_unique<EmulatedRecording>(); }
   std::unique_ptr<Recording> end_recording() override { return std::move(recording_); }
   void play(Recording& recording) override {
