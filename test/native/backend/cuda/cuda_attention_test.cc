@@ -132,6 +132,7 @@ class Bench {
     compute(segments);
     recording_ = runtime_->end_recording();
     CHECK(recording_ != nullptr);
+    runtime_->synchronize();   // before the next step's tables are written where these are
   }
   void forget_recording() { recording_.reset(); }
 
