@@ -73,7 +73,8 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
                         : columns <= 64              ? 64
                         : padded(256) <= padded(128) ? 256
                                                      : 128;
-    plan.tile_rows = plan.tile_columns <= 64 ? 64 : 128;
+    // Each tile of rows reads the inputs once more. Up to 8 columns these are little beside the weights.
+    plan.tile_rows = plan.tile_columns <= 8 ? 64 : 128;
   } else {
     plan.tile_columns = columns <= 64 ? 32 : 128;
   }

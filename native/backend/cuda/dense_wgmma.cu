@@ -1,7 +1,9 @@
 // Products on Hopper: a producer fills a ring of stages in shared memory with bulk copies, 64 k each of weights and
 // activations; every group of four warps takes its 64 rows of weights from there to registers and multiplies them with
-// all columns of the tile (wgmma). Few columns are the same kernel with a narrow tile: what then counts is that about
-// 90 KB of weights are always under way to each block, and two blocks on a multiprocessor.
+// all columns of the tile (wgmma). Few columns are the same kernel with a narrow tile: what then counts is that 64 to
+// 90 KB of weights are always under way to each block, with two blocks on a multiprocessor. From 9 columns on, tiles
+// are of 128 rows: inputs then cost half as much of what the L2 cache can give as with 64, beside the weights'
+// 4.3 TB/s 2.1 TB/s at 64 columns and not 4.3.
 #include "backend/cuda/dense_kernels.h"
 #include "backend/cuda/device/wgmma.h"
 
@@ -24,6 +26,9 @@ struct Width {
   // Two groups with sums of 256 columns need more registers than threads have at the start: the producer is a whole
   // group of warps, which gives its own up.
   static constexpr bool kMovesRegisters = kColumns == 256;
+  // Two blocks of two groups leave a thread few registers.
+  static constexpr bool kCrowded = kGroups * kBlocks > 2;
+  static constexpr int kAtOnce = kCrowded ? 8 : kManyAtOnce, kLeftAtOnce = kCrowded ? 16 : kManyAtOnce;
   static constexpr int kThreads = kConsumers + (kMovesRegisters ? kWarpgroup : kWarp);
 };
 
@@ -103,7 +108,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, co
       __syncwarp();
       if (lane == 0) barrier_arrive(ring.empty[stage]);
     }
-    if (!launch.split) add_segment<kKind, kManyAtOnce>(launch, unit, segment, first_row, 0, sums);
+    if (!launch.split) add_segment<kKind, W::kAtOnce>(launch, unit, segment, first_row, 0, sums);
   }
   if (!launch.split) return;
   Floats4* const left = left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x));
@@ -145,7 +150,7 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     consume<kKind>(ring, launch, unit, begin);
     if (!launch.split || !is_last_of_tile(launch, unit, ring.last)) return;
     const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
-    add_left_sums<kKind, kManyAtOnce, W::kQuads>(
+    add_left_sums<kKind, W::kLeftAtOnce, W::kQuads>(
         launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
         left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
             unit.first_segment * step,
@@ -177,8 +182,8 @@ void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
   switch (plan.tile_columns) {
     case 8: return launch_width<Width<1, 8, 11, 2>>(runtime, kind, work);
-    case 32: return launch_width<Width<1, 32, 9, 2>>(runtime, kind, work);
-    case 64: return launch_width<Width<1, 64, 7, 2>>(runtime, kind, work);
+    case 32: return launch_width<Width<2, 32, 5, 2>>(runtime, kind, work);
+    case 64: return launch_width<Width<2, 64, 4, 2>>(runtime, kind, work);
     case 128: return launch_width<Width<2, 128, 6, 1>>(runtime, kind, work);
     default: return launch_width<Width<2, 256, 4, 1>>(runtime, kind, work);
   }
