@@ -264,9 +264,10 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
                                    const Floats4* left, int64_t step, int threads) {
   constexpr int kMost = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMost ? kQuads : kMost;
   constexpr int kSegments = kAtOnce >= 8 && kChunk == 1 ? 8 : 4;
+  constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;   // of a quad: its columns', for FP8 its rows' too
   const DenseTarget& target = *unit.target;
   for (int begin = 0; begin < kQuads; begin += kChunk) {
-    float value[kChunk][4], scale[kChunk][4];   // for FP8; of the others half are equal
+    float value[kChunk][4], scale[kChunk][kScales];
     MONOLITH_UNROLL
     for (int q = 0; q < kChunk; ++q)
       MONOLITH_UNROLL
@@ -275,7 +276,8 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
         const bool inside = row < target.rows && within < unit.n_columns;
         const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
         value[q][j] = inside ? dense_begin(unit, from, row) : 0.0f;
-        scale[q][j] = inside ? dense_scale<kKind>(launch, unit, row, unit.first_column + within) : 0.0f;
+        if (j < kScales)
+          scale[q][j] = inside ? dense_scale<kKind>(launch, unit, row, unit.first_column + within) : 0.0f;
       }
     for (int first = 0; first < target.segments; first += kSegments) {
       Floats4 sums[kSegments][kChunk];
@@ -291,8 +293,8 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
         for (int q = 0; q < kChunk; ++q) {
           value[q][0] = fmaf(sums[s][q].x, scale[q][0], value[q][0]);
           value[q][1] = fmaf(sums[s][q].y, scale[q][1], value[q][1]);
-          value[q][2] = fmaf(sums[s][q].z, scale[q][2], value[q][2]);
-          value[q][3] = fmaf(sums[s][q].w, scale[q][3], value[q][3]);
+          value[q][2] = fmaf(sums[s][q].z, scale[q][2 % kScales], value[q][2]);
+          value[q][3] = fmaf(sums[s][q].w, scale[q][3 % kScales], value[q][3]);
         }
       }
     }
