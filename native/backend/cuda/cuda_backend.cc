@@ -43,7 +43,6 @@ class CudaBackend final : public Backend {
         pending_(*runtime_, options.fused) {}
 
   Status start() {
-    matmul_.fused = options_.fused;
     runtime_->set_early_launch(options_.early_launch);
     if (Status status = loader_.start(); !status) return status;
     return open_library();
@@ -56,6 +55,7 @@ class CudaBackend final : public Backend {
   }
 
   uint64_t free_memory() const override { return runtime_->free_bytes(); }
+  bool keeps_fp8() const override { return true; }
 
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), type, rows, cols);
