@@ -87,7 +87,7 @@ TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
     auto engine = start_engine(setup);
     REQUIRE(engine);
     Consumer consumer(*engine);
-    for (int round = 0; round < 2; ++round) {
+    for (int round = 0; round < (n_pages > 8 ? 2 : 1); ++round) {
       std::vector<RequestId> ids;
       for (GenerationRequest request : requests) {
         request.n = n_pages > 8 && request.sampling.temperature == 0.0f ? 2 : 1;
