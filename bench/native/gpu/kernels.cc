@@ -47,7 +47,7 @@ class Kernels {
   }
 
   void products() {
-    const std::array kinds{TensorType::kBF16, TensorType::kF16, TensorType::kQ8_0,
+    const std::array kinds{TensorType::kBF16, TensorType::kF16, TensorType::kF8E4M3, TensorType::kQ8_0,
                            TensorType::kQ4_0, TensorType::kQ4_K, TensorType::kQ6_K};
     const std::vector<int64_t> columns = options_.tiny ? std::vector<int64_t>{1, 8, 20}
                                                        : std::vector<int64_t>{1, 2, 4, 8, 16, 64, 256, 2048, 8192};
@@ -67,8 +67,10 @@ class Kernels {
         std::vector<std::unique_ptr<Matrix>> weights;
         for (int i = 0; i < n_sets; ++i) {
           const auto blocks = static_cast<size_t>(rows * cols / traits_of(type).block_values);
-          const std::vector<std::byte> data = random_blocks(type, blocks, static_cast<uint64_t>(i) + 3);
-          auto matrix = make_matrix(runtime_, {type, rows, cols, data}, false);
+          const bool fp8 = type == TensorType::kF8E4M3;   // made of bfloat16
+          const TensorType from = fp8 ? TensorType::kBF16 : type;
+          const std::vector<std::byte> data = random_blocks(from, blocks, static_cast<uint64_t>(i) + 3);
+          auto matrix = make_matrix(runtime_, {from, rows, cols, data, fp8}, false);
           if (!matrix) throw std::runtime_error(matrix.error().message);
           weights.push_back(std::move(*matrix));
         }
