@@ -66,7 +66,8 @@ TEST(cuda_models_in_fp8_are_near_what_they_were) {
         failed += off.within(*tolerance) ? 0 : 1;
         rounding = std::max(rounding, distance(runs[i].positions[p], prompt.positions[p].exact, *tolerance).rms);
       }
-      for (size_t t = 0; t < runs[i].greedy.size(); ++t, ++tokens) same += best_of(runs[i].greedy[t]) == prompt.greedy[t];
+      for (size_t t = 0; t < runs[i].greedy.size(); ++t, ++tokens)
+        same += best_of(runs[i].greedy[t]) == prompt.greedy[t];
     }
     check::note(name + " in FP8: rms " + std::to_string(products) + " from its products in binary32, " +
                 std::to_string(rounding) + " from the file's weights; " + std::to_string(same) + " of " +
