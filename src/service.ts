@@ -109,7 +109,8 @@ export interface Service {
 export function loadOptions(config: Config): LoadOptions {
   const { engine } = config;
   return {
-    threads: engine.threads, device: engine.device, isa: engine.isa, arithmetic: engine.arithmetic, kvType: engine.kv_type,
+    threads: engine.threads, device: engine.device, isa: engine.isa, arithmetic: engine.arithmetic,
+    batchInvariant: engine.batch_invariant, ...(engine.cublaslt === null ? {} : { cublaslt: engine.cublaslt }), kvType: engine.kv_type,
     maxContext: engine.max_context, kvBytes: engine.kv_bytes, maxBatchTokens: engine.max_batch_tokens,
     maxSequences: engine.max_sequences, stepMs: engine.step_ms, queueMax: engine.queue_max, queueMaxTokens: engine.queue_max_tokens,
     prefixCache: engine.prefix_cache, speculation: engine.speculation,

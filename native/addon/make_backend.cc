@@ -30,7 +30,8 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
   const bool is_auto = options.device == "auto";
   const std::optional<int> gpu = is_auto ? std::optional(0) : gpu_of(options.device);
   if (gpu && !(is_auto && !cuda_devices())) {
-    auto backend = make_cuda_backend({.device = *gpu, .exact = options.arithmetic == Arithmetic::kExact});
+    auto backend = make_cuda_backend({.device = *gpu, .exact = options.arithmetic == Arithmetic::kExact,
+                                      .invariant = options.batch_invariant, .cublaslt = options.cublaslt});
     if (backend) return backend;
     const bool too_old = backend.error().code == ErrorCode::kUnsupported;
     if (is_auto && too_old) return make_cpu_backend(options.cpu());

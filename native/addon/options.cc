@@ -19,7 +19,7 @@ constexpr uint32_t kMaxStopTokens = 1024;
 constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
-constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0"};        // in the order of KvType
+constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};   // in the order of KvType
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
                                          TensorType::kQ4_0};
@@ -182,7 +182,7 @@ ModelLimits LoadOptions::limits() const {
 
 bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && device == other.device && arithmetic == other.arithmetic &&
-         kv_type == other.kv_type && quantize == other.quantize && draft_path == other.draft_path &&
+         batch_invariant == other.batch_invariant && cublaslt == other.cublaslt && kv_type == other.kv_type && quantize == other.quantize && draft_path == other.draft_path &&
          draft_quantize == other.draft_quantize && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
@@ -204,6 +204,10 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.device = arguments.string(device, kMaxDeviceName);
   if (arguments.ok() && !is_device(load.device)) arguments.reject(device, "must be auto, cpu, cuda or cuda:N");
   load.arithmetic = static_cast<Arithmetic>(arguments.one_of(arguments.field(options, "arithmetic"), kArithmetics));
+  if (const Named invariant = arguments.field(options, "batchInvariant"); !arguments.is_absent(invariant))
+    load.batch_invariant = arguments.boolean(invariant);
+  if (const Named library = arguments.field(options, "cublaslt"); !arguments.is_absent(library))
+    load.cublaslt = arguments.path(library);
   load.kv_type = static_cast<KvType>(arguments.one_of(arguments.field(options, "kvType"), kKvTypes));
   if (const Named quantize = arguments.field(options, "quantize"); !arguments.is_absent(quantize))
     load.quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];

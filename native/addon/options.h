@@ -23,6 +23,8 @@ struct LoadOptions {
   std::string isa;
   std::string device;        // "auto", "cpu", "cuda" or "cuda:N", as make_backend() reads it
   Arithmetic arithmetic = Arithmetic::kProduction;
+  bool batch_invariant = true;   // of GPUs: a row's bits never depend on the rows beside it
+  std::string cublaslt;          // as CudaBackendOptions has it
   KvType kv_type = KvType::kF16;
   std::optional<TensorType> quantize;
   std::string draft_path;    // of a smaller model that guesses; empty: there is none

@@ -4,7 +4,7 @@
 //
 // Bound: when the undrained bytes pass `bound`, full() tells the scheduler, which suspends the channel's
 // sequences (their pages go back) and resumes them once it is drained. Nothing is dropped; the
-// bound can be passed by what one step produces.
+// bound can be passed by what one step produces, or two where steps overlap.
 #pragma once
 
 #include <atomic>

@@ -267,6 +267,12 @@ class ThreadedEngine final : public Engine {
   void run() {
     bool computed = false;
     for (;;) {
+      try {
+        loop_.await();   // what arrives meanwhile counts for the next step
+      } catch (const std::exception& error) {
+        computed = false;
+        fail_engine(error.what());
+      }
       const bool closing = take_intake(computed);
       try {
         apply_intake();

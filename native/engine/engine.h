@@ -42,6 +42,9 @@ struct EngineOptions {
   bool prefix_cache = true;
   Speculation speculation = Speculation::kOff;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
+  // Where the backend computes by itself the host prepares one step while it computes another: no result depends on
+  // it. False: one after the other, for tests.
+  bool overlap = true;
 };
 
 // New values of what may be changed while running; what is absent stays.

@@ -25,18 +25,16 @@ class EventWriter final : public PieceSink {
   void failed(FailureCode code, std::string_view message);
 
  private:
-  // The header and the fields behind it.
-  template <typename... T>
-  void begin(EventKind kind, uint8_t section, uint8_t flags, T... fields);
+  // `size`: of what is put behind the header.
+  void begin(EventKind kind, uint8_t section, uint8_t flags, size_t size);
   void put_bytes(std::string_view bytes);   // padded to 4
-  template <typename... T>
-  void put(T... values);   // without a gap between them
-  void end();   // patches the size
+  template <typename T>
+  void put(T value);
 
   std::vector<std::byte>& out_;
   uint32_t request_;
   int choice_;
-  size_t start_ = 0;
+  std::byte* at_ = nullptr;   // of the record under way
 };
 
 }  // namespace monolith

@@ -15,7 +15,9 @@ export interface LoadOptions {
   device: string;             // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
   isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
-  kvType: 'f16' | 'f32' | 'q8_0';
+  batchInvariant?: boolean;   // false: a GPU may compute a row in another way where other rows are beside it; absent = true
+  cublaslt?: string;          // with batchInvariant false: 'auto' (where it is installed) or the library's path; absent = not used
+  kvType: 'f16' | 'f32' | 'q8_0' | 'fp8';
   quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
   draftPath?: string;         // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
   draftQuantize?: Quantize;   // as `quantize`, for that one

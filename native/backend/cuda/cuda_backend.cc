@@ -11,6 +11,7 @@
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/matrix.h"
 #include "backend/cuda/mixture.h"
+#include "backend/cuda/pending.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sampling.h"
@@ -38,16 +39,19 @@ class CudaBackend final : public Backend {
         options_(options),
         matmul_{DenseScratch(*runtime_),
                 dense_device(*runtime_, {.wgmma = options.wgmma, .invariant = options.invariant}),
-                Int8Activations(*runtime_)} {}
+                Int8Activations(*runtime_)},
+        pending_(*runtime_, options.fused) {}
 
   Status start() {
     runtime_->set_early_launch(options_.early_launch);
-    return loader_.start();
+    if (Status status = loader_.start(); !status) return status;
+    return open_library();
   }
 
   BackendInfo info() const override {
     const DeviceProperties& device = runtime_->device();
-    return {"cuda", device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor), 1};
+    return {"cuda",
+            device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor) + library_info(), 1};
   }
 
   uint64_t free_memory() const override { return runtime_->free_bytes(); }
@@ -72,9 +76,11 @@ class CudaBackend final : public Backend {
   }
 
   void write_floats(float* to, const float* host_from, int64_t count) override {
+    pending_.flush();
     loader_.write(to, host_from, static_cast<size_t>(count) * sizeof(float));
   }
   void read_floats(float* host_to, const float* from, int64_t count) override {
+    pending_.flush();
     loader_.read(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
@@ -88,6 +94,7 @@ class CudaBackend final : public Backend {
            CudaMixture::bytes_for(rows_reserved(max_rows), mixture);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
+    pending_.flush();
     max_rows_ = std::max(max_rows_, max_rows);
     steps_.clear();   // they work in the scratch of before
     if (Status status = loader_.rest(); !status) return status;   // what it held counts as scratch
@@ -104,10 +111,10 @@ class CudaBackend final : public Backend {
   Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
+    pending_.drop();           // of a step that failed
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
-    has_logits_ = !input.logit_rows.empty();
     step_ = can_record(input) ? find_step(input.model) : nullptr;
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
@@ -120,6 +127,7 @@ class CudaBackend final : public Backend {
   }
 
   void end_step() override {
+    pending_.flush();
     if (recording_) {   // and computed as it was recorded
       recording_ = false;
       step_->recording = runtime_->end_recording();
@@ -129,66 +137,93 @@ class CudaBackend final : public Backend {
     }
     if (step_) step_->seen = true;
     step_ = nullptr;
-    // Nobody waits for a result: else the engine would take such a step for as short as it is asked for.
-    if (!has_logits_) runtime_->synchronize();
   }
+  bool is_asynchronous() const override { return true; }
+  void wait() override { runtime_->synchronize(); }
 
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const int32_t* known = tables_.find_tokens(tokens);
     if (!known) known = tables_.send_numbers(tokens, n_rows);
-    cuda::embed(*runtime_, static_cast<const CudaMatrix&>(table), known, padded(n_rows), out);
+    cuda::embed(now(), static_cast<const CudaMatrix&>(table), known, padded(n_rows), out);
   }
   void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
-    cuda::rms_norm(*runtime_, x, weight, eps, padded(n_rows), dim, out);
+    pending_.hold(PendingNorm{x, weight, eps, padded(n_rows), dim, out});
   }
   void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
                       int head_dim) override {
-    cuda::rms_norm_heads(*runtime_, x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
+    cuda::rms_norm_heads(now(), x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
   }
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
-    cuda::matmul(*runtime_, matmul_, targets, x, padded(n_rows));
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
+    pending_.matmul(matmul_, targets, x, padded(n_rows), use);
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
     auto& own = static_cast<CudaKvCache&>(cache);
     const RowList rows = list_of(segments);
-    cuda::rope_and_store(*runtime_, rope, ropes_.prepare(rope, rows), rows, q, q_stride, n_heads, k, k_stride, v, v_stride,
+    cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), rows, q, q_stride, n_heads, k, k_stride, v, v_stride,
                          own.view(layer), own.shape.type);
   }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     const auto& own = static_cast<const CudaKvCache&>(cache);
-    const RowList rows = list_of(segments);
-    cuda::attention(*runtime_, partial_, {&rows, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
-                    own.shape.type);
+    pending_.hold(PendingAttention{
+        &partial_, list_of(segments), {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
+        own.shape.type});
   }
   void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    cuda::gated(*runtime_, activation, gate, up, int64_t{padded(n_rows)} * dim, out);
+    pending_.hold(PendingGate{activation, gate, up, padded(n_rows), dim, out});
   }
-  void scale(float* x, int64_t count, float factor) override { cuda::scale(*runtime_, x, padded_count(count), factor); }
-  void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(*runtime_, x, padded_count(count), cap); }
+  void scale(float* x, int64_t count, float factor) override { cuda::scale(now(), x, padded_count(count), factor); }
+  void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(now(), x, padded_count(count), cap); }
   void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
-    cuda::add_rows(*runtime_, x, y, factor, gate, padded(n_rows), dim);
+    cuda::add_rows(now(), x, y, factor, gate, padded(n_rows), dim);
   }
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
                bool add_to_out) override {
+    pending_.flush();
     mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out);
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     const int32_t* known = tables_.find_logit_rows(rows);
     if (!known) known = tables_.send_numbers(rows, n_rows);
-    cuda::gather_rows(*runtime_, x, known, n_rows, dim, out);
+    cuda::gather_rows(now(), x, known, n_rows, dim, out);
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
+    pending_.flush();
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
   }
   bool can_sample(int n_vocab) const override { return n_vocab <= kMostSampled; }
   Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    pending_.flush();
     sampler_.sample(n_vocab, tasks, results);
+  }
+  void begin_sample(int n_vocab, std::span<const SampleTask> tasks) override { sampler_.begin(n_vocab, tasks); }
+  void end_sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    sampler_.end(n_vocab, tasks, results);
   }
 
  private:
+  // Without batch invariance alone: a library's sums depend on the number of columns.
+  Status open_library() {
+    const bool any = options_.cublaslt == "auto";
+    if (options_.invariant && !any && !options_.cublaslt.empty())
+      return Error{ErrorCode::kInvalidArgument, "cuBLASLt is named, but serves only without batch invariance"};
+    if (options_.invariant || options_.exact || options_.cublaslt.empty()) return {};
+    auto library = DenseLibrary::open(*runtime_, any ? "" : options_.cublaslt);
+    if (library) matmul_.library = std::move(*library);
+    else if (!any)
+      return Error{ErrorCode::kInvalidArgument, "cuBLASLt at " + options_.cublaslt + ": " + library.error().message};
+    else library_missing_ = library.error().message;
+    return {};
+  }
+  std::string library_info() const {
+    if (!matmul_.library) return library_missing_.empty() ? "" : ", no cuBLASLt (" + library_missing_ + ")";
+    const int64_t failures = matmul_.library->failures();
+    return ", cuBLASLt " + matmul_.library->version() +
+           (failures > 0 ? ", which failed " + std::to_string(failures) + " times" : "");
+  }
+
   // A step of `rows` decodes of one model.
   struct RecordedStep {
     const void* model;
@@ -197,6 +232,12 @@ class CudaBackend final : public Backend {
     int attempts = 0;                       // to record it
     std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
   };
+
+  // Where an operation is launched: after what waits.
+  Runtime& now() {
+    pending_.flush();
+    return *runtime_;
+  }
 
   static int rows_reserved(int max_rows) { return std::max(max_rows, 1); }
   // The largest input of a product.
@@ -237,6 +278,8 @@ class CudaBackend final : public Backend {
   CudaBackendOptions options_;
   Loader loader_{*runtime_};
   MatmulContext matmul_;
+  std::string library_missing_;   // why there is none; empty: there is, or it was not looked for
+  Pending pending_;
   CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
@@ -245,7 +288,6 @@ class CudaBackend final : public Backend {
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;
-  bool has_logits_ = false;
   RecordedStep* step_ = nullptr;    // null: it is none that is recorded
   bool recording_ = false;
   std::deque<RecordedStep> steps_;

@@ -43,8 +43,7 @@ int64_t unit_count(const DenseShape& shape, const DensePlan& plan) {
 
 DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   constexpr int64_t kFewest = 8, kFew = 16;   // columns that kFew serves well; that it serves
-  // Of a group. Experts are not chosen evenly, but tiles are sized as if they were.
-  const int64_t columns = shape.experts > 0 ? (shape.columns + shape.experts - 1) / shape.experts : shape.columns;
+  const int64_t columns = shape.experts > 0 ? columns_of_group(shape.columns, shape.experts) : shape.columns;
   if ((!device.wgmma && columns <= kFew) || (device.wgmma && !device.invariant && columns <= kFewest))
     return {DenseKernel::kFew, kDenseTileRows, columns <= 8 ? 8 : 16, false};
 
@@ -76,6 +75,14 @@ DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options) {
   return {.wgmma = options.wgmma && device.major == 9 && device.minor == 0,
           .invariant = options.invariant,
           .multiprocessors = std::max(device.multiprocessors, 1)};
+}
+
+ProductInput dense_input(const DenseScratch& scratch, InputForm form, int64_t n_columns, int64_t cols) {
+  return {.form = form,
+          .blocks = static_cast<int32_t>(dense_blocks(cols)),
+          .column_groups = static_cast<int32_t>((n_columns + 7) / 8),
+          .data = scratch.activations(),
+          .scales = form == InputForm::kF16 ? scratch.scales() : nullptr};
 }
 
 namespace {

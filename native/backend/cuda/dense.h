@@ -31,6 +31,7 @@
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/grouped.h"
 #include "backend/cuda/matrix.h"
+#include "backend/cuda/product_input.h"
 
 namespace monolith::cuda {
 
@@ -128,15 +129,18 @@ struct DenseOptions {
   bool invariant = true;
 };
 
+// Where `n_columns` converted columns of `cols` values go, as kBf16 or kF16.
+ProductInput dense_input(const DenseScratch& scratch, InputForm form, int64_t n_columns, int64_t cols);
+
 // What the engine's choice is made for.
 DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options);
 
 // Backend::matmul for targets that all have one dense format. With `groups`, columns are slots of experts, x is read
 // through groups->source, matrices hold groups->n_experts matrices of equal shape one below the other, and outputs are
-// [slot][rows of one expert].
+// [slot][rows of one expert]. `converted`: what the scratch holds is x already.
 void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
                   std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
-                  const ColumnGroups* groups = nullptr);
+                  const ColumnGroups* groups = nullptr, bool converted = false);
 
 // out[row] = row tokens[row] of `table`; `tokens` device.
 void embed_dense(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);

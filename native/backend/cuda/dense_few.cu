@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
     if (row >= target.rows || within >= unit.n_columns) continue;
     const int column = unit.first_column + within;
     float* const to = target.out + column * target.out_stride + row;
-    float value = dense_begin(target, to, row);
+    float value = dense_begin(unit, to, row);
     const float scale = dense_scale(launch, column);
     for (int s = 0; s < segments; ++s) value = fmaf(shared.of[of_tile * segments + s][i][lane], scale, value);
     *to = value;

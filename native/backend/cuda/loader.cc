@@ -60,6 +60,7 @@ Status Loader::prepare(size_t bytes) {
 }
 
 Status Loader::rest() {
+  runtime_.synchronize();
   threads_.reset();
   for (Piece& piece : pieces_) {
     runtime_.free(piece.staging);

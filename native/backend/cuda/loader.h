@@ -28,7 +28,8 @@ class Loader {
 
   // Page-locked memory, which stays: two pieces. Before anything else.
   Status start();
-  // Loading is over: gives back what only send() needs, threads and device memory.
+  // Loading is over: waits for the device, which may read the weights early in later kernels (launch.h), and gives
+  // back what only send() needs, threads and device memory.
   Status rest();
 
   // Rows of `row_bytes` bytes each, sent so many `together` at a time or a multiple of it. Of each piece,

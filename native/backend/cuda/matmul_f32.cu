@@ -7,17 +7,17 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarp;
-constexpr int kMostColumns = 8;
+constexpr int kMostColumns = kF32TileColumns;
 constexpr unsigned kMostGridColumns = 65535;
 
 struct Product {
   const float* weight;
   const float* x;
-  const float* bias;
+  const float* bias;                // of all experts
   float* out;
   int64_t rows, cols, out_stride;   // rows of one expert
   const ColumnTile* tiles;          // of experts; null: columns from 0
-  const int32_t* n_tiles;
+  int32_t n_tiles;
   const int32_t* source;            // of experts' slots; null: themselves
   int32_t n_columns;
   bool aligned;                     // rows of both operands to 16 bytes
@@ -38,10 +38,10 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
   if (p.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   const int64_t first_row = (static_cast<int64_t>(blockIdx.x) * kWarps + warp_id()) * kRows;
   if (first_row >= p.rows) return wait_for_inputs();
-  const int n_tiles = p.tiles ? *p.n_tiles : (p.n_columns + kColumns - 1) / kColumns;
   bool has_inputs = false;
-  for (int tile = static_cast<int>(blockIdx.y); tile < n_tiles; tile += static_cast<int>(gridDim.y)) {
+  for (int tile = static_cast<int>(blockIdx.y); tile < p.n_tiles; tile += static_cast<int>(gridDim.y)) {
     const ColumnTile columns = p.tiles ? p.tiles[tile] : ColumnTile{tile * kColumns, p.n_columns - tile * kColumns, 0};
+    if (columns.count == 0) break;   // tiles in use come first
     const float* rows[kRows];
     const float* inputs[kColumns];
     MONOLITH_UNROLL
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
         float sum = warp_sum(sums[r][c]);
         if (lane_id() != 0) continue;
         float* const to = p.out + (columns.first + c) * p.out_stride + row;
-        if (p.bias) sum += p.bias[row];
+        if (p.bias) sum += p.bias[columns.expert * p.rows + row];
         *to = p.add_to_out ? *to + sum : sum;
       }
   }
@@ -95,8 +95,9 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
 }
 
 template <int kRows, int kColumns, int kAhead>
-void launch_product(Runtime& runtime, const Product& product, int64_t tiles) {
+void launch_product(Runtime& runtime, Product product, int64_t tiles) {
   constexpr int64_t kBlockRows = int64_t{kRows} * kWarps;
+  product.n_tiles = static_cast<int32_t>(tiles);
   const dim3 grid{static_cast<unsigned>((product.rows + kBlockRows - 1) / kBlockRows),
                   tiles < kMostGridColumns ? static_cast<unsigned>(tiles) : kMostGridColumns, 1};
   launch(runtime, product_kernel<kRows, kColumns, kAhead>, grid, kThreads, 0, product);
@@ -121,14 +122,13 @@ void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, in
                   .cols = weight.cols,
                   .out_stride = target.out_stride,
                   .tiles = nullptr,
-                  .n_tiles = nullptr,
+                  .n_tiles = 0,
                   .source = nullptr,
                   .n_columns = n_rows,
                   .aligned = weight.cols % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0,
                   .add_to_out = target.add_to_out};
   if (groups) {
     product.tiles = groups->tiles;
-    product.n_tiles = groups->n_tiles;
     product.source = groups->source;
     cut_tiles(runtime, *groups, kMostColumns);
     launch_product<4, kMostColumns, 1>(runtime, product, most_tiles(groups->n_pairs, groups->n_experts, kMostColumns));

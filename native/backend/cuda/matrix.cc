@@ -93,7 +93,9 @@ Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& 
 Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact) {
   Loader loader(runtime);
   if (Status status = loader.start(); !status) return status.error();
-  return make_matrix(loader, source, exact);
+  auto matrix = make_matrix(loader, source, exact);
+  if (Status status = loader.rest(); !status) return status.error();
+  return matrix;
 }
 
 }  // namespace monolith::cuda

@@ -22,9 +22,14 @@ enum class Format : uint8_t {
 class CudaMatrix final : public Matrix {
  public:
   CudaMatrix(Runtime& runtime, Format format, void* data) : runtime_(runtime), format_(format), data_(data) {}
+  // The rows of `whole`, whose memory this is and stays, from `data` on.
+  CudaMatrix(const CudaMatrix& whole, const void* data)
+      : runtime_(whole.runtime_), format_(whole.format_), data_(const_cast<void*>(data)), owned_(false) {}
   CudaMatrix(const CudaMatrix&) = delete;
   CudaMatrix& operator=(const CudaMatrix&) = delete;
-  ~CudaMatrix() override { runtime_.free(data_); }
+  ~CudaMatrix() override {
+    if (owned_) runtime_.free(data_);
+  }
 
   Format format() const { return format_; }
   const void* data() const { return data_; }   // device
@@ -33,6 +38,7 @@ class CudaMatrix final : public Matrix {
   Runtime& runtime_;
   Format format_;
   void* data_;
+  bool owned_ = true;
 };
 
 // The format that weights of `type` take; `exact`: all in binary32.

@@ -20,7 +20,7 @@ struct Columns {
 // Those of tile `tile` of `width` columns; none past the last.
 MONOLITH_DEVICE Columns columns_of(const QuantProduct& product, unsigned tile, int width) {
   if (!product.tiles) return {static_cast<int>(tile) * width, product.n_columns, 0};
-  if (static_cast<int>(tile) >= *product.n_tiles) return {0, 0, 0};
+  if (static_cast<int>(tile) >= product.most_tiles) return {0, 0, 0};
   const ColumnTile own = product.tiles[tile];
   return {own.first, own.first + own.count, own.expert};
 }

@@ -38,6 +38,7 @@ extern Where where;
 
 enum class Order : uint8_t { kAscending, kDescending, kShuffled };
 void set_order(Order order);
+uint64_t launches();   // that were run so far
 
 // Runs `kernel` for every thread of `grid` blocks of `threads` threads with `shared_bytes` of shared memory.
 void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes);

@@ -129,10 +129,10 @@ class CudaRuntime final : public Runtime {
   }
 
   void upload(void* to, const void* from_host, size_t bytes) override {
-    if (ready()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
+    if (begin_work()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
   }
   void download(void* to_host, const void* from, size_t bytes) override {
-    if (ready()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    if (begin_work()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
   }
   void copy(void* to, const void* from, size_t bytes) override {
     perform("copying", [=](cudaStream_t stream) {
@@ -144,7 +144,8 @@ class CudaRuntime final : public Runtime {
   }
 
   void synchronize() override {
-    if (ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    if (has_work_ && ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    has_work_ = false;
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
 
@@ -166,6 +167,14 @@ class CudaRuntime final : public Runtime {
   void wait(Event& event) override {
     if (ready()) note("a kernel", cudaEventSynchronize(static_cast<CudaEvent&>(event).event()));
     if (!failed_.empty()) throw std::runtime_error(failed_);
+  }
+  void make_current() override { ready(); }
+  bool use_stream(const std::function<bool(void*)>& work) override {
+    if (!ready()) return false;
+    const bool done = work(stream_);
+    if (!done) cudaGetLastError();   // a fault would come again
+    if (done && recording_ && !work(recorder_)) forget_recording();
+    return done;
   }
 
   // On a stream of its own, which only records: what is wrong with a recording is not wrong with the work.
@@ -192,7 +201,7 @@ class CudaRuntime final : public Runtime {
     return std::make_unique<CudaRecording>(device_, exec);
   }
   void play(Recording& recording) override {
-    if (ready()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
+    if (begin_work()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
   }
 
   void launch(const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments) {
@@ -221,7 +230,7 @@ class CudaRuntime final : public Runtime {
   // Does it, and while a recording is made records it, too.
   template <typename Work>
   void perform(const char* doing, const Work& work) {
-    if (!ready()) return;
+    if (!begin_work()) return;
     note(doing, work(stream_));
     if (!recording_ || work(recorder_) == cudaSuccess) return;
     cudaGetLastError();
@@ -236,6 +245,10 @@ class CudaRuntime final : public Runtime {
     cudaGetLastError();
   }
 
+  bool begin_work() {
+    has_work_ = true;
+    return ready();
+  }
   bool ready() {
     if (failed_.empty()) cudaSetDevice(device_);   // of this thread; free when it is already
     return failed_.empty();
@@ -273,6 +286,7 @@ class CudaRuntime final : public Runtime {
   bool can_launch_early_ = false;
   bool settles_ = false;
   bool launches_early_ = false, records_early_ = false;   // the latter until a recording could not be made
+  bool has_work_ = false;   // asked for since the last synchronize()
   std::string failed_;   // what the first failure was; empty: none
   std::vector<void*> memory_, pinned_;
   std::vector<Allowed> allowed_;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,6 +83,12 @@ class Runtime {
   // The next kernel starts when all before it is over, whatever is said above: after kernels that write what others
   // read early (weights). Copies and fills need none: nothing overlaps with them.
   virtual void settle() = 0;
+
+  // For libraries that use CUDA themselves: the calling thread's calls of it go to this device; and `work`, which gets
+  // the stream and asks for something in its order. Its answer is whether it could: what it did not do is no failure of
+  // the device.
+  virtual void make_current() = 0;
+  virtual bool use_stream(const std::function<bool(void* stream)>& work) = 0;
 
   // The launches, copies on the device and fills that are asked for between these are done as always, and recorded
   // besides; uploads and downloads are not recorded. Null: the device could not record it, which harms nothing; if
