@@ -45,6 +45,7 @@ struct MatrixSource {
   int64_t rows;
   int64_t cols;
   std::span<const std::byte> data;
+  bool fp8 = false;   // floats, to be kept as TensorType::kF8E4M3: keeps_fp8() only
 };
 
 // kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale. kFp8: e4m3 (OCP 8-bit
@@ -180,6 +181,9 @@ class Backend {
   // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
   virtual uint64_t free_memory() const { return 0; }
 
+  // Whether it keeps matrices in FP8, a scale for each row, if it is asked to.
+  virtual bool keeps_fp8() const { return false; }
+
   // --- loading: these allocate -----------------------------------------------------------------
   // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.
   virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;
@@ -211,9 +215,9 @@ class Backend {
   // segments or rows than these, which then cost a copy each.
   virtual bool begin_step(const StepInput& input) = 0;
   virtual void end_step() = 0;   // on return all results are visible to read_floats
-  // Whether end_step() and begin_sample() return before the device has computed what was asked for: the engine then uses
-  // that time for the host's part of the work. Operations of the next step may be asked for at any time: the device does
-  // one after the other.
+  // Whether end_step() and begin_sample() return before the device has computed what was asked for: the engine then
+  // uses that time for the host's part of the work. Operations of the next step may be asked for at any time: the
+  // device does one after the other.
   virtual bool is_asynchronous() const { return false; }
   // Returns when all that was asked for is computed. Throws std::runtime_error if the device has failed.
   virtual void wait() {}

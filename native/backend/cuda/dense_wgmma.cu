@@ -32,9 +32,9 @@ struct Width {
   static constexpr int kThreads = kConsumers + (kMovesRegisters ? kWarpgroup : kWarp);
 };
 
-template <typename W>
+template <DenseKind kKind, typename W>
 struct Ring {
-  Words4 a[W::kStages][W::kTiles][kSteps][kWarp];
+  Words4 a[W::kStages][W::kTiles][kBlockPieces<kKind>][kWarp];
   unsigned char b[W::kStages][W::kQuads][kGroupBytes];
   Barrier full[W::kStages], empty[W::kStages];
   int last;
@@ -42,23 +42,26 @@ struct Ring {
 
 #if MONOLITH_WGMMA
 
-constexpr int kTileBytes = kDenseTileRows * kDenseBlockK * 2;   // of 16 rows of a stage
+// Of 16 rows of a stage, in pieces of 16 bytes.
+template <DenseKind kKind>
+constexpr int kTilePieces = kBlockPieces<kKind> * kWarp;
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;   // where they move
 
 // By one warp: all stages of the unit, in order. Weights are there before the inputs are: as many stages as there are
 // begin with them, and get their inputs when these are computed.
-template <typename W>
-MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end) {
+template <DenseKind kKind, typename W>
+MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end) {
   const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
   const int own_tiles = tiles < W::kTiles ? tiles : W::kTiles;
   const int group = unit.first_column / 8, groups = launch.column_groups - group;
   const int x_bytes = (groups < W::kQuads ? groups : W::kQuads) * kGroupBytes;
-  const Words4* const weight = unit.weight + int64_t{unit.row_tile} * W::kTiles * launch.k_blocks * (kSteps * kWarp);
+  const Words4* const weight = unit.weight + int64_t{unit.row_tile} * W::kTiles * launch.k_blocks * kTilePieces<kKind>;
+  constexpr int kTileBytes = kTilePieces<kKind> * 16;
   const auto begin_weights = [&](int block, int stage) {
     barrier_arrive_expecting(ring.full[stage], own_tiles * kTileBytes + x_bytes);   // of both
     for (int tile = 0; tile < own_tiles; ++tile)
       copy_bulk<Source::kConstant>(ring.a[stage][tile],
-                                   weight + (int64_t{tile} * launch.k_blocks + block) * (kSteps * kWarp), kTileBytes,
+                                   weight + (int64_t{tile} * launch.k_blocks + block) * kTilePieces<kKind>, kTileBytes,
                                    ring.full[stage]);
   };
   const auto begin_inputs = [&](int block, int stage) {
@@ -81,7 +84,7 @@ MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const Den
 }
 
 template <DenseKind kKind, typename W>
-MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin) {
+MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin) {
   const int warp = warp_id(), lane = lane_id();
   const int first_row = (unit.row_tile * W::kTiles + warp) * kDenseTileRows;
   float sums[W::kQuads][4];
@@ -91,9 +94,11 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
     for (; number < end; ++number) {
       const int stage = number % W::kStages;
       barrier_wait(ring.full[stage], number / W::kStages % 2);
-      Words4 a[kSteps];
+      Words4 pieces[kBlockPieces<kKind>], a[kSteps];
       MONOLITH_UNROLL
-      for (int step = 0; step < kSteps; ++step) a[step] = ring.a[stage][warp][step][lane];
+      for (int i = 0; i < kBlockPieces<kKind>; ++i) pieces[i] = ring.a[stage][warp][i][lane];
+      MONOLITH_UNROLL
+      for (int step = 0; step < kSteps; ++step) a[step] = fragment_of<kKind>(pieces, step);
       products_fence();
       MONOLITH_UNROLL
       for (int step = 0; step < kSteps; ++step)
@@ -103,7 +108,7 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
       __syncwarp();
       if (lane == 0) barrier_arrive(ring.empty[stage]);
     }
-    if (!launch.split) add_segment<W::kAtOnce>(launch, unit, segment, first_row, 0, sums);
+    if (!launch.split) add_segment<kKind, W::kAtOnce>(launch, unit, segment, first_row, 0, sums);
   }
   if (!launch.split) return;
   Floats4* const left = left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x));
@@ -119,8 +124,8 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   let_next_start();
 #if MONOLITH_WGMMA
   if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
-  auto& ring = shared_memory<Ring<W>>();
-  const DenseUnit unit = find_unit(launch, W::kColumns);
+  auto& ring = shared_memory<Ring<kKind, W>>();
+  const DenseUnit unit = find_unit<kKind>(launch, W::kColumns);
   if (unit.empty) return;
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < W::kStages; ++stage) {
@@ -145,7 +150,7 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     consume<kKind>(ring, launch, unit, begin);
     if (!launch.split || !is_last_of_tile(launch, unit, ring.last)) return;
     const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
-    add_left_sums<W::kLeftAtOnce, W::kQuads>(
+    add_left_sums<kKind, W::kLeftAtOnce, W::kQuads>(
         launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
         left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
             unit.first_segment * step,
@@ -156,10 +161,19 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
 #endif
 }
 
+template <DenseKind kKind, typename W>
+void launch_kind(Runtime& runtime, const DenseLaunch& work) {
+  launch(runtime, wgmma_kernel<kKind, W>, dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1},
+         W::kThreads, sizeof(Ring<kKind, W>), work);
+}
+
 template <typename W>
 void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
-  launch(runtime, kind == DenseKind::kBf16 ? wgmma_kernel<DenseKind::kBf16, W> : wgmma_kernel<DenseKind::kF16, W>,
-         dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1}, W::kThreads, sizeof(Ring<W>), work);
+  switch (kind) {
+    case DenseKind::kBf16: return launch_kind<DenseKind::kBf16, W>(runtime, work);
+    case DenseKind::kF16: return launch_kind<DenseKind::kF16, W>(runtime, work);
+    case DenseKind::kFp8: return launch_kind<DenseKind::kFp8, W>(runtime, work);
+  }
 }
 
 }  // namespace
