@@ -1,5 +1,6 @@
 // The engine on the CUDA backend (in the emulator): the same answers alone, in company, from a cached prefix, as one of
-// several choices and with guesses, steps overlapping or not; steps of decodes recorded and replayed as their number changes.
+// several choices and with guesses, steps overlapping or not; steps of decodes recorded and replayed as their number
+// changes.
 #include "engine/engine_fixture.h"
 
 namespace monolith::testing {
@@ -59,7 +60,8 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
   if (expected.empty()) return;
   for (const Speculation speculation : {Speculation::kOff, Speculation::kAlways}) {
     EngineSetup setup = setup_for(speculation);
-    if (speculation == Speculation::kOff) setup.options.max_batch_tokens = 20;   // prompts in pieces: steps without logits
+    // Prompts in pieces: steps without logits.
+    if (speculation == Speculation::kOff) setup.options.max_batch_tokens = 20;
     auto engine = start_engine(setup);
     REQUIRE(engine);
     Consumer consumer(*engine);

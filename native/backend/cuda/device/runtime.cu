@@ -129,10 +129,12 @@ class CudaRuntime final : public Runtime {
   }
 
   void upload(void* to, const void* from_host, size_t bytes) override {
-    if (begin_work()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
+    if (!begin_work()) return;
+    note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
   }
   void download(void* to_host, const void* from, size_t bytes) override {
-    if (begin_work()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    if (!begin_work()) return;
+    note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
   }
   void copy(void* to, const void* from, size_t bytes) override {
     perform("copying", [=](cudaStream_t stream) {
