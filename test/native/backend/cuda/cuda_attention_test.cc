@@ -107,6 +107,7 @@ class Bench {
     const std::span<const Segment> lists[] = {segments};
     tables_->send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = kRows},
                   padded_rows, kSparePage);
+    CHECK(!recording_ || tables_->has_splits());
     if (recording_) runtime_->play(*recording_);
     else compute(segments);
     runtime_->download(host_, out_, static_cast<size_t>(kRows * row_values()) * sizeof(float));
@@ -132,6 +133,7 @@ class Bench {
     const std::span<const Segment> lists[] = {segments};
     tables_->send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = kRows},
                   padded_rows, kSparePage);
+    CHECK(tables_->has_splits());
     runtime_->begin_recording();
     compute(segments);
     recording_ = runtime_->end_recording();
@@ -366,8 +368,8 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
     check_rows({1, 2, 4, 0, 8}, 8);                   // chunks
     check_rows({3, 0, 5, 6, 7}, 0);                   // groups, a worker each
     check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);   // whole rows
-    // Recorded when sequences are short, played when they are long and shared out otherwise.
-    bench.record({{0, 3, 1}, {1, 0, 1}, {2, 17, 1}}, 4);
+    // Recorded when sequences are short, played when they are long and shared out otherwise. Some row is split in both.
+    bench.record({{0, 3, 1}, {4, 128, 1}, {2, 17, 1}}, 4);
     check_rows({0, 1, 2}, 4);
     check_rows({3, 7, 9}, 4);
     bench.forget_recording();

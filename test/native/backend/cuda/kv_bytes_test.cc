@@ -51,8 +51,9 @@ class Store {
     std::memcpy(host_[1], keys.data(), keys.size() * sizeof(float));
     std::memcpy(host_[2], values.data(), values.size() * sizeof(float));
     for (int i = 1; i < 3; ++i) runtime_->upload(device_[i], host_[i], keys.size() * sizeof(float));
-    rope_and_store(*runtime_, {RopeStyle::kHalves, 0, nullptr}, nullptr, *tables_->find(segments), device_[0], width(),
-                   heads_, device_[1], width(), device_[2], width(), view, type_);
+    rope_and_store(*runtime_, {RopeStyle::kHalves, 0, nullptr}, nullptr,
+                   {tables_->find(segments), device_[0], width(), heads_, device_[1], width(), device_[2], width(), view,
+                    type_});
     runtime_->download(page_, view.data, 5 * static_cast<size_t>(view.page_bytes));
     runtime_->synchronize();
     int64_t wrong = 0, written = 0;
