@@ -1,9 +1,9 @@
-// What the host does for a step of decodes beside a GPU, in microseconds: the engine's own step loop over the CUDA backend
-// in the emulator, which computes nothing (device/dry_run.h), with the layers and the vocabulary of Llama 8B.
+// What the host does for a step of decodes beside a GPU, in microseconds: the engine's own step loop over the CUDA
+// backend in the emulator, which computes nothing (device/dry_run.h), with the layers and the vocabulary of Llama 8B.
 //   host_bench [--streams N] [--context N] [--steps N] [--kind plain|stops|logprobs|penalties|tools] [--in-order]
-// "idle": from the device's answer to the next step's launch, when the device has nothing to do; "beside it": from there
-// until the host waits for the answer, which costs nothing as long as it is shorter than what the device computes. Calls
-// into CUDA are not in it: they are counted.
+// "idle": from the device's answer to the next step's launch, when the device has nothing to do; "beside it": from
+// there until the host waits for the answer, which costs nothing as long as it is shorter than what the device
+// computes. Calls into CUDA are not in it: they are counted.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -91,7 +91,8 @@ int run(const Options& options) {
   auto backend = make_cuda_backend({});
   auto tokenizer = load(vocabulary());
   if (!file.file || !backend || !tokenizer) {
-    std::fprintf(stderr, "%s\n", !file.file ? file.error.c_str() : !backend ? backend.error().message.c_str() : tokenizer.error().message.c_str());
+    const std::string& why = !file.file ? file.error : !backend ? backend.error().message : tokenizer.error().message;
+    std::fprintf(stderr, "%s\n", why.c_str());
     return 1;
   }
   const int most = options.context + most_tokens(options) + 1;
@@ -115,8 +116,10 @@ int run(const Options& options) {
     loop.step();
     channel->drain(drained);
   };
-  for (int i = 0; i < options.streams; ++i)
-    loop.add(std::make_unique<Request>(static_cast<RequestId>(i + 1), channel, request_of(options, i), kVocabulary, most));
+  for (int i = 0; i < options.streams; ++i) {
+    const auto id = static_cast<RequestId>(i + 1);
+    loop.add(std::make_unique<Request>(id, channel, request_of(options, i), kVocabulary, most));
+  }
   for (int i = 0; i < 20; ++i) {   // until all decode
     const uint64_t tokens = counters.decode_tokens;
     step();
@@ -127,10 +130,11 @@ int run(const Options& options) {
   for (int i = 0; i < options.steps; ++i) step();
   const auto steps = static_cast<double>(dry.steps);
   const auto each = [&](uint64_t count) { return static_cast<double>(count) / steps; };
-  std::printf("%-9s %3d streams of %d: idle %6.1f us, beside it %6.1f us | calls: %.1f copies there (%.1f KB), %.1f back (%.1f KB), "
-              "%.1f launches, %.1f replays\n",
-              options.kind.c_str(), running, options.context, each(dry.idle_ns) / 1e3, each(dry.busy_ns) / 1e3, each(dry.uploads),
-              each(dry.upload_bytes) / 1e3, each(dry.downloads), each(dry.download_bytes) / 1e3, each(dry.launches), each(dry.replays));
+  std::printf("%-9s %3d streams of %d: idle %6.1f us, beside it %6.1f us | calls: %.1f copies there (%.1f KB), "
+              "%.1f back (%.1f KB), %.1f launches, %.1f replays\n",
+              options.kind.c_str(), running, options.context, each(dry.idle_ns) / 1e3, each(dry.busy_ns) / 1e3,
+              each(dry.uploads), each(dry.upload_bytes) / 1e3, each(dry.downloads), each(dry.download_bytes) / 1e3,
+              each(dry.launches), each(dry.replays));
   return 0;
 }
 

@@ -215,9 +215,9 @@ class Backend {
   // segments or rows than these, which then cost a copy each.
   virtual bool begin_step(const StepInput& input) = 0;
   virtual void end_step() = 0;   // on return all results are visible to read_floats
-  // Whether end_step() and begin_sample() return before the device has computed what was asked for: the engine then uses
-  // that time for the host's part of the work. Operations of the next step may be asked for at any time: the device does
-  // one after the other.
+  // Whether end_step() and begin_sample() return before the device has computed what was asked for: the engine then
+  // uses that time for the host's part of the work. Operations of the next step may be asked for at any time: the
+  // device does one after the other.
   virtual bool is_asynchronous() const { return false; }
   // Returns when all that was asked for is computed. Throws std::runtime_error if the device has failed.
   virtual void wait() {}

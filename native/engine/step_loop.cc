@@ -125,7 +125,8 @@ bool StepLoop::step_in_order() {
     guess(plan);
     mask_ahead_.start();
     const float* logits = compute(plan);
-    if (logit_rows_.empty()) model_.backend().wait();   // else such a step would be taken for as short as it is asked for
+    // Else such a step would be taken for as short as it is asked for.
+    if (logit_rows_.empty()) model_.backend().wait();
     scheduler_.advance();
     ask_ahead(plan, logits);
     sampler_.run();

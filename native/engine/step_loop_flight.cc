@@ -16,6 +16,8 @@
 // step() nothing is unsaid.
 #include "engine/step_loop.h"
 
+#include <algorithm>
+
 namespace monolith {
 
 bool StepLoop::step_in_flight() {
@@ -46,8 +48,8 @@ bool StepLoop::step_in_flight() {
 
 void StepLoop::await() {
   if (!flight_.plan || flight_.answered) return;
+  if (std::ranges::none_of(ahead_, [](int32_t task) { return task >= 0; })) model_.backend().wait();
   sampler_.run();
-  if (ahead_.empty()) model_.backend().wait();   // nothing was sampled
   flight_.answered = true;
   flight_.answered_at = Clock::now();
 }
@@ -134,7 +136,8 @@ void StepLoop::say(const Unsaid& unsaid) {
   Sequence& sequence = *unsaid.sequence;
   if (sequence.state == SequenceState::kEnded) return;
   EventWriter writer(records_of(sequence.request), sequence.request.id, sequence.choice);
-  const SampleResult* const logprobs = unsaid.logprobs < 0 ? nullptr : &unsaid_logprobs_[static_cast<size_t>(unsaid.logprobs)];
+  const SampleResult* const logprobs =
+      unsaid.logprobs < 0 ? nullptr : &unsaid_logprobs_[static_cast<size_t>(unsaid.logprobs)];
   const int stop = push_text(sequence, unsaid.token, logprobs, writer);
   if (stop >= 0) finish(sequence, FinishReason::kStopString, stop);
 }

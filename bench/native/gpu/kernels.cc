@@ -275,7 +275,7 @@ class Kernels {
     float* const v = random_floats(runtime_, rows * kv_width, 1, 13);
     const double seconds = time_calls(runtime_, options_, 1, [&](int) {
       rope_and_store(runtime_, rope, factors, {&sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0),
-                                               cache.shape.type});
+                                               KvType::kF16});
     });
     // q and k read and written, v read, both stored in halves, or bytes.
     const int64_t stored = cache.shape.type == KvType::kF16 ? 4 : 2;

@@ -43,6 +43,7 @@ class CudaBackend final : public Backend {
         pending_(*runtime_, options.fused) {}
 
   Status start() {
+    matmul_.fused = options_.fused;
     runtime_->set_early_launch(options_.early_launch);
     if (Status status = loader_.start(); !status) return status;
     return open_library();

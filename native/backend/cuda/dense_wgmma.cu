@@ -50,7 +50,8 @@ constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;   // where they
 // By one warp: all stages of the unit, in order. Weights are there before the inputs are: as many stages as there are
 // begin with them, and get their inputs when these are computed.
 template <DenseKind kKind, typename W>
-MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end) {
+MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin,
+                             int end) {
   const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
   const int own_tiles = tiles < W::kTiles ? tiles : W::kTiles;
   const int group = unit.first_column / 8, groups = launch.column_groups - group;

@@ -87,7 +87,8 @@ struct FewShared {
 
 // A warp's part of its tile on the way to the L2 cache, some KB before it is loaded: registers alone hold too little for
 // the memory never to wait, and none of what comes after them while a kernel waits for its inputs. Each lane brings a
-// piece of 128 bytes of a chunk: the first half of the lanes codes, the others numbers.
+// piece of 128 bytes of a chunk: the first half of the lanes codes, the others numbers (of those that chunks share each
+// brings its part, so that nothing past the matrix is asked for: a GPU forgives that, but takes long to).
 template <QuantShape S>
 class Bringer {
  public:
@@ -99,7 +100,7 @@ class Bringer {
     const int offset = lane_id() % (kWarp / 2) * kPiece;
     at_ = tile + (numbers ? layout.numbers_at() : 0) + offset;
     step_ = numbers ? layout.number_bytes / layout.number_chunks : layout.code_bytes;
-    wanted_ = offset < (numbers ? layout.number_bytes : layout.code_bytes);
+    wanted_ = offset < step_;
   }
   MONOLITH_DEVICE void bring(int chunk, int end) const {
     bring_near(at_ + int64_t{chunk} * step_, wanted_ && chunk < end);

@@ -27,7 +27,8 @@ constexpr size_t list_numbers(size_t n_segments, size_t n_rows) {
 
 size_t rows_of(std::span<const Segment> segments) {
   size_t rows = 0;
-  for (const Segment& segment : segments) rows = std::max(rows, static_cast<size_t>(segment.first_row + segment.n_tokens));
+  for (const Segment& segment : segments)
+    rows = std::max(rows, static_cast<size_t>(segment.first_row + segment.n_tokens));
   return rows;
 }
 
@@ -177,10 +178,10 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
     const size_t padding = segments.empty() ? 0 : least;
     return list_numbers(std::max(segments.size(), padding), std::max(rows_of(segments), padding));
   };
-  Cursor cursor{.host = staging_, .device = numbers_, .at = logit_rows_at + aligned(std::max(input.logit_rows.size(), least)),
-                .pages_begin = 0, .capacity = sizes_for(max_rows_, max_context_, input.segment_lists.size()).pages,
+  const size_t lists_at = logit_rows_at + aligned(std::max(input.logit_rows.size(), least));
+  Cursor cursor{.host = staging_, .device = numbers_, .at = lists_at, .pages_begin = lists_at,
+                .capacity = sizes_for(max_rows_, max_context_, input.segment_lists.size()).pages,
                 .known = tables_};
-  cursor.pages_begin = cursor.at;
   for (const std::span<const Segment> segments : input.segment_lists) cursor.pages_begin += places_of(segments);
   n_sent_ = 0;
   for (const std::span<const Segment> segments : input.segment_lists) {

@@ -1,6 +1,7 @@
 // Steps that overlap: the same answers as one after the other, whatever a sequence's text has a say in, and whatever
 // happens to a request while a row of its is in flight.
 #include <array>
+#include <atomic>
 #include <functional>
 #include <future>
 #include <optional>
@@ -56,14 +57,16 @@ std::vector<GenerationRequest> mixed_requests(const std::array<std::string, 4>& 
     requests[i].sampling.logit_bias = {{301, 7.0f}, {302, 7.0f}};
   }
   requests[11].calls.required = {{301, 310, 311}, {301, 314}};
-  requests[12].reasoning = {.open = {"<think>", kNoToken}, .close = {"</think>", 303}, .starts_inside = true, .budget = 7,
-                            .close_sequence = {303, 40}};
+  requests[12].reasoning = {.open = {"<think>", kNoToken}, .close = {"</think>", 303}, .starts_inside = true,
+                            .budget = 7, .close_sequence = {303, 40}};
   requests[13].calls.open = {"e", kNoToken};   // found by its spelling
   requests[13].calls.close = {"a", kNoToken};
   return requests;
 }
 
-std::map<int, Outcome> run_all(const EngineSetup& setup, const std::function<std::vector<GenerationRequest>(Engine&)>& requests) {
+using Requests = std::function<std::vector<GenerationRequest>(Engine&)>;
+
+std::map<int, Outcome> run_all(const EngineSetup& setup, const Requests& requests) {
   std::map<int, Outcome> outcomes;
   auto engine = start_engine(setup);
   if (!engine) return outcomes;
@@ -87,7 +90,8 @@ GrammarRef compiled(Engine& engine, const std::string& regex) {
   return compiled.get_future().get().grammar;
 }
 
-void check_same_outcomes(const std::map<int, Outcome>& got, const std::map<int, Outcome>& expected, const std::string& what) {
+void check_same_outcomes(const std::map<int, Outcome>& got, const std::map<int, Outcome>& expected,
+                         const std::string& what) {
   REQUIRE(got.size() == expected.size());
   for (const auto& [i, outcome] : expected) {
     const Outcome& other = got.at(i);
@@ -98,7 +102,8 @@ void check_same_outcomes(const std::map<int, Outcome>& got, const std::map<int, 
       const std::string name = what + ", request " + std::to_string(i) + ", choice " + std::to_string(index);
       check_same(answer, choice, name);
       CHECK_EQ(answer.stop_index, choice.stop_index);
-      if (answer.pieces != choice.pieces || answer.piece_tokens != choice.piece_tokens || answer.call_pieces != choice.call_pieces)
+      if (answer.pieces != choice.pieces || answer.piece_tokens != choice.piece_tokens ||
+          answer.call_pieces != choice.call_pieces)
         check::fail(__FILE__, __LINE__, name + ": other pieces");
     }
   }
@@ -116,7 +121,9 @@ TEST(engine_overlap_changes_no_answer) {
   });
   if (plain.empty()) return;
   for (size_t i = 0; i < text.size(); ++i) text[i] = plain.at(static_cast<int>(i)).choices.at(0).content;
-  const auto mixed = [&](Engine& engine) { return mixed_requests(text, compiled(engine, "[0-9]{3}([, ][0-9]{1,3}){4}")); };
+  const auto mixed = [&](Engine& engine) {
+    return mixed_requests(text, compiled(engine, "[0-9]{3}([, ][0-9]{1,3}){4}"));
+  };
   const auto expected = run_all(setup, mixed);
   int by_stop = 0, by_format = 0;
   for (const auto& [i, outcome] : expected)
@@ -202,6 +209,26 @@ TEST(step_loop_has_one_step_in_flight) {
   CHECK_EQ(loop.counters().progress_at_ns.load(), 0);
   CHECK(!loop.step());
   CHECK(loop->consistent());
+}
+
+// Whether or not there is anything to sample by then: a piece of a prompt, choices that are yet to come.
+TEST(step_loop_waits_for_every_step_in_flight) {
+  EngineSetup setup = in_flight();
+  setup.options.max_batch_tokens = 16;
+  Loop loop(setup);
+  if (!loop.loaded()) return;
+  int waits = 0;
+  loop.backend().on_wait = [&] { ++waits; };
+  GenerationRequest request = plain_request(0, 4);   // a prompt of 20
+  request.n = 3;
+  loop.add(1, request);
+  loop.step();
+  for (int step = 0; step < 4; ++step) {
+    waits = 0;
+    loop->await();
+    CHECK_EQ(waits, 1);
+    loop.step();
+  }
 }
 
 // What may happen to a request between two steps, one row of its in flight, while another goes on.
@@ -315,6 +342,29 @@ TEST(step_loop_in_flight_leaves_a_right_prefix_cache) {
     CHECK(loop->consistent() && loop.has_all_pages());
     CHECK(!text.empty());
   }
+}
+
+TEST(engine_in_flight_tells_of_a_device_that_hangs) {
+  EngineParts parts = load_parts(in_flight());
+  if (!parts.model) return;
+  std::atomic<bool> released{false};
+  static_cast<AsynchronousBackend&>(*parts.backend).on_wait = [&, waits = 0]() mutable {
+    for (++waits; waits == 5 && !released;) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  auto started = Engine::start(std::move(parts.model), std::move(parts.backend), parts.tokenizer, {});
+  REQUIRE(started.ok());
+  const std::unique_ptr<Engine> engine = std::move(*started);
+  Consumer consumer(*engine);
+  const RequestId id = consumer.submit(plain_request(1, 60));
+  for (int i = 0; i < 5000 && engine->stats().last_step_age_ms < 50; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(engine->stats().last_step_age_ms >= 50);
+  CHECK_EQ(engine->stats().running, 1);
+  released = true;
+  consumer.pump_until_ended(id);
+  CHECK_EQ(consumer.outcomes()[id].choices[0].completion_tokens, 60u);
+  CHECK_EQ(engine->stats().last_step_age_ms, 0.0);
+  CHECK(pages_come_back(*engine));
 }
 
 }  // namespace

@@ -488,8 +488,9 @@ TEST(engine_tells_of_a_step_that_hangs_even_if_it_is_the_first) {
 }
 
 // Several threads submit, finish, cancel, reconfigure and close channels at random.
-TEST(engine_random_load_from_several_threads) {
+void check_random_load(bool asynchronous) {
   EngineSetup setup;
+  setup.asynchronous = asynchronous;
   setup.limits.n_pages = 10;
   setup.options.max_batch_tokens = 48;
   setup.options.queue_max = 16;
@@ -545,6 +546,9 @@ TEST(engine_random_load_from_several_threads) {
   CHECK_EQ(stats.finished + stats.cancelled_queued + stats.cancelled_prefill + stats.cancelled_decode, accepted.load());
   CHECK(stats.preemptions > 0);
 }
+
+TEST(engine_random_load_from_several_threads) { check_random_load(false); }
+TEST(engine_random_load_with_steps_in_flight) { check_random_load(true); }
 
 }  // namespace
 }  // namespace monolith::testing

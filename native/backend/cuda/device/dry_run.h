@@ -1,5 +1,5 @@
-// The emulator without kernels: launches and copies cost nothing and do nothing, and what a step takes is the host's part
-// alone. For a bench of that (bench/native/host_bench.cc); set before a Runtime is opened, one thread.
+// The emulator without kernels: launches and copies cost nothing and do nothing, and what a step takes is the host's
+// part alone. For a bench of that (bench/native/host_bench.cc); set before a Runtime is opened, one thread.
 #pragma once
 
 #include <cstddef>

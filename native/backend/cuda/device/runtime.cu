@@ -19,7 +19,8 @@ constexpr size_t kPlainSharedBytes = 48 << 10;   // what a block may have withou
 constexpr int kEarlyLaunchMajor = 9;   // Hopper
 constexpr int kEarlyLaunchCode = 90;    // kernels made for less do not wait for their inputs
 
-// Tells what kernels were made for: all files have the same flags.
+// Tells what kernels were made for (all files have the same flags), and is the first to be launched.
+constexpr int kProbeThreads = 32;
 __global__ void probe_kernel() { start_after_inputs(); }
 
 std::string text_of(cudaError_t error) {
@@ -88,7 +89,8 @@ class CudaRuntime final : public Runtime {
     cudaFuncAttributes code{};
     if (const cudaError_t error = cudaFuncGetAttributes(&code, probe_kernel); error != cudaSuccess)
       return failure("finding kernels for", error);
-    can_launch_early_ = properties_.major >= kEarlyLaunchMajor && code.ptxVersion >= kEarlyLaunchCode;
+    can_launch_early_ =
+        properties_.major >= kEarlyLaunchMajor && code.ptxVersion >= kEarlyLaunchCode && try_early_launch();
     set_early_launch(true);
     return {};
   }
@@ -129,10 +131,12 @@ class CudaRuntime final : public Runtime {
   }
 
   void upload(void* to, const void* from_host, size_t bytes) override {
-    if (begin_work()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
+    if (!begin_work()) return;
+    note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
   }
   void download(void* to_host, const void* from, size_t bytes) override {
-    if (begin_work()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    if (!begin_work()) return;
+    note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
   }
   void copy(void* to, const void* from, size_t bytes) override {
     perform("copying", [=](cudaStream_t stream) {
@@ -208,25 +212,44 @@ class CudaRuntime final : public Runtime {
     if (!ready()) return;
     if (shared_bytes > kPlainSharedBytes) allow_shared(kernel, shared_bytes);
     perform("starting a kernel", [&](cudaStream_t stream) {
-      // The largest part for shared memory is what the largest kernels need.
-      cudaLaunchAttribute early[2]{};
-      early[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      early[0].val.programmaticStreamSerializationAllowed = 1;
-      early[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
-      early[1].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
-      cudaLaunchConfig_t config{};
-      config.gridDim = grid;
-      config.blockDim = dim3(static_cast<unsigned>(threads));
-      config.dynamicSmemBytes = shared_bytes;
-      config.stream = stream;
-      config.attrs = early;
-      config.numAttrs = (stream == stream_ ? launches_early_ : records_early_) && !settles_ ? 2 : 0;
-      return cudaLaunchKernelExC(&config, kernel, arguments);
+      const bool early = (stream == stream_ ? launches_early_ : records_early_) && !settles_;
+      return start_kernel(stream, early, kernel, grid, threads, shared_bytes, arguments);
     });
     settles_ = false;
   }
 
  private:
+  static cudaError_t start_kernel(cudaStream_t stream, bool early, const void* kernel, dim3 grid, int threads,
+                                  size_t shared_bytes, void** arguments) {
+    // The largest part for shared memory is what the largest kernels need.
+    cudaLaunchAttribute attributes[2]{};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    attributes[1].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = early ? 2 : 0;
+    return cudaLaunchKernelExC(&config, kernel, arguments);
+  }
+
+  // Whether driver and device take such launches, one behind another: what is refused here would otherwise be the end
+  // of the first step.
+  bool try_early_launch() {
+    void* none[] = {nullptr};
+    const void* const probe = reinterpret_cast<const void*>(probe_kernel);
+    cudaError_t error = cudaSuccess;
+    for (int i = 0; i < 2 && error == cudaSuccess; ++i)
+      error = start_kernel(stream_, true, probe, dim3{1, 1, 1}, kProbeThreads, 0, none);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream_);
+    if (error != cudaSuccess) cudaGetLastError();
+    return error == cudaSuccess;
+  }
+
   // Does it, and while a recording is made records it, too.
   template <typename Work>
   void perform(const char* doing, const Work& work) {
@@ -234,11 +257,11 @@ class CudaRuntime final : public Runtime {
     note(doing, work(stream_));
     if (!recording_ || work(recorder_) == cudaSuccess) return;
     cudaGetLastError();
+    records_early_ = false;
     forget_recording();
   }
   void forget_recording() {
     recording_ = false;
-    records_early_ = false;
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(recorder_, &graph);
     if (graph) cudaGraphDestroy(graph);

@@ -1,5 +1,5 @@
-// Products with weights in 16 bits and in FP8: every kernel against sums in double, on shapes of all kinds, and the same bits whatever
-// the number of columns, the split of work, and the targets beside.
+// Products with weights in 16 bits and in FP8: every kernel against sums in double, on shapes of all kinds, and the same
+// bits whatever the number of columns, the split of work, and the targets beside.
 #include <bit>
 #include <cmath>
 #include <cstring>

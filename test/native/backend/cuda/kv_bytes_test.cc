@@ -122,6 +122,15 @@ TEST(cuda_8bit_pages_hold_what_the_codec_says) {
   emulator::set_order(kAscending);
 }
 
+// The codec itself: of every number in small steps, no code is nearer than the one it gives.
+TEST(cuda_8bit_codec_gives_the_nearest_code) {
+  for (double x = -448; x <= 448; x += 0.0625 + std::abs(x) / 64) {
+    const double off = std::abs(codec::e4m3(codec::nearest_e4m3(x)) - x);
+    for (int code = 0; code < 256; ++code)
+      if (code % 128 != 0x7f) CHECK(off <= std::abs(codec::e4m3(static_cast<unsigned char>(code)) - x));
+  }
+}
+
 // Each code's own value, and what lies between two neighbours, beside a number that makes the scale 2^shift.
 TEST(cuda_8bit_pages_round_to_nearest_even) {
   constexpr int kDim = 128;
