@@ -2,6 +2,13 @@
 // activations; every group of four warps takes its 64 rows of weights from there to registers and multiplies them with
 // all columns of the tile (wgmma). Few columns are the same kernel with a narrow tile: what then counts is that about
 // 90 KB of weights are always under way to each block, and two blocks on a multiprocessor.
+//
+// Many columns: the tensor cores shall never wait. A block computes one tile after the other, and while it writes one's
+// outputs the next one's stages arrive. Half a stage is always under way: registers of A are two halves, of which one is
+// read while the other is multiplied, and a stage is given back half a stage late. What segments add up to stays in
+// registers, which leaves room for 192 columns; 256 are for matrices of one segment, and for split ones.
+#include <algorithm>
+
 #include "backend/cuda/dense_kernels.h"
 #include "backend/cuda/device/wgmma.h"
 
@@ -21,9 +28,11 @@ struct Width {
   static constexpr int kTiles = kGroups * 4;       // of 16 rows
   static constexpr int kConsumers = kGroups * kWarpgroup;
   static constexpr int kQuads = kColumns / 8;
-  // Two groups with sums of 256 columns need more registers than threads have at the start: the producer is a whole
+  static constexpr bool kIsWide = kColumns >= 128;
+  static constexpr bool kSplits = kColumns != 192;   // segments may be units of their own: else no register is left
+  // Two groups with sums of many columns need more registers than threads have at the start: the producer is a whole
   // group of warps, which gives its own up.
-  static constexpr bool kMovesRegisters = kColumns == 256;
+  static constexpr bool kMovesRegisters = kIsWide;
   static constexpr int kThreads = kConsumers + (kMovesRegisters ? kWarpgroup : kWarp);
 };
 
@@ -40,17 +49,27 @@ struct Ring {
 constexpr int kTileBytes = kDenseTileRows * kDenseBlockK * 2;   // of 16 rows of a stage
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;   // where they move
 
+// Where in the ring the next stage is, for all of a block's units.
+template <typename W>
+struct Place {
+  int stage = 0, parity = 0;   // of its barriers' phase
+  MONOLITH_DEVICE void advance() {
+    if (++stage == W::kStages) stage = 0, parity ^= 1;
+  }
+};
+
 // By one thread: all stages of the unit, in order.
 template <typename W>
-MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end) {
+MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end,
+                             Place<W>& place) {
   const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
   const int own_tiles = tiles < W::kTiles ? tiles : W::kTiles;
   const int group = unit.first_column / 8, groups = launch.column_groups - group;
   const int x_bytes = (groups < W::kQuads ? groups : W::kQuads) * kGroupBytes;
   const Words4* const weight = unit.weight + int64_t{unit.row_tile} * W::kTiles * launch.k_blocks * (kSteps * kWarp);
-  for (int block = begin; block < end; ++block) {
-    const int number = block - begin, stage = number % W::kStages, turn = number / W::kStages;
-    if (turn > 0) barrier_wait(ring.empty[stage], (turn - 1) % 2);
+  for (int block = begin; block < end; ++block, place.advance()) {
+    const int stage = place.stage;
+    barrier_wait(ring.empty[stage], place.parity ^ 1);   // in the first round at once
     barrier_arrive_expecting(ring.full[stage], own_tiles * kTileBytes + x_bytes);
     for (int tile = 0; tile < own_tiles; ++tile)
       copy_bulk(ring.a[stage][tile], weight + (int64_t{tile} * launch.k_blocks + block) * (kSteps * kWarp), kTileBytes,
@@ -58,6 +77,21 @@ MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const Den
     copy_bulk(ring.b[stage], launch.x + (int64_t{block} * launch.column_groups + group) * kGroupBytes, x_bytes,
               ring.full[stage]);
   }
+}
+
+// By whole warps, which read it no more.
+template <typename W>
+MONOLITH_DEVICE void give_back(Ring<W>& ring, int stage) {
+  __syncwarp();
+  if (lane_id() == 0) barrier_arrive(ring.empty[stage]);
+}
+
+// Of a split unit.
+template <typename W>
+MONOLITH_DEVICE void leave_sums(const DenseLaunch& launch, int unit, const float (&sums)[W::kQuads][4]) {
+  Floats4* const left = left_sums(launch, unit, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x));
+  MONOLITH_UNROLL
+  for (int i = 0; i < W::kQuads; ++i) left[i * W::kConsumers] = {sums[i][0], sums[i][1], sums[i][2], sums[i][3]};
 }
 
 template <DenseKind kKind, typename W>
@@ -79,16 +113,156 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
       for (int step = 0; step < kSteps; ++step)
         product<kKind == DenseKind::kBf16>(sums, a[step], operand_at(&ring.b[stage][0][step * 256], 128, kGroupBytes),
                                            number > first || step > 0);
+      products_commit();
       products_wait(sums);
-      __syncwarp();
-      if (lane == 0) barrier_arrive(ring.empty[stage]);
+      give_back(ring, stage);
     }
     if (!launch.split) add_segment<kManyAtOnce>(launch, unit, segment, first_row, 0, sums);
   }
-  if (!launch.split) return;
-  Floats4* const left = left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x));
+  if (launch.split) leave_sums<W>(launch, unit.number, sums);
+}
+
+// A thread's outputs of a unit, for whole loops over its sums: where the first is, and which of them are there. Kept
+// small: nothing of it lives on while products are computed.
+struct Outputs {
+  float* to[2];   // of both columns of a quad
+  int64_t step;   // to the next quad
+  int left;       // columns of the unit from the thread's first on
+  bool inside[2];   // of its two rows
+
+  MONOLITH_DEVICE Outputs(const DenseUnit& unit, int first_row) {
+    const DenseTarget& target = *unit.target;
+    const int row = first_row + row_of(0);
+    to[0] = target.out + (unit.first_column + column_of(0)) * target.out_stride + row;
+    to[1] = to[0] + target.out_stride;
+    step = 8 * target.out_stride;
+    left = unit.n_columns - column_of(0);
+    inside[0] = row < target.rows;
+    inside[1] = row + 8 < target.rows;
+  }
+  // Of number i % 4 of quad i / 4.
+  MONOLITH_DEVICE bool has(int i) const { return inside[i % 4 / 2] && i / 4 * 8 + i % 2 < left; }
+  MONOLITH_DEVICE float& at(int i) const { return to[i % 2][i % 4 / 2 * 8]; }
+  MONOLITH_DEVICE void next(int i) {   // after number i, in ascending order
+    if (i % 4 >= 2) to[i % 2] += step;
+  }
+};
+
+// What the outputs of a thread's sums begin with.
+template <int kQuads>
+MONOLITH_DEVICE void begin_totals(const DenseUnit& unit, int first_row, float (&totals)[kQuads][4]) {
+  const DenseTarget& target = *unit.target;
   MONOLITH_UNROLL
-  for (int i = 0; i < W::kQuads; ++i) left[i * W::kConsumers] = {sums[i][0], sums[i][1], sums[i][2], sums[i][3]};
+  for (int i = 0; i < kQuads * 4; ++i) totals[i / 4][i % 4] = 0;
+  if (target.add_to_out) {
+    Outputs outputs(unit, first_row);
+    MONOLITH_UNROLL
+    for (int i = 0; i < kQuads * 4; ++i) {
+      if (outputs.has(i)) totals[i / 4][i % 4] = outputs.at(i);
+      outputs.next(i);
+    }
+  }
+  if (target.bias) {
+    const int row = first_row + row_of(0);
+    const float bias[2] = {row < target.rows ? target.bias[row] : 0.0f,
+                           row + 8 < target.rows ? target.bias[row + 8] : 0.0f};
+    MONOLITH_UNROLL
+    for (int i = 0; i < kQuads * 4; ++i) totals[i / 4][i % 4] += bias[i % 4 / 2];
+  }
+}
+
+template <int kQuads>
+MONOLITH_DEVICE void add_to_totals(const DenseLaunch& launch, const DenseUnit& unit, const float (&sums)[kQuads][4],
+                                   float (&totals)[kQuads][4]) {
+  if (!launch.scales) {
+    MONOLITH_UNROLL
+    for (int i = 0; i < kQuads * 4; ++i) totals[i / 4][i % 4] = fmaf(sums[i / 4][i % 4], 1.0f, totals[i / 4][i % 4]);
+    return;
+  }
+  const int left = unit.n_columns - column_of(0);
+  const float* const scales = launch.scales + unit.first_column + column_of(0);
+  MONOLITH_UNROLL
+  for (int i = 0; i < kQuads * 2; ++i) {
+    const int quad = i / 2, j = i % 2, column = quad * 8 + j;
+    const float scale = column < left ? scales[column] : 1.0f;
+    totals[quad][j] = fmaf(sums[quad][j], scale, totals[quad][j]);
+    totals[quad][j + 2] = fmaf(sums[quad][j + 2], scale, totals[quad][j + 2]);
+  }
+}
+
+template <int kQuads>
+MONOLITH_DEVICE void write_totals(const DenseUnit& unit, int first_row, const float (&totals)[kQuads][4]) {
+  Outputs outputs(unit, first_row);
+  MONOLITH_UNROLL
+  for (int i = 0; i < kQuads * 4; ++i) {
+    if (outputs.has(i)) outputs.at(i) = totals[i / 4][i % 4];
+    outputs.next(i);
+  }
+}
+
+// As consume(), with half a stage of products always under way. Sums and totals take nearly all registers: what is
+// known of the unit is forgotten while products are computed, and found out again.
+template <DenseKind kKind, typename W>
+MONOLITH_DEVICE void consume_wide(Ring<W>& ring, const DenseLaunch& launch, int number, Place<W>& place) {
+  constexpr int kHalf = kSteps / 2;
+  constexpr bool kTotals = W::kColumns < 256;
+  const auto first_row = [](const DenseUnit& unit) { return (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows; };
+  const auto find_again = [&] { return find_unit(launch, W::kColumns, forgotten(number)); };
+  float sums[W::kQuads][4];
+  float totals[kTotals ? W::kQuads : 1][4];
+  int segment, last_segment, block;
+  const DenseTarget* target;
+  {
+    const DenseUnit unit = find_again();
+    if (unit.empty) return;
+    target = unit.target;
+    segment = unit.first_segment;
+    last_segment = unit.last_segment;
+    block = segment_begin(launch, *target, segment);
+    if constexpr (kTotals) begin_totals(unit, first_row(unit), totals);
+  }
+  const Words4* const own = &ring.a[0][warp_id()][0][lane_id()];
+  constexpr int kStageWords = W::kTiles * kSteps * kWarp;
+  Words4 a[kSteps];
+  for (; segment < last_segment; ++segment) {
+    const int end = segment_begin(launch, *target, segment + 1);
+    bool add = false;
+    int last = 0;   // the stage that is read last
+    for (; block < end; ++block, place.advance()) {
+      const int stage = place.stage;
+      barrier_wait(ring.full[stage], place.parity);
+      MONOLITH_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        MONOLITH_UNROLL
+        for (int step = half * kHalf; step < (half + 1) * kHalf; ++step) a[step] = own[stage * kStageWords + step * kWarp];
+        products_fence();
+        MONOLITH_UNROLL
+        for (int step = half * kHalf; step < (half + 1) * kHalf; ++step)
+          product<kKind == DenseKind::kBf16>(sums, a[step], operand_at(&ring.b[stage][0][step * 256], 128, kGroupBytes),
+                                             add || step > 0);
+        products_commit();
+        products_wait<1>();   // the half before: its registers are free, and what it has read
+        if (half == 0 && add) give_back(ring, last);
+      }
+      last = stage;
+      add = true;
+    }
+    products_wait(sums);
+    give_back(ring, last);
+    if (W::kSplits && launch.split) continue;
+    if constexpr (kTotals) {
+      add_to_totals(launch, find_again(), sums, totals);
+    } else {
+      const DenseUnit unit = find_again();
+      add_segment<kSomeAtOnce>(launch, unit, segment, first_row(unit), 0, sums);
+    }
+  }
+  if constexpr (W::kSplits)
+    if (launch.split) return leave_sums<W>(launch, number, sums);
+  if constexpr (kTotals) {
+    const DenseUnit unit = find_again();
+    write_totals(unit, first_row(unit), totals);
+  }
 }
 
 #endif
@@ -98,8 +272,6 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     wgmma_kernel([[maybe_unused]] const __grid_constant__ DenseLaunch launch) {
 #if MONOLITH_WGMMA
   auto& ring = shared_memory<Ring<W>>();
-  const DenseUnit unit = find_unit(launch, W::kColumns);
-  if (unit.empty) return;
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < W::kStages; ++stage) {
       barrier_init(ring.full[stage], 1);
@@ -108,31 +280,60 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     barrier_inits_done();
   }
   __syncthreads();
-  const int begin = segment_begin(launch, *unit.target, unit.first_segment);
+  const auto each_unit = [&](const auto& work) {
+    const int number = static_cast<int>(blockIdx.x);
+    if constexpr (!W::kIsWide) work(number);
+    else   // one after the other; where they are split there is a block for each
+      for (int i = number; i < launch.row_units * launch.column_tiles; i += static_cast<int>(gridDim.x)) work(i);
+  };
+  Place<W> place;
   if (warp_id() >= W::kGroups * 4) {
     if constexpr (W::kMovesRegisters) give_registers<kProducerRegisters>();
-    if (threadIdx.x == W::kConsumers)
-      produce(ring, launch, unit, begin, segment_begin(launch, *unit.target, unit.last_segment));
-    __syncwarp();
-    if (launch.split) is_last_of_tile(launch, unit, ring.last);
+    each_unit([&](int number) {
+      const DenseUnit unit = find_unit(launch, W::kColumns, number);
+      if (unit.empty) return;
+      if (threadIdx.x == W::kConsumers)
+        produce(ring, launch, unit, segment_begin(launch, *unit.target, unit.first_segment),
+                segment_begin(launch, *unit.target, unit.last_segment), place);
+      __syncwarp();
+      if (W::kSplits && launch.split) is_last_of_tile(launch, unit, ring.last);
+    });
   } else {
     if constexpr (W::kMovesRegisters) take_registers<kConsumerRegisters>();
-    consume<kKind>(ring, launch, unit, begin);
-    if (!launch.split || !is_last_of_tile(launch, unit, ring.last)) return;
-    const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
-    add_left_sums<kManyAtOnce, W::kQuads>(
-        launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
-        left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
-            unit.first_segment * step,
-        step, W::kConsumers);
+    const auto add_left = [&](const DenseUnit& unit) {
+      if (!is_last_of_tile(launch, unit, ring.last)) return;
+      const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
+      add_left_sums<W::kColumns == 256 ? kManyAtOnce / 2 : kManyAtOnce, W::kQuads>(
+          launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
+          left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
+              unit.first_segment * step,
+          step, W::kConsumers);
+    };
+    each_unit([&](int number) {
+      if constexpr (W::kIsWide) {
+        consume_wide<kKind>(ring, launch, number, place);
+        if constexpr (W::kSplits) {
+          if (!launch.split) return;
+          const DenseUnit unit = find_unit(launch, W::kColumns, forgotten(number));
+          if (!unit.empty) add_left(unit);
+        }
+      } else {
+        const DenseUnit unit = find_unit(launch, W::kColumns, number);
+        if (unit.empty) return;
+        consume<kKind>(ring, launch, unit, segment_begin(launch, *unit.target, unit.first_segment));
+        if (launch.split) add_left(unit);
+      }
+    });
   }
 #endif
 }
 
 template <typename W>
 void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
+  const int units = work.row_units * work.column_tiles;
+  const int blocks = W::kIsWide && !work.split ? std::min(units, std::max(runtime.device().multiprocessors, 1)) : units;
   launch(runtime, kind == DenseKind::kBf16 ? wgmma_kernel<DenseKind::kBf16, W> : wgmma_kernel<DenseKind::kF16, W>,
-         dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1}, W::kThreads, sizeof(Ring<W>), work);
+         dim3{static_cast<unsigned>(blocks), 1, 1}, W::kThreads, sizeof(Ring<W>), work);
 }
 
 }  // namespace
@@ -144,6 +345,7 @@ void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind,
     case 32: return launch_width<Width<1, 32, 9, 2>>(runtime, kind, work);
     case 64: return launch_width<Width<1, 64, 7, 2>>(runtime, kind, work);
     case 128: return launch_width<Width<2, 128, 6, 1>>(runtime, kind, work);
+    case 192: return launch_width<Width<2, 192, 5, 1>>(runtime, kind, work);
     default: return launch_width<Width<2, 256, 4, 1>>(runtime, kind, work);
   }
 }

@@ -108,6 +108,12 @@ __device__ __forceinline__ Floats4 load_fresh(const Floats4* from) {
   return v;
 }
 
+// `value`, of which the compiler knows nothing: what was computed from it before is not kept in registers for this one.
+__device__ __forceinline__ int forgotten(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 // 2^x to about 2 units in the last place; -inf gives 0. Not the same bits in the emulator.
 __device__ __forceinline__ float fast_exp2(float x) {
   float y;
@@ -142,6 +148,7 @@ inline Words4 load_once(const Words4* from) { return *from; }
 inline Words2 load_once(const Words2* from) { return *from; }
 inline uint32_t load_once(const uint32_t* from) { return *from; }
 inline Floats4 load_fresh(const Floats4* from) { return *from; }
+inline int forgotten(int value) { return value; }
 inline float fast_exp2(float x) { return std::exp2(x); }
 inline int dot4(uint32_t a, uint32_t b, int sum) {
   for (int i = 0; i < 32; i += 8) sum += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);
