@@ -331,7 +331,8 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
 template <typename W>
 void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
   const int units = work.row_units * work.column_tiles;
-  const int blocks = W::kIsWide && !work.split ? std::min(units, std::max(runtime.device().multiprocessors, 1)) : units;
+  const bool one_each = !W::kIsWide || (W::kSplits && work.split);
+  const int blocks = one_each ? units : std::min(units, std::max(runtime.device().multiprocessors, 1));
   launch(runtime, kind == DenseKind::kBf16 ? wgmma_kernel<DenseKind::kBf16, W> : wgmma_kernel<DenseKind::kF16, W>,
          dim3{static_cast<unsigned>(blocks), 1, 1}, W::kThreads, sizeof(Ring<W>), work);
 }
