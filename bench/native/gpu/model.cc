@@ -175,7 +175,7 @@ class ModelBench {
     const RandomModel file(shape, type);
     CudaBackendOptions backend_options;
     backend_options.device = options_.device;
-    backend_options.recording = recording, backend_options.invariant = invariant;
+    backend_options.recording = recording, backend_options.invariant = invariant, backend_options.cublaslt = "auto";
     auto backend = make_cuda_backend(backend_options);
     if (!backend) throw std::runtime_error(backend.error().message);
     backend_ = std::move(*backend);
@@ -299,7 +299,7 @@ void measure_models(const Options& options, const Clock& clock, Results& results
   bench.run(TensorType::kQ8_0, true, true, all, true);
   bench.run(TensorType::kQ4_K, true, true, all, true);
   bench.run(TensorType::kBF16, false, true, ends, false);
-  bench.run(TensorType::kBF16, true, false, all, false);
+  bench.run(TensorType::kBF16, true, false, all, true);
   bench.run(TensorType::kF16, true, true, ends, true);
 }
 
