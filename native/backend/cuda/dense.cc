@@ -62,9 +62,9 @@ bool can_split(const DenseShape& shape, const DensePlan& plan) {
          units <= kDenseMostCounters && units * plan.tile_rows * plan.tile_columns <= kDenseMostSums;
 }
 
-// Many columns on Hopper, where a multiprocessor has one block at a time: the tiles that end first. A block of 64 k takes
-// 4 cycles a column of tensor cores, but no less than shared memory needs for it: each group of warps reads all columns,
-// both operands are written there once, and weights are read from it, 128 bytes a cycle.
+// Many columns on Hopper, where a multiprocessor has one block at a time: the tiles that end first. 64 k of a tile take
+// the tensor cores 4 cycles a column, but no less than shared memory needs for them at 128 bytes a cycle: both operands
+// are written there once, weights are read once and columns by each of the two groups of warps.
 DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
   int fewest = shape.matrices[0].segments, most = fewest;
   for (const DenseRows& matrix : shape.matrices)

@@ -4,9 +4,9 @@
 // 90 KB of weights are always under way to each block, and two blocks on a multiprocessor.
 //
 // Many columns: the tensor cores shall never wait. A block computes one tile after the other, and while it writes one's
-// outputs the next one's stages arrive. Half a stage is always under way: registers of A are two halves, of which one is
-// read while the other is multiplied, and a stage is given back half a stage late. What segments add up to stays in
-// registers, which leaves room for 192 columns; 256 are for matrices of one segment, and for split ones.
+// outputs the next one's stages arrive. Half a stage is always under way: registers of A are two halves, one of them read
+// while the other is multiplied, and a stage is given back half a stage late. What segments add up to stays in registers,
+// which leaves room for 192 columns; 256 are for matrices of one segment, and for split ones.
 #include <algorithm>
 
 #include "backend/cuda/dense_kernels.h"
@@ -148,12 +148,14 @@ struct Outputs {
   }
 };
 
-// What the outputs of a thread's sums begin with.
+// What the outputs of a thread's sums begin with; zeros where the unit is split.
 template <int kQuads>
-MONOLITH_DEVICE void begin_totals(const DenseUnit& unit, int first_row, float (&totals)[kQuads][4]) {
+MONOLITH_DEVICE void begin_totals(const DenseLaunch& launch, const DenseUnit& unit, int first_row,
+                                  float (&totals)[kQuads][4]) {
   const DenseTarget& target = *unit.target;
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads * 4; ++i) totals[i / 4][i % 4] = 0;
+  if (launch.split) return;
   if (target.add_to_out) {
     Outputs outputs(unit, first_row);
     MONOLITH_UNROLL
@@ -219,7 +221,7 @@ MONOLITH_DEVICE void consume_wide(Ring<W>& ring, const DenseLaunch& launch, int 
     segment = unit.first_segment;
     last_segment = unit.last_segment;
     block = segment_begin(launch, *target, segment);
-    if constexpr (kTotals) begin_totals(unit, first_row(unit), totals);
+    if constexpr (kTotals) begin_totals(launch, unit, first_row(unit), totals);
   }
   const Words4* const own = &ring.a[0][warp_id()][0][lane_id()];
   constexpr int kStageWords = W::kTiles * kSteps * kWarp;
@@ -234,7 +236,8 @@ MONOLITH_DEVICE void consume_wide(Ring<W>& ring, const DenseLaunch& launch, int 
       MONOLITH_UNROLL
       for (int half = 0; half < 2; ++half) {
         MONOLITH_UNROLL
-        for (int step = half * kHalf; step < (half + 1) * kHalf; ++step) a[step] = own[stage * kStageWords + step * kWarp];
+        for (int step = half * kHalf; step < (half + 1) * kHalf; ++step)
+          a[step] = own[stage * kStageWords + step * kWarp];
         products_fence();
         MONOLITH_UNROLL
         for (int step = half * kHalf; step < (half + 1) * kHalf; ++step)
