@@ -29,7 +29,7 @@ export interface GpuFigures {
   ceilingIs: string;
   kernels: { family: string; name: string; rows: number; us: number; gbs: number; tflops: number; share: number }[];
   models: {
-    model: string; phase: string; streams: number; recording: boolean; invariant: boolean;
+    model: string; phase: string; streams: number; recording: boolean; invariant: boolean; earlyLaunch: boolean;
     tokensPerSecond: number; stepMs: number; hostUs: number; weightsShare: number;
   }[];
   leftOut: string[];
@@ -90,7 +90,7 @@ export function gpuTable(figures: GpuFigures): string {
       `${k.gbs.toFixed(0).padStart(8)}${k.tflops.toFixed(1).padStart(9)}${`${(k.share * 100).toFixed(0)} %`.padStart(17)}`),
     '',
     `${'model'.padEnd(36)}${'streams'.padStart(7)}${'tokens/s'.padStart(11)}${'ms a step'.padStart(11)}${'host us'.padStart(9)}${'weights at'.padStart(12)}`,
-    ...figures.models.map((m) => `${`${m.model} ${m.phase}${m.recording ? '' : ', not recorded'}${m.invariant ? '' : ', not invariant'}`.padEnd(36)}` +
+    ...figures.models.map((m) => `${`${m.model} ${m.phase}${m.recording ? '' : ', not recorded'}${m.invariant ? '' : ', not invariant'}${m.earlyLaunch ? '' : ', no early launch'}`.padEnd(36)}` +
       `${String(m.streams).padStart(7)}${m.tokensPerSecond.toFixed(0).padStart(11)}${m.stepMs.toFixed(3).padStart(11)}${m.hostUs.toFixed(0).padStart(9)}` +
       (m.phase === 'decode' ? `${(m.weightsShare * 100).toFixed(0)} % of copies`.padStart(19) : '')),
     ...figures.leftOut.map((what) => `not measured: ${what}`),

@@ -68,7 +68,7 @@ export const settings = {
     arithmetic: setting(kind.choice('production', 'exact'), 'production', 'exact: unrounded activations, slow; for comparing logits.', { alias: 'arithmetic' }),
     batch_invariant: setting(kind.flag, true, 'The bits of an answer never depend on what is computed beside it. false: a GPU may choose faster products by the number of rows; the CPU keeps it either way.'),
     cublaslt: setting(kind.nullable(kind.text(1, 4096)), 'auto', 'NVIDIA\'s cuBLASLt for long prompts of BF16 models on a GPU, with batch_invariant false only: auto takes the one installed, else its path; off for none.'),
-    kv_type: setting(kind.choice('f16', 'q8_0', 'f32'), 'f16', 'Number type of the KV cache; q8_0 holds nearly twice the tokens in the same memory, a little less exactly.', { alias: 'kv-type' }),
+    kv_type: setting(kind.choice('f16', 'q8_0', 'fp8', 'f32'), 'f16', 'Number type of the KV cache; q8_0 and fp8 (on a GPU) hold nearly twice the tokens in the same memory, q8_0 a little less exactly, fp8 less than that.', { alias: 'kv-type' }),
     max_context: setting(kind.integer(0, 16_777_216), 0, 'Longest prompt plus completion in tokens; 0 takes the file\'s own, as memory allows.', { alias: 'max-context', main: true }),
     kv_bytes: setting(kind.bytes(0, 2 ** 46), 0, 'Memory for KV pages of one model, e.g. 2GiB; 0 makes room for a few full contexts.', { alias: 'kv-bytes', main: true }),
     max_batch_tokens: setting(kind.integer(1, 65_536), 256, 'Tokens computed per step, decodes first.', { main: true }),

@@ -160,7 +160,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const accounts = new Accounts(store, { bus, audit: directory.audit });
   undo.push(() => accounts.close());
 
-  const pool = new ModelPool(loadOptions(config), undefined, (pooled, engine) => { if (primary) tuning.apply(pooled, engine); });
+  const pool = new ModelPool(loadOptions(config), undefined, (pooled, engine) => {
+    engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
+    if (primary) tuning.apply(pooled, engine);
+  });
   const tuning = new EngineTuning(store, pool, config.engine);
   undo.push(() => pool.close());
   const modelSettings = new ModelSettings(store, bus);

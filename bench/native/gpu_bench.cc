@@ -61,12 +61,12 @@ void print(const Options& options, const cuda::DeviceProperties& device, const R
   std::printf("\n  ],\n  \"models\": [");
   comma = "\n";
   for (const ModelResult& m : results.models) {
-    std::printf("%s    {\"model\": %s, \"phase\": %s, \"streams\": %d, \"recording\": %s, \"invariant\": %s, "
+    std::printf("%s    {\"model\": %s, \"phase\": %s, \"streams\": %d, \"recording\": %s, \"invariant\": %s, \"earlyLaunch\": %s, "
                 "\"tokensPerSecond\": %.1f, \"stepMs\": %.4f, \"hostUs\": %.1f, \"weightBytes\": %.0f, "
                 "\"weightsShare\": %.3f}",
                 comma, quoted(m.model).c_str(), quoted(m.phase).c_str(), m.streams, m.recording ? "true" : "false",
-                m.invariant ? "true" : "false", static_cast<double>(m.tokens) / m.step_seconds, m.step_seconds * 1e3,
-                m.host_seconds * 1e6, m.weight_bytes,
+                m.invariant ? "true" : "false", m.early_launch ? "true" : "false",
+                static_cast<double>(m.tokens) / m.step_seconds, m.step_seconds * 1e3, m.host_seconds * 1e6, m.weight_bytes,
                 results.copy_bytes_per_second > 0 ? m.weight_bytes / m.step_seconds / results.copy_bytes_per_second : 0);
     comma = ",\n";
   }

@@ -1,7 +1,9 @@
 #include "addon/channel.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -93,14 +95,17 @@ void ChannelCore::forget_ended() {
 
 void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* core, void*) {
   if (env == nullptr || core->closed()) return;   // queued before the end
-  core->engine_->engine->drain_channel(core->id_, core->events_);
+  std::chrono::steady_clock::time_point since;
+  core->engine_->engine->drain_channel(core->id_, core->events_, &since);
   if (core->events_.empty()) return;
   const Napi::HandleScope scope(env);
   const Napi::Value events = to_uint8_array(env, core->events_.data(), core->events_.size());
   core->forget_ended();
   if (!env.IsExceptionPending()) {
-    napi_value argument = events, result = nullptr;
-    napi_call_function(env, env.Undefined(), on_events, 1, &argument, &result);
+    const std::chrono::duration<double, std::milli> age = std::chrono::steady_clock::now() - since;
+    const napi_value arguments[] = {events, Napi::Number::New(env, age.count())};
+    napi_value result = nullptr;
+    napi_call_function(env, env.Undefined(), on_events, std::size(arguments), arguments, &result);
   }
   report_pending_exception(env);
   if (core->orphaned_ && core->live_.empty()) core->close();

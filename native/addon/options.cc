@@ -19,7 +19,7 @@ constexpr uint32_t kMaxStopTokens = 1024;
 constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
-constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0"};        // in the order of KvType
+constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};   // in the order of KvType
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
                                          TensorType::kQ4_0};

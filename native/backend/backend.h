@@ -47,8 +47,9 @@ struct MatrixSource {
   std::span<const std::byte> data;
 };
 
-// kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale.
-enum class KvType : uint8_t { kF16, kF32, kQ8_0 };
+// kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale. kFp8: e4m3 (OCP 8-bit
+// floating point), each position and head with a power of two.
+enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8 };
 
 struct KvShape {
   int n_layers;
@@ -100,6 +101,10 @@ struct MatmulTarget {
   const float* bias = nullptr;      // backend memory, `rows` floats
   bool add_to_out = false;          // residual connection
 };
+
+// Whether an operation's input is read again before it is written anew. If not, its memory may be left as it is or
+// undefined, from before the operation on: a backend then need not have written it.
+enum class InputUse : uint8_t { kAgain, kLast };
 
 // Of a gated feed-forward network: act(gate) * up.
 enum class Activation : uint8_t {
@@ -195,6 +200,8 @@ class Backend {
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
 
+  // Whether kv_cache() keeps keys and values so; asked before anything is loaded. kUnsupported names the setting.
+  virtual Status can_keep(KvType) const { return {}; }
   // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
   virtual Status can_mix(const Mixture&) const { return {}; }
 
@@ -204,6 +211,12 @@ class Backend {
   // segments or rows than these, which then cost a copy each.
   virtual bool begin_step(const StepInput& input) = 0;
   virtual void end_step() = 0;   // on return all results are visible to read_floats
+  // Whether end_step() and begin_sample() return before the device has computed what was asked for: the engine then uses
+  // that time for the host's part of the work. Operations of the next step may be asked for at any time: the device does
+  // one after the other.
+  virtual bool is_asynchronous() const { return false; }
+  // Returns when all that was asked for is computed. Throws std::runtime_error if the device has failed.
+  virtual void wait() {}
 
   // out[row] = row token[row] of `table`, dequantized. `tokens` host, each in [0, table.rows).
   virtual void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) = 0;
@@ -212,8 +225,9 @@ class Backend {
   // The same over each head of each row: x is [n_rows][n_heads][head_dim] with row_stride floats per row.
   virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
                               int n_heads, int head_dim) = 0;
-  // Products of one input with several matrices of equal `cols`. x is [n_rows][cols], dense.
-  virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) = 0;
+  // Products of one input with several matrices of equal `cols`. x is [n_rows][cols], dense; `use` is what becomes of it.
+  virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows,
+                      InputUse use = InputUse::kAgain) = 0;
   // Rotates q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place (dense rows given
   // by the strides), each row at its absolute position, then stores k and v into the pages of `layer`. With
   // n_dims 0 nothing rotates.
@@ -269,6 +283,14 @@ class Backend {
   // results[i] = the answer to tasks[i] (sampling.h), whose logits are this backend's memory.
   virtual void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
     static_cast<void>(n_vocab), static_cast<void>(tasks), static_cast<void>(results);
+  }
+  // The same in two parts: the first may return before anything is computed, the second, with the same tasks, waits for
+  // the answers. Nothing else is sampled in between; whoever begins anew, or calls sample(), gives up what was begun.
+  virtual void begin_sample(int n_vocab, std::span<const SampleTask> tasks) {
+    static_cast<void>(n_vocab), static_cast<void>(tasks);
+  }
+  virtual void end_sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
+    sample(n_vocab, tasks, results);
   }
 };
 

@@ -93,6 +93,7 @@ class ProfiledBackend final : public Backend {
                  const MixtureShape& mixture) override {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
+  Status can_keep(KvType type) const override { return inner_->can_keep(type); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
   // What is profiled is never a recorded step: its operations would not come by.
   bool begin_step(const StepInput& input) override {
@@ -101,6 +102,8 @@ class ProfiledBackend final : public Backend {
     return inner_->begin_step(watched);
   }
   void end_step() override { inner_->end_step(); }
+  // Never asynchronous itself: what an operation takes is seen where one is waited for before the next begins.
+  void wait() override { inner_->wait(); }
 
   void read_floats(float* host_to, const float* from, int64_t count) override {
     timed(Op::kReadFloats, {}, [&] { inner_->read_floats(host_to, from, count); });
@@ -116,7 +119,7 @@ class ProfiledBackend final : public Backend {
     timed(Op::kRmsNormHeads, {},
           [&] { inner_->rms_norm_heads(x, row_stride, weight, eps, n_rows, n_heads, head_dim); });
   }
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
     Work work;
     for (const MatmulTarget& target : targets) {
       work.inputs = target.weight->cols;
@@ -124,7 +127,7 @@ class ProfiledBackend final : public Backend {
       work.bytes += target.weight->bytes;
     }
     work.operations = 2 * static_cast<uint64_t>(work.inputs * work.outputs) * static_cast<uint64_t>(n_rows);
-    timed(Op::kMatmul, work, [&] { inner_->matmul(targets, x, n_rows); });
+    timed(Op::kMatmul, work, [&] { inner_->matmul(targets, x, n_rows, use); });
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
                       int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,

@@ -31,6 +31,7 @@ void BatchSampler::clear() {
   tasks_.clear();
   links_.clear();
   n_run_ = 0;
+  has_begun_ = false;
 }
 
 int BatchSampler::add(const SampleTask& task) {
@@ -44,6 +45,7 @@ int BatchSampler::add_behind(int row, TokenId guess, const SampleTask& task) {
 }
 
 int BatchSampler::place(const SampleTask& task, const Link& link) {
+  assert(!has_begun_);
   const size_t at = tasks_.size();
   tasks_.push_back(task);
   links_.push_back(link);
@@ -59,12 +61,22 @@ int BatchSampler::place(const SampleTask& task, const Link& link) {
   return static_cast<int>(at);
 }
 
+void BatchSampler::begin() {
+  if (!on_backend_ || tasks_.size() == n_run_) return;
+  backend_.begin_sample(n_vocab_, {tasks_.data() + n_run_, tasks_.size() - n_run_});
+  has_begun_ = true;
+}
+
 void BatchSampler::run() {
   const size_t begin = n_run_, n = tasks_.size() - begin;
   n_run_ = tasks_.size();
   if (n == 0) return;
   if (on_backend_) {
-    backend_.sample(n_vocab_, {tasks_.data() + begin, n}, {results_.data() + begin, n});
+    const std::span<const SampleTask> tasks{tasks_.data() + begin, n};
+    const std::span<SampleResult> results{results_.data() + begin, n};
+    if (has_begun_) backend_.end_sample(n_vocab_, tasks, results);
+    else backend_.sample(n_vocab_, tasks, results);
+    has_begun_ = false;
     std::fill_n(known_.begin() + static_cast<ptrdiff_t>(begin), n, uint8_t{1});
     return;
   }

@@ -29,6 +29,8 @@ class BatchSampler {
   int add(const SampleTask& task);
   // A row of use only if `row`, the number of the one before it, gives `guess`.
   int add_behind(int row, TokenId guess, const SampleTask& task);
+  // Where the backend samples: has it begin with what was added, without waiting. Nothing may be added before run().
+  void begin();
   // All tasks that were added since the last run().
   void run();
   // Null if it was left out because an earlier row of its chain has departed. Valid until the next add or clear().
@@ -56,6 +58,7 @@ class BatchSampler {
   std::vector<uint8_t> known_;        // parallel to results_
   std::unique_ptr<std::atomic<int>[]> departed_;   // by head: the least depth at which its chain is known to depart
   size_t n_run_ = 0;                  // tasks of earlier runs
+  bool has_begun_ = false;            // with those behind them
   SampleResult single_;
 };
 

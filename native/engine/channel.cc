@@ -15,6 +15,7 @@ void Channel::publish() {
     return;
   }
   if (pending_.empty()) {
+    pending_since_ = std::chrono::steady_clock::now();
     std::swap(pending_, step_records_);
   } else {
     pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());
@@ -27,9 +28,10 @@ void Channel::publish() {
   }
 }
 
-bool Channel::drain(std::vector<std::byte>& out) {
+bool Channel::drain(std::vector<std::byte>& out, std::chrono::steady_clock::time_point* since) {
   out.clear();
   std::lock_guard lock(mutex_);
+  if (since && !pending_.empty()) *since = pending_since_;
   const bool was_full = pending_.size() > bound_;
   std::swap(pending_, out);
   signalled_ = false;

@@ -4,10 +4,11 @@
 //
 // Bound: when the undrained bytes pass `bound`, full() tells the scheduler, which suspends the channel's
 // sequences (their pages go back) and resumes them once it is drained. Nothing is dropped; the
-// bound can be passed by what one step produces.
+// bound can be passed by what one step produces, or two where steps overlap.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,8 +31,9 @@ class Channel {
   void remember(uint32_t request);
 
   // --- any thread ---
-  // Swaps the pending records into `out`. Returns true if the channel was full before.
-  bool drain(std::vector<std::byte>& out);
+  // Swaps the pending records into `out`. Returns true if the channel was full before. `since`, where there is any
+  // record: when the first of them was published.
+  bool drain(std::vector<std::byte>& out, std::chrono::steady_clock::time_point* since = nullptr);
   // From here on no record of `request` reaches the consumer.
   void forget(uint32_t request);
   // No wake after return.
@@ -44,6 +46,7 @@ class Channel {
   std::mutex mutex_;                      // guards what follows
   std::function<void()> wake_;
   std::vector<std::byte> pending_;
+  std::chrono::steady_clock::time_point pending_since_;   // while any is pending
   std::vector<uint32_t> forgotten_;       // cancelled, and not yet ended by the engine
   bool signalled_ = false;                // wake was called and the consumer has not drained since
   bool closed_ = false;

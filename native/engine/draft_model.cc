@@ -184,6 +184,7 @@ void DraftModel::add_row(const Slot& slot, std::span<const TokenId> tokens, int 
 const float* DraftModel::compute() {
   const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
   if (!logits && !logit_rows_.empty()) throw std::runtime_error("the draft's forward pass gave no logits");
+  if (logit_rows_.empty()) model_.backend().wait();   // else its steps would seem shorter than they are
   tokens_.clear();
   segments_.clear();
   logit_rows_.clear();

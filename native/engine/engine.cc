@@ -17,6 +17,10 @@
 #include <thread>
 #include <unordered_map>
 
+#if defined(__linux__)
+#include <pthread.h>
+#endif
+
 #include "engine/request_check.h"
 #include "engine/step_loop.h"
 
@@ -96,7 +100,12 @@ class ThreadedEngine final : public Engine {
   }
 
   void start_thread() {
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+#if defined(__linux__)
+      pthread_setname_np(pthread_self(), "monolith-engine");
+#endif
+      run();
+    });
   }
 
   ChannelId open_channel(std::function<void()> wake) override {
@@ -107,13 +116,13 @@ class ThreadedEngine final : public Engine {
     return id;
   }
 
-  void drain_channel(ChannelId id, std::vector<std::byte>& out) override {
+  void drain_channel(ChannelId id, std::vector<std::byte>& out, std::chrono::steady_clock::time_point* since) override {
     const std::shared_ptr<Channel> channel = find_channel(id);
     if (!channel) {
       out.clear();
       return;
     }
-    if (channel->drain(out)) post([](Intake& intake) { intake.nudge = true; });
+    if (channel->drain(out, since)) post([](Intake& intake) { intake.nudge = true; });
   }
 
   void close_channel(ChannelId id) override {
@@ -258,6 +267,12 @@ class ThreadedEngine final : public Engine {
   void run() {
     bool computed = false;
     for (;;) {
+      try {
+        loop_.await();   // what arrives meanwhile counts for the next step
+      } catch (const std::exception& error) {
+        computed = false;
+        fail_engine(error.what());
+      }
       const bool closing = take_intake(computed);
       try {
         apply_intake();

@@ -10,6 +10,7 @@
 // blocks on a step. Sequences, pages and the model belong to the engine thread alone.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -41,6 +42,9 @@ struct EngineOptions {
   bool prefix_cache = true;
   Speculation speculation = Speculation::kOff;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
+  // Where the backend computes by itself the host prepares one step while it computes another: no result depends on
+  // it. False: one after the other, for tests.
+  bool overlap = true;
 };
 
 // New values of what may be changed while running; what is absent stays.
@@ -85,8 +89,10 @@ class Engine {
   // step and only if the channel has not been drained since the last call; it must not block or call
   // back into the engine.
   virtual ChannelId open_channel(std::function<void()> wake) = 0;
-  // Swaps the channel's pending records into `out` (cleared first); out's capacity is reused.
-  virtual void drain_channel(ChannelId channel, std::vector<std::byte>& out) = 0;
+  // Swaps the channel's pending records into `out` (cleared first); out's capacity is reused. `since`, where there is
+  // any record: when the first of them was published.
+  virtual void drain_channel(ChannelId channel, std::vector<std::byte>& out,
+                             std::chrono::steady_clock::time_point* since = nullptr) = 0;
   // Cancels the channel's requests. After return `wake` is not called again.
   virtual void close_channel(ChannelId channel) = 0;
 

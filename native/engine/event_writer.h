@@ -25,16 +25,16 @@ class EventWriter final : public PieceSink {
   void failed(FailureCode code, std::string_view message);
 
  private:
-  void begin(EventKind kind, uint8_t section, uint8_t flags);
+  // `size`: of what is put behind the header.
+  void begin(EventKind kind, uint8_t section, uint8_t flags, size_t size);
   void put_bytes(std::string_view bytes);   // padded to 4
   template <typename T>
   void put(T value);
-  void end();   // patches the size
 
   std::vector<std::byte>& out_;
   uint32_t request_;
   int choice_;
-  size_t start_ = 0;
+  std::byte* at_ = nullptr;   // of the record under way
 };
 
 }  // namespace monolith

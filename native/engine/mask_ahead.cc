@@ -14,14 +14,14 @@ MaskAhead::~MaskAhead() {
   if (thread_.joinable()) thread_.join();
 }
 
-void MaskAhead::start() {
-  if (gathered_.empty()) return;
+bool MaskAhead::start() {
+  if (gathered_.empty()) return false;
   if (!thread_.joinable()) {
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error&) {   // then nothing is found ahead
       gathered_.clear();
-      return;
+      return false;
     }
   }
   {
@@ -31,6 +31,7 @@ void MaskAhead::start() {
   }
   gathered_.clear();
   wake_.notify_one();
+  return true;
 }
 
 void MaskAhead::run() {

@@ -22,8 +22,9 @@ class MaskAhead {
 
   // This rule's next mask is wanted after the next step.
   void add(const Rule& rule) { gathered_.push_back({*rule.grammar, rule.position}); }
-  // What was added since the last call is worked on from now on; what is left of older work is dropped.
-  void start();
+  // What was added since the last call is worked on from now on; what is left of older work is dropped. False: there is
+  // nothing to do.
+  bool start();
 
  private:
   struct Wanted {

@@ -45,8 +45,13 @@ Sequence::Sequence(Request& owner, int choice_index)
   const auto n_pages = static_cast<size_t>(pages_for(owner.max_length));
   pages = PageTable(n_pages, static_cast<size_t>(std::max(1, owner.layout.full)));
   window_pages = PageTable(n_pages, static_cast<size_t>(owner.layout.windowed));
-  if (PenaltyCounts::needed(owner.params.sampling))
-    counts = PenaltyCounts(owner.params.prompt, owner.max_length - n_prompt, owner.n_vocab);
+  const SamplingParams& sampling = owner.params.sampling;
+  if (PenaltyCounts::needed(sampling)) {
+    // Only the repetition penalty is for the prompt's tokens, too.
+    const bool counts_prompt = sampling.repetition_penalty != 1.0f;
+    const std::span<const TokenId> prompt = owner.params.prompt;
+    counts = PenaltyCounts(counts_prompt ? prompt : prompt.first(0), owner.max_length - n_prompt, owner.n_vocab);
+  }
 }
 
 const PageId* Sequence::table(int number) const {

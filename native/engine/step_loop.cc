@@ -65,6 +65,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .prefix_cache = options.prefix_cache,
                           .max_logit_rows = model.limits().max_logit_rows}),
       sampler_(model.backend(), n_vocab_, model.limits().max_logit_rows),
+      overlaps_(options.overlap && model.backend().is_asynchronous() && sampler_.samples_on_backend()),
       allowance_(n_vocab_),
       ends_(static_cast<size_t>(n_vocab_)) {
   const auto rows = static_cast<size_t>(model.limits().max_batch_tokens);
@@ -73,6 +74,10 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
   segments_.reserve(rows * static_cast<size_t>(cache_.layout().tables()));
   ahead_.reserve(std::max(static_cast<size_t>(model.limits().max_logit_rows), size_t{kMaxChoices}));
   if (draft) draft_ = std::make_unique<DraftModel>(*draft, n_vocab_);
+  if (overlaps_) {
+    unsaid_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
+    unsaid_logprobs_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
+  }
   wishes_.reserve(DraftModel::kMostSequences);
   wish_items_.reserve(DraftModel::kMostSequences);
   forced_.reserve(grammar::Grammar::kMostForced);
@@ -108,7 +113,9 @@ void StepLoop::add(std::unique_ptr<Request> request) {
   waiting_tokens_seen_ += added.params.prompt.size();
 }
 
-bool StepLoop::step() {
+bool StepLoop::step() { return overlaps_ ? step_in_flight() : step_in_order(); }
+
+bool StepLoop::step_in_order() {
   const Clock::time_point start = Clock::now();
   expire(start);
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens());
@@ -118,8 +125,10 @@ bool StepLoop::step() {
     guess(plan);
     mask_ahead_.start();
     const float* logits = compute(plan);
+    if (logit_rows_.empty()) model_.backend().wait();   // else such a step would be taken for as short as it is asked for
     scheduler_.advance();
-    choose_ahead(plan, logits);
+    ask_ahead(plan, logits);
+    sampler_.run();
     std::span<const int32_t> ahead = ahead_;
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) continue;
@@ -129,24 +138,32 @@ bool StepLoop::step() {
       ahead = ahead.subspan(n_rows);
       logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
     }
-    EngineCounters::add(counters_.steps, 1);
-    EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
-    const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
-    const double ms = std::max(0.0, milliseconds(duration) - draft_ms_);   // of the model itself
-    if (plan.n_guesses == 0) pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, ms);
-    if (plan.n_rows == plan.n_decodes + plan.n_guesses) {
-      guess_pace_.note(plan.n_decodes, plan.n_guesses, ms);
-      draft_pace_.note_step(ms);
-    }
-    EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
+    note_step(plan, Clock::now() - start);
   }
   const bool computed = !plan.items.empty();
-  // Before publishing: whoever learns of the last end finds an idle engine.
-  const auto now = Clock::now().time_since_epoch();
-  counters_.progress_at_ns.store(
-      idle() ? 0 : std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), std::memory_order_relaxed);
+  note_progress(Clock::now());
   publish();
   return computed;
+}
+
+// A step of the model is over, which took `duration`, drafts included.
+void StepLoop::note_step(const StepPlan& plan, Clock::duration duration) {
+  EngineCounters::add(counters_.steps, 1);
+  EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
+  const double ms = std::max(0.0, milliseconds(duration) - draft_ms_);   // of the model itself
+  if (plan.n_guesses == 0) pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, ms);
+  if (plan.n_rows == plan.n_decodes + plan.n_guesses) {
+    guess_pace_.note(plan.n_decodes, plan.n_guesses, ms);
+    draft_pace_.note_step(ms);
+  }
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+  EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(ns));
+}
+
+// Before publishing: whoever learns of the last end finds an idle engine.
+void StepLoop::note_progress(Clock::time_point now) {
+  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
+  counters_.progress_at_ns.store(idle() ? 0 : ns, std::memory_order_relaxed);
 }
 
 void StepLoop::expire(Clock::time_point now) {
@@ -370,11 +387,14 @@ void StepLoop::drain() {
 }
 
 void StepLoop::fail_all(FailureCode code, const std::string& message) {
+  unsaid_.clear();   // a step has failed before it came to that
   while (!requests_.empty()) fail(*requests_.begin()->second, code, message);
 }
 
 void StepLoop::publish() {
-  graveyard_.clear();
+  if (requests_.empty()) flight_ = {};
+  forgotten_.clear();
+  if (!flight_.plan) graveyard_.clear();
   update_gauges();   // before the consumer can learn of an end, its pages are counted as back
   for (const auto& channel : touched_) channel->publish();
   touched_.clear();

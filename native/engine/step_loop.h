@@ -1,6 +1,9 @@
 // One engine's work without its threads: step() = expire, plan, forward, sample, publish. Everything here
 // belongs to whoever calls step(): the engine thread, or a test.
 //
+// Where the backend computes asynchronously steps overlap (step_loop_flight.cc): one is in flight between two calls of
+// step(), and what the host does for the text of its tokens it does while the next one is computed.
+//
 // Sampling has three parts. What is asked of the sampler whatever else becomes of the step is gathered from all
 // sequences, changing none of them (step_loop_ahead.cc); all of it is found at once (batch_sampler.h); then sequence by
 // sequence takes its tokens (step_loop_tokens.cc), as if each had been sampled just then.
@@ -46,8 +49,12 @@ class StepLoop {
   // Ends every request with this failure.
   void fail_all(FailureCode code, const std::string& message);
 
-  // One step. False if there was nothing to compute: idle, or all is held up by full channels.
+  // One step. False if there was nothing to compute: idle, or all is held up by full channels. Where steps overlap: the
+  // tokens of the one in flight, and the next one begun.
   bool step();
+  // Waits for the answers of the step in flight, if there is one; step() takes them. What is to count for the next step
+  // is best handed in between.
+  void await();
   // Hands over records written outside step() (by drain() and fail_all()).
   void publish();
 
@@ -67,6 +74,33 @@ class StepLoop {
     grammar::TokenMask mask;        // by its rule
   };
 
+  // A step the device computes.
+  struct Flight {
+    const StepPlan* plan = nullptr;   // null: there is none
+    const float* logits = nullptr;
+    Clock::time_point begun_at, answered_at;
+    bool answered = false;            // its tokens can be taken
+  };
+  // A token that has been taken, and whose text is not written yet.
+  struct Unsaid {
+    Sequence* sequence;
+    TokenId token;
+    int32_t logprobs;                 // in unsaid_logprobs_; -1: none wanted
+  };
+
+  bool step_in_order();
+  bool step_in_flight();
+  bool begin_flight(Clock::time_point now);
+  void ask();
+  void land();
+  bool take_quickly(Sequence& sequence, int32_t task);
+  static bool is_plain(const Sequence& sequence);
+  void say(const Unsaid& unsaid);
+  void say_of(const Request& request);
+  void say_all();
+  void note_step(const StepPlan& plan, Clock::duration duration);
+  void note_progress(Clock::time_point now);
+
   void expire(Clock::time_point now);
   void start_requests(const StepPlan& plan, Clock::time_point now);
   void guess(const StepPlan& plan);
@@ -75,7 +109,7 @@ class StepLoop {
   void settle_draft(int n_guesses, int n_right, bool then_wrong);
   size_t cut_by_rule(Sequence& sequence, std::span<const TokenId> guesses);
   const float* compute(const StepPlan& plan);
-  void choose_ahead(const StepPlan& plan, const float* logits);
+  void ask_ahead(const StepPlan& plan, const float* logits);
   int32_t ask_ahead(Sequence& sequence, const float* logits);
   bool is_open(const Sequence& sequence);
   static bool may_be_constrained(const Sequence& sequence);
@@ -84,6 +118,7 @@ class StepLoop {
   const SampleResult* sample(Sequence& sequence, const float* logits, const SampleResult* ahead, bool is_open, EventWriter& writer);
   SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) const;
   bool find_forced(Sequence& sequence);
+  void append(Sequence& sequence, TokenId token);
   bool accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer);
   void direct(Sequence& sequence, EventWriter& writer) const;
   static bool must_direct(const Sequence& sequence);
@@ -127,6 +162,10 @@ class StepLoop {
   int n_decodes_ = 1;                   // of the last step with guesses
   Scheduler scheduler_;
   BatchSampler sampler_;
+  const bool overlaps_;
+  Flight flight_;
+  std::vector<Unsaid> unsaid_;      // in the order of their step
+  std::vector<SampleResult> unsaid_logprobs_;
   std::vector<int32_t> ahead_;      // for each row of logits the number of its task, or one of the reasons why there is none
   std::deque<Allowance> allowances_;   // of tasks; grows to the most that a step has had
   size_t n_allowances_ = 0;         // of this step
@@ -136,7 +175,8 @@ class StepLoop {
   std::vector<TokenId> plain_ends_; // of these, those a grammar takes for text
   MaskAhead mask_ahead_;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
-  std::vector<std::unique_ptr<Request>> graveyard_;   // ended in this step; the plan may still point there
+  // Ended since the last plan was made: that may still point there. And before: nothing does but what is unsaid.
+  std::vector<std::unique_ptr<Request>> graveyard_, forgotten_;
   std::vector<RequestId> ended_;
   std::vector<std::shared_ptr<Channel>> touched_;     // have records of this step
   std::vector<Request*> found_;                       // scratch

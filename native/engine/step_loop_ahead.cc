@@ -5,8 +5,8 @@
 
 namespace monolith {
 
-// A task for each row of logits where that is known by now, and their results.
-void StepLoop::choose_ahead(const StepPlan& plan, const float* logits) {
+// A task for each row of logits where that is known by now.
+void StepLoop::ask_ahead(const StepPlan& plan, const float* logits) {
   const auto n_vocab = static_cast<size_t>(model_.params().n_vocab);
   sampler_.clear();
   n_allowances_ = 0;
@@ -15,9 +15,10 @@ void StepLoop::choose_ahead(const StepPlan& plan, const float* logits) {
   for (const StepPlan::Item& item : plan.items) {
     if (!item.wants_logits) continue;
     const Request& request = item.sequence->request;
-    // Choices that are yet to come are asked once they are there.
+    // Choices that are yet to come are asked once they are there. Who has ended since the step began is asked nothing.
     const bool forks = item.sequence->choice == 0 && static_cast<int>(request.choices.size()) < request.params.n;
-    ahead_.push_back(forks ? kNotAsked : ask_ahead(*item.sequence, row));
+    const bool has_ended = item.sequence->state == SequenceState::kEnded;
+    ahead_.push_back(forks || has_ended ? kNotAsked : ask_ahead(*item.sequence, row));
     ahead_.insert(ahead_.end(), static_cast<size_t>(item.n_guesses), kNotAsked);
     row += static_cast<size_t>(1 + item.n_guesses) * n_vocab;
   }
@@ -39,7 +40,6 @@ void StepLoop::choose_ahead(const StepPlan& plan, const float* logits) {
     at += 1 + n_guesses;
     row += (1 + n_guesses) * n_vocab;
   }
-  sampler_.run();
 }
 
 // The task of the sequence's next token, or why there is none.

@@ -37,7 +37,7 @@ constexpr int kMostAtOnce = 64;   // tokens written without a step, from which o
 }  // namespace
 
 // Logits of a sequence's last token: its next token, and at the end of the prompt that of every choice. `ahead`: for
-// each of its rows what choose_ahead() found.
+// each of its rows what ask_ahead() found.
 void StepLoop::take_row(Sequence& sequence, const float* logits, int n_guesses, std::span<const int32_t> ahead) {
   Request& request = sequence.request;
   const auto n = static_cast<size_t>(request.params.n);
@@ -199,6 +199,12 @@ bool StepLoop::find_forced(Sequence& sequence) {
   return true;
 }
 
+void StepLoop::append(Sequence& sequence, TokenId token) {
+  if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
+  sequence.tokens.push_back(token);
+  if (!sequence.counts.empty()) sequence.counts.add_generated(token);
+}
+
 // `token` is the sequence's next one; `is_computed`: it was guessed in this step. False if the sequence has ended with
 // it.
 bool StepLoop::accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer) {
@@ -207,11 +213,9 @@ bool StepLoop::accept(Sequence& sequence, TokenId token, bool is_computed, const
     finish(sequence, reason, stop_index);
     return false;
   };
-  if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
-  sequence.tokens.push_back(token);
-  if (is_computed) scheduler_.keep_guess(sequence);
-  if (!sequence.counts.empty()) sequence.counts.add_generated(token);
+  append(sequence, token);
   EngineCounters::add(counters_.decode_tokens, 1);
+  if (is_computed) scheduler_.keep_guess(sequence);
 
   if (!sequence.script.active()) {
     if (ends_generation(request, token)) return ended(FinishReason::kEndOfTurn);

@@ -135,7 +135,7 @@ class Model {
 
   // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the
   // backend, valid until the next call.
-  // Does not allocate. The batch must respect limits(); tokens must be in range (asserted).
+  // Does not allocate, but where logits are read from a backend that samples itself. The batch must respect limits(); tokens must be in range (asserted).
   virtual const float* forward(const Batch& batch) = 0;
 };
 

@@ -71,10 +71,11 @@ std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
   };
 }
 
-// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's.
+// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's and the
+// backend does not choose tokens itself.
 static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits,
                                const Backend& backend) {
-  if (backend.is_host_memory()) return 0;
+  if (backend.is_host_memory() || backend.can_sample(params.n_vocab)) return 0;
   return static_cast<size_t>(std::min(limits.max_logit_rows, limits.max_batch_tokens)) *
          static_cast<size_t>(params.n_vocab);
 }
@@ -93,6 +94,7 @@ static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                const ModelLimits& limits) {
   if (Status status = check_limits(limits); !status) return status.error();
+  if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
   auto params = HyperParams::read(file, limits.max_context);
   if (!params) return params.error();
   Weights none;
@@ -102,8 +104,12 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   MemoryPlan plan{};
   plan.layout = kv_layout(*params, limits.pages_by_window);
   KvShape shape = kv_shape(*params, limits);
+  // What one more page takes: a backend may keep pages of its own besides.
   shape.n_pages = 1;
-  plan.page_bytes = backend.kv_cache_bytes(shape);
+  const size_t of_one = backend.kv_cache_bytes(shape);
+  shape.n_pages = 2;
+  const size_t of_two = backend.kv_cache_bytes(shape);
+  plan.page_bytes = of_two == SIZE_MAX ? of_two : of_two - of_one;
   if (plan.page_bytes > kMaxKvBytes / static_cast<size_t>(limits.n_pages)) {
     return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) +
                                                   ", which at " + std::to_string(plan.page_bytes) +
@@ -206,8 +212,10 @@ const float* Transformer::forward(const Batch& batch) {
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
   if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
-  if (n_logits > 0)
-    backend_.read_floats(host_logits_.data(), logits_, int64_t{n_logits} * params_.n_vocab);
+  const int64_t count = int64_t{n_logits} * params_.n_vocab;
+  // Only who looks into a model that samples for itself finds too little.
+  if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
+  if (count > 0) backend_.read_floats(host_logits_.data(), logits_, count);
   return host_logits_.data();
 }
 
@@ -253,7 +261,7 @@ void Transformer::project_qkv(const LayerWeights& layer, int n_rows) {
       {layer.k.get(), k_, kv_dim(params_), layer.k_bias},
       {layer.v.get(), v_, kv_dim(params_), layer.v_bias},
   };
-  backend_.matmul(targets, x, n_rows);
+  backend_.matmul(targets, x, n_rows, last_use());
   if (params_.qk_norm == QkNorm::kEachHead) {
     backend_.rms_norm_heads(q_, q_dim(params_), layer.q_norm, params_.rms_eps, n_rows,
                             params_.n_heads, params_.head_dim);
@@ -322,7 +330,7 @@ void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows)
   const bool direct = adds_directly();
   const MatmulTarget target{layer.attention_output.get(), direct ? rows.x : branch_,
                             params_.n_embd, layer.attention_output_bias, direct};
-  backend_.matmul({&target, 1}, attended_, rows.count);
+  backend_.matmul({&target, 1}, attended_, rows.count, InputUse::kLast);
   if (!direct) add_branch(layer.attention_post_norm, rows);
 }
 
@@ -333,7 +341,7 @@ void Transformer::feed_forward(const LayerWeights& layer, int index, const Rows&
   if (params_.layers[static_cast<size_t>(index)].mixture) {
     mix_experts(layer, x, rows.count, out, direct);
   } else {
-    gated_network(layer, params_.n_ff, x, rows.count, out, direct);
+    gated_network(layer, params_.n_ff, x, rows.count, out, direct, last_use());
   }
   if (!direct) add_branch(layer.ffn_post_norm, rows);
 }
@@ -345,15 +353,15 @@ void Transformer::add_branch(const float* post_norm, const Rows& rows) {
 }
 
 void Transformer::gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
-                                float* out, bool add) {
+                                float* out, bool add, InputUse use) {
   const MatmulTarget gate_and_up[] = {
       {layer.gate.get(), gate_, n_ff, layer.gate_bias},
       {layer.up.get(), up_, n_ff, layer.up_bias},
   };
-  backend_.matmul(gate_and_up, x, n_rows);
+  backend_.matmul(gate_and_up, x, n_rows, use);
   backend_.gated(params_.activation, gate_, up_, n_rows, n_ff, gate_);
   const MatmulTarget target{layer.down.get(), out, params_.n_embd, layer.down_bias, add};
-  backend_.matmul({&target, 1}, gate_, n_rows);
+  backend_.matmul({&target, 1}, gate_, n_rows, InputUse::kLast);
 }
 
 Mixture Transformer::mixture_of(const LayerWeights& layer) const {
@@ -376,19 +384,20 @@ void Transformer::mix_experts(const LayerWeights& layer, const float* x, int n_r
   const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count, layer.router_bias},
                                   {layer.shared_gate.get(), shared_gate_, 1}};
   backend_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, n_rows);
-  if (experts.shared_gate) gated_network(layer, experts.n_ff_shared, x, n_rows, shared_, false);
+  if (experts.shared_gate)
+    gated_network(layer, experts.n_ff_shared, x, n_rows, shared_, false, InputUse::kAgain);
   backend_.mixture(mixture_of(layer), router_, x, n_rows, out, add);
   if (experts.shared_gate) {
     backend_.add_rows(out, shared_, 1.0f, shared_gate_, n_rows, params_.n_embd);
   } else if (experts.n_ff_shared > 0) {
-    gated_network(layer, experts.n_ff_shared, x, n_rows, out, true);
+    gated_network(layer, experts.n_ff_shared, x, n_rows, out, true, last_use());
   }
 }
 
 void Transformer::write_logits(int n_rows) {
   const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
   const MatmulTarget target{&output, logits_, params_.n_vocab};
-  backend_.matmul({&target, 1}, normed_, n_rows);
+  backend_.matmul({&target, 1}, normed_, n_rows, InputUse::kLast);
   const int64_t count = int64_t{n_rows} * params_.n_vocab;
   if (params_.logit_scale != 1.0f) backend_.scale(logits_, count, params_.logit_scale);
   if (params_.logit_soft_cap > 0) backend_.soft_cap(logits_, count, params_.logit_soft_cap);

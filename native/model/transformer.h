@@ -72,14 +72,16 @@ class Transformer final : public Model {
   Rows keep_logit_rows(const Batch& batch);
   void attend(const LayerWeights& layer, int index, const Rows& rows);
   void feed_forward(const LayerWeights& layer, int index, const Rows& rows);
-  // activation(gate x) * up x, projected down into `out` or added to it.
+  // activation(gate x) * up x, projected down into `out` or added to it. `use`: of x.
   void gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
-                     float* out, bool add);
+                     float* out, bool add, InputUse use);
   Mixture mixture_of(const LayerWeights& layer) const;
   // The experts, and the network that all rows pass besides.
   void mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
   // What a half of a layer reads: x past its norm, if there is one.
   const float* normed(const float* x, const float* weight, int n_rows);
+  // Of that: the residual stream itself is read again.
+  InputUse last_use() const { return params_.pre_norm ? InputUse::kLast : InputUse::kAgain; }
   // A half's result goes straight to the residual stream, or to branch_ and through add_branch().
   bool adds_directly() const { return !params_.post_norm && params_.residual_scale == 1.0f; }
   void add_branch(const float* post_norm, const Rows& rows);

@@ -17,7 +17,7 @@ export interface LoadOptions {
   arithmetic: 'production' | 'exact';
   batchInvariant?: boolean;   // false: a GPU may compute a row in another way where other rows are beside it; absent = true
   cublaslt?: string;          // with batchInvariant false: 'auto' (where it is installed) or the library's path; absent = not used
-  kvType: 'f16' | 'f32' | 'q8_0';
+  kvType: 'f16' | 'f32' | 'q8_0' | 'fp8';
   quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
   draftPath?: string;         // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
   draftQuantize?: Quantize;   // as `quantize`, for that one
@@ -218,8 +218,11 @@ export interface NativeEngine {
   readonly plan: MemoryPlan;
   readonly fileHash: string;
   readonly maxContext: number;
-  /** `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread. The buffer is the callee's. */
-  open(onEvents: (events: Uint8Array) => void): NativeChannel;
+  /**
+   * `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread, and how long ago the first
+   * event in it came about, in milliseconds. The buffer is the callee's.
+   */
+  open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>;   // off the event loop, for long texts
   tokenBytes(token: number): Uint8Array;

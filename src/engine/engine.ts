@@ -1,5 +1,6 @@
 // A running engine as the service sees it: one event channel of this thread, shared by all its requests,
 // and the packed events of each step handed to the request they belong to. Event-loop thread only.
+import { performance } from 'node:perf_hooks';
 import type {
   CompiledGrammar, GrammarOptions, ModelInfo, NativeChannel, NativeEngine, NativeStats, NativeTunables, OpFigures, SubmitOptions, TokenizeOptions,
 } from './addon-types.js';
@@ -32,10 +33,12 @@ export class Engine {
   readonly #listeners = new Map<number, Listener>();
   readonly #pace = new QueuePace();
   #closed: Promise<void> | null = null;
+  /** Told after each step's events, and what their takers left to a microtask, how long ago the engine had them. */
+  onDelivered: ((delayMs: number) => void) | null = null;
 
   constructor(native: NativeEngine) {
     this.#native = native;
-    this.#channel = native.open((events) => this.#deliver(events));
+    this.#channel = native.open((events, ageMs) => this.#deliver(events, ageMs));
   }
 
   get info(): ModelInfo { return this.#native.info; }
@@ -100,7 +103,8 @@ export class Engine {
     return this.#closed;
   }
 
-  #deliver(events: Uint8Array): void {
+  #deliver(events: Uint8Array, ageMs: number): void {
+    const began = performance.now();
     try {
       decodeEvents(events, (id, event) => this.#hand(id, event));
     } catch (error) {
@@ -114,6 +118,7 @@ export class Engine {
         this.#call(listener, { type: 'failed', code: 'engine_error', message });
       }
     }
+    if (this.onDelivered !== null) queueMicrotask(() => this.onDelivered?.(ageMs + performance.now() - began));
   }
 
   #hand(id: number, event: EngineEvent): void {

@@ -1,7 +1,7 @@
 // Finds and loads the native addon, once per thread.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Addon } from './addon-types.js';
 
@@ -19,10 +19,14 @@ const kPlaces = ['build/Release/monolith.node', 'build/Debug/monolith.node'];
 
 let loaded: Addon | undefined;
 
-/** The addon of this thread. Throws an Error that says how to build it, or why it does not load. */
+/**
+ * The addon of this thread; MONOLITH_ADDON may name another one than this package's, as tests do that compute on an
+ * emulated GPU. Throws an Error that says how to build it, or why it does not load.
+ */
 export function loadAddon(): Addon {
   if (loaded !== undefined) return loaded;
-  const path = kPlaces.map((place) => join(packageRoot, place)).find((place) => existsSync(place));
+  const named = process.env['MONOLITH_ADDON'] ?? '';
+  const path = named !== '' ? resolve(named) : kPlaces.map((place) => join(packageRoot, place)).find((place) => existsSync(place));
   if (path === undefined) {
     throw new Error(`the native addon is not built: run "npm run build" (looked for ${kPlaces.join(' and ')} in ${packageRoot})`);
   }

@@ -23,6 +23,20 @@ export interface StreamOptions {
   onEnd(dropped: boolean): void;
 }
 
+/** Streams that have something to write, of all this thread's: one microtask writes them all. */
+const due: SseStream[] = [];
+
+function writeDue(): void {
+  for (let i = 0; i < due.length; i++) {         // what is added meanwhile is written as well
+    try {
+      (due[i] as SseStream).flushDue();
+    } catch (error) {
+      queueMicrotask(() => { throw error; });    // as an uncaught exception of its own: the others are written
+    }
+  }
+  due.length = 0;
+}
+
 export class SseStream implements EventStream {
   started = false;
   private queue = '';
@@ -34,6 +48,7 @@ export class SseStream implements EventStream {
   private ending = false;
   private closed = false;
   private readonly clock: NodeJS.Timeout;
+  private readonly corked = (): void => this.write();
 
   constructor(private readonly res: HttpResponse, private readonly options: StreamOptions) {
     // The timer is re-armed by every write (refresh), so it measures silence, not progress of the engine.
@@ -71,7 +86,12 @@ export class SseStream implements EventStream {
       this.drop();
       return;
     }
-    if (!this.blocked) this.res.cork(() => this.write());
+    if (!this.blocked) this.res.cork(this.corked);
+  }
+
+  /** For writeDue(): flush(), unless it has come about in between. */
+  flushDue(): void {
+    if (this.scheduled) this.flush();
   }
 
   /** The client is gone or another answer was sent: nothing more is written. */
@@ -86,7 +106,7 @@ export class SseStream implements EventStream {
     if (this.scheduled) return;
     this.scheduled = true;
     // All events of one engine step are sent within one callback; the microtask runs right after it.
-    queueMicrotask(() => { if (this.scheduled) this.flush(); });
+    if (due.push(this) === 1) queueMicrotask(writeDue);
   }
 
   // Within a cork.
@@ -117,7 +137,7 @@ export class SseStream implements EventStream {
     if (this.closed) return true;
     this.blocked = false;
     if (this.queue === '' && !this.ending) this.queue = ':\n\n';
-    this.res.cork(() => this.write());
+    this.res.cork(this.corked);
     return true;
   }
 

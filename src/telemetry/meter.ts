@@ -1,6 +1,7 @@
 // Follows one generation request and puts its times into the histograms.
 
 import { performance } from 'node:perf_hooks';
+import type { BucketCounts } from './histogram-counts.js';
 import type { Instruments } from './instruments.js';
 import type { LatencyCounter, LiveCounts } from './live-counts.js';
 import type { CancelStage, GenerationLabels, GenerationMeter } from './types.js';
@@ -14,6 +15,7 @@ export class Meter implements GenerationMeter {
   private sawPrefill = false;
   private readonly lastTokenAt: number[];       // per choice; 0: no token yet
   private sawToken = false;
+  private gaps: BucketCounts | null = null;     // between tokens, once there are two
   private over = false;
 
   constructor(labels: GenerationLabels, private readonly instruments: Instruments, live: LiveCounts) {
@@ -43,7 +45,7 @@ export class Meter implements GenerationMeter {
     if (before > 0) {
       // Text held back arrives as several tokens at once: each took its share of the time.
       const each = (now - before) / count;
-      for (let i = 0; i < count; i++) this.instruments.itl.observe(this.labels, each / 1000);
+      (this.gaps ??= this.instruments.itl.of(this.labels)).observe(each / 1000, count);
       this.latencies.itl(each, count);
     }
     this.lastTokenAt[choice] = now;

@@ -34,6 +34,10 @@ class ServerTelemetry implements Telemetry {
     return new Meter(labels, this.instruments, this.live);
   }
 
+  delivered(delayMs: number): void {
+    this.instruments.eventDelay.observe(delayMs / 1000);
+  }
+
   request(record: RequestRecord): void {
     const { path: endpoint, code, status } = record;
     this.live.request(record);
@@ -72,7 +76,7 @@ class ServerTelemetry implements Telemetry {
   private async collect(): Promise<object> {
     this.instruments.lag(this.loopLagMs());
     this.loopDelay.reset();
-    return this.instruments.registry.getMetricsAsJSON();
+    return this.instruments.own();
   }
 
   loopLagMs(): number {

@@ -67,6 +67,8 @@ export interface Telemetry {
   /** Of this thread, for the live view. */
   readonly live: LiveCounts;
   generation(labels: GenerationLabels): GenerationMeter;
+  /** The events of one step were written, so long after the engine had told of them. */
+  delivered(delayMs: number): void;
   /** Called by the HTTP layer once per request. */
   request(record: RequestRecord): void;
   /** Where engine gauges are read from at each scrape. */

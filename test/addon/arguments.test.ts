@@ -34,7 +34,7 @@ t.test('load options', async (t) => {
     [{ arithmetic: 1 }, "options.arithmetic must be one of 'production', 'exact', not 1"],
     [{ batchInvariant: 1 }, 'options.batchInvariant must be a boolean, not 1'],
     [{ cublaslt: '' }, 'options.cublaslt is an empty path'],
-    [{ kvType: 'f8' }, "options.kvType must be one of 'f16', 'f32', 'q8_0', not a string"],
+    [{ kvType: 'f8' }, "options.kvType must be one of 'f16', 'f32', 'q8_0', 'fp8', not a string"],
     [{ draftPath: '' }, 'options.draftPath is an empty path'],
     [{ draftQuantize: 'q9' }, "options.draftQuantize must be one of 'q8_0', 'q6_k', 'q4_k', 'q4_0', not a string"],
     [{ maxContext: 2 ** 31 }, 'options.maxContext must be an integer from 0 to 2147483647, not 2147483648'],

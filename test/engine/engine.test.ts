@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import { Engine } from '../../src/engine/engine.js';
 import type { EngineEvent } from '../../src/engine/events.js';
@@ -31,6 +32,27 @@ t.test('each request gets its own events', async (t) => {
   for (const events of all) t.same(events.filter(({ type }) => type === 'started').length, 1);
   const third = all[2]?.filter((event) => event.type === 'text' && event.choice === 0) ?? [];
   t.equal(textOf(third), textOf(lone), 'the same alone and among others');
+});
+
+t.test('how long events took is told after each step, what they led to included', async (t) => {
+  const { engine, prompt } = await openEngine('engine-delay');
+  t.teardown(() => engine.close());
+  const delays: number[] = [];
+  let seen = 0;
+  let due = 0;                                   // what a listener left to a microtask
+  const left: number[] = [];
+  engine.onDelivered = (delayMs) => { delays.push(delayMs); left.push(due); };
+  const began = performance.now();
+  await generation(engine, submitOptions(prompt, { maxTokens: 20, ignoreEos: true }), () => {
+    due++;
+    queueMicrotask(() => { due--; });
+    if (++seen === 2) for (const until = performance.now() + 25; performance.now() < until;);   // a slow taker
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  t.ok(delays.length > 0);
+  t.ok(delays.every((delay) => delay > 0 && delay < performance.now() - began), 'from the engine until now');
+  t.ok(Math.max(...delays) >= 25, 'the time of the takers is in it');
+  t.ok(left.every((count) => count === 0), 'and so are their microtasks');
 });
 
 t.test('cancel from within an event, and after the end', async (t) => {

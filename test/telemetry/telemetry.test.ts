@@ -35,6 +35,33 @@ t.test('a generation from start to end', async (t) => {
   t.notOk([...values.keys()].some((name) => name.startsWith('monolith_cancelled_total')), 'an ended generation is not cancelled');
 });
 
+t.test('times between tokens and delays of events are histograms like any other', async (t) => {
+  const telemetry = createTelemetry({ format: 'json', level: 'silent' });
+  t.teardown(() => telemetry.close());
+  const bounds = (values: Map<string, number>, name: string): [bound: string, count: number][] => [...values]
+    .filter(([key]) => key.startsWith(`monolith_${name}_bucket{`)).map(([key, count]) => [/le="([^"]*)"/.exec(key)?.[1] ?? '', count]);
+  t.same(bounds(await scrape(telemetry), 'inter_token_seconds'), [], 'nothing before there is anything');
+
+  const meter = telemetry.generation({ ...labels, receivedAt: performance.now() });
+  meter.token(1, 0);
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  meter.token(5, 0);
+  telemetry.delivered(0.2);
+  telemetry.delivered(5);
+  telemetry.delivered(20_000);
+  const values = await scrape(telemetry);
+  const gaps = bounds(values, 'inter_token_seconds');
+  t.equal(gaps.at(-1)?.join(), '+Inf,5');
+  t.same(gaps.map(([, count]) => count), gaps.map(([, count]) => count).sort((a, b) => a - b), 'counts are cumulative');
+  t.equal(new Map(gaps).get('0.0025'), 0, 'five tokens after 30 ms came every 6 ms');
+  const sum = values.get(`monolith_inter_token_seconds_sum{${series}}`) ?? 0;
+  t.ok(sum >= 0.029 && sum < 10);
+  const delays = new Map(bounds(values, 'event_delay_seconds'));
+  t.same(['0.0001', '0.00025', '0.003', '0.005', '1', '+Inf'].map((bound) => delays.get(bound)), [0, 1, 1, 2, 2, 3]);
+  t.equal(values.get('monolith_event_delay_seconds_count'), 3);
+  t.ok(Math.abs((values.get('monolith_event_delay_seconds_sum') ?? 0) - 20.0052) < 1e-9);
+});
+
 t.test('cancels are told apart by how far the request was', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());

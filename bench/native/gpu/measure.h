@@ -52,7 +52,7 @@ struct ModelResult {
   std::string phase;        // "decode", "prefill"
   int streams;
   int64_t tokens;           // of a step
-  bool recording, invariant;
+  bool recording, invariant, early_launch;   // CudaBackendOptions
   double step_seconds;      // of a whole step: tables, kernels, greedy sampling, the answer at the host
   double weight_bytes;      // that every step reads: all but the embedding table
   double host_seconds;      // of the host until it has asked for all of a step, the device idle before

@@ -160,13 +160,21 @@ class ModelBench {
   ModelBench(const Options& options, const Clock& clock, Results& results)
       : options_(options), clock_(clock), results_(results) {}
 
+  // How the backend works; unless told otherwise as it does for everybody.
+  struct Way {
+    bool recording = true, invariant = true, early_launch = true;
+    std::string text() const {
+      return std::string(recording ? "" : ", not recorded") + (invariant ? "" : ", not invariant") +
+             (early_launch ? "" : ", no early launch");
+    }
+  };
+
   // One load; `streams` to decode with.
-  void run(TensorType type, bool recording, bool invariant, const std::vector<int>& streams, bool prefill) {
+  void run(TensorType type, const Way& way, const std::vector<int>& streams, bool prefill) {
     const std::string name(traits_of(type).name);
     if (("model " + name).find(options_.filter) == std::string::npos) return;
     if (clock_.is_over()) {
-      results_.left_out.push_back("model " + name + (recording ? "" : ", not recorded") + 
-                                  (invariant ? "" : ", not invariant") + ": the time was up");
+      results_.left_out.push_back("model " + name + way.text() + ": the time was up");
       return;
     }
     const Shape& shape = options_.tiny ? kTiny : kLlama8B;
@@ -175,7 +183,9 @@ class ModelBench {
     const RandomModel file(shape, type);
     CudaBackendOptions backend_options;
     backend_options.device = options_.device;
-    backend_options.recording = recording, backend_options.invariant = invariant, backend_options.cublaslt = "auto";
+    backend_options.recording = way.recording, backend_options.invariant = way.invariant;
+    backend_options.early_launch = way.early_launch;
+    backend_options.cublaslt = "auto";
     auto backend = make_cuda_backend(backend_options);
     if (!backend) throw std::runtime_error(backend.error().message);
     backend_ = std::move(*backend);
@@ -194,7 +204,7 @@ class ModelBench {
                  static_cast<double>(model_->memory().total()) / 1e9, now() - start);
     const double weights = static_cast<double>(model_->memory().weight_bytes) -
                            static_cast<double>(backend_->matrix_bytes(type, shape.vocabulary, shape.embedding));
-    what_ = {name, "", 0, 0, recording, invariant, 0, weights, 0};
+    what_ = {name, "", 0, 0, way.recording, way.invariant, way.early_launch, 0, weights, 0};
     read_prompt(prompt, prefill);
     // Every stream's positions are the prompt's: keys and values of a size that occurs.
     for (int i = 0; i < most; ++i)
@@ -269,9 +279,9 @@ class ModelBench {
     ModelResult result = what_;
     result.phase = phase, result.streams = streams, result.tokens = tokens;
     result.step_seconds = median(times), result.host_seconds = median(host);
-    std::fprintf(stderr, "model %-5s %-8s %4d %s%s %10.1f tokens/s, a step %.3f ms, the host %.0f us of it\n",
-                 result.model.c_str(),
-                 phase, streams, result.recording ? "recorded" : "launched", result.invariant ? "" : ", not invariant",
+    std::fprintf(stderr, "model %-5s %-8s %4d%s %10.1f tokens/s, a step %.3f ms, the host %.0f us of it\n",
+                 result.model.c_str(), phase, streams,
+                 Way{result.recording, result.invariant, result.early_launch}.text().c_str(),
                  static_cast<double>(tokens) / result.step_seconds, result.step_seconds * 1e3,
                  result.host_seconds * 1e6);
     results_.models.push_back(result);
@@ -295,12 +305,14 @@ void measure_models(const Options& options, const Clock& clock, Results& results
   const std::vector<int> all = options.tiny ? std::vector{1, 3} : std::vector{1, 16, 64, 256};
   const std::vector<int> ends = {all.front(), all.back()};
   // What matters most first: time may end before the list does.
-  bench.run(TensorType::kBF16, true, true, all, true);
-  bench.run(TensorType::kQ8_0, true, true, all, true);
-  bench.run(TensorType::kQ4_K, true, true, all, true);
-  bench.run(TensorType::kBF16, false, true, ends, false);
-  bench.run(TensorType::kBF16, true, false, all, true);
-  bench.run(TensorType::kF16, true, true, ends, true);
+  bench.run(TensorType::kBF16, {}, all, true);
+  bench.run(TensorType::kQ8_0, {}, all, true);
+  bench.run(TensorType::kQ4_K, {}, all, true);
+  bench.run(TensorType::kBF16, {.early_launch = false}, all, true);
+  bench.run(TensorType::kQ4_K, {.early_launch = false}, all, false);
+  bench.run(TensorType::kBF16, {.recording = false}, ends, false);
+  bench.run(TensorType::kBF16, {.invariant = false}, all, true);
+  bench.run(TensorType::kF16, {}, ends, true);
 }
 
 }  // namespace monolith::bench

@@ -40,7 +40,13 @@ class CpuBackend final : public Backend {
     return std::unique_ptr<Matrix>(std::move(*matrix));
   }
 
+  Status can_keep(KvType type) const override {
+    if (type != KvType::kFp8) return {};
+    return Error{ErrorCode::kUnsupported,
+                 "kv_type fp8 is for GPUs (engine.device cuda): the processor keeps keys and values in f16, q8_0 or f32"};
+  }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
+    if (Status status = can_keep(shape.type); !status) return status.error();
     auto cache = CpuKvCache::create(shape);
     if (!cache) return cache.error();
     return std::unique_ptr<KvCache>(std::move(*cache));
@@ -100,7 +106,7 @@ class CpuBackend final : public Backend {
     });
   }
 
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse) override {
     cpu_matmul(matmul_, pool_, scratch_, targets, x, n_rows);
   }
 

@@ -16,7 +16,8 @@ struct Layout {
 
 // Nothing if the shape is not positive or does not fit in memory's numbers.
 std::optional<Layout> layout_of(const KvShape& shape) {
-  if (shape.n_layers <= 0 || shape.n_kv_heads <= 0 || shape.head_dim <= 0 || shape.n_pages <= 0)
+  if (shape.n_layers <= 0 || shape.n_kv_heads <= 0 || shape.head_dim <= 0 || shape.n_pages <= 0 ||
+      shape.type == KvType::kFp8)   // a GPU's
     return std::nullopt;
   const auto head_dim = static_cast<size_t>(shape.head_dim);
   const auto padded_dim = static_cast<size_t>(round_up_to_lanes(shape.head_dim));

@@ -10,6 +10,7 @@
 
 #include "backend/cuda/device/language.h"
 #include "backend/cuda/device/runtime.h"
+#include "backend/cuda/product_input.h"
 
 namespace monolith::cuda {
 
@@ -33,6 +34,10 @@ class Int8Activations {
   // `x` [n_rows][cols], device, within what was reserved; cols a multiple of 32. `source`, device, [n_rows]: which row
   // of x each is, -1: none, its column is left as it was; null: all in order.
   const Int8Block* quantize(const float* x, int n_rows, int64_t cols, const int32_t* source = nullptr) const;
+
+  // Where rows of `cols` values go that another kernel writes in this form.
+  ProductInput input(int64_t cols) const;
+  const Int8Block* blocks() const { return blocks_; }   // of what was converted last
 
  private:
   Runtime& runtime_;

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/kv_cache.h"
+#include "backend/cuda/product_input.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith::cuda {
@@ -54,16 +55,26 @@ struct AttentionCall {
   AttentionParams params;
   float* out;
   int64_t out_stride;
+  // Where rows go that products alone read; kFloats: to `out`, which is the place for sums otherwise. attention_input().
+  ProductInput input = {};
 };
+
+// Whether results can be written in a form: heads of a row come from different blocks, none of which knows what is
+// largest in the row.
+bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride);
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);
 
 // The simplest form, which serves what no other kernel does and which the others are tested against: one warp per row
 // and query head, position after position.
 void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type);
-// The items of `rows`, and adding up those that are split.
-void attention_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
+// The items of `rows`, and adding up those that are split; by type of pages.
+void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
+void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
+void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
 // The tiles of `rows`.
-void attention_tiles(Runtime& runtime, const AttentionCall& call);
+void attention_tiles_f16(Runtime& runtime, const AttentionCall& call);
+void attention_tiles_fp8(Runtime& runtime, const AttentionCall& call);
+void attention_tiles_q8_0(Runtime& runtime, const AttentionCall& call);
 
 }  // namespace monolith::cuda

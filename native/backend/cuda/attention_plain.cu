@@ -1,16 +1,29 @@
 #include "backend/cuda/attention.h"
 #include "backend/cuda/device/launch.h"
+#include "backend/cuda/kv_bytes.h"
 
 namespace monolith::cuda {
 namespace {
 
-MONOLITH_DEVICE float get(const float* at) { return *at; }
-MONOLITH_DEVICE float get(const uint16_t* at) { return half_to_float(*at); }
+// Dimension d of a position, among what a page holds of a head.
+template <KvType type>
+MONOLITH_DEVICE float get(const unsigned char* head, int slot, int d, int head_dim) {
+  const int at = slot * head_dim + d;
+  if constexpr (type == KvType::kF32) {
+    return reinterpret_cast<const float*>(head)[at];
+  } else if constexpr (type == KvType::kF16) {
+    return half_to_float(reinterpret_cast<const uint16_t*>(head)[at]);
+  } else {
+    const auto* const scales = reinterpret_cast<const uint16_t*>(head + kPageTokens * head_dim);
+    return code_value<type>(head[at], scales[d / kv_block(type, head_dim) * kPageTokens + slot]);
+  }
+}
 
-template <typename Number>
+template <KvType type>
 __global__ void __launch_bounds__(kWarp)
     plain_kernel(const DeviceSegment* segments, const int32_t* segment_of_row, const int32_t* pages, const float* q,
                  int64_t q_stride, int n_heads, KvView cache, AttentionParams params, float* out, int64_t out_stride) {
+  start_after_inputs();
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const int kv_head = head / (n_heads / cache.n_kv_heads), head_dim = cache.head_dim;
   const DeviceSegment segment = segments[segment_of_row[row]];
@@ -23,16 +36,17 @@ __global__ void __launch_bounds__(kWarp)
   float largest = -INFINITY, total = 0;
   for (int position = first; position <= last; ++position) {
     const int64_t page = pages[segment.first_page + position / kPageTokens];
-    const int64_t slot = (static_cast<int64_t>(kv_head) * kPageTokens + position % kPageTokens) * head_dim;
-    const auto* key = reinterpret_cast<const Number*>(cache.data + page * cache.page_bytes) + slot;
-    const auto* value = reinterpret_cast<const Number*>(cache.data + page * cache.page_bytes + cache.values) + slot;
+    const int slot = position % kPageTokens;
+    const unsigned char* const keys = cache.data + page * cache.page_bytes + kv_head * cache.head_bytes;
+    const unsigned char* const values = keys + cache.values;
     float score = 0;
-    for (int d = lane; d < head_dim; d += kWarp) score = fmaf(query[d], get(key + d), score);
+    for (int d = lane; d < head_dim; d += kWarp) score = fmaf(query[d], get<type>(keys, slot, d, head_dim), score);
     score = warp_sum(score) * params.scale;
     if (params.soft_cap > 0) score = params.soft_cap * tanhf(score / params.soft_cap);
     const float now = largest > score ? largest : score;
     const float kept = expf(largest - now), weight = expf(score - now);
-    for (int d = lane; d < head_dim; d += kWarp) result[d] = fmaf(result[d], kept, weight * get(value + d));
+    for (int d = lane; d < head_dim; d += kWarp)
+      result[d] = fmaf(result[d], kept, weight * get<type>(values, slot, d, head_dim));
     total = fmaf(total, kept, weight);
     largest = now;
   }
@@ -50,9 +64,12 @@ __global__ void __launch_bounds__(kWarp)
 void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type) {
   const RowList& rows = *call.rows;
   const dim3 grid{static_cast<unsigned>(rows.n_rows), static_cast<unsigned>(call.n_heads), 1};
-  launch(runtime, type == KvType::kF32 ? plain_kernel<float> : plain_kernel<uint16_t>, grid, kWarp, 0, rows.segments,
-         rows.segment_of_row, rows.pages, call.q, call.q_stride, call.n_heads, call.cache, call.params, call.out,
-         call.out_stride);
+  const auto kernel = type == KvType::kF32   ? plain_kernel<KvType::kF32>
+                      : type == KvType::kF16 ? plain_kernel<KvType::kF16>
+                      : type == KvType::kFp8 ? plain_kernel<KvType::kFp8>
+                                             : plain_kernel<KvType::kQ8_0>;
+  launch(runtime, kernel, grid, kWarp, 0, rows.segments, rows.segment_of_row, rows.pages, call.q, call.q_stride,
+         call.n_heads, call.cache, call.params, call.out, call.out_stride);
 }
 
 }  // namespace monolith::cuda

@@ -1,21 +1,25 @@
 // The one order of operations of attention on tensor cores (see attention_work.h for how positions are cut), as a walk
 // of one warp over chunks of positions with 16 rows of queries: query heads of one token, or tokens of one query head.
-// Keys and values (binary16) come through shared memory piece by piece, for one warp alone or for all of a block, which
-// changes nothing in what a row computes. Device code.
+// Keys and values (binary16, or 8 bits that become it: attention_bytes.h) come through shared memory piece by piece, for
+// one warp alone or for all of a block, which changes nothing in what a row computes. Device code.
 //
 // For a row and chunk: scores s = q k (queries rounded to binary16, sums in binary32, dimensions ascending), as powers
 // of two; m = max s, l = sum 2^(s - m), o = sum 2^(s - m) v (weights rounded to binary16, positions ascending).
 #pragma once
 
+#include <type_traits>
+
 #include "backend/backend.h"
+#include "backend/cuda/attention_bytes.h"
 #include "backend/cuda/attention_work.h"
 #include "backend/cuda/device/tensor.h"
 #include "backend/cuda/kv_cache.h"
+#include "backend/cuda/product_input-inl.h"
 
 namespace monolith::cuda {
 
 // `piece` positions are copied at a time, `stages` pieces are in shared memory, `sharers` warps use each.
-template <int dim_, int piece_, int stages_, int sharers_>
+template <int dim_, int piece_, int stages_, int sharers_, KvType type_ = KvType::kF16>
 struct WalkShape {
   static constexpr int dim = dim_, piece = piece_, stages = stages_, sharers = sharers_;
   static constexpr int pieces = kChunkPositions / piece;   // of a chunk
@@ -23,17 +27,33 @@ struct WalkShape {
   static constexpr int stride = dim + 8;                   // 16 bytes more than a row: rows begin in different banks
   // The sums of a group are kept in registers where there is room beside those of a chunk.
   static constexpr bool sums_in_registers = dim <= 128;
+  static constexpr KvType type = type_;
+  static constexpr bool bytes = is_8bit(type);
+  static constexpr bool converts = bytes && sharers > 1;       // to binary16 in shared memory
+  static constexpr int blocks = kv_blocks(type, dim);
+  static constexpr int byte_stride = 16 * (dim / 16 | 1);      // of codes: odd, and so in different banks
 };
 
 template <typename Shape>
+using WalkPiece = std::conditional_t<Shape::bytes, BytePiece<Shape>, HalfPiece<Shape>>;
+
+template <typename Shape, bool converts = Shape::converts>
 struct WalkRing {
-  alignas(16) uint16_t at[Shape::stages][Shape::piece][Shape::stride];
+  WalkPiece<Shape> at[Shape::stages];
+};
+template <typename Shape>
+struct WalkRing<Shape, true> {
+  WalkPiece<Shape> at[Shape::stages];
+  HalfPiece<Shape> converted;   // the one in use
 };
 
 // What one warp has for itself.
 template <typename Shape>
 struct WalkOwn {
-  alignas(16) Words2 queries[16][Shape::stride / 4];   // four numbers each
+  union {
+    alignas(16) Words2 queries[16][Shape::stride / 4];   // four numbers each
+    alignas(16) float results[8][Shape::stride];         // when the queries are done with
+  };
   Floats4 sums[Shape::sums_in_registers ? 1 : Shape::tiles][kWarp];
 };
 
@@ -58,10 +78,15 @@ struct WalkRows {
 };
 
 // Where results go: row r at out + r * stride; with `sums` (r: 2 floats at sums + 2 r) they are a partial result.
+// Results of whole rows go to `input` instead, if it has a form: of its row `row`, from value `first` on, and
+// `row_step`, `value_step` further for each r.
 struct WalkResult {
   float* out;
   int64_t stride;
   float* sums;
+  ProductInput input;
+  int64_t row, first;
+  int32_t row_step, value_step;
 };
 
 MONOLITH_DEVICE int first_seen(int position, int window) {
@@ -126,13 +151,21 @@ struct WalkFeed {
   }
 
   // The next piece in the walk's order. Begins the copy of a later one.
-  MONOLITH_DEVICE const uint16_t (*next())[Shape::stride] {
+  MONOLITH_DEVICE auto next() {
     copies_wait<Shape::stages - 2>();
     wait_sharers();
     begin(stage == 0 ? Shape::stages - 1 : stage - 1);
     const auto own = stage;
     stage = stage + 1 == Shape::stages ? 0 : stage + 1;
-    return ring.at[own];
+    if constexpr (Shape::converts) {
+      expand_piece<Shape>(ring.at[own], ring.converted, thread);
+      wait_sharers();
+      return static_cast<const uint16_t (*)[Shape::stride]>(ring.converted.at);
+    } else if constexpr (Shape::bytes) {
+      return static_cast<const BytePiece<Shape>*>(&ring.at[own]);
+    } else {
+      return static_cast<const uint16_t (*)[Shape::stride]>(ring.at[own].at);
+    }
   }
 
   // All is used: the ring may be written anew.
@@ -156,6 +189,10 @@ struct WalkFeed {
   // A piece of a page is one run of memory. Positions that no row sees may be on no page, or hold another sequence's
   // numbers: zeros instead.
   MONOLITH_DEVICE void copy(int to) const {
+    if constexpr (Shape::bytes) return copy_codes(to);
+    else copy_halves(to);
+  }
+  MONOLITH_DEVICE void copy_halves(int to) const {
     constexpr unsigned kWords = Shape::dim / 8;   // of 16 bytes, in a row
     constexpr unsigned kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
     const unsigned char* const data = source.keys + (values ? source.values : 0);
@@ -175,7 +212,38 @@ struct WalkFeed {
         const int64_t page = own_pages[row / kPageTokens];
         from = data + page * source.page_bytes + 16 * (i - row / kPageTokens * kPageTokens * kWords);
       }
-      copy_async(&ring.at[to][row][word * 8], from, valid);
+      copy_async(&ring.at[to].at[row][word * 8], from, valid);
+    }
+  }
+  // The same of codes and their scales, which lie behind those of their page. What a page holds before the first
+  // position anyone sees comes along.
+  MONOLITH_DEVICE void copy_codes(int to) const {
+    constexpr int kWords = Shape::dim / 16, kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
+    const unsigned char* const data = source.keys + (values ? source.values : 0);
+    const int begin = piece * Shape::piece;
+    const int32_t* const own_pages = source.pages + begin / kPageTokens;
+    const auto page_of = [&](int at, bool valid) {   // the piece's page, where anyone sees of it
+      return valid ? data + own_pages[at] * source.page_bytes : data;
+    };
+    const auto is_seen = [&](int at) { return begin + (at + 1) * kPageTokens > source.first; };
+    MONOLITH_UNROLL
+    for (int k = 0; k < (kAll + kThreads - 1) / kThreads; ++k) {
+      const int i = thread + k * kThreads;
+      if (kAll % kThreads != 0 && i >= kAll) break;
+      const int row = i / kWords, word = i % kWords, at = row / kPageTokens;
+      const bool valid = begin + row <= source.last && is_seen(at);
+      copy_async(&ring.at[to].codes[row][16 * word], page_of(at, valid) + 16 * (i - at * kPageTokens * kWords), valid);
+    }
+    constexpr int kScaleWords = 2 * Shape::blocks, kScales = Shape::piece / kPageTokens * kScaleWords;
+    MONOLITH_UNROLL
+    for (int k = 0; k < (kScales + kThreads - 1) / kThreads; ++k) {
+      const int i = thread + k * kThreads;
+      if (i >= kScales) break;
+      const int at = i / kScaleWords, word = i % kScaleWords;   // a word is of 8 positions
+      int n = source.last + 1 - begin - at * kPageTokens - word % 2 * 8;
+      n = n < 0 || !is_seen(at) ? 0 : n > 8 ? 8 : n;
+      copy_async_part(&ring.at[to].scales[at][word / 2][word % 2 * 8],
+                      page_of(at, n > 0) + kPageTokens * Shape::dim + 16 * word, 2 * n);
     }
   }
 };
@@ -187,7 +255,13 @@ MONOLITH_DEVICE void load_queries(const WalkRows& rows, Words2 (*queries)[Shape:
     const int row = i / kQuads, at = i % kQuads;
     Floats4 q{0, 0, 0, 0};
     if (row < rows.n) q = *reinterpret_cast<const Floats4*>(rows.queries + row * rows.query_stride + 4 * at);
-    queries[row][at] = {pack_halves(q.x, q.y), pack_halves(q.z, q.w)};
+    if constexpr (Shape::bytes) {
+      auto* const words = reinterpret_cast<uint32_t*>(queries[row]) + at / 4 * 8 + at % 4;
+      words[0] = pack_halves(q.x, q.z);
+      words[4] = pack_halves(q.y, q.w);
+    } else {
+      queries[row][at] = {pack_halves(q.x, q.y), pack_halves(q.z, q.w)};
+    }
   }
 }
 
@@ -339,6 +413,17 @@ MONOLITH_DEVICE void clear_sums(float (&sums)[Shape::sums_in_registers ? Shape::
   }
 }
 
+template <typename Shape>
+MONOLITH_DEVICE float sum_at(const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
+                             const WalkOwn<Shape>& own, int tile, int element) {
+  if constexpr (Shape::sums_in_registers) {
+    return sums[tile][element];
+  } else {
+    const Floats4& sum = own.sums[tile][lane_id()];
+    return element == 0 ? sum.x : element == 1 ? sum.y : element == 2 ? sum.z : sum.w;
+  }
+}
+
 // What happens to a group's sums when it is done.
 enum class GroupEnd : uint8_t {
   kPartial,   // its sums are the result
@@ -348,15 +433,40 @@ enum class GroupEnd : uint8_t {
   kOnly,      // is all of the row
 };
 
+// The results of rows r .. r + 7 as products read them. 8 bits: dimensions a multiple of 32.
+template <typename Shape>
+MONOLITH_DEVICE void convert_results(const WalkOwn<Shape>& own, int r, int n, const WalkResult& result) {
+  constexpr int kQuads = Shape::dim / 4;
+  __syncwarp();
+  MONOLITH_NO_UNROLL
+  for (int i = lane_id(); i < 8 * kQuads; i += kWarp) {
+    const int at = r + i / kQuads, quad = i % kQuads;
+    const bool inside = at < n;
+    const Floats4 values = *reinterpret_cast<const Floats4*>(&own.results[i / kQuads][4 * quad]);
+    const int64_t row = result.row + at * result.row_step, value = result.first + at * result.value_step + 4 * quad;
+    if (result.input.form == InputForm::kInt8) {
+      if constexpr (Shape::dim % 32 == 0)
+        put_int8(static_cast<Int8Block*>(result.input.data), result.input.blocks, row, value, values, inside);
+    } else if (inside) {
+      put_quad<InputForm::kBf16>(result.input, row, value / 4, values, 1.0f);
+    }
+  }
+  __syncwarp();
+}
+
 template <typename Shape>
 MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& row,
                                const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
-                               const WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
+                               WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
   const int g = lane_id() / 4, t = lane_id() % 4;
+  const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
+  const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
+  const bool converts = ends && result.input.form != InputForm::kFloats;
   MONOLITH_UNROLL
   for (int half = 0; half < 2; ++half) {
     const int r = g + 8 * half;
-    if (r >= rows.n) continue;
+    const bool inside = r < rows.n;
+    if (!inside && (!converts || 8 * half >= rows.n)) continue;   // converting takes the whole warp
     Joined factors{0, 1};
     if (how == GroupEnd::kPartial) {
       if (t == 0) {
@@ -366,27 +476,26 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
     } else {
       factors = join(row.largest[half], row.total[half], group.largest[half], group.total[half]);
     }
-    const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
-    const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
-    const bool sinks = ends && rows.sinks != nullptr;
+    const bool sinks = ends && inside && rows.sinks != nullptr;
     float kept = 1;
     if (sinks) kept = join_sink(row.largest[half], row.total[half], rows.sinks[r * rows.sink_step]);
     const float inverse = ends ? 1.0f / row.total[half] : 0.0f;
-    float* const out = result.out + r * result.stride + 2 * t;
+    const int first_value = (Shape::bytes ? 4 : 2) * t;
+    float* const out = result.out + r * result.stride + first_value;
+    float* const to = converts ? &own.results[g][first_value] : out;
     MONOLITH_UNROLL
     for (int i = 0; i < Shape::tiles; ++i) {
       float first, second;
-      if constexpr (Shape::sums_in_registers) {
-        first = sums[i][2 * half];
-        second = sums[i][2 * half + 1];
+      if constexpr (Shape::bytes) {   // neighbours are in the same place of two tiles
+        first = sum_at<Shape>(sums, own, i & ~1, 2 * half + i % 2);
+        second = sum_at<Shape>(sums, own, i | 1, 2 * half + i % 2);
       } else {
-        const Floats4 sum = own.sums[i][lane_id()];
-        first = half == 0 ? sum.x : sum.z;
-        second = half == 0 ? sum.y : sum.w;
+        first = sum_at<Shape>(sums, own, i, 2 * half);
+        second = sum_at<Shape>(sums, own, i, 2 * half + 1);
       }
-      FloatPair& at = *reinterpret_cast<FloatPair*>(out + 8 * i);
-      if (joins) {
-        const FloatPair before = at;
+      const int place = Shape::bytes ? i / 2 * 16 + i % 2 * 2 : 8 * i;
+      if (joins && inside) {
+        const FloatPair before = *reinterpret_cast<const FloatPair*>(out + place);
         first = fmaf(before.x, factors.kept, first * factors.added);
         second = fmaf(before.y, factors.kept, second * factors.added);
       }
@@ -398,8 +507,9 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
         first = finished(first, inverse);
         second = finished(second, inverse);
       }
-      at = {first, second};
+      *reinterpret_cast<FloatPair*>(to + place) = {first, second};
     }
+    if (converts) convert_results<Shape>(own, 8 * half, rows.n, result);
   }
 }
 

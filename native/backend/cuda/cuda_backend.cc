@@ -1,7 +1,6 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/matrix.h"
 #include "backend/cuda/mixture.h"
+#include "backend/cuda/pending.h"
 #include "backend/cuda/rope.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sampling.h"
@@ -22,7 +22,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr size_t kBounceBytes = size_t{8} << 20;   // page-locked, for copies from and to pageable memory
+constexpr int kMostAttempts = 2;   // to record a step: Runtime::end_recording()
 
 // Rows of the steps of decodes that are recorded: a step of n takes the first that is not smaller.
 constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
@@ -39,12 +39,12 @@ class CudaBackend final : public Backend {
         options_(options),
         matmul_{DenseScratch(*runtime_),
                 dense_device(*runtime_, {.wgmma = options.wgmma, .invariant = options.invariant}),
-                Int8Activations(*runtime_)} {}
+                Int8Activations(*runtime_)},
+        pending_(*runtime_, options.fused) {}
 
   Status start() {
-    auto bounce = runtime_->allocate_pinned(kBounceBytes);
-    if (!bounce) return bounce.error();
-    bounce_ = *bounce;
+    runtime_->set_early_launch(options_.early_launch);
+    if (Status status = loader_.start(); !status) return status;
     return open_library();
   }
 
@@ -61,7 +61,7 @@ class CudaBackend final : public Backend {
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return CudaKvCache::bytes_for(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
-    return make_matrix(*runtime_, source, options_.exact);
+    return make_matrix(loader_, source, options_.exact);
   }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     auto cache = CudaKvCache::create(*runtime_, shape);
@@ -76,22 +76,12 @@ class CudaBackend final : public Backend {
   }
 
   void write_floats(float* to, const float* host_from, int64_t count) override {
-    constexpr auto kFloats = static_cast<int64_t>(kBounceBytes / sizeof(float));
-    for (int64_t at = 0; at < count; at += kFloats) {
-      const auto bytes = static_cast<size_t>(std::min(kFloats, count - at)) * sizeof(float);
-      std::memcpy(bounce_, host_from + at, bytes);
-      runtime_->upload(to + at, bounce_, bytes);
-      runtime_->synchronize();
-    }
+    pending_.flush();
+    loader_.write(to, host_from, static_cast<size_t>(count) * sizeof(float));
   }
   void read_floats(float* host_to, const float* from, int64_t count) override {
-    constexpr auto kFloats = static_cast<int64_t>(kBounceBytes / sizeof(float));
-    for (int64_t at = 0; at < count; at += kFloats) {
-      const auto bytes = static_cast<size_t>(std::min(kFloats, count - at)) * sizeof(float);
-      runtime_->download(bounce_, from + at, bytes);
-      runtime_->synchronize();
-      std::memcpy(host_to + at, bounce_, bytes);
-    }
+    pending_.flush();
+    loader_.read(host_to, from, static_cast<size_t>(count) * sizeof(float));
   }
 
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
@@ -104,8 +94,10 @@ class CudaBackend final : public Backend {
            CudaMixture::bytes_for(rows_reserved(max_rows), mixture);
   }
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
+    pending_.flush();
     max_rows_ = std::max(max_rows_, max_rows);
     steps_.clear();   // they work in the scratch of before
+    if (Status status = loader_.rest(); !status) return status;   // what it held counts as scratch
     if (Status status = mixture_.reserve(rows_reserved(max_rows), mixture); !status) return status;
     if (Status status = matmul_.dense.reserve(most_columns(max_rows, mixture), most_cols(max_cols, mixture)); !status)
       return status;
@@ -119,15 +111,15 @@ class CudaBackend final : public Backend {
   Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
+    pending_.drop();           // of a step that failed
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
-    has_logits_ = !input.logit_rows.empty();
     step_ = can_record(input) ? find_step(input.model) : nullptr;
     tables_.send(input, step_ ? step_->rows : 0, kSparePage);
     if (step_ && step_->recording) return true;
     // The first time a size comes it is computed plainly: what operations prepare once is prepared then.
-    if (step_ && step_->seen && !step_->tried) {
+    if (step_ && step_->seen && step_->attempts < kMostAttempts) {
       recording_ = true;
       runtime_->begin_recording();
     }
@@ -135,72 +127,80 @@ class CudaBackend final : public Backend {
   }
 
   void end_step() override {
+    pending_.flush();
     if (recording_) {   // and computed as it was recorded
       recording_ = false;
       step_->recording = runtime_->end_recording();
-      step_->tried = true;
+      ++step_->attempts;
     } else if (step_ && step_->recording) {
       runtime_->play(*step_->recording);
     }
     if (step_) step_->seen = true;
     step_ = nullptr;
-    // Nobody waits for a result: else the engine would take such a step for as short as it is asked for.
-    if (!has_logits_) runtime_->synchronize();
   }
+  bool is_asynchronous() const override { return true; }
+  void wait() override { runtime_->synchronize(); }
 
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const int32_t* known = tables_.find_tokens(tokens);
     if (!known) known = tables_.send_numbers(tokens, n_rows);
-    cuda::embed(*runtime_, static_cast<const CudaMatrix&>(table), known, padded(n_rows), out);
+    cuda::embed(now(), static_cast<const CudaMatrix&>(table), known, padded(n_rows), out);
   }
   void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
-    cuda::rms_norm(*runtime_, x, weight, eps, padded(n_rows), dim, out);
+    pending_.hold(PendingNorm{x, weight, eps, padded(n_rows), dim, out});
   }
   void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
                       int head_dim) override {
-    cuda::rms_norm_heads(*runtime_, x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
+    cuda::rms_norm_heads(now(), x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
   }
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
-    cuda::matmul(*runtime_, matmul_, targets, x, padded(n_rows));
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
+    pending_.matmul(matmul_, targets, x, padded(n_rows), use);
   }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
     auto& own = static_cast<CudaKvCache&>(cache);
     const RowList rows = list_of(segments);
-    cuda::rope_and_store(*runtime_, rope, ropes_.prepare(rope, rows), rows, q, q_stride, n_heads, k, k_stride, v, v_stride,
+    cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), rows, q, q_stride, n_heads, k, k_stride, v, v_stride,
                          own.view(layer), own.shape.type);
   }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     const auto& own = static_cast<const CudaKvCache&>(cache);
-    const RowList rows = list_of(segments);
-    cuda::attention(*runtime_, partial_, {&rows, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
-                    own.shape.type);
+    pending_.hold(PendingAttention{
+        &partial_, list_of(segments), {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
+        own.shape.type});
   }
   void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    cuda::gated(*runtime_, activation, gate, up, int64_t{padded(n_rows)} * dim, out);
+    pending_.hold(PendingGate{activation, gate, up, padded(n_rows), dim, out});
   }
-  void scale(float* x, int64_t count, float factor) override { cuda::scale(*runtime_, x, padded_count(count), factor); }
-  void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(*runtime_, x, padded_count(count), cap); }
+  void scale(float* x, int64_t count, float factor) override { cuda::scale(now(), x, padded_count(count), factor); }
+  void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(now(), x, padded_count(count), cap); }
   void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
-    cuda::add_rows(*runtime_, x, y, factor, gate, padded(n_rows), dim);
+    cuda::add_rows(now(), x, y, factor, gate, padded(n_rows), dim);
   }
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
                bool add_to_out) override {
+    pending_.flush();
     mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out);
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     const int32_t* known = tables_.find_logit_rows(rows);
     if (!known) known = tables_.send_numbers(rows, n_rows);
-    cuda::gather_rows(*runtime_, x, known, n_rows, dim, out);
+    cuda::gather_rows(now(), x, known, n_rows, dim, out);
   }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
+    pending_.flush();
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
   }
   bool can_sample(int n_vocab) const override { return n_vocab <= kMostSampled; }
   Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    pending_.flush();
     sampler_.sample(n_vocab, tasks, results);
+  }
+  void begin_sample(int n_vocab, std::span<const SampleTask> tasks) override { sampler_.begin(n_vocab, tasks); }
+  void end_sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    sampler_.end(n_vocab, tasks, results);
   }
 
  private:
@@ -228,9 +228,16 @@ class CudaBackend final : public Backend {
   struct RecordedStep {
     const void* model;
     int rows;
-    bool seen = false, tried = false;       // computed once; recorded, or the device could not
+    bool seen = false;                      // computed once
+    int attempts = 0;                       // to record it
     std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
   };
+
+  // Where an operation is launched: after what waits.
+  Runtime& now() {
+    pending_.flush();
+    return *runtime_;
+  }
 
   static int rows_reserved(int max_rows) { return std::max(max_rows, 1); }
   // The largest input of a product.
@@ -269,9 +276,10 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<Runtime> runtime_;
   CudaBackendOptions options_;
-  void* bounce_ = nullptr;
+  Loader loader_{*runtime_};
   MatmulContext matmul_;
   std::string library_missing_;   // why there is none; empty: there is, or it was not looked for
+  Pending pending_;
   CudaMixture mixture_{*runtime_};
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
@@ -280,7 +288,6 @@ class CudaBackend final : public Backend {
   int max_rows_ = 0;
   // Of the step under way.
   int n_rows_ = 0;
-  bool has_logits_ = false;
   RecordedStep* step_ = nullptr;    // null: it is none that is recorded
   bool recording_ = false;
   std::deque<RecordedStep> steps_;

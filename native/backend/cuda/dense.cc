@@ -8,20 +8,6 @@ size_t dense_bytes(int64_t rows, int64_t cols) {
   return static_cast<size_t>(dense_tiles(rows) * kDenseTileRows * dense_blocks(cols) * kDenseBlockK) * sizeof(uint16_t);
 }
 
-void pack_dense_tile(const uint16_t* rows, int n_rows, int64_t cols, uint32_t* packed) {
-  const int64_t steps = dense_blocks(cols) * (kDenseBlockK / 16);
-  const auto value = [&](int row, int64_t k) -> uint32_t {
-    return row < n_rows && k < cols ? rows[row * cols + k] : uint32_t{0};
-  };
-  for (int64_t step = 0; step < steps; ++step)
-    for (int lane = 0; lane < 32; ++lane)
-      for (int word = 0; word < 4; ++word) {
-        const int row = lane / 4 + 8 * (word % 2);
-        const int64_t k = 16 * step + 8 * (word / 2) + 2 * (lane % 4);
-        *packed++ = value(row, k) | value(row, k + 1) << 16;
-      }
-}
-
 int dense_segments(int64_t rows, int64_t cols) {
   // Enough of them that each of a large GPU's multiprocessors has work of 64 rows, and none shorter than 512.
   constexpr int64_t kUnits = 192, kShortest = 512;
@@ -91,8 +77,7 @@ DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
 
 DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   constexpr int64_t kFewest = 8, kFew = 16;   // columns that kFew serves well; that it serves
-  // Of a group. Experts are not chosen evenly, but tiles are sized as if they were.
-  const int64_t columns = shape.experts > 0 ? (shape.columns + shape.experts - 1) / shape.experts : shape.columns;
+  const int64_t columns = shape.experts > 0 ? columns_of_group(shape.columns, shape.experts) : shape.columns;
   if ((!device.wgmma && columns <= kFew) || (device.wgmma && !device.invariant && columns <= kFewest))
     return {DenseKernel::kFew, kDenseTileRows, columns <= 8 ? 8 : 16, false};
 
@@ -117,6 +102,14 @@ DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options) {
   return {.wgmma = options.wgmma && device.major == 9 && device.minor == 0,
           .invariant = options.invariant,
           .multiprocessors = std::max(device.multiprocessors, 1)};
+}
+
+ProductInput dense_input(const DenseScratch& scratch, InputForm form, int64_t n_columns, int64_t cols) {
+  return {.form = form,
+          .blocks = static_cast<int32_t>(dense_blocks(cols)),
+          .column_groups = static_cast<int32_t>((n_columns + 7) / 8),
+          .data = scratch.activations(),
+          .scales = form == InputForm::kF16 ? scratch.scales() : nullptr};
 }
 
 namespace {

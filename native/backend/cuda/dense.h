@@ -31,6 +31,7 @@
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/grouped.h"
 #include "backend/cuda/matrix.h"
+#include "backend/cuda/product_input.h"
 
 namespace monolith::cuda {
 
@@ -46,8 +47,9 @@ constexpr int64_t dense_blocks(int64_t cols) { return (cols + kDenseBlockK - 1) 
 constexpr int64_t dense_tiles(int64_t rows) { return (rows + kDenseTileRows - 1) / kDenseTileRows; }
 // Bytes of a packed matrix.
 size_t dense_bytes(int64_t rows, int64_t cols);
-// Packs one tile: `n_rows` <= 16 rows of `cols` 16-bit numbers, dense, to dense_bytes(16, cols) bytes.
-void pack_dense_tile(const uint16_t* rows, int n_rows, int64_t cols, uint32_t* packed);
+// Packs `n_rows` rows of `cols` 16-bit numbers as the file has them (device, dense) to dense_bytes(n_rows, cols) bytes:
+// whole tiles, the last filled up with zeros.
+void pack_dense(Runtime& runtime, const unsigned char* rows, int64_t n_rows, int64_t cols, unsigned char* packed);
 // Segments of k for a matrix (of each expert) of this shape.
 int dense_segments(int64_t rows, int64_t cols);
 
@@ -127,15 +129,18 @@ struct DenseOptions {
   bool invariant = true;
 };
 
+// Where `n_columns` converted columns of `cols` values go, as kBf16 or kF16.
+ProductInput dense_input(const DenseScratch& scratch, InputForm form, int64_t n_columns, int64_t cols);
+
 // What the engine's choice is made for.
 DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options);
 
 // Backend::matmul for targets that all have one dense format. With `groups`, columns are slots of experts, x is read
 // through groups->source, matrices hold groups->n_experts matrices of equal shape one below the other, and outputs are
-// [slot][rows of one expert].
+// [slot][rows of one expert]. `converted`: what the scratch holds is x already.
 void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
                   std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
-                  const ColumnGroups* groups = nullptr);
+                  const ColumnGroups* groups = nullptr, bool converted = false);
 
 // out[row] = row tokens[row] of `table`; `tokens` device.
 void embed_dense(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);

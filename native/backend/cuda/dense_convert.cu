@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/dense_kernels.h"
+#include "backend/cuda/product_input-inl.h"
 
 namespace monolith::cuda {
 namespace {
@@ -10,32 +11,16 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kPieces = kThreads / 8;   // of 8 values of k, that one block converts of 8 columns
 
-// The power of two that products are multiplied with, for values divided by it: the largest then lies between 2^14 and
-// 2^15, below binary16's 65504.
-MONOLITH_DEVICE float scale_for(float largest) {
-  const int exponent = static_cast<int>(as_bits(largest) >> 23);   // biased by 127
-  const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
-  return as_float(static_cast<uint32_t>((shift > -112 ? shift : -112) + 127) << 23);
-}
-// One over a power of two.
-MONOLITH_DEVICE float inverse_of(float scale) { return as_float((254u << 23) - as_bits(scale)); }
-
 // The scale of a row, by a whole block: every thread has it.
 MONOLITH_DEVICE float row_scale(const float* row, int64_t cols, float (&of_warp)[kWarps]) {
   float largest = 0;
-  for (int64_t i = threadIdx.x; i < cols; i += kThreads) {
-    const float size = fabsf(row[i]);
-    largest = size > largest ? size : largest;
-  }
-  largest = warp_max(largest);
-  if (lane_id() == 0) of_warp[warp_id()] = largest;
-  __syncthreads();
-  for (int i = 0; i < kWarps; ++i) largest = of_warp[i] > largest ? of_warp[i] : largest;
-  return scale_for(largest);
+  for (int64_t i = threadIdx.x; i < cols; i += kThreads) largest = larger(largest, row[i]);
+  return scale_for(block_largest(largest, of_warp));
 }
 
 __global__ void __launch_bounds__(kThreads)
     scales_kernel(const float* x, int64_t cols, const int32_t* source, float* scales) {
+  start_after_inputs();
   auto& of_warp = shared_memory<float[kWarps]>();
   const int64_t column = blockIdx.x, row = source ? source[column] : column;
   if (row < 0) return;
@@ -43,14 +28,8 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) scales[column] = scale;
 }
 
-template <DenseKind kKind>
-MONOLITH_DEVICE uint32_t pack_pair(float low, float high, float factor) {
-  if constexpr (kKind == DenseKind::kBf16) return pack_bfloat16s(low, high);
-  else return pack_halves(low * factor, high * factor);
-}
-
 // 8 values of a row from `at` on, zeros beyond its end.
-template <DenseKind kKind>
+template <InputForm kForm>
 MONOLITH_DEVICE Words4 convert_piece(const float* row, int64_t at, int64_t cols, bool aligned, float factor) {
   Floats4 low, high;
   if (aligned && at + 8 <= cols) {
@@ -61,19 +40,15 @@ MONOLITH_DEVICE Words4 convert_piece(const float* row, int64_t at, int64_t cols,
     low = {get(0), get(1), get(2), get(3)};
     high = {get(4), get(5), get(6), get(7)};
   }
-  return {pack_pair<kKind>(low.x, low.y, factor), pack_pair<kKind>(low.z, low.w, factor),
-          pack_pair<kKind>(high.x, high.y, factor), pack_pair<kKind>(high.z, high.w, factor)};
-}
-
-// Where a piece of a column goes.
-MONOLITH_DEVICE Words4* place_of(unsigned char* out, int column_groups, int64_t column, int64_t piece) {
-  return reinterpret_cast<Words4*>(out) + ((piece / 8 * column_groups + column / 8) * 8 + piece % 8) * 8 + column % 8;
+  const Words2 first = pack_quad<kForm>(low, factor), second = pack_quad<kForm>(high, factor);
+  return {first.x, first.y, second.x, second.y};
 }
 
 // Few columns of binary16: scale and values at once, a block per column.
 __global__ void __launch_bounds__(kThreads)
     convert_rows_kernel(const float* x, int64_t cols, const int32_t* source, float* scales, bool aligned, int k_blocks,
                         int column_groups, unsigned char* out) {
+  start_after_inputs();
   auto& of_warp = shared_memory<float[kWarps]>();
   const int64_t column = blockIdx.x, row = source ? source[column] : column;
   if (row < 0) return;
@@ -82,27 +57,30 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) scales[column] = scale;
   const float factor = inverse_of(scale);
   for (int64_t piece = threadIdx.x; piece < int64_t{k_blocks} * 8; piece += kThreads)
-    *place_of(out, column_groups, column, piece) =
-        convert_piece<DenseKind::kF16>(from, piece * 8, cols, aligned, factor);
+    *piece_place(out, column_groups, column, piece) =
+        convert_piece<InputForm::kF16>(from, piece * 8, cols, aligned, factor);
 }
 
 // One thread per 8 values of a column: a warp reads 128 bytes of each of 8 rows and writes 4 core matrices.
-template <DenseKind kKind>
+template <InputForm kForm>
 __global__ void __launch_bounds__(kThreads)
     convert_kernel(const float* x, int64_t cols, int64_t n_columns, const int32_t* source, const float* scales,
                    bool aligned, int k_blocks, int column_groups, unsigned char* out) {
+  start_after_inputs();
   const int64_t group = blockIdx.x, column = group * 8 + threadIdx.x % 8;
   const int64_t piece = static_cast<int64_t>(blockIdx.y) * kPieces + threadIdx.x / 8;
   if (column >= n_columns || piece >= int64_t{k_blocks} * 8) return;
   const int64_t row = source ? source[column] : column;
   if (row < 0) return;
-  const float factor = kKind == DenseKind::kF16 ? inverse_of(scales[column]) : 1.0f;
-  *place_of(out, column_groups, column, piece) = convert_piece<kKind>(x + row * cols, piece * 8, cols, aligned, factor);
+  const float factor = kForm == InputForm::kF16 ? inverse_of(scales[column]) : 1.0f;
+  *piece_place(out, column_groups, column, piece) =
+      convert_piece<kForm>(x + row * cols, piece * 8, cols, aligned, factor);
 }
 
 template <DenseKind kKind>
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const uint16_t* table, int64_t cols, int64_t steps, const int32_t* tokens, float* out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x, token = tokens[row];
   for (int64_t k = threadIdx.x; k < cols; k += kThreads) {
     const int64_t in_step = k % 16, lane = token % 8 * 4 + in_step % 8 / 2, word = in_step / 8 * 2 + token % 16 / 8;
@@ -131,19 +109,18 @@ void convert_dense(Runtime& runtime, const DenseScratch& scratch, DenseKind kind
   if (kind == DenseKind::kF16)
     launch(runtime, scales_kernel, rows, kThreads, sizeof(float[kWarps]), x, cols, source, scratch.scales());
   const dim3 grid{static_cast<unsigned>(groups), static_cast<unsigned>((blocks * 8 + kPieces - 1) / kPieces), 1};
-  launch(runtime, kind == DenseKind::kBf16 ? convert_kernel<DenseKind::kBf16> : convert_kernel<DenseKind::kF16>, grid,
+  launch(runtime, kind == DenseKind::kBf16 ? convert_kernel<InputForm::kBf16> : convert_kernel<InputForm::kF16>, grid,
          kThreads, 0, x, cols, n_columns, source, scratch.scales(), aligned, static_cast<int>(blocks),
          static_cast<int>(groups), scratch.activations());
 }
 
 void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
                   std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
-                  const ColumnGroups* groups) {
+                  const ColumnGroups* groups, bool converted) {
   const DenseKind kind = kind_of(*targets[0].weight);
   const int64_t cols = targets[0].weight->cols, n_experts = groups ? groups->n_experts : 1;
   const int64_t columns = groups ? groups->n_slots : n_columns;
-  convert_dense(runtime, scratch, kind, x, cols, columns, groups ? groups->source : nullptr);
-  int width = 0;   // of the tiles that groups->tiles holds
+  if (!converted) convert_dense(runtime, scratch, kind, x, cols, columns, groups ? groups->source : nullptr);
   while (!targets.empty()) {
     const auto some = targets.first(std::min<size_t>(targets.size(), kMostDenseTargets));
     targets = targets.subspan(some.size());
@@ -154,10 +131,7 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
     }
     const DenseShape shape{{matrices, some.size()}, groups ? groups->n_pairs : columns, groups ? n_experts : 0};
     const DensePlan plan = plan_dense(device, shape);
-    if (groups && plan.tile_columns != width) {
-      width = plan.tile_columns;
-      cut_tiles(runtime, *groups, width);
-    }
+    if (groups) cut_tiles(runtime, *groups, plan.tile_columns);
     DenseLaunch work{};
     for (size_t i = 0; i < some.size(); ++i) {
       const MatmulTarget& target = some[i];
@@ -174,7 +148,6 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
     work.x = scratch.activations();
     work.scales = kind == DenseKind::kF16 ? scratch.scales() : nullptr;
     work.tiles = groups ? groups->tiles : nullptr;
-    work.n_tiles = groups ? groups->n_tiles : nullptr;
     work.sums = scratch.sums();
     work.counters = scratch.counters();
     work.n_targets = static_cast<int32_t>(some.size());

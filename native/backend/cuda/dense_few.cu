@@ -22,10 +22,13 @@ struct Operands {
 };
 
 template <int kFragments>
-MONOLITH_DEVICE void load(Operands<kFragments>& operands, const Words4* weight, const uint32_t* x, int64_t x_block,
-                          int x_next, int block) {
+MONOLITH_DEVICE void load_weights(Operands<kFragments>& operands, const Words4* weight, int block) {
   MONOLITH_UNROLL
   for (int step = 0; step < kSteps; ++step) operands.a[step] = load_once(weight + (block * kSteps + step) * kWarp);
+}
+template <int kFragments>
+MONOLITH_DEVICE void load_inputs(Operands<kFragments>& operands, const uint32_t* x, int64_t x_block, int x_next,
+                                 int block) {
   const uint32_t* const words = x + block * x_block;
   MONOLITH_UNROLL
   for (int n = 0; n < kFragments; ++n)
@@ -48,6 +51,8 @@ MONOLITH_DEVICE void multiply(float (&c)[kFragments][4], const Operands<kFragmen
 
 template <DenseKind kKind, int kFragments>
 __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ DenseLaunch launch) {
+  let_next_start();
+  if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   auto& shared = shared_memory<Sums<kFragments>>();
   const DenseUnit unit = find_unit(launch, 8 * kFragments);
   if (unit.empty) return;
@@ -66,15 +71,23 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
     const int x_next = group + 1 < launch.column_groups ? 256 : 0;
     const int n = end - begin;
     Operands<kFragments> even, odd;
-    load(even, weight, x, x_block, x_next, 0);
-    if (n > 1) load(odd, weight, x, x_block, x_next, 1);
+    load_weights(even, weight, 0);
+    if (n > 1) load_weights(odd, weight, 1);
+    wait_for_inputs();
+    const auto load = [&](Operands<kFragments>& operands, int block) {
+      load_weights(operands, weight, block);
+      load_inputs(operands, x, x_block, x_next, block);
+    };
+    load_inputs(even, x, x_block, x_next, 0);
+    if (n > 1) load_inputs(odd, x, x_block, x_next, 1);
     for (int block = 0; block < n; block += 2) {
       multiply<kKind>(c, even);
-      if (block + 2 < n) load(even, weight, x, x_block, x_next, block + 2);
+      if (block + 2 < n) load(even, block + 2);
       if (block + 1 < n) multiply<kKind>(c, odd);
-      if (block + 3 < n) load(odd, weight, x, x_block, x_next, block + 3);
+      if (block + 3 < n) load(odd, block + 3);
     }
   }
+  wait_for_inputs();   // those without a tile, too
   MONOLITH_UNROLL
   for (int i = 0; i < kFragments * 4; ++i) shared.of[warp][i][lane] = c[i / 4][i % 4];
   __syncthreads();
@@ -84,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
     if (row >= target.rows || within >= unit.n_columns) continue;
     const int column = unit.first_column + within;
     float* const to = target.out + column * target.out_stride + row;
-    float value = dense_begin(target, to, row);
+    float value = dense_begin(unit, to, row);
     const float scale = dense_scale(launch, column);
     for (int s = 0; s < segments; ++s) value = fmaf(shared.of[of_tile * segments + s][i][lane], scale, value);
     *to = value;

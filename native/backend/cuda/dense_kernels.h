@@ -12,7 +12,7 @@ namespace monolith::cuda {
 struct DenseTarget {
   const Words4* weight;
   float* out;
-  const float* bias;
+  const float* bias;         // likewise
   int64_t out_stride;
   int32_t rows;              // of one expert
   int32_t row_tiles;         // of the launch's tile size
@@ -27,7 +27,6 @@ struct DenseLaunch {
   const unsigned char* x;    // converted
   const float* scales;       // one per column; null: 1
   const ColumnTile* tiles;   // of experts; null: columns are tiled from 0
-  const int32_t* n_tiles;
   float* sums;               // split: [unit][tile rows x tile columns]
   int32_t* counters;         // split: [unit], in use is that of a tile's first unit
   int32_t n_targets;
@@ -46,6 +45,7 @@ struct DenseUnit {
   int32_t row_tile;
   int32_t first_segment, last_segment;   // one beyond
   int32_t first_column, n_columns;
+  int32_t expert;            // 0 without
   int32_t number;            // of all units
   int32_t stride;            // to the number of the same tile's next segment
   bool empty;
@@ -79,14 +79,16 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns,
   unit.stride = width;
   unit.weight = target.weight;
   if (launch.tiles) {
-    unit.empty = column_tile >= *launch.n_tiles;
-    const ColumnTile tile = unit.empty ? ColumnTile{0, 0, 0} : launch.tiles[column_tile];
+    const ColumnTile tile = launch.tiles[column_tile];
+    unit.empty = tile.count == 0;
     unit.first_column = tile.first;
     unit.n_columns = tile.count;
     // A tile of 16 rows and 16 k is 32 words of 16 bytes; experts begin at whole tiles.
     unit.weight += static_cast<int64_t>(tile.expert) * (target.rows / kDenseTileRows) * launch.k_blocks * 128;
+    unit.expert = tile.expert;
   } else {
     unit.empty = false;
+    unit.expert = 0;
     unit.first_column = column_tile * tile_columns;
     const int32_t rest = launch.n_columns - unit.first_column;
     unit.n_columns = rest < tile_columns ? rest : tile_columns;
@@ -104,10 +106,15 @@ MONOLITH_DEVICE int segment_begin(const DenseLaunch& launch, const DenseTarget& 
   return static_cast<int>(static_cast<int64_t>(segment) * launch.k_blocks / target.segments);
 }
 
+// Of a row that a unit has; where the target is biased.
+MONOLITH_DEVICE float dense_bias(const DenseUnit& unit, int row) {
+  return unit.target->bias[static_cast<int64_t>(unit.expert) * unit.target->rows + row];
+}
+
 // The number that segments are added to.
-MONOLITH_DEVICE float dense_begin(const DenseTarget& target, const float* to, int row) {
-  float value = target.add_to_out ? *to : 0.0f;
-  if (target.bias) value += target.bias[row];
+MONOLITH_DEVICE float dense_begin(const DenseUnit& unit, const float* to, int row) {
+  float value = unit.target->add_to_out ? *to : 0.0f;
+  if (unit.target->bias) value += dense_bias(unit, row);
   return value;
 }
 
@@ -192,7 +199,7 @@ MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& uni
   place.biased = segment == 0 && target.bias;
   for (int half = 0; half < 2; ++half) {
     place.rows_inside[half] = row + 8 * half < target.rows;
-    place.bias[half] = place.biased && place.rows_inside[half] ? target.bias[row + 8 * half] : 0.0f;
+    place.bias[half] = place.biased && place.rows_inside[half] ? dense_bias(unit, row + 8 * half) : 0.0f;
   }
   if (place.rows_inside[1] && place.left > kQuads * 8 - 7)
     add_sums<true, kTogether>(place, target.out_stride, sums);
@@ -238,7 +245,7 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
         const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
         const bool inside = row < target.rows && within < unit.n_columns;
         const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
-        value[q][j] = inside ? dense_begin(target, from, row) : 0.0f;
+        value[q][j] = inside ? dense_begin(unit, from, row) : 0.0f;
         if (j < 2) scale[q][j] = within < unit.n_columns ? dense_scale(launch, unit.first_column + within) : 0.0f;
       }
     for (int first = 0; first < target.segments; first += kSegments) {

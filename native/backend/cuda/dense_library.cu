@@ -17,6 +17,7 @@ struct Tile {
 // A warp per 16 rows and 64 k: fragments in, whole lines of rows out.
 __global__ void __launch_bounds__(kThreads)
     unpack_kernel(const Words4* weights, int k_blocks, int64_t first_tile, Words4* out) {
+  start_after_inputs();
   Tile& tile = shared_memory<Tile[kWarps]>()[warp_id()];
   const int lane = lane_id(), block = static_cast<int>(blockIdx.y) * kWarps + warp_id();
   if (block >= k_blocks) return;
@@ -43,6 +44,7 @@ __global__ void __launch_bounds__(kThreads)
 // A thread per 8 values.
 __global__ void __launch_bounds__(kThreads)
     convert_rows_kernel(const float* x, int64_t cols, bool aligned, int64_t pieces, Words4* out) {
+  start_after_inputs();
   const int64_t column = blockIdx.x, piece = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (piece >= pieces) return;
   const float* const row = x + column * cols;
@@ -62,6 +64,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     bias_kernel(float* out, int64_t stride, const float* bias, int64_t rows) {
+  start_after_inputs();
   const int64_t column = blockIdx.x, row = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (row >= rows) return;
   out[column * stride + row] += bias[row];

@@ -39,13 +39,19 @@ MONOLITH_DEVICE Feed find_feed(const DenseLaunch& launch, const DenseUnit& unit)
 }
 
 template <int kColumns>
-MONOLITH_DEVICE void begin_stage(Shared<kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
+MONOLITH_DEVICE void begin_weights(Shared<kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
   const int stage = number % kStages, thread = static_cast<int>(threadIdx.x);
   MONOLITH_UNROLL
   for (int i = 0; i < kTiles / kTilesAtOnce; ++i)
-    copy_async(&shared.a[stage][0][0][0] + i * kThreads + thread,
-               feed.a + int64_t{i} * kTilesAtOnce * launch.k_blocks * 128 + int64_t{number} * kTilePieces,
-               i * kTilesAtOnce < feed.tiles);
+    copy_async<Source::kConstant>(
+        &shared.a[stage][0][0][0] + i * kThreads + thread,
+        feed.a + int64_t{i} * kTilesAtOnce * launch.k_blocks * 128 + int64_t{number} * kTilePieces,
+        i * kTilesAtOnce < feed.tiles);
+}
+
+template <int kColumns>
+MONOLITH_DEVICE void begin_inputs(Shared<kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
+  const int stage = number % kStages, thread = static_cast<int>(threadIdx.x);
   constexpr int kGroups = kColumns / 8;
   const Words4* const b = reinterpret_cast<const Words4*>(launch.x) + feed.b +
                           int64_t{number / kStagesPerBlock} * launch.column_groups * 64 +
@@ -59,6 +65,8 @@ MONOLITH_DEVICE void begin_stage(Shared<kColumns>& shared, const DenseLaunch& la
 
 template <DenseKind kKind, int kColumns>
 __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constant__ DenseLaunch launch) {
+  let_next_start();
+  if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   constexpr int kQuads = kColumns / 16;   // fragments of a warp: half of the columns
   auto& shared = shared_memory<Shared<kColumns>>();
   const DenseUnit unit = find_unit(launch, kColumns);
@@ -74,14 +82,20 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
   const int begin = segment_begin(launch, *unit.target, segment) * kStagesPerBlock;
   const int end = segment_begin(launch, *unit.target, unit.last_segment) * kStagesPerBlock;
   int segment_end = segment_begin(launch, *unit.target, segment + 1) * kStagesPerBlock;
+  for (int ahead = 0; ahead < kStages - 1; ++ahead)
+    if (begin + ahead < end) begin_weights(shared, launch, feed, begin + ahead);
+  wait_for_inputs();
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
-    if (begin + ahead < end) begin_stage(shared, launch, feed, begin + ahead);
-    copies_commit();
+    if (begin + ahead < end) begin_inputs(shared, launch, feed, begin + ahead);
+    copies_commit();   // the first group has all the weights
   }
   for (int number = begin; number < end; ++number) {
     copies_wait<kStages - 2>();
     __syncthreads();
-    if (number + kStages - 1 < end) begin_stage(shared, launch, feed, number + kStages - 1);
+    if (number + kStages - 1 < end) {
+      begin_weights(shared, launch, feed, number + kStages - 1);
+      begin_inputs(shared, launch, feed, number + kStages - 1);
+    }
     copies_commit();
     const int stage = number % kStages;
     MONOLITH_UNROLL

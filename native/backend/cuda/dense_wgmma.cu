@@ -58,24 +58,43 @@ struct Place {
   }
 };
 
-// By one thread: all stages of the unit, in order.
+// By one warp: all stages of the unit, in order. Weights are there before the inputs are: as many stages of a block's
+// first unit as there are begin with them, and get their inputs when these are computed.
 template <typename W>
 MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end,
-                             Place<W>& place) {
+                             Place<W>& place, bool first) {
   const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
   const int own_tiles = tiles < W::kTiles ? tiles : W::kTiles;
   const int group = unit.first_column / 8, groups = launch.column_groups - group;
   const int x_bytes = (groups < W::kQuads ? groups : W::kQuads) * kGroupBytes;
   const Words4* const weight = unit.weight + int64_t{unit.row_tile} * W::kTiles * launch.k_blocks * (kSteps * kWarp);
-  for (int block = begin; block < end; ++block, place.advance()) {
-    const int stage = place.stage;
-    barrier_wait(ring.empty[stage], place.parity ^ 1);   // in the first round at once
-    barrier_arrive_expecting(ring.full[stage], own_tiles * kTileBytes + x_bytes);
+  const auto begin_weights = [&](int block, int stage) {
+    barrier_arrive_expecting(ring.full[stage], own_tiles * kTileBytes + x_bytes);   // of both
     for (int tile = 0; tile < own_tiles; ++tile)
-      copy_bulk(ring.a[stage][tile], weight + (int64_t{tile} * launch.k_blocks + block) * (kSteps * kWarp), kTileBytes,
-                ring.full[stage]);
+      copy_bulk<Source::kConstant>(ring.a[stage][tile],
+                                   weight + (int64_t{tile} * launch.k_blocks + block) * (kSteps * kWarp), kTileBytes,
+                                   ring.full[stage]);
+  };
+  const auto begin_inputs = [&](int block, int stage) {
     copy_bulk(ring.b[stage], launch.x + (int64_t{block} * launch.column_groups + group) * kGroupBytes, x_bytes,
               ring.full[stage]);
+  };
+  int block = begin;
+  if (first) {
+    const int ahead = end - begin < W::kStages ? end - begin : W::kStages;
+    if (lane_id() == 0)
+      for (int stage = 0; stage < ahead; ++stage) begin_weights(begin + stage, stage);
+    __syncwarp();
+    wait_for_inputs();
+    if (lane_id() == 0)
+      for (int stage = 0; stage < ahead; ++stage, place.advance()) begin_inputs(begin + stage, stage);
+    block += ahead;
+  }
+  if (lane_id() != 0) return;
+  for (; block < end; ++block, place.advance()) {
+    barrier_wait(ring.empty[place.stage], place.parity ^ 1);   // in the first round at once
+    begin_weights(block, place.stage);
+    begin_inputs(block, place.stage);
   }
 }
 
@@ -273,7 +292,9 @@ MONOLITH_DEVICE void consume_wide(Ring<W>& ring, const DenseLaunch& launch, int 
 template <DenseKind kKind, typename W>
 __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     wgmma_kernel([[maybe_unused]] const __grid_constant__ DenseLaunch launch) {
+  let_next_start();
 #if MONOLITH_WGMMA
+  if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   auto& ring = shared_memory<Ring<W>>();
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < W::kStages; ++stage) {
@@ -292,17 +313,21 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   Place<W> place;
   if (warp_id() >= W::kGroups * 4) {
     if constexpr (W::kMovesRegisters) give_registers<kProducerRegisters>();
+    bool first = true;
+    if (warp_id() != W::kGroups * 4) wait_for_inputs();
     each_unit([&](int number) {
       const DenseUnit unit = find_unit(launch, W::kColumns, number);
       if (unit.empty) return;
-      if (threadIdx.x == W::kConsumers)
+      if (warp_id() == W::kGroups * 4)
         produce(ring, launch, unit, segment_begin(launch, *unit.target, unit.first_segment),
-                segment_begin(launch, *unit.target, unit.last_segment), place);
+                segment_begin(launch, *unit.target, unit.last_segment), place, first);
+      first = false;
       __syncwarp();
       if (W::kSplits && launch.split) is_last_of_tile(launch, unit, ring.last);
     });
   } else {
     if constexpr (W::kMovesRegisters) take_registers<kConsumerRegisters>();
+    wait_for_inputs();
     const auto add_left = [&](const DenseUnit& unit) {
       if (!is_last_of_tile(launch, unit, ring.last)) return;
       const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
@@ -328,6 +353,8 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
       }
     });
   }
+#else
+  wait_for_inputs();
 #endif
 }
 

@@ -12,23 +12,23 @@ namespace monolith::cuda {
 inline constexpr int kSlotMultiple = 8;
 
 // A tile of columns: at most as many as the kernel's tile has, of one expert.
-struct ColumnTile {
+struct alignas(16) ColumnTile {
   int32_t first;   // slot, a multiple of kSlotMultiple
-  int32_t count;   // slots in use from there on
+  int32_t count;   // slots in use from there on; 0: no tile
   int32_t expert;
 };
 
 // Slots of one step. Device memory, filled on the device; a launch is as large as there could be tiles, and blocks
-// beyond *n_tiles end at once.
+// whose tile is none end at once.
 struct ColumnGroups {
   const int32_t* source;   // [n_slots]: the row of x that a slot reads, -1: none; null: row i is slot i's
-  const int32_t* first_slot;   // [n_experts + 1]: where an expert's slots begin, multiples of kSlotMultiple
+  const int32_t* first_slot;   // [n_experts]: where an expert's slots begin, multiples of kSlotMultiple
   const int32_t* count;   // [n_experts]: how many are in use
-  ColumnTile* tiles;   // room for most_tiles(): filled by cut_tiles() for one width
-  int32_t* n_tiles;
+  ColumnTile* tiles;   // most_tiles() of them
   int n_slots;   // the most there can be, a multiple of kSlotMultiple
   int n_pairs;   // rows x experts used of each
   int n_experts;
+  mutable int tile_columns;   // that the tiles are cut for; 0: not yet
 };
 
 // The most slots that `n_pairs` pairs of `n_experts` experts can fill.
@@ -42,8 +42,17 @@ constexpr int64_t most_tiles(int64_t n_pairs, int64_t n_experts, int64_t width) 
   return begun + (n_pairs - begun) / width;
 }
 
+// Columns that tiles are sized for: what an expert has if rows choose at random, and two deviations more, as a second
+// tile costs its expert's weights once more.
+constexpr int64_t columns_of_group(int64_t n_pairs, int64_t n_experts) {
+  const int64_t mean = (n_pairs + n_experts - 1) / n_experts;
+  int64_t deviation = 0;
+  while (deviation * deviation < mean) ++deviation;
+  return n_pairs <= n_experts ? mean : mean + 2 * deviation;
+}
+
 class Runtime;
-// Cuts every expert's slots into tiles of at most `width` columns.
+// Cuts every expert's slots into tiles of at most `width` columns, where they are not.
 void cut_tiles(Runtime& runtime, const ColumnGroups& groups, int width);
 
 }  // namespace monolith::cuda

@@ -8,14 +8,23 @@
 namespace monolith::cuda {
 namespace {
 
-int64_t number_bytes(KvType type) { return type == KvType::kF32 ? 4 : 2; }
+// Of one position and head, keys or values.
+int64_t row_bytes(KvType type, int64_t head_dim) {
+  switch (type) {
+    case KvType::kF32: return 4 * head_dim;
+    case KvType::kF16: return 2 * head_dim;
+    case KvType::kQ8_0: return head_dim + 2 * ((head_dim + 31) / 32);
+    case KvType::kFp8: break;
+  }
+  return head_dim + 2;
+}
 
 }  // namespace
 
 size_t CudaKvCache::bytes_for(const KvShape& shape) {
   if (shape.n_layers <= 0 || shape.n_kv_heads <= 0 || shape.head_dim <= 0 || shape.n_pages <= 0) return SIZE_MAX;
-  size_t bytes = 2 * kPageTokens * static_cast<size_t>(number_bytes(shape.type));
-  for (const int64_t factor : {int64_t{shape.n_layers}, int64_t{shape.n_kv_heads}, int64_t{shape.head_dim}, shape.n_pages + 1}) {
+  size_t bytes = 2 * kPageTokens * static_cast<size_t>(row_bytes(shape.type, shape.head_dim));
+  for (const int64_t factor : {int64_t{shape.n_layers}, int64_t{shape.n_kv_heads}, shape.n_pages + 1}) {
     const auto product = checked_mul(bytes, static_cast<size_t>(factor));
     if (!product) return SIZE_MAX;
     bytes = *product;
@@ -24,8 +33,6 @@ size_t CudaKvCache::bytes_for(const KvShape& shape) {
 }
 
 Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const KvShape& shape) {
-  if (shape.type == KvType::kQ8_0)
-    return Error{ErrorCode::kUnsupported, "the CUDA backend keeps keys and values in f16 or f32, not q8_0"};
   const size_t bytes = bytes_for(shape);
   if (bytes == SIZE_MAX)
     return Error{ErrorCode::kInvalidArgument, "KV cache of " + std::to_string(shape.n_layers) + " layers, " +
@@ -41,13 +48,11 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
   return cache;
 }
 
-int64_t CudaKvCache::page_bytes() const {
-  return 2 * number_bytes(shape.type) * kPageTokens * shape.n_kv_heads * shape.head_dim;
-}
+int64_t CudaKvCache::head_bytes() const { return kPageTokens * row_bytes(shape.type, shape.head_dim); }
 
 KvView CudaKvCache::view(int layer) const {
-  return {data_ + (layer * (shape.n_pages + 1) - kSparePage) * page_bytes(), page_bytes(), page_bytes() / 2, shape.n_kv_heads,
-          shape.head_dim};
+  return {data_ + (layer * (shape.n_pages + 1) - kSparePage) * page_bytes(), page_bytes(), head_bytes(), page_bytes() / 2,
+          shape.n_kv_heads, shape.head_dim};
 }
 
 void CudaKvCache::copy_page(int32_t from, int32_t to) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "backend/cuda/quant_pack.h"
 #include "backend/cuda/quant_product.h"
@@ -18,21 +19,24 @@ QuantWeight quant_weight(const CudaMatrix& matrix) {
 }
 
 void matmul_quantized(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets, const float* x,
-                      int n_rows, const ColumnGroups* groups) {
+                      int n_rows, const ColumnGroups* groups, bool converted) {
   for (; !targets.empty(); targets = targets.subspan(std::min(targets.size(), kMostAtOnce))) {
     const auto some = targets.first(std::min(targets.size(), kMostAtOnce));
     std::array<QuantWeight, kMostAtOnce> weights{};
     for (size_t i = 0; i < some.size(); ++i) weights[i] = quant_weight(matrix_of(some[i]));
-    quant_matmul(runtime, int8, some, std::span(weights).first(some.size()), x, n_rows, {}, groups);
+    quant_matmul(runtime, int8, some, std::span(weights).first(some.size()), x, n_rows, {}, groups, converted);
+    converted = true;
   }
 }
 
-// By the library where it serves, and what it could not by the own kernels.
-void multiply_dense(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
-                    const float* x, int64_t n_columns, const ColumnGroups* groups) {
+bool library_computes(const MatmulContext& context, const CudaMatrix& matrix, int64_t n_columns) {
+  return context.library && library_serves(matrix.format(), matrix.rows, matrix.cols, n_columns);
+}
+
+// By the library, and what it could not by the own kernels.
+void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
+                         const float* x, int64_t n_columns) {
   const CudaMatrix& first = matrix_of(targets[0]);
-  if (!context.library || groups || !library_serves(first.format(), first.rows, first.cols, n_columns))
-    return matmul_dense(runtime, context.dense, context.dense_device, targets, x, n_columns, groups);
   bool converted = false;
   for (const MatmulTarget& target : targets) {
     if (!converted) context.library->convert(context.dense, x, first.cols, n_columns);
@@ -49,28 +53,69 @@ void multiply_dense(Runtime& runtime, const MatmulContext& context, std::span<co
 }
 
 void multiply(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
-              int n_rows, const ColumnGroups* groups) {
+              int n_rows, const ColumnGroups* groups, InputForm ready) {
+  // The two forms of 16 bits share a place.
+  InputForm ready_16 = ready == InputForm::kInt8 ? InputForm::kFloats : ready;
+  bool ready_8 = ready == InputForm::kInt8;
   // Neighbours of one format are one product.
   for (size_t n = 0; !targets.empty(); targets = targets.subspan(n)) {
     const Format format = matrix_of(targets[0]).format();
     for (n = 1; n < targets.size() && matrix_of(targets[n]).format() == format;) ++n;
     const auto some = targets.first(n);
-    if (is_dense(format)) multiply_dense(runtime, context, some, x, n_rows, groups);
-    else if (format == Format::kQuant) matmul_quantized(runtime, context.int8, some, x, n_rows, groups);
-    else
+    if (is_dense(format)) {
+      if (!groups && library_computes(context, matrix_of(some[0]), n_rows)) {
+        multiply_by_library(runtime, context, some, x, n_rows);
+        ready_16 = InputForm::kFloats;   // it converts in another order, in the same place
+      } else {
+        const bool converted = std::exchange(ready_16, input_form(format)) == input_form(format);
+        matmul_dense(runtime, context.dense, context.dense_device, some, x, n_rows, groups, converted);
+      }
+    } else if (format == Format::kQuant) {
+      matmul_quantized(runtime, context.int8, some, x, n_rows, groups, std::exchange(ready_8, true));
+    } else {
       for (const MatmulTarget& target : some) matmul_f32(runtime, target, x, n_rows, groups);
+    }
   }
 }
+
 }  // namespace
 
 void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
-            int n_rows) {
-  if (n_rows > 0) multiply(runtime, context, targets, x, n_rows, nullptr);
+            int n_rows, InputForm ready) {
+  if (n_rows > 0) multiply(runtime, context, targets, x, n_rows, nullptr, ready);
+}
+
+bool reads_floats(const MatmulContext& context, std::span<const MatmulTarget> targets, int n_rows) {
+  return std::ranges::any_of(targets, [&](const MatmulTarget& target) {
+    return library_computes(context, matrix_of(target), n_rows);
+  });
+}
+
+ProductInput input_of(const MatmulContext& context, InputForm form, int n_rows, int64_t cols) {
+  switch (form) {
+    case InputForm::kBf16:
+    case InputForm::kF16: return dense_input(context.dense, form, n_rows, cols);
+    case InputForm::kInt8: return context.int8.input(cols);
+    case InputForm::kFloats: break;
+  }
+  return {};
 }
 
 void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
-                    const float* x, const ColumnGroups& groups) {
-  multiply(runtime, context, targets, x, groups.n_slots, &groups);
+                    const float* x, const ColumnGroups& groups, InputForm ready) {
+  multiply(runtime, context, targets, x, groups.n_slots, &groups, ready);
+}
+
+int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
+                         int n_pairs, int n_experts) {
+  const CudaMatrix& first = matrix_of(targets[0]);
+  if (is_dense(first.format()))
+    return plan_dense(context.dense_device, {.matrices = {}, .columns = n_pairs, .experts = n_experts}).tile_columns;
+  if (first.format() == Format::kF32) return kF32TileColumns;
+  int64_t rows = 0;
+  for (const MatmulTarget& target : targets) rows += target.weight->type == first.type ? target.weight->rows : 0;
+  const auto columns = static_cast<int>(columns_of_group(n_pairs, n_experts));
+  return tile_size(quant_kernel_for(rows, columns, runtime.device().multiprocessors)).columns;
 }
 
 void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out) {

@@ -7,17 +7,17 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarp;
-constexpr int kMostColumns = 8;
+constexpr int kMostColumns = kF32TileColumns;
 constexpr unsigned kMostGridColumns = 65535;
 
 struct Product {
   const float* weight;
   const float* x;
-  const float* bias;
+  const float* bias;                // of all experts
   float* out;
   int64_t rows, cols, out_stride;   // rows of one expert
   const ColumnTile* tiles;          // of experts; null: columns from 0
-  const int32_t* n_tiles;
+  int32_t n_tiles;
   const int32_t* source;            // of experts' slots; null: themselves
   int32_t n_columns;
   bool aligned;                     // rows of both operands to 16 bytes
@@ -34,28 +34,37 @@ MONOLITH_DEVICE Floats4 piece_of(const float* row, int64_t at, const Product& p)
 // kRows of the matrix and kColumns, kAhead pieces of each row at once.
 template <int kRows, int kColumns, int kAhead>
 __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant__ Product p) {
+  let_next_start();
+  if (p.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   const int64_t first_row = (static_cast<int64_t>(blockIdx.x) * kWarps + warp_id()) * kRows;
-  if (first_row >= p.rows) return;
-  const int n_tiles = p.tiles ? *p.n_tiles : (p.n_columns + kColumns - 1) / kColumns;
-  for (int tile = static_cast<int>(blockIdx.y); tile < n_tiles; tile += static_cast<int>(gridDim.y)) {
+  if (first_row >= p.rows) return wait_for_inputs();
+  bool has_inputs = false;
+  for (int tile = static_cast<int>(blockIdx.y); tile < p.n_tiles; tile += static_cast<int>(gridDim.y)) {
     const ColumnTile columns = p.tiles ? p.tiles[tile] : ColumnTile{tile * kColumns, p.n_columns - tile * kColumns, 0};
+    if (columns.count == 0) break;   // tiles in use come first
     const float* rows[kRows];
     const float* inputs[kColumns];
     MONOLITH_UNROLL
     for (int r = 0; r < kRows; ++r)   // beyond the last: the last once more, and not kept
       rows[r] = p.weight + (columns.expert * p.rows + (first_row + r < p.rows ? first_row + r : p.rows - 1)) * p.cols;
+    Floats4 w[kAhead][kRows];
+    const auto load_weights = [&](int64_t at) {
+      MONOLITH_UNROLL
+      for (int ahead = 0; ahead < kAhead; ++ahead)
+        MONOLITH_UNROLL
+        for (int r = 0; r < kRows; ++r) w[ahead][r] = piece_of(rows[r], at + ahead * kWarp * 4, p);
+    };
+    int64_t at = lane_id() * 4;
+    load_weights(at);
+    if (!has_inputs) wait_for_inputs();
+    has_inputs = true;
     MONOLITH_UNROLL
     for (int c = 0; c < kColumns; ++c) {
       const int64_t column = columns.first + (c < columns.count ? c : 0);
       inputs[c] = p.x + (p.source ? p.source[column] : column) * p.cols;
     }
     float sums[kRows][kColumns] = {};
-    for (int64_t at = lane_id() * 4; at < p.cols; at += kWarp * 4 * kAhead) {
-      Floats4 w[kAhead][kRows];
-      MONOLITH_UNROLL
-      for (int ahead = 0; ahead < kAhead; ++ahead)
-        MONOLITH_UNROLL
-        for (int r = 0; r < kRows; ++r) w[ahead][r] = piece_of(rows[r], at + ahead * kWarp * 4, p);
+    for (; at < p.cols; at += kWarp * 4 * kAhead, load_weights(at)) {
       MONOLITH_UNROLL
       for (int ahead = 0; ahead < kAhead; ++ahead)
         MONOLITH_UNROLL
@@ -78,15 +87,17 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
         float sum = warp_sum(sums[r][c]);
         if (lane_id() != 0) continue;
         float* const to = p.out + (columns.first + c) * p.out_stride + row;
-        if (p.bias) sum += p.bias[row];
+        if (p.bias) sum += p.bias[columns.expert * p.rows + row];
         *to = p.add_to_out ? *to + sum : sum;
       }
   }
+  wait_for_inputs();   // those without a tile, too
 }
 
 template <int kRows, int kColumns, int kAhead>
-void launch_product(Runtime& runtime, const Product& product, int64_t tiles) {
+void launch_product(Runtime& runtime, Product product, int64_t tiles) {
   constexpr int64_t kBlockRows = int64_t{kRows} * kWarps;
+  product.n_tiles = static_cast<int32_t>(tiles);
   const dim3 grid{static_cast<unsigned>((product.rows + kBlockRows - 1) / kBlockRows),
                   tiles < kMostGridColumns ? static_cast<unsigned>(tiles) : kMostGridColumns, 1};
   launch(runtime, product_kernel<kRows, kColumns, kAhead>, grid, kThreads, 0, product);
@@ -94,6 +105,7 @@ void launch_product(Runtime& runtime, const Product& product, int64_t tiles) {
 
 __global__ void __launch_bounds__(kThreads)
     embed_kernel(const float* table, int64_t cols, const int32_t* tokens, float* out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x;
   for (int64_t i = threadIdx.x; i < cols; i += kThreads) out[row * cols + i] = table[tokens[row] * cols + i];
 }
@@ -110,14 +122,13 @@ void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, in
                   .cols = weight.cols,
                   .out_stride = target.out_stride,
                   .tiles = nullptr,
-                  .n_tiles = nullptr,
+                  .n_tiles = 0,
                   .source = nullptr,
                   .n_columns = n_rows,
                   .aligned = weight.cols % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0,
                   .add_to_out = target.add_to_out};
   if (groups) {
     product.tiles = groups->tiles;
-    product.n_tiles = groups->n_tiles;
     product.source = groups->source;
     cut_tiles(runtime, *groups, kMostColumns);
     launch_product<4, kMostColumns, 1>(runtime, product, most_tiles(groups->n_pairs, groups->n_experts, kMostColumns));

@@ -1,9 +1,7 @@
 #include "backend/cuda/matrix.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "backend/cuda/dense.h"
 #include "backend/cuda/quant_form.h"
@@ -13,94 +11,43 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{8} << 20;   // of the page-locked buffer that weights pass through
-
-// Memory for the time of one upload, page-locked on the host or the device's.
-enum class Place : uint8_t { kPinned, kDevice };
-class Piece {
- public:
-  Piece(Runtime& runtime, Place place) : runtime_(runtime), place_(place) {}
-  Piece(const Piece&) = delete;
-  Piece& operator=(const Piece&) = delete;
-  ~Piece() { place_ == Place::kPinned ? runtime_.free_pinned(memory_) : runtime_.free(memory_); }
-  Status reserve(size_t bytes) {
-    auto memory = place_ == Place::kPinned ? runtime_.allocate_pinned(bytes) : runtime_.allocate(bytes);
-    if (!memory) return memory.error();
-    memory_ = *memory;
-    return {};
-  }
-  void* get() const { return memory_; }
-
- private:
-  Runtime& runtime_;
-  Place place_;
-  void* memory_ = nullptr;
-};
-
-Status upload_f32(Runtime& runtime, const MatrixSource& source, float* to) {
-  const TensorTypeTraits& traits = traits_of(source.type);
-  const auto row_bytes = static_cast<size_t>(source.cols / traits.block_values * traits.block_bytes);
-  const int64_t rows_at_once =
-      std::clamp<int64_t>(static_cast<int64_t>(kPieceBytes / sizeof(float)) / source.cols, 1, source.rows);
-  Piece piece(runtime, Place::kPinned);
-  if (Status status = piece.reserve(static_cast<size_t>(rows_at_once * source.cols) * sizeof(float)); !status) return status;
-  for (int64_t row = 0; row < source.rows; row += rows_at_once) {
-    const int64_t n = std::min(rows_at_once, source.rows - row);
-    dequantize(source.type, source.data.data() + static_cast<size_t>(row) * row_bytes, n * source.cols,
-               static_cast<float*>(piece.get()));
-    runtime.upload(to + row * source.cols, piece.get(), static_cast<size_t>(n * source.cols) * sizeof(float));
-    runtime.synchronize();
-  }
-  return {};
+Status upload_f32(Loader& loader, const MatrixSource& source, size_t row_bytes, float* to) {
+  Runtime& runtime = loader.runtime();
+  const size_t own_row_bytes = static_cast<size_t>(source.cols) * sizeof(float);
+  return loader.send(
+      source.rows, own_row_bytes, 1,
+      [&](int64_t first, int64_t n, std::byte* host) {
+        dequantize(source.type, source.data.data() + static_cast<size_t>(first) * row_bytes, n * source.cols,
+                   reinterpret_cast<float*>(host));
+      },
+      [&](int64_t first, int64_t n, const unsigned char* staging) {
+        runtime.copy(to + first * source.cols, staging, static_cast<size_t>(n) * own_row_bytes);
+      });
 }
 
-// The file's rows as they are, in pieces of whole tiles; packed there.
-Status upload_quantized(Runtime& runtime, const MatrixSource& source, unsigned char* to) {
+// The file's rows as they are, in whole tiles; `pack(first, n, rows)` makes tiles of them on the device.
+template <typename Pack>
+Status upload_packed(Loader& loader, const MatrixSource& source, size_t row_bytes, const Pack& pack) {
+  static_assert(kTileRows == kDenseTileRows);
+  return loader.send(
+      source.rows, row_bytes, kTileRows,
+      [&](int64_t first, int64_t n, std::byte* host) {
+        std::memcpy(host, source.data.data() + static_cast<size_t>(first) * row_bytes, static_cast<size_t>(n) * row_bytes);
+      },
+      pack);
+}
+
+Status upload(Loader& loader, const MatrixSource& source, Format format, size_t row_bytes, unsigned char* to) {
+  Runtime& runtime = loader.runtime();
+  if (format == Format::kF32) return upload_f32(loader, source, row_bytes, reinterpret_cast<float*>(to));
+  if (is_dense(format))
+    return upload_packed(loader, source, row_bytes, [&](int64_t first, int64_t n, const unsigned char* rows) {
+      pack_dense(runtime, rows, n, source.cols, to + dense_bytes(first, source.cols));
+    });
   const QuantLayout layout = quant_layout(source.type, source.rows, source.cols);
-  const TensorTypeTraits& traits = traits_of(source.type);
-  const int64_t row_bytes = source.cols / traits.block_values * traits.block_bytes;
-  const int64_t tiles_at_once = std::max<int64_t>(static_cast<int64_t>(kPieceBytes) / (row_bytes * kTileRows), 1);
-  const int64_t rows_at_once = std::min(tiles_at_once * kTileRows, source.rows);
-  Piece piece(runtime, Place::kPinned);
-  Piece staging(runtime, Place::kDevice);
-  const auto piece_bytes = static_cast<size_t>(rows_at_once * row_bytes);
-  if (Status status = piece.reserve(piece_bytes); !status) return status;
-  if (Status status = staging.reserve(piece_bytes); !status) return status;
-  for (int64_t row = 0; row < source.rows; row += rows_at_once) {
-    const int64_t n = std::min(rows_at_once, source.rows - row);
-    const auto bytes = static_cast<size_t>(n * row_bytes);
-    std::memcpy(piece.get(), source.data.data() + row * row_bytes, bytes);
-    runtime.upload(staging.get(), piece.get(), bytes);
-    pack_quantized(runtime, layout, static_cast<const unsigned char*>(staging.get()), row, n, to);
-    runtime.synchronize();
-  }
-  return {};
-}
-
-// 16-bit weights, a tile of rows after the other.
-Status upload_dense(Runtime& runtime, const MatrixSource& source, unsigned char* to) {
-  const size_t tile_bytes = dense_bytes(kDenseTileRows, source.cols);
-  const int64_t tiles = dense_tiles(source.rows);
-  const int64_t tiles_at_once = std::clamp<int64_t>(static_cast<int64_t>(kPieceBytes / tile_bytes), 1, tiles);
-  Piece piece(runtime, Place::kPinned);
-  if (Status status = piece.reserve(static_cast<size_t>(tiles_at_once) * tile_bytes); !status) return status;
-  const auto row_bytes = static_cast<size_t>(source.cols) * sizeof(uint16_t);
-  // A file's tensors need not be aligned for 16-bit reads.
-  std::vector<uint16_t> rows(static_cast<size_t>(kDenseTileRows * source.cols));
-  for (int64_t tile = 0; tile < tiles; tile += tiles_at_once) {
-    const int64_t n = std::min(tiles_at_once, tiles - tile);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t row = (tile + i) * kDenseTileRows;
-      const auto n_rows = static_cast<int>(std::min<int64_t>(kDenseTileRows, source.rows - row));
-      std::memcpy(rows.data(), source.data.data() + static_cast<size_t>(row) * row_bytes,
-                  static_cast<size_t>(n_rows) * row_bytes);
-      auto* const packed = static_cast<unsigned char*>(piece.get()) + static_cast<size_t>(i) * tile_bytes;
-      pack_dense_tile(rows.data(), n_rows, source.cols, reinterpret_cast<uint32_t*>(packed));
-    }
-    runtime.upload(to + static_cast<size_t>(tile) * tile_bytes, piece.get(), static_cast<size_t>(n) * tile_bytes);
-    runtime.synchronize();
-  }
-  return {};
+  return upload_packed(loader, source, row_bytes, [&](int64_t first, int64_t n, const unsigned char* rows) {
+    pack_quantized(runtime, layout, rows, first, n, to);
+  });
 }
 
 }  // namespace
@@ -119,11 +66,15 @@ size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols) 
   return static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
 }
 
-Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact) {
+Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& source, bool exact) {
+  Runtime& runtime = loader.runtime();
   const TensorTypeTraits& traits = traits_of(source.type);
-  if (source.rows < 1 || source.cols < 1 || source.cols % traits.block_values != 0)
+  const int64_t row_bytes = source.cols / traits.block_values * traits.block_bytes;
+  if (source.rows < 1 || source.cols < 1 || source.cols % traits.block_values != 0 ||
+      static_cast<int64_t>(source.data.size()) / source.rows < row_bytes)
     return Error{ErrorCode::kUnsupported, "a matrix of " + std::to_string(source.rows) + " rows and " +
-                                              std::to_string(source.cols) + " columns of " + std::string(traits.name)};
+                                              std::to_string(source.cols) + " columns of " + std::string(traits.name) +
+                                              " in " + std::to_string(source.data.size()) + " bytes"};
   const Format format = format_for(source.type, source.rows, source.cols, exact);
   const size_t bytes = matrix_bytes(format, source.type, source.rows, source.cols);
   auto memory = runtime.allocate(bytes);
@@ -133,12 +84,18 @@ Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource
   matrix->cols = source.cols;
   matrix->type = source.type;
   matrix->bytes = bytes;
-  auto* const to = static_cast<unsigned char*>(*memory);
-  const Status status = format == Format::kQuant ? upload_quantized(runtime, source, to)
-                        : is_dense(format)       ? upload_dense(runtime, source, to)
-                                                 : upload_f32(runtime, source, static_cast<float*>(*memory));
-  if (!status) return status.error();
+  if (Status status = upload(loader, source, format, static_cast<size_t>(row_bytes), static_cast<unsigned char*>(*memory));
+      !status)
+    return status.error();
   return std::unique_ptr<Matrix>(std::move(matrix));
+}
+
+Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact) {
+  Loader loader(runtime);
+  if (Status status = loader.start(); !status) return status.error();
+  auto matrix = make_matrix(loader, source, exact);
+  if (Status status = loader.rest(); !status) return status.error();
+  return matrix;
 }
 
 }  // namespace monolith::cuda

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
+#include "backend/cuda/loader.h"
 
 namespace monolith::cuda {
 
@@ -43,7 +44,10 @@ class CudaMatrix final : public Matrix {
 // The format that weights of `type` take; `exact`: all in binary32.
 Format format_for(TensorType type, int64_t rows, int64_t cols, bool exact);
 size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols);
-// Packs and uploads in pieces of bounded size. Errors: kUnsupported, kOutOfMemory.
+// Uploads in pieces and packs on the device. On return the source has been read; work on the device may be left.
+// Errors: kUnsupported, kOutOfMemory.
+Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& source, bool exact);
+// One matrix, with a loader of its own.
 Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact);
 
 }  // namespace monolith::cuda

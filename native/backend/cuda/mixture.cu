@@ -11,107 +11,22 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Whether expert a with logit x comes before expert b with logit y.
-MONOLITH_DEVICE bool before(float x, int a, float y, int b) { return x > y || (x == y && a < b); }
-
-// A logit in that order: one that is no number comes last.
-MONOLITH_DEVICE float order_of(float logit) { return logit == logit ? logit : -INFINITY; }
-
-// One warp per row: each pass finds the first expert after the last one found.
-__global__ void __launch_bounds__(kWarp)
-    choose_kernel(const float* logits, int n_experts, int n_used, bool normalized, float scale, int32_t* chosen,
-                  float* weights, int32_t* count, int32_t* place) {
-  const int64_t row = blockIdx.x;
-  const float* const own = logits + row * n_experts;
-  const int lane = lane_id();
-  float last = INFINITY;
-  int last_expert = -1;
-  float top = 0, sum = 0;
-  for (int i = 0; i < n_used; ++i) {
-    float best = -INFINITY;
-    int expert = n_experts;   // none
-    for (int e = lane; e < n_experts; e += kWarp) {
-      const float logit = order_of(own[e]);
-      if (before(last, last_expert, logit, e) && (expert == n_experts || before(logit, e, best, expert))) {
-        best = logit;
-        expert = e;
-      }
-    }
-    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-      const float other = __shfl_xor_sync(kWholeWarp, best, distance);
-      const int other_expert = __shfl_xor_sync(kWholeWarp, expert, distance);
-      if (other_expert < n_experts && (expert == n_experts || before(other, other_expert, best, expert))) {
-        best = other;
-        expert = other_expert;
-      }
-    }
-    last = best;
-    last_expert = expert;
-    const float logit = own[expert];
-    if (i == 0) top = logit;
-    const float weight = expf(logit - top);
-    sum += weight;
-    if (lane == 0) {
-      const int64_t pair = row * n_used + i;
-      chosen[pair] = expert;
-      weights[pair] = weight;
-      place[pair] = atomicAdd(count + expert, 1);
-    }
-  }
-  if (!normalized) {
-    sum = 0;
-    for (int e = lane; e < n_experts; e += kWarp) sum += expf(own[e] - top);
-    sum = warp_sum(sum);
-  }
-  if (lane == 0)
-    for (int i = 0; i < n_used; ++i) weights[row * n_used + i] *= scale / sum;
-}
-
-// One block: where every expert's slots begin, at multiples of kSlotMultiple.
+// A thread per four numbers of a row. The numbers of a row's own experts in the order of its choice.
 __global__ void __launch_bounds__(kThreads)
-    first_slots_kernel(const int32_t* count, int n_experts, int32_t* first_slot) {
-  auto& begins = shared_memory<int32_t[kThreads + 1]>();
-  const int thread = static_cast<int>(threadIdx.x);
-  const int run = (n_experts + kThreads - 1) / kThreads, first = thread * run;
-  const int last = first + run < n_experts ? first + run : n_experts;
-  const auto slots = [&](int expert) { return (count[expert] + kSlotMultiple - 1) / kSlotMultiple * kSlotMultiple; };
-  int32_t n = 0;
-  for (int expert = first; expert < last; ++expert) n += slots(expert);
-  begins[thread + 1] = n;
-  __syncthreads();
-  if (thread == 0) {
-    begins[0] = 0;
-    for (int i = 1; i <= kThreads; ++i) begins[i] += begins[i - 1];
-    first_slot[n_experts] = begins[kThreads];
-  }
-  __syncthreads();
-  int32_t at = begins[thread];
-  for (int expert = first; expert < last; ++expert) {
-    first_slot[expert] = at;
-    at += slots(expert);
-  }
-}
-
-__global__ void __launch_bounds__(kThreads) place_kernel(const int32_t* chosen, const int32_t* first_slot, int n_pairs,
-                                                         int n_used, int32_t* place, int32_t* source) {
-  const int pair = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
-  if (pair >= n_pairs) return;
-  const int32_t slot = first_slot[chosen[pair]] + place[pair];
-  place[pair] = slot;
-  source[slot] = pair / n_used;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    combine_kernel(const float* result, const int32_t* slots, const float* weights, int n_used, int64_t dim, float* out,
-                   bool add_to_out) {
+    combine_kernel(const Floats4* result, const int32_t* slots, const float* weights, int n_used, int64_t quads,
+                   Floats4* out, bool add_to_out) {
+  start_after_inputs();
   const int64_t row = blockIdx.x, i = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
-  if (i >= dim) return;
-  float sum = add_to_out ? out[row * dim + i] : 0.0f;
+  if (i >= quads) return;
+  Floats4 sum{0, 0, 0, 0};
+  if (add_to_out) sum = out[row * quads + i];
   for (int j = 0; j < n_used; ++j) {
     const int64_t pair = row * n_used + j;
-    sum = fmaf(weights[pair], result[slots[pair] * dim + i], sum);
+    const Floats4 x = result[slots[pair] * quads + i];
+    const float weight = weights[pair];
+    sum = {fmaf(weight, x.x, sum.x), fmaf(weight, x.y, sum.y), fmaf(weight, x.z, sum.z), fmaf(weight, x.w, sum.w)};
   }
-  out[row * dim + i] = sum;
+  out[row * quads + i] = sum;
 }
 
 // Hands out parts of one allocation; without one it only counts.
@@ -139,25 +54,32 @@ int64_t CudaMixture::most_columns(int max_rows, const MixtureShape& shape) {
   return shape.n_experts == 0 ? 0 : slots_of(max_rows, shape);
 }
 
-size_t CudaMixture::bytes_for(int max_rows, const MixtureShape& shape) {
-  if (shape.n_experts == 0) return 0;
+CudaMixture::Scratch::Scratch(unsigned char* memory, int max_rows, const MixtureShape& shape) {
   const int64_t slots = slots_of(max_rows, shape), pairs = int64_t{max_rows} * shape.n_used;
-  Parts parts(nullptr);
-  for (int i = 0; i < 2; ++i) parts.take<float>(slots * shape.n_ff);
-  parts.take<float>(slots * shape.n_embd);
-  for (int i = 0; i < 3; ++i) parts.take<float>(pairs);
-  parts.take<int32_t>(slots);
-  for (int i = 0; i < 2; ++i) parts.take<int32_t>(shape.n_experts + 1);
-  parts.take<ColumnTile>(most_tiles(pairs, shape.n_experts, kSlotMultiple));
-  parts.take<int32_t>(1);
-  return parts.bytes();
+  Parts parts(memory);
+  gate = parts.take<float>(slots * shape.n_ff);
+  up = parts.take<float>(slots * shape.n_ff);
+  result = parts.take<float>(slots * shape.n_embd);
+  routing = {.chosen = parts.take<int32_t>(pairs),
+             .weights = parts.take<float>(pairs),
+             .slots = parts.take<int32_t>(pairs),
+             .arrived = parts.take<int32_t>(shape.n_experts),
+             .source = parts.take<int32_t>(slots),
+             .first_slot = parts.take<int32_t>(shape.n_experts),
+             .count = parts.take<int32_t>(shape.n_experts),
+             .tiles = parts.take<ColumnTile>(most_tiles(pairs, shape.n_experts, kSlotMultiple))};
+  bytes = parts.bytes();
+}
+
+size_t CudaMixture::bytes_for(int max_rows, const MixtureShape& shape) {
+  return shape.n_experts == 0 ? 0 : Scratch(nullptr, max_rows, shape).bytes;
 }
 
 Status CudaMixture::reserve(int max_rows, const MixtureShape& shape) {
   if (shape.n_experts == 0) return {};
   if (shape_.n_experts > 0 && !(shape == shape_))
     return Error{ErrorCode::kUnsupported, "mixtures of experts of different shapes cannot be computed side by side"};
-  constexpr int kMostRows = 1 << 16, kMostExperts = 1 << 16, kMostValues = 1 << 20;
+  constexpr int kMostRows = 1 << 16, kMostValues = 1 << 20;
   const auto in_range = [](int value, int high) { return value >= 1 && value <= high; };
   if (!in_range(max_rows, kMostRows) || !in_range(shape.n_experts, kMostExperts) ||
       !in_range(shape.n_used, shape.n_experts) || !in_range(shape.n_embd, kMostValues) ||
@@ -176,57 +98,39 @@ Status CudaMixture::reserve(int max_rows, const MixtureShape& shape) {
   memory_ = static_cast<unsigned char*>(*memory);
   shape_ = shape;
   max_rows_ = max_rows;
-  const int64_t slots = slots_of(max_rows, shape), pairs = int64_t{max_rows} * shape.n_used;
-  Parts parts(memory_);
-  gate_ = parts.take<float>(slots * shape.n_ff);
-  up_ = parts.take<float>(slots * shape.n_ff);
-  result_ = parts.take<float>(slots * shape.n_embd);
-  weights_ = parts.take<float>(pairs);
-  chosen_ = parts.take<int32_t>(pairs);
-  place_ = parts.take<int32_t>(pairs);
-  source_ = parts.take<int32_t>(slots);
-  count_ = parts.take<int32_t>(shape.n_experts + 1);
-  first_slot_ = parts.take<int32_t>(shape.n_experts + 1);
-  tiles_ = parts.take<ColumnTile>(most_tiles(pairs, shape.n_experts, kSlotMultiple));
-  n_tiles_ = parts.take<int32_t>(1);
   return {};
 }
 
 Status CudaMixture::check(const Mixture& mixture) {
-  const auto refused = [](const char* what) {
-    return Error{ErrorCode::kUnsupported, std::string("the CUDA backend computes no mixtures of experts with ") + what};
+  const Router& router = mixture.router;
+  const auto refused = [](const std::string& what) {
+    return Error{ErrorCode::kUnsupported, "the CUDA backend computes no mixture of " + what};
   };
-  if (mixture.router.score != RouterScore::kSoftmax || mixture.router.bias || mixture.router.groups != 1)
-    return refused("routers but the plain softmax");
-  if (mixture.gate_bias || mixture.up_bias || mixture.down_bias) return refused("biases");
-  if (mixture.activation == Activation::kClampedSilu) return refused("a clamped activation");
+  if (mixture.shape.n_experts > kMostExperts)
+    return refused(std::to_string(mixture.shape.n_experts) + " experts, only of " + std::to_string(kMostExperts));
+  if (router.groups > kMostExpertGroups)
+    return refused(std::to_string(router.groups) + " groups of experts, only of " + std::to_string(kMostExpertGroups));
   return {};
 }
 
 void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, const float* router_logits, const float* x,
                       int n_rows, float* out, bool add_to_out) {
   if (n_rows == 0) return;
-  const int n_experts = shape_.n_experts, n_used = shape_.n_used, n_pairs = n_rows * n_used;
-  const auto n_slots = static_cast<int>(slots_of(n_rows, shape_));
-  runtime_.fill(count_, 0, static_cast<size_t>(n_experts) * sizeof(int32_t));
-  runtime_.fill(source_, 0xff, static_cast<size_t>(n_slots) * sizeof(int32_t));   // -1
-  launch(runtime_, choose_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kWarp, 0, router_logits, n_experts, n_used,
-         mixture.router.normalized, mixture.router.scale, chosen_, weights_, count_, place_);
-  launch(runtime_, first_slots_kernel, dim3{1, 1, 1}, kThreads, sizeof(int32_t[kThreads + 1]), count_, n_experts,
-         first_slot_);
-  launch(runtime_, place_kernel, dim3{static_cast<unsigned>((n_pairs + kThreads - 1) / kThreads), 1, 1}, kThreads, 0,
-         chosen_, first_slot_, n_pairs, n_used, place_, source_);
-
-  ColumnGroups groups{source_, first_slot_, count_, tiles_, n_tiles_, n_slots, n_pairs, n_experts};
-  const MatmulTarget inner[] = {{mixture.gate, gate_, shape_.n_ff}, {mixture.up, up_, shape_.n_ff}};
+  const Scratch parts(memory_, max_rows_, shape_);
+  const int64_t n_ff = shape_.n_ff, n_embd = shape_.n_embd;
+  const MatmulTarget inner[] = {{mixture.gate, parts.gate, n_ff, mixture.gate_bias},
+                                {mixture.up, parts.up, n_ff, mixture.up_bias}};
+  const int width = grouped_tile_columns(runtime_, context, inner, n_rows * shape_.n_used, shape_.n_experts);
+  ColumnGroups groups = route(runtime_, mixture.router, shape_, router_logits, n_rows, width, parts.routing);
   matmul_grouped(runtime_, context, inner, x, groups);
-  gated(runtime_, mixture.activation, gate_, up_, int64_t{n_slots} * shape_.n_ff, gate_);
+  gated(runtime_, mixture.activation, parts.gate, parts.up, groups.n_slots * n_ff, parts.gate);
   groups.source = nullptr;   // slots read themselves
-  const MatmulTarget outer{mixture.down, result_, shape_.n_embd};
-  matmul_grouped(runtime_, context, {&outer, 1}, gate_, groups);
-  const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((shape_.n_embd + kThreads - 1) / kThreads), 1};
-  launch(runtime_, combine_kernel, grid, kThreads, 0, result_, place_, weights_, n_used, shape_.n_embd, out,
-         add_to_out);
+  const MatmulTarget outer{mixture.down, parts.result, n_embd, mixture.down_bias};
+  matmul_grouped(runtime_, context, {&outer, 1}, parts.gate, groups);
+  const int64_t quads = n_embd / 4;
+  const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((quads + kThreads - 1) / kThreads), 1};
+  launch(runtime_, combine_kernel, grid, kThreads, 0, reinterpret_cast<const Floats4*>(parts.result),
+         parts.routing.slots, parts.routing.weights, shape_.n_used, quads, reinterpret_cast<Floats4*>(out), add_to_out);
 }
 
 }  // namespace monolith::cuda

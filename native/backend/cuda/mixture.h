@@ -1,7 +1,6 @@
-// Mixtures of experts: Backend::mixture. Rows choose their experts on the device, (row, expert) pairs become slots in
-// the order of experts (grouped.h), and each of the three products is one launch over all experts in use. A row's
-// result is the sum over its own slots in the order of its own choice, so no other row has a part in it: where a slot
-// lies among its expert's may differ from run to run, what is computed in it does not.
+// Mixtures of experts: Backend::mixture. Rows choose their experts on the device and (row, expert) pairs become slots
+// in the order of experts (routing.h, grouped.h); the products with the experts' matrices are one launch over all
+// experts in use. A row's result is the sum over its own slots in the order of its own choice: no other row has a part.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +8,8 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
-#include "backend/cuda/grouped.h"
 #include "backend/cuda/matmul.h"
+#include "backend/cuda/routing.h"
 
 namespace monolith::cuda {
 
@@ -35,22 +34,20 @@ class CudaMixture {
            float* out, bool add_to_out);
 
  private:
+  // Parts of `memory`; of null it only counts.
+  struct Scratch {
+    Scratch(unsigned char* memory, int max_rows, const MixtureShape& shape);
+    float* gate;     // [slot][n_ff]
+    float* up;       // [slot][n_ff]
+    float* result;   // [slot][n_embd]
+    Routing routing;
+    size_t bytes;
+  };
+
   Runtime& runtime_;
   MixtureShape shape_;
   int max_rows_ = 0;
   unsigned char* memory_ = nullptr;
-  // Parts of it.
-  float* gate_ = nullptr;   // [slot][n_ff]
-  float* up_ = nullptr;   // [slot][n_ff]
-  float* result_ = nullptr;   // [slot][n_embd]
-  float* weights_ = nullptr;   // [row][n_used]
-  int32_t* chosen_ = nullptr;   // [row][n_used] experts, the largest logit first
-  int32_t* place_ = nullptr;   // [row][n_used] which of its expert's slots, then which slot
-  int32_t* source_ = nullptr;   // [slot]
-  int32_t* count_ = nullptr;   // [n_experts]
-  int32_t* first_slot_ = nullptr;   // [n_experts + 1]
-  ColumnTile* tiles_ = nullptr;
-  int32_t* n_tiles_ = nullptr;
 };
 
 }  // namespace monolith::cuda

@@ -49,7 +49,8 @@ namespace monolith::cuda {
 
 inline constexpr int kTileRows = 16, kChunk = 128, kSegments = 8;
 inline constexpr float kMagic = 12582912.0f;   // 1.5 * 2^23: integers below 2^22 around it are its last bits
-inline constexpr int32_t kMagicBits = 0x4b400000;
+inline constexpr uint32_t kMagicBits = 0x4b400000;
+inline constexpr uint32_t kBiasedBits = 0x4b000000;   // of 2^23: a byte is its last bits
 
 // What kernels are made for: the kind of codes, and how their sums become floats.
 enum class QuantShape : uint8_t {

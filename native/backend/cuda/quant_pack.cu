@@ -162,6 +162,7 @@ MONOLITH_DEVICE uint32_t number_word(const FileTile& tile, int64_t first_k, int 
 __global__ void __launch_bounds__(kThreads)
     pack_kernel(QuantLayout layout, int block_values, int block_bytes, Bytes rows, int64_t n_rows,
                 unsigned char* data) {
+  start_after_inputs();
   const int64_t tile_index = blockIdx.x, left = n_rows - tile_index * kTileRows;
   const int64_t row_bytes = layout.cols / block_values * block_bytes;
   const int rows_left = left < kTileRows ? static_cast<int>(left) : kTileRows;
@@ -271,6 +272,7 @@ struct PackedRow {
 
 __global__ void __launch_bounds__(kThreads)
     embed_quantized_kernel(QuantLayout layout, Bytes data, const int32_t* tokens, float* out) {
+  start_after_inputs();
   const int64_t token = tokens[blockIdx.x];
   const PackedRow row{layout, data + token / kTileRows * layout.tile_bytes, static_cast<int>(token % kTileRows)};
   for (int64_t k = static_cast<int>(threadIdx.x); k < layout.cols; k += kThreads)

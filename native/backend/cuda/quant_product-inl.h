@@ -20,7 +20,7 @@ struct Columns {
 // Those of tile `tile` of `width` columns; none past the last.
 MONOLITH_DEVICE Columns columns_of(const QuantProduct& product, unsigned tile, int width) {
   if (!product.tiles) return {static_cast<int>(tile) * width, product.n_columns, 0};
-  if (static_cast<int>(tile) >= *product.n_tiles) return {0, 0, 0};
+  if (static_cast<int>(tile) >= product.most_tiles) return {0, 0, 0};
   const ColumnTile own = product.tiles[tile];
   return {own.first, own.first + own.count, own.expert};
 }
@@ -48,7 +48,7 @@ MONOLITH_DEVICE const unsigned char* tile_at(const QuantProduct& product, const 
 
 constexpr int kFewThreads = kSegments * kWarp;
 
-// Inputs straight from device memory, of one chunk; zeros for columns that there are none of.
+// Inputs straight from device memory, of one chunk; anything for columns that there are none of.
 template <int nt>
 struct FarInputs {
   const Words2* codes_at[nt];     // of the lane in the chunk's first block
@@ -64,13 +64,15 @@ struct FarInputs {
     }
   }
   MONOLITH_DEVICE Words2 codes(int j, int n) const {
-    return load_far(codes_at[n] + j * kPlaces * 2, n * 8 + lane_id() / 4 < n_columns);
+    const bool wanted = n * 8 + lane_id() / 4 < n_columns;
+    if constexpr (nt == 1) return load_far_if(codes_at[n] + j * kPlaces * 2, wanted);
+    return load_far(codes_at[n] + j * kPlaces * 2, wanted);
   }
   MONOLITH_DEVICE Words4 columns(int j, int n) const {
-    return load_far(columns_at[n] + j * kPlaces, n * 8 < n_columns);
+    return load_far(columns_at[n] + j * kPlaces, nt == 1 || n * 8 < n_columns);
   }
   MONOLITH_DEVICE Words4 half_sums(int j, int n) const {
-    return load_far(columns_at[n] + j * kPlaces + 4, n * 8 < n_columns);
+    return load_far(columns_at[n] + j * kPlaces + 4, nt == 1 || n * 8 < n_columns);
   }
 
  private:
@@ -86,13 +88,15 @@ struct FewShared {
 // Each warp a segment of K; `depth` chunks are on their way.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
 __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 1 : 2) few_kernel(const QuantProduct product) {
+  let_next_start();
+  if (product.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   using Shared = FewShared<mt, nt>;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.x));
   const int64_t first_tile = (static_cast<int64_t>(blockIdx.x) - target.first_block) * mt;
   const Columns columns = columns_of(product, blockIdx.y, Shared::kColumns);
-  if (columns.first >= columns.end) return;
+  if (columns.first >= columns.end) return wait_for_inputs();
   const int lane = lane_id();
   const int first = segment_begin(layout.n_chunks, warp_id()), end = segment_begin(layout.n_chunks, warp_id() + 1);
 
@@ -111,6 +115,8 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 
       numbers[d][m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), first + d, first + d < end);
     }
   }
+  wait_for_inputs();
+  const Constants constants = find_constants(product);
   float acc[mt][nt][4] = {};
   const int64_t stride = int64_t{layout.n_chunks} * 4;
   for (int from = first; from < end; from += depth) {
@@ -121,16 +127,16 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 
       const FarInputs<nt> inputs(product.x + columns.first / 8 * stride + int64_t{chunk} * 4, stride,
                                  columns.end - columns.first);
       const Words4* next_codes[mt];
-      TileNumbers now[mt];
+      ReadyNumbers now[mt];
       MONOLITH_UNROLL
       for (int m = 0; m < mt; ++m) {
         next_codes[m] = TileCodes<S>::place(layout, tiles[m], next);
-        now[m] = ready<N>(numbers[d][m], chunk);
+        now[m] = ready<S, N>(numbers[d][m], chunk);
         numbers[d][m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), next, next < end);
       }
       MONOLITH_UNROLL
       for (int j = 0; j < 4; ++j) {
-        if (j < steps_left) multiply<S, N>(layout, j, codes[d], now, inputs, acc);
+        if (j < steps_left) multiply<S, N>(layout, j, codes[d], now, inputs, constants, acc);
         MONOLITH_UNROLL
         for (int m = 0; m < mt; ++m) codes[d][m].load_after(j, next_codes[m], layout.high_bits, next < end);
       }
@@ -204,22 +210,19 @@ MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, 
 // Each warp 32 rows, all columns of the tile, all of K. What the segments before gave waits in shared memory.
 template <QuantShape S, Numbers N>
 __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduct product) {
+  let_next_start();
+  if (product.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   using Shared = ManyShared<S>;
   constexpr int mt = 2, nt = kManyGroups;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
   const Columns columns = columns_of(product, blockIdx.z * kColumnTiles + blockIdx.x, nt * 8);
-  if (columns.first >= columns.end) return;
+  if (columns.first >= columns.end) return wait_for_inputs();
   const int lane = lane_id();
   const QuantTarget& target = target_of(product, static_cast<int>(blockIdx.y));
   const int64_t row_block = static_cast<int64_t>(blockIdx.y) - target.first_block;
   const int64_t first_tile = (row_block * (kManyThreads / kWarp) + warp_id()) * mt;
 
-  MONOLITH_UNROLL
-  for (int stage = 0; stage < kManyStages - 1; ++stage) {
-    if (stage < layout.n_chunks) copy_inputs<S>(shared.stages[stage], product, columns, stage);
-    copies_commit();
-  }
   const unsigned char* tiles[mt];
   TileCodes<S> codes[mt];
   TileNumbers numbers[mt];
@@ -231,6 +234,13 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
     for (int j = 0; j < 4; ++j) codes[m].load_after(j, at, layout.high_bits, true);
     numbers[m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), 0, true);
   }
+  wait_for_inputs();
+  MONOLITH_UNROLL
+  for (int stage = 0; stage < kManyStages - 1; ++stage) {
+    if (stage < layout.n_chunks) copy_inputs<S>(shared.stages[stage], product, columns, stage);
+    copies_commit();
+  }
+  const Constants constants = find_constants(product);
   float acc[mt][nt][4] = {};
   int segment = 0, stage = 0;
   bool summed = false;   // there are totals
@@ -246,16 +256,16 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
     const int steps_left = steps_from(layout, chunk);
     const NearInputs<S> inputs(shared.stages[stage]);
     const Words4* next_codes[mt];
-    TileNumbers now[mt];
+    ReadyNumbers now[mt];
     MONOLITH_UNROLL
     for (int m = 0; m < mt; ++m) {
       next_codes[m] = TileCodes<S>::place(layout, tiles[m], chunk + 1);
-      now[m] = ready<N>(numbers[m], chunk);
+      now[m] = ready<S, N>(numbers[m], chunk);
       numbers[m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), chunk + 1, more);
     }
     MONOLITH_UNROLL
     for (int j = 0; j < 4; ++j) {
-      if (j < steps_left) multiply<S, N>(layout, j, codes, now, inputs, acc);
+      if (j < steps_left) multiply<S, N>(layout, j, codes, now, inputs, constants, acc);
       MONOLITH_UNROLL
       for (int m = 0; m < mt; ++m) codes[m].load_after(j, next_codes[m], layout.high_bits, more);
     }

@@ -30,14 +30,14 @@ QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors) {
 
 void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<const MatmulTarget> targets,
                   std::span<const QuantWeight> weights, const float* x, int n_rows, std::optional<QuantKernel> only,
-                  const ColumnGroups* groups) {
+                  const ColumnGroups* groups, bool converted) {
   if (targets.empty() || n_rows == 0) return;
   const int n_experts = groups ? groups->n_experts : 1;
-  const int columns = groups ? (groups->n_pairs + n_experts - 1) / n_experts : n_rows;   // of one, evenly shared
+  const int columns = groups ? static_cast<int>(columns_of_group(groups->n_pairs, n_experts)) : n_rows;
   QuantProduct product{};
   product.n_columns = n_rows;
-  product.x = scratch.quantize(x, n_rows, weights[0].layout.cols, groups ? groups->source : nullptr);
-  int cut_for = 0;   // the width that groups->tiles have
+  product.x = converted ? scratch.blocks()
+                        : scratch.quantize(x, n_rows, weights[0].layout.cols, groups ? groups->source : nullptr);
   // A launch for each type, of all its targets: the first of a type takes those after it along.
   for (size_t first = 0; first < targets.size(); ++first) {
     const TensorType type = weights[first].layout.type;
@@ -48,10 +48,8 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
     const QuantKernel kernel = only.value_or(quant_kernel_for(rows, columns, runtime.device().multiprocessors));
     if (groups) {
       const int width = tile_size(kernel).columns;
-      if (width != cut_for) cut_tiles(runtime, *groups, width);
-      cut_for = width;
+      cut_tiles(runtime, *groups, width);
       product.tiles = groups->tiles;
-      product.n_tiles = groups->n_tiles;
       product.most_tiles = static_cast<int32_t>(most_tiles(groups->n_pairs, n_experts, width));
     }
     product.layout = weights[first].layout;

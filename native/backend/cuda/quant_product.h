@@ -34,8 +34,10 @@ struct QuantProduct {
   const Int8Block* x;
   // Of experts (grouped.h), whose matrices follow one another in each target; its rows are those of one. Null: none.
   const ColumnTile* tiles;
-  const int32_t* n_tiles;
   int32_t most_tiles;
+  // Four times the same: see quant_tiles-inl.h.
+  uint32_t magic[4] = {kMagicBits, kMagicBits, kMagicBits, kMagicBits};
+  uint32_t biased[4] = {kBiasedBits, kBiasedBits, kBiasedBits, kBiasedBits};
 };
 
 // kFew, kSome: a block of 8 warps, each with a segment of K, for 16 rows and 8 columns, or 32: weights at the
@@ -55,13 +57,15 @@ QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
 // targets[i].weight's layout and data. `only`: that kernel, not the one for the size (tests, measurements).
 // With `groups`, columns are slots of experts: x is read through groups->source, matrices hold groups->n_experts ones
 // of equal shape one below the other, outputs are [slot][rows of one expert], and slots not in use are not written.
+// `converted`: what the scratch holds is x already.
 struct QuantWeight {
   QuantLayout layout;
   const unsigned char* data;
 };
 void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<const MatmulTarget> targets,
                   std::span<const QuantWeight> weights, const float* x, int n_rows,
-                  std::optional<QuantKernel> only = std::nullopt, const ColumnGroups* groups = nullptr);
+                  std::optional<QuantKernel> only = std::nullopt, const ColumnGroups* groups = nullptr,
+                  bool converted = false);
 
 // Of quant_product_*.cu: each takes shapes of its own. `product` has its targets' first blocks set for `kernel`.
 void quant_product_s8(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);

@@ -79,15 +79,44 @@ MONOLITH_DEVICE void fragment(const TileCodes<S>& codes, int j, const Words4& le
 
 // --- numbers ---------------------------------------------------------------------------------------------------
 
-// One lane's numbers of a chunk: of rows g and g + 8, four words each. Once ready():
-//   kHalf, kHalfMin  d of four steps, then m
-//   kPower           four exponents
-//   kSix             four scales, four minima, d and d_min
-//   kSigned32        four scales, -, d
-//   kSigned16        eight scales, d
-//   kNibbles         eight pairs, d and d_min
+// One lane's numbers of a chunk as they are loaded: of rows g and g + 8, four words each.
 struct TileNumbers {
   uint32_t of_row[2][4];
+};
+
+// A number that bytes are multiplied with. A byte is made the last bits of a float (biased_byte()), and one
+// multiplication and addition takes that float's beginning away and multiplies, both exactly: `less` is the beginning,
+// a power of two, times the number.
+struct Unit {
+  float of, less;
+};
+MONOLITH_DEVICE Unit unit_of(float number) { return {number, -8388608.0f * number}; }
+
+// What a kernel has in registers from its beginning. Constants that the compiler knows it would make anew before every
+// instruction that cannot hold them; which ones a lane picks out of four equal ones it cannot know.
+struct Constants {
+  Start start;       // of products: kMagicBits
+  uint32_t biased;   // kBiasedBits
+};
+MONOLITH_DEVICE Constants find_constants(const QuantProduct& product) {
+  const auto lane = static_cast<unsigned>(lane_id());
+  Constants constants;
+  MONOLITH_UNROLL
+  for (unsigned i = 0; i < 4; ++i) constants.start.of[i] = product.magic[(lane + i) % 4];
+  constants.biased = product.biased[lane % 4];
+  return constants;
+}
+
+// What step_of() takes:
+//   kHalf, kHalfMin  words: d of four steps, then m
+//   kPower           four exponents
+//   kSix             four scales, four minima; d, d_min
+//   kSigned32        four scales; d
+//   kSigned16        eight scales; d
+//   kNibbles         eight pairs; d, d_min
+struct ReadyNumbers {
+  uint32_t of_row[2][4];
+  Unit d[2], d_min[2];
 };
 
 template <QuantShape S, Numbers N>
@@ -95,9 +124,9 @@ MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsign
                                          bool wanted) {
   TileNumbers n{};
   using Bytes = const unsigned char*;
-  const auto load4 = [&](Bytes from) { return load_far(reinterpret_cast<const Words4*>(from), wanted); };
-  const auto load2 = [&](Bytes from) { return load_far(reinterpret_cast<const Words2*>(from), wanted); };
-  const auto load1 = [&](Bytes from) { return load_far(reinterpret_cast<const uint32_t*>(from), wanted); };
+  const auto load4 = [&](Bytes from) { return load_kept(reinterpret_cast<const Words4*>(from), wanted); };
+  const auto load2 = [&](Bytes from) { return load_kept(reinterpret_cast<const Words2*>(from), wanted); };
+  const auto load1 = [&](Bytes from) { return load_kept(reinterpret_cast<const uint32_t*>(from), wanted); };
   const int g = lane_id() / 4;
   const auto put = [&](const Words4& words, int from) {
     n.of_row[0][from] = words.x;
@@ -147,69 +176,83 @@ MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsign
   return n;
 }
 
-template <Numbers N>
-MONOLITH_DEVICE TileNumbers ready(const TileNumbers& loaded, int chunk) {
-  if constexpr (N != Numbers::kSix) return loaded;
-  TileNumbers n{};
+MONOLITH_DEVICE float half_of(uint32_t word, int i) {
+  return half_to_float(static_cast<uint16_t>(i == 0 ? word : word >> 16));
+}
+
+// Steps are of codes at 2^shift times their value.
+template <QuantShape S>
+constexpr float kUnshifted = 1.0f / static_cast<float>(1 << form_of(S).shift);
+
+template <QuantShape S, Numbers N>
+MONOLITH_DEVICE ReadyNumbers ready(const TileNumbers& loaded, int chunk) {
+  ReadyNumbers n{};
   MONOLITH_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const uint32_t(&block)[4] = loaded.of_row[r];
-    if (chunk % 2 == 0) {
-      n.of_row[r][0] = block[1] & 0x3f3f3f3fu;
-      n.of_row[r][1] = block[2] & 0x3f3f3f3fu;
-    } else {
-      n.of_row[r][0] = (block[3] & 0x0f0f0f0fu) | (block[1] >> 2 & 0x30303030u);
-      n.of_row[r][1] = (block[3] >> 4 & 0x0f0f0f0fu) | (block[2] >> 2 & 0x30303030u);
+    const uint32_t(&words)[4] = loaded.of_row[r];
+    MONOLITH_UNROLL
+    for (int i = 0; i < 4; ++i) n.of_row[r][i] = words[i];
+    if constexpr (N == Numbers::kSix) {
+      if (chunk % 2 == 0) {
+        n.of_row[r][0] = words[1] & 0x3f3f3f3fu;
+        n.of_row[r][1] = words[2] & 0x3f3f3f3fu;
+      } else {
+        n.of_row[r][0] = (words[3] & 0x0f0f0f0fu) | (words[1] >> 2 & 0x30303030u);
+        n.of_row[r][1] = (words[3] >> 4 & 0x0f0f0f0fu) | (words[2] >> 2 & 0x30303030u);
+      }
+      n.d[r] = unit_of(half_of(words[0], 0));
+      n.d_min[r] = unit_of(half_of(words[0], 1));
+    } else if constexpr (N == Numbers::kNibbles) {
+      n.d[r] = unit_of(half_of(words[2], 0));
+      n.d_min[r] = unit_of(half_of(words[2], 1));
+    } else if constexpr (N == Numbers::kSigned16 || N == Numbers::kSigned32) {
+      n.d[r] = unit_of(half_of(words[2], 0) * kUnshifted<S>);
     }
-    n.of_row[r][2] = block[0];
   }
   return n;
 }
 
-// Byte i, as it is or less 128. Without a conversion, which takes four times an addition.
-MONOLITH_DEVICE float unsigned_byte(uint32_t word, int i) {
-  return as_float(choose_bytes(word, 0x4b000000u, 0x7650u | static_cast<uint32_t>(i))) - 8388608.0f;
+// Byte i as a float's last bits. Without a conversion, which takes four times a multiplication.
+MONOLITH_DEVICE float biased_byte(uint32_t word, int i, uint32_t biased) {
+  return as_float(choose_bytes(word, biased, 0x7650u | static_cast<uint32_t>(i)));
 }
-MONOLITH_DEVICE float signed_byte(uint32_t word, int i) {
-  return as_float(choose_bytes(word, 0x4b000000u, 0x7650u | static_cast<uint32_t>(i))) - 8388736.0f;
-}
-MONOLITH_DEVICE float half_of(uint32_t word, int i) {
-  return half_to_float(static_cast<uint16_t>(i == 0 ? word : word >> 16));
-}
+MONOLITH_DEVICE float times(float biased, const Unit& unit) { return fmaf(biased, unit.of, unit.less); }
+// Of a byte that is more by 128: that and the beginning times a number would not be exact.
+MONOLITH_DEVICE float signed_times(float biased, const Unit& unit) { return (biased - 8388736.0f) * unit.of; }
 
 struct Step {
   float step, magic;   // magic: -kMagic * step
   float floor;
 };
 
-// Of step j's part `half` (0 where it has one).
+// Of row r (g or g + 8) and step j's part `half` (0 where it has one).
 template <QuantShape S, Numbers N>
-MONOLITH_DEVICE Step step_of(const uint32_t (&words)[4], int j, int half) {
+MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half, uint32_t biased) {
   constexpr QuantForm form = form_of(S);
+  const uint32_t(&words)[4] = numbers.of_row[r];
   Step of{0, 0, 0};
   if constexpr (form.step == 16) {
     const uint32_t bytes = words[j / 2];
     const int at = j % 2 * 2 + half;
     if constexpr (N == Numbers::kNibbles) {
-      of.step = half_of(words[2], 0) * unsigned_byte(bytes & 0x0f0f0f0fu, at);
-      of.floor = half_of(words[2], 1) * unsigned_byte(bytes >> 4 & 0x0f0f0f0fu, at);
+      of.step = times(biased_byte(bytes & 0x0f0f0f0fu, at, biased), numbers.d[r]);
+      of.floor = times(biased_byte(bytes >> 4 & 0x0f0f0f0fu, at, biased), numbers.d_min[r]);
     } else {
-      of.step = half_of(words[2], 0) * signed_byte(bytes, at);
+      of.step = signed_times(biased_byte(bytes, at, biased), numbers.d[r]);
       if (S == QuantShape::kU3) of.floor = 4.0f * of.step;
     }
   } else if constexpr (N == Numbers::kSix) {
-    of.step = half_of(words[2], 0) * unsigned_byte(words[0], j);
-    of.floor = half_of(words[2], 1) * unsigned_byte(words[1], j);
+    of.step = times(biased_byte(words[0], j, biased), numbers.d[r]);
+    of.floor = times(biased_byte(words[1], j, biased), numbers.d_min[r]);
   } else if constexpr (N == Numbers::kPower) {
     of.step = mxfp4_step(static_cast<uint8_t>(words[0] >> (8 * j)));
   } else if constexpr (N == Numbers::kSigned32) {
-    of.step = half_of(words[2], 0) * signed_byte(words[0], j);
+    of.step = signed_times(biased_byte(words[0], j, biased), numbers.d[r]);
   } else {
-    of.step = half_of(words[j / 2], j % 2);
+    of.step = half_of(words[j / 2], j % 2) * kUnshifted<S>;
     if (N == Numbers::kHalfMin) of.floor = -half_of(words[2 + j / 2], j % 2);
     else if (S == QuantShape::kU5) of.floor = 16.0f * of.step;
   }
-  if (form.shift > 0) of.step *= 1.0f / static_cast<float>(1 << form.shift);
   of.magic = -kMagic * of.step;
   return of;
 }
@@ -220,7 +263,8 @@ MONOLITH_DEVICE Step step_of(const uint32_t (&words)[4], int j, int half) {
 // of the lane's two columns scales and sums in columns(j, n), sums of both halves in half_sums(j, n).
 template <QuantShape S, Numbers N, int mt, int nt, typename Inputs>
 MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<S> (&codes)[mt],
-                              const TileNumbers (&numbers)[mt], const Inputs& inputs, float (&acc)[mt][nt][4]) {
+                              const ReadyNumbers (&numbers)[mt], const Inputs& inputs, const Constants& constants,
+                              float (&acc)[mt][nt][4]) {
   constexpr QuantForm form = form_of(S);
   constexpr int kParts = 32 / form.step;
   uint32_t a[mt][4];
@@ -231,7 +275,7 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
     MONOLITH_UNROLL
     for (int half = 0; half < kParts; ++half) {
       MONOLITH_UNROLL
-      for (int r = 0; r < 2; ++r) steps[m][half][r] = step_of<S, N>(numbers[m].of_row[r], j, half);
+      for (int r = 0; r < 2; ++r) steps[m][half][r] = step_of<S, N>(numbers[m], r, j, half, constants.biased);
     }
   }
   MONOLITH_UNROLL
@@ -249,9 +293,9 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
         int32_t d[4];
         if constexpr (kParts == 1) {
           const uint32_t both[2] = {b.x, b.y};
-          mma_s8_k32(d, a[m], both, kMagicBits);
+          mma_s8_k32(d, a[m], both, constants.start);
         } else {
-          mma_s8_k16(d, a[m][2 * half], a[m][2 * half + 1], half == 0 ? b.x : b.y, kMagicBits);
+          mma_s8_k16(d, a[m][2 * half], a[m][2 * half + 1], half == 0 ? b.x : b.y, constants.start);
         }
         MONOLITH_UNROLL
         for (int i = 0; i < 4; ++i) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/cuda/device/launch.h"
+#include "backend/cuda/kv_bytes.h"
 
 namespace monolith::cuda {
 namespace {
@@ -14,6 +15,7 @@ constexpr int kThreads = 128;
 __global__ void __launch_bounds__(kThreads)
     factors_kernel(const DeviceSegment* segments, const int32_t* segment_of_row, const float* frequencies, int half,
                    float magnitude, float* factors) {
+  start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const DeviceSegment segment = segments[segment_of_row[row]];
   const int position = segment.first_position + row - segment.first_row;
@@ -32,30 +34,39 @@ struct Place {
   unsigned char* keys;
   unsigned char* values;
 };
-template <typename Number>
+template <KvType type>
 MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int32_t* pages, const KvView& cache,
                                int kv_head) {
   const int position = segment.first_position + row - segment.first_row;
   const int64_t page = pages[segment.first_page + position / kPageTokens];
-  const int64_t slot = (static_cast<int64_t>(kv_head) * kPageTokens + position % kPageTokens) * cache.head_dim;
-  unsigned char* const keys = cache.data + page * cache.page_bytes + slot * static_cast<int64_t>(sizeof(Number));
-  return {keys, keys + cache.values};
+  unsigned char* keys = cache.data + page * cache.page_bytes + kv_head * cache.head_bytes;
+  if (!is_8bit(type)) keys += position % kPageTokens * cache.head_dim * (type == KvType::kF32 ? 4 : 2);
+  return {keys, keys + cache.values};   // of 8-bit pages those of the head: slots are in two places
 }
 
-template <typename Number>
+// 8-bit pages: a row's keys and values of one head, by a warp each or by one after the other.
+template <KvType type>
+MONOLITH_DEVICE void put_codes(const Place& place, const DeviceSegment& segment, int row, const float* key,
+                               const float* value, int head_dim, bool keys, bool values) {
+  const int slot = (segment.first_position + row - segment.first_row) % kPageTokens;
+  if (keys) store_codes<type>(code_row(place.keys, slot, head_dim), key, head_dim);
+  if (values) store_codes<type>(code_row(place.values, slot, head_dim), value, head_dim);
+}
+
+template <KvType type>
 MONOLITH_DEVICE void put(unsigned char* row, int i, float value) {
-  if constexpr (sizeof(Number) == 4) reinterpret_cast<float*>(row)[i] = value;
+  if constexpr (type == KvType::kF32) reinterpret_cast<float*>(row)[i] = value;
   else reinterpret_cast<uint16_t*>(row)[i] = float_to_half(value);
 }
 // Four numbers, i a multiple of four; two, i even.
-template <typename Number>
+template <KvType type>
 MONOLITH_DEVICE void put4(unsigned char* row, int i, const Floats4& x) {
-  if constexpr (sizeof(Number) == 4) reinterpret_cast<Floats4*>(row)[i / 4] = x;
+  if constexpr (type == KvType::kF32) reinterpret_cast<Floats4*>(row)[i / 4] = x;
   else reinterpret_cast<Words2*>(row)[i / 4] = {pack_halves(x.x, x.y), pack_halves(x.z, x.w)};
 }
-template <typename Number>
+template <KvType type>
 MONOLITH_DEVICE void put2(unsigned char* row, int i, const FloatPair& x) {
-  if constexpr (sizeof(Number) == 4) reinterpret_cast<FloatPair*>(row)[i / 2] = x;
+  if constexpr (type == KvType::kF32) reinterpret_cast<FloatPair*>(row)[i / 2] = x;
   else reinterpret_cast<uint32_t*>(row)[i / 2] = pack_halves(x.x, x.y);
 }
 
@@ -64,11 +75,12 @@ MONOLITH_DEVICE float turned_first(float a, float b, float cosine, float sine) {
 MONOLITH_DEVICE float turned_second(float a, float b, float cosine, float sine) { return fmaf(b, cosine, a * sine); }
 
 // One block per row and head: query heads first, then the KV heads, which also store.
-template <typename Number>
+template <KvType type>
 __global__ void __launch_bounds__(kThreads)
     rope_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
                 const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads, float* k,
                 int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
+  start_after_inputs();
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const int head_dim = cache.head_dim, half = n_dims / 2;
   const bool is_query = head < n_heads;
@@ -86,21 +98,27 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (is_query) return;
   __syncthreads();
-  const Place place = place_of<Number>(segments[segment_of_row[row]], row, pages, cache, kv_head);
+  const DeviceSegment segment = segments[segment_of_row[row]];
+  const Place place = place_of<type>(segment, row, pages, cache, kv_head);
   const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * head_dim;
-  for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kThreads) {
-    put<Number>(place.keys, i, x[i]);
-    put<Number>(place.values, i, value[i]);
+  if constexpr (is_8bit(type)) {
+    put_codes<type>(place, segment, row, x, value, head_dim, warp_id() == 0, warp_id() == 1);
+  } else {
+    for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kThreads) {
+      put<type>(place.keys, i, x[i]);
+      put<type>(place.values, i, value[i]);
+    }
   }
 }
 
 // The same with a warp per head and two pairs a lane, where every length is a multiple of four.
 constexpr int kHeadWarps = 4;
-template <typename Number>
+template <KvType type>
 __global__ void __launch_bounds__(kHeadWarps * kWarp)
     rope_quads_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
                       const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
+  start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
   if (head >= n_heads + cache.n_kv_heads) return;   // whole warps
@@ -110,7 +128,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
   float* const x = stores ? k + row * k_stride + static_cast<int64_t>(kv_head) * head_dim
                           : q + row * q_stride + static_cast<int64_t>(head) * head_dim;
   Place place{};
-  if (stores) place = place_of<Number>(segments[segment_of_row[row]], row, pages, cache, kv_head);
+  if (stores) place = place_of<type>(segments[segment_of_row[row]], row, pages, cache, kv_head);
   const auto* const own = reinterpret_cast<const Floats4*>(factors + 2 * static_cast<int64_t>(row) * half);
   for (int i = 2 * lane; i < half; i += 2 * kWarp) {
     const Floats4 turn = own[i / 2];
@@ -121,7 +139,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
           turned_first(before.x, before.y, turn.x, turn.y), turned_second(before.x, before.y, turn.x, turn.y),
           turned_first(before.z, before.w, turn.z, turn.w), turned_second(before.z, before.w, turn.z, turn.w)};
       at = now;
-      if (stores) put4<Number>(place.keys, 2 * i, now);
+      if (stores && !is_8bit(type)) put4<type>(place.keys, 2 * i, now);
     } else {
       FloatPair& first = *reinterpret_cast<FloatPair*>(x + i);
       FloatPair& second = *reinterpret_cast<FloatPair*>(x + half + i);
@@ -130,18 +148,28 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
       const FloatPair now_second{turned_second(a.x, b.x, turn.x, turn.y), turned_second(a.y, b.y, turn.z, turn.w)};
       first = now_first;
       second = now_second;
-      if (stores) {
-        put2<Number>(place.keys, i, now_first);
-        put2<Number>(place.keys, half + i, now_second);
+      if (stores && !is_8bit(type)) {
+        put2<type>(place.keys, i, now_first);
+        put2<type>(place.keys, half + i, now_second);
       }
     }
   }
   if (!stores) return;
   const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * head_dim;
-  for (int i = n_dims + 4 * lane; i < head_dim; i += 4 * kWarp)
-    put4<Number>(place.keys, i, *reinterpret_cast<const Floats4*>(x + i));
-  for (int i = 4 * lane; i < head_dim; i += 4 * kWarp)
-    put4<Number>(place.values, i, *reinterpret_cast<const Floats4*>(value + i));
+  if constexpr (is_8bit(type)) {
+    __syncwarp();   // what other lanes rotated
+    put_codes<type>(place, segments[segment_of_row[row]], row, x, value, head_dim, true, true);
+  } else {
+    for (int i = n_dims + 4 * lane; i < head_dim; i += 4 * kWarp)
+      put4<type>(place.keys, i, *reinterpret_cast<const Floats4*>(x + i));
+    for (int i = 4 * lane; i < head_dim; i += 4 * kWarp)
+      put4<type>(place.values, i, *reinterpret_cast<const Floats4*>(value + i));
+  }
+}
+
+template <KvType type>
+auto rope_kernel_for(bool quads) {
+  return quads ? rope_quads_kernel<type> : rope_kernel<type>;
 }
 
 }  // namespace
@@ -214,8 +242,10 @@ void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* facto
   const auto n_rows = static_cast<unsigned>(rows.n_rows), heads = static_cast<unsigned>(n_heads + cache.n_kv_heads);
   const int n_dims = factors ? rope.n_dims : 0;
   const bool quads = rope_form(cache.head_dim, n_dims, q_stride, k_stride, v_stride) == RopeForm::kQuads;
-  const auto kernel = type == KvType::kF32 ? (quads ? rope_quads_kernel<float> : rope_kernel<float>)
-                                           : (quads ? rope_quads_kernel<uint16_t> : rope_kernel<uint16_t>);
+  const auto kernel = type == KvType::kF32    ? rope_kernel_for<KvType::kF32>(quads)
+                      : type == KvType::kF16  ? rope_kernel_for<KvType::kF16>(quads)
+                      : type == KvType::kQ8_0 ? rope_kernel_for<KvType::kQ8_0>(quads)
+                                              : rope_kernel_for<KvType::kFp8>(quads);
   const dim3 grid{n_rows, quads ? (heads + kHeadWarps - 1) / kHeadWarps : heads, 1};
   launch(runtime, kernel, grid, quads ? kHeadWarps * kWarp : kThreads, 0, rope.style, n_dims, factors, rows.segments,
          rows.segment_of_row, rows.pages, q, q_stride, n_heads, k, k_stride, v, v_stride, cache);

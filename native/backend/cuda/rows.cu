@@ -6,6 +6,7 @@
 
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/mathematics.h"
+#include "backend/cuda/product_input-inl.h"
 
 namespace monolith::cuda {
 namespace {
@@ -16,6 +17,7 @@ constexpr int kRowWarps = kRowThreads / kWarp;
 
 struct Sums {
   float of_warp[kRowWarps];
+  float largest[kRowWarps];
 };
 
 // The block's sum of each thread's `value`; every thread has it.
@@ -37,6 +39,7 @@ MONOLITH_DEVICE Floats4 scaled(const Floats4& x, float factor, const Floats4& we
 
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_kernel(const float* x, const float* weight, float eps, int64_t dim, float* out) {
+  start_after_inputs();
   Sums& shared = shared_memory<Sums>();
   x += blockIdx.x * dim;
   out += blockIdx.x * dim;
@@ -47,15 +50,24 @@ __global__ void __launch_bounds__(kRowThreads)
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) out[i] = x[i] * factor * weight[i];
 }
 
-// Rows of up to kQuads * 4 * kRowThreads numbers, a multiple of four: read once.
+// Rows of up to kQuads * 4 * kRowThreads numbers, a multiple of four: read once. Written as numbers (`out` null: not),
+// and as products read them.
 constexpr int kQuads = 4;
+template <InputForm kForm>
 __global__ void __launch_bounds__(kRowThreads)
-    rms_norm_quads_kernel(const Floats4* x, const Floats4* weight, float eps, int quads, Floats4* out) {
+    rms_norm_quads_kernel(const Floats4* x, const Floats4* weight, float eps, int quads, Floats4* out,
+                          ProductInput input) {
+  let_next_start();
   Sums& shared = shared_memory<Sums>();
   const int first = static_cast<int>(threadIdx.x);
-  x += static_cast<int64_t>(blockIdx.x) * quads;
-  out += static_cast<int64_t>(blockIdx.x) * quads;
-  Floats4 own[kQuads];
+  const int64_t row = blockIdx.x;
+  x += row * quads;
+  if (out) out += row * quads;
+  Floats4 own[kQuads], weights[kQuads];
+  MONOLITH_UNROLL
+  for (int i = 0; i < kQuads; ++i)
+    if (first + i * kRowThreads < quads) weights[i] = weight[first + i * kRowThreads];
+  wait_for_inputs();
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads; ++i)
     if (first + i * kRowThreads < quads) own[i] = x[first + i * kRowThreads];
@@ -65,10 +77,33 @@ __global__ void __launch_bounds__(kRowThreads)
     if (first + i * kRowThreads < quads) sum = add_squares(own[i], sum);
   sum = block_sum(sum, shared);
   const float factor = 1.0f / sqrtf(sum / static_cast<float>(4 * quads) + eps);
-  MONOLITH_UNROLL
-  for (int i = 0; i < kQuads; ++i) {
-    const int at = first + i * kRowThreads;
-    if (at < quads) out[at] = scaled(own[i], factor, weight[at]);
+  if constexpr (kForm == InputForm::kFloats) {
+    MONOLITH_UNROLL
+    for (int i = 0; i < kQuads; ++i) {
+      const int at = first + i * kRowThreads;
+      if (at < quads) out[at] = scaled(own[i], factor, weights[i]);
+    }
+  } else {
+    const bool keeps = out != nullptr;
+    float largest = 0, inverse = 1;
+    MONOLITH_UNROLL
+    for (int i = 0; i < kQuads; ++i) {
+      const int at = first + i * kRowThreads;
+      own[i] = at < quads ? scaled(own[i], factor, weights[i]) : Floats4{0, 0, 0, 0};
+      if (keeps && at < quads) out[at] = own[i];
+      if constexpr (kForm == InputForm::kF16) largest = larger(largest, own[i]);
+    }
+    if constexpr (kForm == InputForm::kF16) {
+      const float scale = scale_for(block_largest(largest, shared.largest));
+      inverse = inverse_of(scale);
+      if (first == 0) input.scales[row] = scale;
+    }
+    const int filled = filled_quads<kForm>(input);
+    MONOLITH_UNROLL
+    for (int i = 0; i < kQuads; ++i) {
+      const int at = first + i * kRowThreads;
+      if (at < filled) put_quad<kForm>(input, row, at, own[i], inverse);
+    }
   }
 }
 
@@ -76,6 +111,7 @@ __global__ void __launch_bounds__(kRowThreads)
 constexpr int kHeadWarps = 4;
 __global__ void __launch_bounds__(kHeadWarps * kWarp)
     rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, float eps, int n_heads, int head_dim) {
+  start_after_inputs();
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
   if (head >= n_heads) return;   // whole warps
   x += blockIdx.x * row_stride + static_cast<int64_t>(head) * head_dim;
@@ -89,7 +125,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
 MONOLITH_DEVICE int64_t thread_number() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
 // `Numbers` is float or Floats4, counts are of these.
-MONOLITH_DEVICE float gate_with(Activation activation, float gate, float up) { return activate(activation, gate) * up; }
+MONOLITH_DEVICE float gate_with(Activation activation, float gate, float up) { return gated_value(activation, gate, up); }
 MONOLITH_DEVICE Floats4 gate_with(Activation activation, const Floats4& gate, const Floats4& up) {
   return {gate_with(activation, gate.x, up.x), gate_with(activation, gate.y, up.y), gate_with(activation, gate.z, up.z),
           gate_with(activation, gate.w, up.w)};
@@ -110,18 +146,76 @@ MONOLITH_DEVICE Floats4 add_times(float factor, const Floats4& y, const Floats4&
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
     gated_kernel(Activation activation, const Numbers* gate, const Numbers* up, int64_t count, Numbers* out) {
+  start_after_inputs();
   const int64_t i = thread_number();
   if (i < count) out[i] = gate_with(activation, gate[i], up[i]);
 }
 
+// Four numbers of a row of `dim`, gated; zeros beyond its end. Kept in `out`, unless that is null.
+MONOLITH_DEVICE Floats4 gated_quad(Activation activation, const Floats4* gate, const Floats4* up, int64_t row, int quads,
+                                   int at, Floats4* out) {
+  if (at >= quads) return {0, 0, 0, 0};
+  const int64_t place = row * quads + at;
+  const Floats4 result = gate_with(activation, gate[place], up[place]);
+  if (out) out[place] = result;
+  return result;
+}
+
+// bfloat16, a thread per 8 numbers: a warp reads 128 bytes of each of 8 rows and writes 4 runs of 128 bytes.
+constexpr int kPieces = kThreads / 8;
+__global__ void __launch_bounds__(kThreads)
+    gated_pieces_kernel(Activation activation, const Floats4* gate, const Floats4* up, int n_rows, int quads,
+                        Floats4* out, ProductInput input) {
+  start_after_inputs();
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x % 8;
+  const int piece = static_cast<int>(blockIdx.y * kPieces + threadIdx.x / 8);
+  if (row >= n_rows || 2 * piece >= filled_quads<InputForm::kBf16>(input)) return;
+  const Words2 low = pack_quad<InputForm::kBf16>(gated_quad(activation, gate, up, row, quads, 2 * piece, out), 1.0f);
+  const Words2 high =
+      pack_quad<InputForm::kBf16>(gated_quad(activation, gate, up, row, quads, 2 * piece + 1, out), 1.0f);
+  *piece_place(input.data, input.column_groups, row, piece) = {low.x, low.y, high.x, high.y};
+}
+
+// 8 bits, a thread per four numbers.
+__global__ void __launch_bounds__(kThreads)
+    gated_blocks_kernel(Activation activation, const Floats4* gate, const Floats4* up, int quads, Floats4* out,
+                        ProductInput input) {
+  start_after_inputs();
+  const int64_t row = blockIdx.x;
+  const int at = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
+  if (at - lane_id() >= filled_quads<InputForm::kInt8>(input)) return;   // a whole warp
+  const Floats4 result = gated_quad(activation, gate, up, row, quads, at, out);
+  put_quad<InputForm::kInt8>(input, row, at, result, 1.0f);
+}
+
+// binary16, a block per row, whose largest number comes first: all are computed twice.
+__global__ void __launch_bounds__(kRowThreads)
+    gated_row_kernel(Activation activation, const Floats4* gate, const Floats4* up, int quads, Floats4* out,
+                     ProductInput input) {
+  start_after_inputs();
+  Sums& shared = shared_memory<Sums>();
+  const int64_t row = blockIdx.x;
+  float largest = 0;
+  for (int at = static_cast<int>(threadIdx.x); at < quads; at += kRowThreads)
+    largest = larger(largest, gated_quad(activation, gate, up, row, quads, at, nullptr));
+  const float scale = scale_for(block_largest(largest, shared.largest)), inverse = inverse_of(scale);
+  if (threadIdx.x == 0) input.scales[row] = scale;
+  for (int at = static_cast<int>(threadIdx.x); at < filled_quads<InputForm::kF16>(input); at += kRowThreads) {
+    const Floats4 result = gated_quad(activation, gate, up, row, quads, at, out);
+    put_quad<InputForm::kF16>(input, row, at, result, inverse);
+  }
+}
+
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads) scale_kernel(Numbers* x, int64_t count, float factor) {
+  start_after_inputs();
   const int64_t i = thread_number();
   if (i < count) x[i] = times(x[i], factor);
 }
 
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads) soft_cap_kernel(Numbers* x, int64_t count, float cap) {
+  start_after_inputs();
   const int64_t i = thread_number();
   if (i < count) x[i] = capped(x[i], cap);
 }
@@ -129,6 +223,7 @@ __global__ void __launch_bounds__(kThreads) soft_cap_kernel(Numbers* x, int64_t 
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
     add_rows_kernel(Numbers* x, const Numbers* y, float factor, const float* gate, int64_t dim) {
+  start_after_inputs();
   const int64_t row = blockIdx.y, i = thread_number();
   if (i >= dim) return;
   const float weight = gate ? factor * sigmoid(gate[row]) : factor;
@@ -138,6 +233,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const Numbers* x, const int32_t* rows, int64_t dim, Numbers* out) {
+  start_after_inputs();
   const int64_t row = blockIdx.y, i = thread_number();
   if (i < dim) out[row * dim + i] = x[rows[row] * dim + i];
 }
@@ -152,6 +248,16 @@ Floats4* quads(float* x) { return reinterpret_cast<Floats4*>(x); }
 
 constexpr int kMostGridRows = 65535;
 
+auto norm_kernel(InputForm form) {
+  switch (form) {
+    case InputForm::kBf16: return rms_norm_quads_kernel<InputForm::kBf16>;
+    case InputForm::kF16: return rms_norm_quads_kernel<InputForm::kF16>;
+    case InputForm::kInt8: return rms_norm_quads_kernel<InputForm::kInt8>;
+    case InputForm::kFloats: break;
+  }
+  return rms_norm_quads_kernel<InputForm::kFloats>;
+}
+
 }  // namespace
 
 // The order of a row's sum is one for each form, so the form depends on the length only: rows of the right length begin
@@ -160,12 +266,13 @@ NormForm norm_form(int64_t dim) {
   return dim % 4 == 0 && dim <= int64_t{kQuads} * 4 * kRowThreads ? NormForm::kQuads : NormForm::kPlain;
 }
 
-void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) {
+void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out,
+              const ProductInput& input) {
   if (n_rows == 0) return;
   const dim3 grid{static_cast<unsigned>(n_rows), 1, 1};
   if (norm_form(dim) == NormForm::kQuads)
-    launch(runtime, rms_norm_quads_kernel, grid, kRowThreads, sizeof(Sums), quads(x), quads(weight), eps, dim / 4,
-           quads(out));
+    launch(runtime, norm_kernel(input.form), grid, kRowThreads, sizeof(Sums), quads(x), quads(weight), eps, dim / 4,
+           quads(out), input);
   else
     launch(runtime, rms_norm_kernel, grid, kRowThreads, sizeof(Sums), x, weight, eps, dim, out);
 }
@@ -184,6 +291,27 @@ void gated(Runtime& runtime, Activation activation, const float* gate, const flo
            count / 4, quads(out));
   else
     launch(runtime, gated_kernel<float>, grid_for(count), kThreads, 0, activation, gate, up, count, out);
+}
+
+void gated_input(Runtime& runtime, Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+                 float* out, const ProductInput& input) {
+  if (n_rows == 0) return;
+  const auto rows = static_cast<unsigned>(n_rows);
+  const auto pieces = [&](int64_t filled, int threads) {
+    return static_cast<unsigned>((filled + threads - 1) / threads);
+  };
+  switch (input.form) {
+    case InputForm::kBf16:
+      return launch(runtime, gated_pieces_kernel, dim3{(rows + 7) / 8, pieces(int64_t{input.blocks} * 8, kPieces), 1},
+                    kThreads, 0, activation, quads(gate), quads(up), n_rows, dim / 4, quads(out), input);
+    case InputForm::kF16:
+      return launch(runtime, gated_row_kernel, dim3{rows, 1, 1}, kRowThreads, sizeof(Sums), activation, quads(gate),
+                    quads(up), dim / 4, quads(out), input);
+    case InputForm::kInt8:
+      return launch(runtime, gated_blocks_kernel, dim3{rows, pieces(int64_t{input.blocks} * 8, kThreads), 1}, kThreads,
+                    0, activation, quads(gate), quads(up), dim / 4, quads(out), input);
+    case InputForm::kFloats: return gated(runtime, activation, gate, up, int64_t{n_rows} * dim, out);
+  }
 }
 
 void scale(Runtime& runtime, float* x, int64_t count, float factor) {

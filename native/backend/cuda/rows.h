@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
+#include "backend/cuda/product_input.h"
 
 namespace monolith::cuda {
 
@@ -16,11 +17,17 @@ enum class NormForm : uint8_t {
 };
 NormForm norm_form(int64_t dim);
 
-// x, weight and out 16-byte aligned where dim is a multiple of four.
-void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out);
+// x, weight and out 16-byte aligned where dim is a multiple of four. With an `input`, which NormForm::kQuads has alone,
+// the rows go there besides, as converting them would write them; `out` may then be null.
+void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out,
+              const ProductInput& input = {});
 void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
                     int n_heads, int head_dim);
 void gated(Runtime& runtime, Activation activation, const float* gate, const float* up, int64_t count, float* out);
+// gated() of n_rows rows of `dim`, a multiple of four, which go to `input` as converting them would write them; and to
+// `out`, unless that is null.
+void gated_input(Runtime& runtime, Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+                 float* out, const ProductInput& input);
 void scale(Runtime& runtime, float* x, int64_t count, float factor);
 void soft_cap(Runtime& runtime, float* x, int64_t count, float cap);
 void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace monolith::cuda {
 namespace {
@@ -13,6 +14,7 @@ constexpr size_t kAlignment = 16;              // of lists
 constexpr size_t kMaskBytes = size_t{16} << 20;       // masks that go there at once, beyond one task's lists
 constexpr size_t kAdjustedBytes = size_t{32} << 20;   // rows whose logits are changed, at once
 constexpr size_t kFewBiases = 16;              // so few are compared each with each
+constexpr size_t kSmallGap = 65536;            // what takes less time to send along than another copy
 
 size_t words_of(int n_vocab) { return (static_cast<size_t>(n_vocab) + 63) / 64; }
 size_t row_bytes(int n_vocab) { return static_cast<size_t>(n_vocab) * sizeof(float); }
@@ -45,7 +47,7 @@ struct DeviceSampler::Round {
   size_t n_tasks = 0;
   unsigned char* lists;    // in staging_
   size_t list_bytes = 0;   // used
-  int n_adjusted = 0;      // used
+  int n_adjusted = 0;      // tasks that change their logits
 
   // Room for `bytes`; null if there is none.
   void* room(size_t bytes, size_t capacity) {
@@ -101,28 +103,59 @@ size_t DeviceSampler::lists_at() const {
 }
 
 void DeviceSampler::sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
+  begin(n_vocab, tasks);
+  end(n_vocab, tasks, results);
+}
+
+void DeviceSampler::begin(int n_vocab, std::span<const SampleTask> tasks) {
   if (n_vocab > n_vocab_) throw std::runtime_error("no memory was reserved to sample a vocabulary of this size");
+  if (n_begun_ > 0) runtime_.synchronize();   // given up, and maybe still on its way
+  n_begun_ = start(n_vocab, tasks);
+}
+
+void DeviceSampler::end(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
   while (!tasks.empty()) {
-    Round round{.tasks = reinterpret_cast<DeviceTask*>(staging_), .lists = staging_ + lists_at()};
-    const size_t most = std::min(tasks.size(), static_cast<size_t>(most_tasks_));
-    while (round.n_tasks < most && put(n_vocab, tasks[round.n_tasks], round))
-      ++round.n_tasks;
-    const size_t n = round.n_tasks;
-    if (n == 0) throw std::runtime_error("the lists of one token's choice are longer than the vocabulary");
-    runtime_.upload(device_, staging_, n * sizeof(DeviceTask));
-    if (round.list_bytes > 0) runtime_.upload(device_ + lists_at(), round.lists, round.list_bytes);
-    cuda::sample(runtime_, reinterpret_cast<const DeviceTask*>(device_), static_cast<int>(n), n_vocab, results_);
-    runtime_.download(host_results_, results_, n * sizeof(DeviceResult));
+    if (n_begun_ == 0) n_begun_ = start(n_vocab, tasks);
     runtime_.synchronize();
+    const size_t n = std::exchange(n_begun_, 0);
     for (size_t i = 0; i < n; ++i) finish(n_vocab, tasks[i], host_results_[i], results[i]);
     tasks = tasks.subspan(n);
     results = results.subspan(n);
   }
 }
 
+// Asks for the answers to as many of the tasks as there is room for. Returns how many these are.
+size_t DeviceSampler::start(int n_vocab, std::span<const SampleTask> tasks) {
+  Round round{.tasks = reinterpret_cast<DeviceTask*>(staging_), .lists = staging_ + lists_at()};
+  const size_t most = std::min(tasks.size(), static_cast<size_t>(most_tasks_));
+  while (round.n_tasks < most && put(n_vocab, tasks[round.n_tasks], round)) ++round.n_tasks;
+  const size_t n = round.n_tasks;
+  if (n == 0 && most > 0) throw std::runtime_error("the lists of one token's choice are longer than the vocabulary");
+  if (n == 0) return 0;
+  const bool together = round.list_bytes > 0 && lists_at() - n * sizeof(DeviceTask) <= kSmallGap;
+  runtime_.upload(device_, staging_, together ? lists_at() + round.list_bytes : n * sizeof(DeviceTask));
+  if (round.list_bytes > 0 && !together) runtime_.upload(device_ + lists_at(), round.lists, round.list_bytes);
+  // One launch after the other uses the rows of adjusted_ anew.
+  size_t first = 0;
+  int n_adjusted = 0;
+  const auto launch_to = [&](size_t end) {
+    const auto* const staged = reinterpret_cast<const DeviceTask*>(device_);
+    cuda::sample(runtime_, staged + first, static_cast<int>(end - first), n_vocab, results_ + first);
+    first = end;
+    n_adjusted = 0;
+  };
+  for (size_t i = 0; i < n; ++i) {
+    if (!round.tasks[i].adjusted) continue;
+    if (n_adjusted == n_adjusted_) launch_to(i);
+    ++n_adjusted;
+  }
+  launch_to(n);
+  runtime_.download(host_results_, results_, n * sizeof(DeviceResult));
+  return n;
+}
+
 // False if there is no room left for it.
 bool DeviceSampler::put(int n_vocab, const SampleTask& task, Round& round) {
-  if (task.adjusts() && round.n_adjusted == n_adjusted_) return false;
   const size_t bytes_before = round.list_bytes;
   bool fits = true;
   // Where a list will be on the device; `fill` writes it into the staging memory.
@@ -171,7 +204,7 @@ bool DeviceSampler::put(int n_vocab, const SampleTask& task, Round& round) {
     return false;
   }
   if (task.adjusts())
-    staged.adjusted = adjusted_ + static_cast<size_t>(round.n_adjusted++) * static_cast<size_t>(n_vocab_);
+    staged.adjusted = adjusted_ + static_cast<size_t>(round.n_adjusted++ % n_adjusted_) * static_cast<size_t>(n_vocab_);
   round.tasks[round.n_tasks] = staged;
   return true;
 }

@@ -441,6 +441,7 @@ MONOLITH_DEVICE void find_logprobs(const Row& row, uint64_t best, int n_top, Dev
 }
 
 __global__ void __launch_bounds__(kThreads) sample_kernel(const DeviceTask* tasks, int n_vocab, DeviceResult* results) {
+  start_after_inputs();
   Shared& shared = shared_memory<Shared>();
   const DeviceTask task = tasks[blockIdx.x];
   DeviceResult& result = results[blockIdx.x];

@@ -63,10 +63,15 @@ class DeviceSampler {
   Status reserve(int n_vocab, int most_tasks);
   // Waits for the answers. Throws std::runtime_error if the device has failed.
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
+  // The same in two parts: the first asks for the answers to as many as go in one round, the second waits for these and
+  // sees to the rest.
+  void begin(int n_vocab, std::span<const SampleTask> tasks);
+  void end(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
 
  private:
   struct Round;
   size_t lists_at() const;
+  size_t start(int n_vocab, std::span<const SampleTask> tasks);
   bool put(int n_vocab, const SampleTask& task, Round& round);
   bool repeats(std::span<const std::pair<int32_t, float>> bias);
   static void finish(int n_vocab, const SampleTask& task, const DeviceResult& found, SampleResult& result);
@@ -74,6 +79,7 @@ class DeviceSampler {
   Runtime& runtime_;
   int n_vocab_ = 0, most_tasks_ = 0;
   int n_adjusted_ = 0;                 // rows in adjusted_
+  size_t n_begun_ = 0;                 // tasks asked for and not waited for
   size_t list_bytes_ = 0;              // room for lists
   unsigned char* staging_ = nullptr;   // pinned: tasks, then their lists
   unsigned char* device_ = nullptr;    // the same there

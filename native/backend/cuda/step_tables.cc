@@ -12,16 +12,24 @@ namespace {
 constexpr size_t kMostPageNumbers = size_t{8} << 20;
 
 struct Sizes {
-  // Tokens, logit rows, and each list's header, segments and rows: at fixed places, as recorded steps need. A model's
-  // steps all have the same number of lists.
-  size_t fixed;
+  size_t fixed;   // tokens, logit rows, and each list's header, segments and rows
   size_t pages;   // page tables and the lists of attention's work
 };
 
 constexpr size_t kHeaderNumbers = sizeof(AttentionHeader) / sizeof(int32_t);
 constexpr size_t kSegmentNumbers = sizeof(DeviceSegment) / sizeof(int32_t);
-// A list's fixed place: header, segments, segment of each row.
-size_t list_numbers(size_t rows) { return kHeaderNumbers + rows * kSegmentNumbers + rows; }
+// Every part begins at a multiple of 16 bytes.
+constexpr size_t aligned(size_t numbers) { return (numbers + 3) / 4 * 4; }
+// A list's header, segments, segment of each row.
+constexpr size_t list_numbers(size_t n_segments, size_t n_rows) {
+  return aligned(kHeaderNumbers) + n_segments * kSegmentNumbers + aligned(n_rows);
+}
+
+size_t rows_of(std::span<const Segment> segments) {
+  size_t rows = 0;
+  for (const Segment& segment : segments) rows = std::max(rows, static_cast<size_t>(segment.first_row + segment.n_tokens));
+  return rows;
+}
 
 // Workers that attention's rows are shared out to: as many warps as keep the memory busy.
 constexpr int kWorkersPerMultiprocessor = 4;
@@ -29,7 +37,7 @@ constexpr int kWorkersPerMultiprocessor = 4;
 Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
   const auto rows = static_cast<size_t>(max_rows);
   const size_t per_row = (static_cast<size_t>(max_context) + kPageTokens - 1) / kPageTokens + 1;
-  return {2 * rows + n_lists * list_numbers(rows),
+  return {2 * aligned(rows) + n_lists * list_numbers(rows, rows),
           std::max(n_lists * per_row, std::min(n_lists * rows * per_row, kMostPageNumbers)) +
               n_lists * AttentionPlanner::most_numbers(max_rows)};
 }
@@ -44,7 +52,7 @@ size_t numbers_for(int max_rows, int max_context, size_t n_lists) {
 struct StepTables::Cursor {
   int32_t* host;
   const int32_t* device;
-  size_t at;             // of the next list's place
+  size_t at;             // of the list's place
   size_t pages_begin;
   size_t n_pages = 0;    // used so far
   size_t capacity;
@@ -107,16 +115,16 @@ void StepTables::put_work(Cursor& cursor, std::span<const DeviceSegment> segment
 }
 
 RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, int padded_rows, int32_t spare_page) {
-  const auto rows = static_cast<size_t>(max_rows_);
+  const size_t own_at = cursor.at + aligned(kHeaderNumbers);
+  const size_t of_row_at = own_at + std::max(segments.size(), static_cast<size_t>(padded_rows)) * kSegmentNumbers;
   auto* const header = reinterpret_cast<AttentionHeader*>(cursor.host + cursor.at);
-  auto* const own = reinterpret_cast<DeviceSegment*>(cursor.host + cursor.at + kHeaderNumbers);
-  int32_t* const of_row = cursor.host + cursor.at + kHeaderNumbers + rows * kSegmentNumbers;
+  auto* const own = reinterpret_cast<DeviceSegment*>(cursor.host + own_at);
+  int32_t* const of_row = cursor.host + of_row_at;
   RowList list;
   list.work = reinterpret_cast<const AttentionHeader*>(cursor.device + cursor.at);
-  list.segments = reinterpret_cast<const DeviceSegment*>(cursor.device + cursor.at + kHeaderNumbers);
-  list.segment_of_row = cursor.device + (of_row - cursor.host);
+  list.segments = reinterpret_cast<const DeviceSegment*>(cursor.device + own_at);
+  list.segment_of_row = cursor.device + of_row_at;
   list.pages = cursor.device + cursor.pages_begin;
-  cursor.at += list_numbers(rows);
   const auto put_pages = [&](const int32_t* from, size_t n) {
     return static_cast<int32_t>(put(cursor, from, n * sizeof(int32_t)));
   };
@@ -153,50 +161,35 @@ RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, 
 }
 
 void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_page) {
-  const auto rows = static_cast<size_t>(max_rows_);
-  const size_t n_tokens = input.tokens.size();
+  const auto least = static_cast<size_t>(padded_rows);
+  const size_t n_tokens = input.tokens.size(), token_places = std::max(n_tokens, least);
+  const size_t logit_rows_at = aligned(token_places);
   host_tokens_ = input.tokens.data();
   host_logit_rows_ = input.logit_rows.data();
   tokens_ = numbers_;
-  logit_rows_ = numbers_ + rows;
+  logit_rows_ = numbers_ + logit_rows_at;
   std::ranges::copy(input.tokens, staging_);
-  std::fill(staging_ + n_tokens, staging_ + std::max(n_tokens, static_cast<size_t>(padded_rows)), 0);
-  std::ranges::copy(input.logit_rows, staging_ + rows);
+  std::fill(staging_ + n_tokens, staging_ + token_places, 0);
+  std::ranges::copy(input.logit_rows, staging_ + logit_rows_at);
   tables_.clear();
-  const Sizes sizes = sizes_for(max_rows_, max_context_, input.segment_lists.size());
-  Cursor cursor{.host = staging_, .device = numbers_, .at = 2 * rows, .pages_begin = sizes.fixed,
-                .capacity = sizes.pages, .known = tables_};
+  // Recorded steps find everything where it was when they were recorded: places depend on the padded rows alone, and a
+  // model's steps all have the same lists, of which the same are empty. So all goes in one piece.
+  const auto places_of = [&](std::span<const Segment> segments) {
+    const size_t padding = segments.empty() ? 0 : least;
+    return list_numbers(std::max(segments.size(), padding), std::max(rows_of(segments), padding));
+  };
+  Cursor cursor{.host = staging_, .device = numbers_, .at = logit_rows_at + aligned(std::max(input.logit_rows.size(), least)),
+                .pages_begin = 0, .capacity = sizes_for(max_rows_, max_context_, input.segment_lists.size()).pages,
+                .known = tables_};
+  cursor.pages_begin = cursor.at;
+  for (const std::span<const Segment> segments : input.segment_lists) cursor.pages_begin += places_of(segments);
   n_sent_ = 0;
   for (const std::span<const Segment> segments : input.segment_lists) {
     const int padding = segments.empty() ? 0 : padded_rows;
     sent_[n_sent_++] = {segments.data(), segments.size(), put_list(cursor, segments, padding, spare_page)};
+    cursor.at += places_of(segments);
   }
-  // Recorded steps find everything at fixed places. What lies between two parts is sent along where that takes less
-  // time than a copy of its own.
-  constexpr size_t kSmall = 16384;
-  size_t part_begin = 0, part_end = 0;
-  const auto flush = [&] {
-    if (part_end > part_begin)
-      runtime_.upload(numbers_ + part_begin, staging_ + part_begin, (part_end - part_begin) * sizeof(int32_t));
-  };
-  const auto send_part = [&](size_t at, size_t n) {   // ascending
-    if (n == 0) return;
-    if (at > part_end + kSmall) {
-      flush();
-      part_begin = at;
-    }
-    part_end = at + n;
-  };
-  send_part(0, std::max(n_tokens, static_cast<size_t>(padded_rows)));
-  send_part(rows, input.logit_rows.size());
-  for (size_t i = 0; i < n_sent_; ++i) {
-    const size_t at = 2 * rows + i * list_numbers(rows);
-    const RowList& list = sent_[i].list;
-    send_part(at, kHeaderNumbers + static_cast<size_t>(list.n_segments) * kSegmentNumbers);
-    send_part(at + kHeaderNumbers + rows * kSegmentNumbers, static_cast<size_t>(list.n_rows));
-  }
-  send_part(sizes.fixed, cursor.n_pages);
-  flush();
+  runtime_.upload(numbers_, staging_, (cursor.pages_begin + cursor.n_pages) * sizeof(int32_t));
 }
 
 const RowList* StepTables::find(std::span<const Segment> segments) const {
@@ -208,11 +201,12 @@ const RowList* StepTables::find(std::span<const Segment> segments) const {
 RowList StepTables::send_list(std::span<const Segment> segments) {
   runtime_.synchronize();   // the last one sent this way may still be on its way
   extra_tables_.clear();
-  const Sizes sizes = sizes_for(max_rows_, max_context_, 1);
-  Cursor cursor{.host = extra_staging_, .device = extra_, .at = 2 * static_cast<size_t>(max_rows_),
-                .pages_begin = sizes.fixed, .capacity = sizes.pages, .known = extra_tables_};
+  const size_t at = aligned(static_cast<size_t>(max_rows_));   // behind what send_numbers() sends
+  Cursor cursor{.host = extra_staging_, .device = extra_, .at = at,
+                .pages_begin = at + list_numbers(segments.size(), rows_of(segments)),
+                .capacity = sizes_for(max_rows_, max_context_, 1).pages, .known = extra_tables_};
   const RowList list = put_list(cursor, segments, 0, 0);
-  runtime_.upload(extra_, extra_staging_, (sizes.fixed + cursor.n_pages) * sizeof(int32_t));
+  runtime_.upload(extra_ + at, extra_staging_ + at, (cursor.pages_begin - at + cursor.n_pages) * sizeof(int32_t));
   return list;
 }
 

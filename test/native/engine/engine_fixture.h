@@ -19,6 +19,7 @@
 #include "engine/draft_model.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"
+#include "support/asynchronous_backend.h"
 
 namespace monolith::testing {
 
@@ -28,6 +29,7 @@ struct EngineSetup {
                      .kv_type = KvType::kF16};
   EngineOptions options{};
   int threads = 1;
+  bool asynchronous = false; // the processor in the manner of a device: steps overlap
   std::string draft;         // guesses what may come next; empty: none does
   int64_t draft_pages = 256;
 };
@@ -59,6 +61,7 @@ inline EngineParts load_parts(const EngineSetup& setup) {
 #endif
   if (!backend) return failed(backend.error());
   parts.backend = std::move(*backend);
+  if (setup.asynchronous) parts.backend = std::make_unique<AsynchronousBackend>(std::move(parts.backend));
   auto model = Model::load(**file, *parts.backend, setup.limits, {});
   if (!model) return failed(model.error());
   parts.model = std::move(*model);

@@ -3,6 +3,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <random>
@@ -488,6 +489,29 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   const int before = only(held).generated();
   bench.step();
   CHECK_EQ(only(held).generated(), before + 1);
+}
+
+TEST(channel_says_since_when_its_oldest_record_waits) {
+  using Clock = std::chrono::steady_clock;
+  Channel channel([] {}, 1000);
+  const auto write = [&] {
+    channel.step_records().resize(20);
+    channel.publish();
+  };
+  std::vector<std::byte> drained;
+  Clock::time_point since{};
+  const auto before = Clock::now();
+  write();
+  const auto after = Clock::now();
+  while (Clock::now() == after) {}
+  write();   // waits less long
+  channel.drain(drained, &since);
+  CHECK_EQ(drained.size(), size_t{40});
+  CHECK(since >= before && since <= after);
+  const auto later = Clock::now();
+  write();
+  channel.drain(drained, &since);
+  CHECK(since >= later);
 }
 
 TEST(scheduler_lowered_limits_let_running_ones_finish) {

@@ -1,5 +1,5 @@
 // The engine on the CUDA backend (in the emulator): the same answers alone, in company, from a cached prefix, as one of
-// several choices and with guesses; steps of decodes recorded and replayed as their number changes.
+// several choices and with guesses, steps overlapping or not; steps of decodes recorded and replayed as their number changes.
 #include "engine/engine_fixture.h"
 
 namespace monolith::testing {
@@ -32,6 +32,7 @@ EngineSetup setup_for(Speculation speculation) {
 std::vector<ChoiceOutcome> answers_alone(const std::vector<GenerationRequest>& requests) {
   EngineSetup setup = setup_for(Speculation::kOff);
   setup.options.prefix_cache = false;
+  setup.options.overlap = false;
   std::vector<ChoiceOutcome> answers;
   auto engine = start_engine(setup);
   if (!engine) return answers;

@@ -33,7 +33,9 @@ class BackendAround : public Backend {
   void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads, int head_dim) override {
     inner_.rms_norm_heads(x, row_stride, weight, eps, n_rows, n_heads, head_dim);
   }
-  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override { inner_.matmul(targets, x, n_rows); }
+  void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
+    inner_.matmul(targets, x, n_rows, use);
+  }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads, float* k,
                       int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
     inner_.rope_and_store(rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer, cache);

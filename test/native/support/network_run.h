@@ -1,4 +1,4 @@
-// A small network loaded with a CPU backend, and its logits of some tokens. Tests only.
+// A small network loaded with a backend, and its logits of some tokens. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -34,16 +34,21 @@ struct Loaded {
   std::unique_ptr<Transformer> model;   // null: the test has failed
 };
 
-inline Loaded load_network(const GgufFile& file, const CpuBackendOptions& options) {
-  auto backend = make_cpu_backend(options);
-  auto model = Transformer::load(file, **backend, kNetworkLimits, {});
-  if (!model) {
+inline Loaded load_network(const GgufFile& file, Result<std::unique_ptr<Backend>> backend,
+                           const ModelLimits& limits = kNetworkLimits) {
+  const auto failed = [&](const Error& error) {
     check::fail(__FILE__, __LINE__,
                 std::string(file.string("general.architecture")->value_or("")) + ": " +
-                    model.error().message);
-    return {};
-  }
+                    error.message);
+    return Loaded{};
+  };
+  if (!backend) return failed(backend.error());
+  auto model = Transformer::load(file, **backend, limits, {});
+  if (!model) return failed(model.error());
   return {std::move(*backend), std::move(*model)};
+}
+inline Loaded load_network(const GgufFile& file, const CpuBackendOptions& options) {
+  return load_network(file, make_cpu_backend(options));
 }
 
 // Logits of every position, the tokens fed `piece` at a time.

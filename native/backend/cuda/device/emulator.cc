@@ -66,7 +66,8 @@ monolith_switch_stack:
 struct CopyGroup {
   struct Copy {
     void* to;
-    const void* from;   // null: zeros
+    const void* from;
+    size_t bytes;       // the rest of 16 become zeros
   };
   std::vector<Copy> copies;
 };
@@ -93,6 +94,7 @@ struct Fiber {
   std::unique_ptr<std::byte[]> memory;
   Stack stack;
   bool done = true;
+  bool has_inputs = false;            // has called wait_for_inputs()
   const uint64_t* awaited = nullptr;  // goes on when this has left `seen`; null: at once
   uint64_t seen = 0;
   std::vector<CopyGroup> groups;      // committed, oldest first
@@ -115,6 +117,7 @@ struct Machine {
   uint64_t rounds = 0;                // of all threads that can run
   Order order = Order::kAscending;
   uint32_t shuffle_state = 1;
+  uint64_t launches = 0;
   Stack main;   // of run()'s caller
 };
 
@@ -163,8 +166,8 @@ void leave(Machine& m, Fiber& fiber, bool for_good) {
 void finish_copies(Fiber& fiber, size_t keep) {
   while (fiber.groups.size() > keep) {
     for (const CopyGroup::Copy& copy : fiber.groups.front().copies) {
-      if (copy.from) std::memcpy(copy.to, copy.from, 16);
-      else std::memset(copy.to, 0, 16);
+      std::memset(copy.to, 0, 16);
+      if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
     }
     fiber.groups.erase(fiber.groups.begin());
   }
@@ -177,6 +180,7 @@ void thread_main() {
 #endif
   (*m.kernel)();
   Fiber& fiber = m.fibers[m.current];
+  if (!fiber.has_inputs) stop("a thread ended without wait_for_inputs()");
   if (!fiber.open.copies.empty()) stop("a thread ended with asynchronous copies not committed");
   finish_copies(fiber, 0);
   fiber.done = true;
@@ -189,6 +193,7 @@ void thread_main() {
 void prepare(Fiber& fiber) {
   if (!fiber.memory) fiber.memory = std::make_unique<std::byte[]>(kStackBytes);
   fiber.done = false;
+  fiber.has_inputs = false;
   fiber.awaited = nullptr;
   fiber.stack.bottom = fiber.memory.get();
   fiber.stack.size = kStackBytes;
@@ -273,10 +278,12 @@ void run_block(Machine& m) {
 }  // namespace
 
 void set_order(Order order) { machine().order = order; }
+uint64_t launches() { return machine().launches; }
 
 void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes) {
   Machine& m = machine();
   const std::lock_guard lock(m.launch);
+  ++m.launches;
   if (threads < 1 || threads > static_cast<int>(kMostThreads)) stop("1 to 1024 threads a block");
   if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.y > 65535 || grid.z > 65535) stop("grid out of range");
   if (shared_bytes > 227 << 10) stop("more shared memory than a block can have");
@@ -337,6 +344,15 @@ void wait_warp() {
     return;
   }
   wait_for(m, warp.passed, own);
+}
+
+void wait_for_inputs() {
+  Machine& m = machine();
+  m.fibers[m.current].has_inputs = true;
+}
+void check_inputs() {
+  const Machine& m = machine();
+  if (!m.fibers[m.current].has_inputs) stop("what other kernels may write is used before wait_for_inputs()");
 }
 
 const std::byte* exchange(const void* own, size_t size) {
@@ -423,12 +439,13 @@ void load_matrices(uint32_t (&out)[4], const void* row, bool transposed) {
   std::memcpy(out, loaded, sizeof loaded);
 }
 
-void copy_async(void* to_shared, const void* from, bool valid) {
-  if (reinterpret_cast<uintptr_t>(to_shared) % 16 != 0 || (valid && reinterpret_cast<uintptr_t>(from) % 16 != 0))
+void copy_async(void* to_shared, const void* from, int bytes) {
+  if (bytes < 0 || bytes > 16) stop("asynchronous copies are of 0 to 16 bytes");
+  if (reinterpret_cast<uintptr_t>(to_shared) % 16 != 0 || (bytes > 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0))
     stop("asynchronous copies are 16 bytes, aligned");
   Machine& m = machine();
   std::memset(to_shared, 0xff, 16);
-  m.fibers[m.current].open.copies.push_back({to_shared, valid ? from : nullptr});
+  m.fibers[m.current].open.copies.push_back({to_shared, from, static_cast<size_t>(bytes)});
 }
 
 void copies_commit() {

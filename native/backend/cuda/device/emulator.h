@@ -38,6 +38,7 @@ extern Where where;
 
 enum class Order : uint8_t { kAscending, kDescending, kShuffled };
 void set_order(Order order);
+uint64_t launches();   // that were run so far
 
 // Runs `kernel` for every thread of `grid` blocks of `threads` threads with `shared_bytes` of shared memory.
 void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes);
@@ -45,6 +46,8 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
 void* shared_memory(size_t bytes);   // checks `bytes` against the launch's
 void wait_block();                   // barrier of the block
 void wait_warp();
+void wait_for_inputs();              // every thread of a kernel comes here once: language.h
+void check_inputs();                 // the thread has
 void pause_thread();                 // lets the others run
 void note_progress();                // what a paused thread may wait for has changed
 [[noreturn]] void stop(const char* what);   // ends the process: a kernel broke a rule
@@ -57,6 +60,7 @@ void check_mask(unsigned mask);
 
 template <typename T>
 T atomic_update(T* at, T now) {
+  check_inputs();
   const T before = *at;
   *at = now;
   return before;

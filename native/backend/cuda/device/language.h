@@ -8,6 +8,21 @@
 // and of this file and tensor.h everything. Warp-wide operations take whole warps (mask kWholeWarp), and all of a
 // block's threads reach each barrier: the emulator holds kernels to both.
 //
+// EARLY LAUNCH. On Hopper and later a kernel may be started while the one before it in the stream still runs
+// (launch.h), so that its blocks are there when the last results come. What that asks of each kernel:
+//   - Every thread calls wait_for_inputs(), also one with nothing to do: a kernel is over only when the one before it
+//     is, and whoever waits for one has then waited for all before it. The emulator ends the process otherwise.
+//   - Before, nothing is read that a kernel or a copy of the same stretch of work may write, and nothing is written
+//     that an earlier kernel may read or write: no inputs, no outputs, no scratch, no page tables. Only what is
+//     constant while kernels are at work: weights (whoever loads them synchronizes before they are used), and the
+//     kernel's arguments. Reads of weights go through functions that say so (load_once(), Source::kConstant).
+//   - let_next_start() comes first of all. It gives nothing away: the next kernel's blocks start only when all blocks
+//     of this one have called it or ended, so that none of this kernel's blocks, of however many waves, ever waits for
+//     room that the next one took. What they may read before their wait is weights, and that traffic is due anyway.
+// Most kernels therefore begin with start_after_inputs(), which is both. What other kernels write is never read with
+// ld.global.nc (or `const __restrict__` pointers, which become that): its cache is valid only for what stays the same
+// as long as the kernel is there, waiting included.
+//
 // Compiled without contraction of products and sums (as the host's code is): where a fused multiply-add is meant,
 // fmaf() says so, and results are the same bits on the GPU and in the emulator wherever only +, -, *, /, sqrtf and
 // fmaf are used.
@@ -82,8 +97,24 @@ __device__ __forceinline__ uint16_t float_to_bfloat16(float value) {
   return bits;
 }
 
-// Reads that no kernel of this launch writes: through the read-only path.
-__device__ __forceinline__ Words4 load_once(const Words4* from) {   // and not wanted again soon: streams of weights
+// Where a read comes from: what kernels of this stretch of work compute, or what is constant meanwhile (above).
+enum class Source : uint8_t { kComputed, kConstant };
+
+// The next kernel may be started; this one's results are not meant to be there.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// Waits until the kernels before this one are over and what they wrote is there.
+__device__ __forceinline__ void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Reads of weights, through the read-only path; not wanted again soon: streams.
+__device__ __forceinline__ Words4 load_once(const Words4* from) {
   Words4 v;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
@@ -132,6 +163,13 @@ __device__ __forceinline__ uint32_t choose_bytes(uint32_t low, uint32_t high, ui
 
 #else
 
+enum class Source : uint8_t { kComputed, kConstant };
+inline void check_source(Source source) {
+  if (source == Source::kComputed) emulator::check_inputs();
+}
+inline void let_next_start() {}
+inline void wait_for_inputs() { emulator::wait_for_inputs(); }
+
 template <typename T>
 T& shared_memory() {
   return *static_cast<T*>(emulator::shared_memory(sizeof(T)));
@@ -147,7 +185,10 @@ using ::monolith::float_to_half;
 inline Words4 load_once(const Words4* from) { return *from; }
 inline Words2 load_once(const Words2* from) { return *from; }
 inline uint32_t load_once(const uint32_t* from) { return *from; }
-inline Floats4 load_fresh(const Floats4* from) { return *from; }
+inline Floats4 load_fresh(const Floats4* from) {
+  emulator::check_inputs();
+  return *from;
+}
 inline int forgotten(int value) { return value; }
 inline float fast_exp2(float x) { return std::exp2(x); }
 inline int dot4(uint32_t a, uint32_t b, int sum) {
@@ -162,6 +203,12 @@ inline uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
 }
 
 #endif
+
+// How a kernel begins that reads nothing before its inputs.
+MONOLITH_DEVICE void start_after_inputs() {
+  let_next_start();
+  wait_for_inputs();
+}
 
 // Sum, or largest, over a warp; every lane has it. Always the same tree.
 MONOLITH_DEVICE float warp_sum(float value) {

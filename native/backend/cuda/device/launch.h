@@ -1,4 +1,14 @@
 // launch(): how *.cu files start a kernel on a Runtime, on the GPU or in the emulator.
+//
+// On devices of compute capability 9.0 and later kernels ask for programmatic stream serialization (PTX ISA,
+// "griddepcontrol"; CUDA programming guide, "Programmatic Dependent Launch"): a kernel that comes right after another
+// one starts when all blocks of that one have called let_next_start(), and waits for its results itself
+// (wait_for_inputs()). After a copy or a fill it starts when that is done, and so do copies and fills after a kernel.
+// Recorded, these are edges of a graph of the programmatic kind between kernels, of the ordinary kind elsewhere; a
+// graph as a whole starts after what was asked for before it.
+//
+// A multiprocessor's cache and shared memory are one memory, divided as the kernel asks that runs there, and a kernel
+// that wants another division waits until the multiprocessor is idle. So all that start early ask for the same one.
 #pragma once
 
 #include <tuple>

@@ -8,11 +8,40 @@ namespace monolith::cuda {
 
 MONOLITH_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 
-// Activation, as backend.h defines it.
+// Activation of one number; of kClampedSilu its gate's part.
 MONOLITH_DEVICE float activate(Activation activation, float x) {
   if (activation == Activation::kSilu) return x / (1.0f + expf(-x));
+  if (activation == Activation::kClampedSilu) {
+    const float least = 7.0f < x ? 7.0f : x;
+    return least / (1.0f + expf(-1.702f * least));
+  }
   const float u = 0.7978845608f * fmaf(0.044715f * x * x, x, x);
   return x / (1.0f + expf(-2.0f * u));
+}
+
+// What an inside number of a gated network becomes, as Activation defines it.
+MONOLITH_DEVICE float gated_value(Activation activation, float gate, float up) {
+  if (activation == Activation::kClampedSilu) {
+    const float least = 7.0f < up ? 7.0f : up;
+    up = (least < -7.0f ? -7.0f : least) + 1.0f;
+  }
+  return activate(activation, gate) * up;
+}
+
+// exp(x) within 1 unit in the last place, the same bits as the processor's (exponential() of cpu/ops_rows-inl.h, where
+// its numbers are explained). Below -86.6 it is zero, above 88.72 infinity; NaN stays NaN.
+MONOLITH_DEVICE float exponential(float x) {
+  const float shifted = fmaf(x, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  const float r = fmaf(n, -0x1.7f7d1cp-20f, fmaf(n, -0x1.62e4p-1f, x));
+  float q = 0x1.6a2352p-10f;
+  q = fmaf(q, r, 0x1.123a6cp-7f);
+  q = fmaf(q, r, 0x1.5558f4p-5f);
+  q = fmaf(q, r, 0x1.55549p-3f);
+  q = fmaf(q, r, 0x1.fffffcp-2f);
+  const float e = fmaf(r * r, q, r) + 1.0f;
+  const float result = (e + e) * as_float((as_bits(shifted) << 23) + (126u << 23));
+  if (0x1.62e42ep+6f < x) return INFINITY;
+  return x < -86.6f ? 0.0f : result;
 }
 
 }  // namespace monolith::cuda

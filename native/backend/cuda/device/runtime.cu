@@ -16,6 +16,12 @@ namespace {
 constexpr int kOldestMajor = 8;             // Ampere
 constexpr size_t kPlainSharedBytes = 48 << 10;   // what a block may have without asking
 
+constexpr int kEarlyLaunchMajor = 9;   // Hopper
+constexpr int kEarlyLaunchCode = 90;    // kernels made for less do not wait for their inputs
+
+// Tells what kernels were made for: all files have the same flags.
+__global__ void probe_kernel() { start_after_inputs(); }
+
 std::string text_of(cudaError_t error) {
   return std::string(cudaGetErrorString(error)) + " (" + cudaGetErrorName(error) + ")";
 }
@@ -34,6 +40,22 @@ class CudaRecording final : public Recording {
  private:
   int device_;
   cudaGraphExec_t graph_;
+};
+
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(int device, cudaEvent_t event) : device_(device), event_(event) {}
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  ~CudaEvent() override {
+    cudaSetDevice(device_);
+    cudaEventDestroy(event_);
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  int device_;
+  cudaEvent_t event_;
 };
 
 class CudaRuntime final : public Runtime {
@@ -63,6 +85,11 @@ class CudaRuntime final : public Runtime {
     if (const cudaError_t error = cudaSetDevice(device_); error != cudaSuccess) return failure("opening", error);
     if (const cudaError_t error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); error != cudaSuccess)
       return failure("making a stream on", error);
+    cudaFuncAttributes code{};
+    if (const cudaError_t error = cudaFuncGetAttributes(&code, probe_kernel); error != cudaSuccess)
+      return failure("finding kernels for", error);
+    can_launch_early_ = properties_.major >= kEarlyLaunchMajor && code.ptxVersion >= kEarlyLaunchCode;
+    set_early_launch(true);
     return {};
   }
 
@@ -102,10 +129,10 @@ class CudaRuntime final : public Runtime {
   }
 
   void upload(void* to, const void* from_host, size_t bytes) override {
-    if (ready()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
+    if (begin_work()) note("copying to the device", cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream_));
   }
   void download(void* to_host, const void* from, size_t bytes) override {
-    if (ready()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    if (begin_work()) note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
   }
   void copy(void* to, const void* from, size_t bytes) override {
     perform("copying", [=](cudaStream_t stream) {
@@ -117,10 +144,29 @@ class CudaRuntime final : public Runtime {
   }
 
   void synchronize() override {
-    if (ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    if (has_work_ && ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    has_work_ = false;
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
 
+  void set_early_launch(bool wanted) override { launches_early_ = records_early_ = wanted && can_launch_early_; }
+
+  Result<std::unique_ptr<Event>> make_event() override {
+    cudaSetDevice(device_);
+    cudaEvent_t event = nullptr;
+    if (const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming); error != cudaSuccess) {
+      cudaGetLastError();
+      return failure("making an event on", error);
+    }
+    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(device_, event));
+  }
+  void record(Event& event) override {
+    if (ready()) note("noting an event", cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream_));
+  }
+  void wait(Event& event) override {
+    if (ready()) note("a kernel", cudaEventSynchronize(static_cast<CudaEvent&>(event).event()));
+    if (!failed_.empty()) throw std::runtime_error(failed_);
+  }
   void make_current() override { ready(); }
   bool use_stream(const std::function<bool(void*)>& work) override {
     if (!ready()) return false;
@@ -148,19 +194,33 @@ class CudaRuntime final : public Runtime {
     if (graph) cudaGraphDestroy(graph);
     if (error != cudaSuccess) {
       cudaGetLastError();
+      records_early_ = false;
       return nullptr;
     }
     return std::make_unique<CudaRecording>(device_, exec);
   }
   void play(Recording& recording) override {
-    if (ready()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
+    if (begin_work()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
   }
 
   void launch(const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments) {
     if (!ready()) return;
     if (shared_bytes > kPlainSharedBytes) allow_shared(kernel, shared_bytes);
     perform("starting a kernel", [&](cudaStream_t stream) {
-      return cudaLaunchKernel(kernel, grid, dim3(static_cast<unsigned>(threads)), arguments, shared_bytes, stream);
+      // The largest part for shared memory is what the largest kernels need.
+      cudaLaunchAttribute early[2]{};
+      early[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      early[0].val.programmaticStreamSerializationAllowed = 1;
+      early[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+      early[1].val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+      cudaLaunchConfig_t config{};
+      config.gridDim = grid;
+      config.blockDim = dim3(static_cast<unsigned>(threads));
+      config.dynamicSmemBytes = shared_bytes;
+      config.stream = stream;
+      config.attrs = early;
+      config.numAttrs = (stream == stream_ ? launches_early_ : records_early_) ? 2 : 0;
+      return cudaLaunchKernelExC(&config, kernel, arguments);
     });
   }
 
@@ -168,7 +228,7 @@ class CudaRuntime final : public Runtime {
   // Does it, and while a recording is made records it, too.
   template <typename Work>
   void perform(const char* doing, const Work& work) {
-    if (!ready()) return;
+    if (!begin_work()) return;
     note(doing, work(stream_));
     if (!recording_ || work(recorder_) == cudaSuccess) return;
     cudaGetLastError();
@@ -176,12 +236,17 @@ class CudaRuntime final : public Runtime {
   }
   void forget_recording() {
     recording_ = false;
+    records_early_ = false;
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(recorder_, &graph);
     if (graph) cudaGraphDestroy(graph);
     cudaGetLastError();
   }
 
+  bool begin_work() {
+    has_work_ = true;
+    return ready();
+  }
   bool ready() {
     if (failed_.empty()) cudaSetDevice(device_);   // of this thread; free when it is already
     return failed_.empty();
@@ -216,6 +281,9 @@ class CudaRuntime final : public Runtime {
   cudaStream_t stream_ = nullptr;
   cudaStream_t recorder_ = nullptr;   // made for the first recording
   bool recording_ = false;
+  bool can_launch_early_ = false;
+  bool launches_early_ = false, records_early_ = false;   // the latter until a recording could not be made
+  bool has_work_ = false;   // asked for since the last synchronize()
   std::string failed_;   // what the first failure was; empty: none
   std::vector<void*> memory_, pinned_;
   std::vector<Allowed> allowed_;

@@ -40,6 +40,12 @@ class Recording {
   virtual ~Recording() = default;
 };
 
+// A place in the stream's order.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
 class Runtime {
  public:
   // `device` counts from 0.
@@ -65,6 +71,15 @@ class Runtime {
   virtual void fill(void* to, int byte, size_t bytes) = 0;
   // Waits for all that was asked for.
   virtual void synchronize() = 0;
+  // Waits for what was asked for before the event was last put into the stream, and for nothing after it; for one that
+  // never was, not at all. Throws as synchronize() does. Events end before their Runtime.
+  virtual Result<std::unique_ptr<Event>> make_event() = 0;
+  virtual void record(Event& event) = 0;
+  virtual void wait(Event& event) = 0;
+
+  // Whether a kernel may be started while the one before it still runs (language.h), where the device can; at first
+  // they are. All kernels must be made for it, as those of this folder are.
+  virtual void set_early_launch(bool wanted) = 0;
 
   // For libraries that use CUDA themselves: the calling thread's calls of it go to this device; and `work`, which gets
   // the stream and asks for something in its order. Its answer is whether it could: what it did not do is no failure of
@@ -73,7 +88,8 @@ class Runtime {
   virtual bool use_stream(const std::function<bool(void* stream)>& work) = 0;
 
   // The launches, copies on the device and fills that are asked for between these are done as always, and recorded
-  // besides; uploads and downloads are not recorded. Null: the device could not record it, which harms nothing.
+  // besides; uploads and downloads are not recorded. Null: the device could not record it, which harms nothing; if
+  // early launches were recorded, the next recordings do without, and one more attempt is worthwhile.
   virtual void begin_recording() = 0;
   virtual std::unique_ptr<Recording> end_recording() = 0;
   virtual void play(Recording& recording) = 0;

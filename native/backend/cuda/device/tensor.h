@@ -51,12 +51,30 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&out)[4], con
                : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))) : "memory");
 }
 
-// Begins to copy 16 bytes from global to shared memory, both aligned; zeros where not `valid` (`from` is then not
-// read). They are there for this thread after copies_wait() of its group, for others after a barrier besides.
-__device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool valid = true) {
+// Two binary16 numbers in a word: products and sums of halves, each rounded to nearest.
+__device__ __forceinline__ uint32_t multiply_halves(uint32_t a, uint32_t b) {
+  uint32_t product;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+}
+__device__ __forceinline__ uint32_t add_halves(uint32_t a, uint32_t b) {
+  uint32_t sum;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+  return sum;
+}
+
+// Begins to copy the first `bytes` of 16 from global to shared memory, both aligned; the rest become zeros (with 0
+// bytes `from` is not read). They are there for this thread after copies_wait() of its group, for others after a
+// barrier besides.
+__device__ __forceinline__ void copy_async_part(void* to_shared, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
                    static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
-               "l"(from), "r"(valid ? 16 : 0) : "memory");
+               "l"(from), "r"(bytes) : "memory");
+}
+// All 16, or zeros where not `valid`.
+template <Source kSource = Source::kComputed>
+__device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool valid = true) {
+  copy_async_part(to_shared, from, valid ? 16 : 0);
 }
 // Closes the group of copies begun since the last one.
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -72,7 +90,7 @@ namespace emulator {
 void mma_16bit(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float (*decode)(uint16_t));
 void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 void load_matrices(uint32_t (&out)[4], const void* row, bool transposed);
-void copy_async(void* to_shared, const void* from, bool valid);
+void copy_async(void* to_shared, const void* from, int bytes);
 void copies_commit();
 void copies_wait(int pending);
 }  // namespace emulator
@@ -86,7 +104,28 @@ inline void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2
 inline void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) { emulator::mma_s8(c, a, b); }
 inline void load_matrices(uint32_t (&out)[4], const void* row) { emulator::load_matrices(out, row, false); }
 inline void load_matrices_transposed(uint32_t (&out)[4], const void* row) { emulator::load_matrices(out, row, true); }
-inline void copy_async(void* to_shared, const void* from, bool valid = true) { emulator::copy_async(to_shared, from, valid); }
+inline void copy_async_part(void* to_shared, const void* from, int bytes) {
+  check_source(Source::kComputed);
+  emulator::copy_async(to_shared, from, bytes);
+}
+template <Source kSource = Source::kComputed>
+void copy_async(void* to_shared, const void* from, bool valid = true) {
+  check_source(kSource);
+  emulator::copy_async(to_shared, from, valid ? 16 : 0);
+}
+// Of two halves binary32 holds the product exactly, and the sum closely enough that it rounds as the exact one does.
+inline uint32_t multiply_halves(uint32_t a, uint32_t b) {
+  const auto product = [&](int i) {
+    return half_to_float(static_cast<uint16_t>(a >> i)) * half_to_float(static_cast<uint16_t>(b >> i));
+  };
+  return uint32_t{float_to_half(product(0))} | uint32_t{float_to_half(product(16))} << 16;
+}
+inline uint32_t add_halves(uint32_t a, uint32_t b) {
+  const auto sum = [&](int i) {
+    return half_to_float(static_cast<uint16_t>(a >> i)) + half_to_float(static_cast<uint16_t>(b >> i));
+  };
+  return uint32_t{float_to_half(sum(0))} | uint32_t{float_to_half(sum(16))} << 16;
+}
 inline void copies_commit() { emulator::copies_commit(); }
 template <int pending>
 void copies_wait() {

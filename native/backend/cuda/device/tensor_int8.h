@@ -16,29 +16,33 @@ namespace monolith::cuda {
 #ifdef __CUDACC__
 
 // Reads that stay where they are written: the compiler would hoist those of a whole unrolled loop, and run out of
-// registers. Of device memory that nothing writes meanwhile, without a branch: what is not `wanted` is not read and 0.
-// load_stream: not wanted again soon; load_far: kept in the L1 cache. 
-#define MONOLITH_LOAD4(name, instruction)                                                                   \
+// registers. Without a branch: what is not `wanted` is not read. load_stream: of weights, not wanted again soon;
+// load_kept: of weights, kept in the L1 cache; load_far: of what other kernels have computed. They give 0 then, and
+// load_far_if nothing defined: zeros take instructions.
+#define MONOLITH_LOAD4(name, instruction, begin, to)                                                        \
   __device__ __forceinline__ Words4 name(const Words4* from, bool wanted) {                                 \
-    Words4 v{0, 0, 0, 0};                                                                                   \
+    Words4 v begin;                                                                                         \
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p " instruction ".v4.u32 {%0, %1, %2, %3}, [%4]; }" \
-                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w) : "l"(from), "r"(static_cast<uint32_t>(wanted))); \
+                 : to(v.x), to(v.y), to(v.z), to(v.w) : "l"(from), "r"(static_cast<uint32_t>(wanted)));     \
     return v;                                                                                               \
   }
-#define MONOLITH_LOAD2(name, instruction)                                                                   \
+#define MONOLITH_LOAD2(name, instruction, begin, to)                                                        \
   __device__ __forceinline__ Words2 name(const Words2* from, bool wanted) {                                 \
-    Words2 v{0, 0};                                                                                         \
+    Words2 v begin;                                                                                         \
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p " instruction ".v2.u32 {%0, %1}, [%2]; }"        \
-                 : "+r"(v.x), "+r"(v.y) : "l"(from), "r"(static_cast<uint32_t>(wanted)));                   \
+                 : to(v.x), to(v.y) : "l"(from), "r"(static_cast<uint32_t>(wanted)));                       \
     return v;                                                                                               \
   }
-MONOLITH_LOAD4(load_stream, "ld.global.nc.L1::no_allocate")
-MONOLITH_LOAD2(load_stream, "ld.global.nc.L1::no_allocate")
-MONOLITH_LOAD4(load_far, "ld.global.nc")
-MONOLITH_LOAD2(load_far, "ld.global.nc")
+MONOLITH_LOAD4(load_stream, "ld.global.nc.L1::no_allocate", {}, "+r")
+MONOLITH_LOAD2(load_stream, "ld.global.nc.L1::no_allocate", {}, "+r")
+MONOLITH_LOAD4(load_kept, "ld.global.nc", {}, "+r")
+MONOLITH_LOAD2(load_kept, "ld.global.nc", {}, "+r")
+MONOLITH_LOAD4(load_far, "ld.global", {}, "+r")
+MONOLITH_LOAD2(load_far, "ld.global", {}, "+r")
+MONOLITH_LOAD2(load_far_if, "ld.global", , "=r")
 #undef MONOLITH_LOAD4
 #undef MONOLITH_LOAD2
-__device__ __forceinline__ uint32_t load_far(const uint32_t* from, bool wanted) {
+__device__ __forceinline__ uint32_t load_kept(const uint32_t* from, bool wanted) {
   uint32_t v = 0;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
                : "+r"(v) : "l"(from), "r"(static_cast<uint32_t>(wanted)));
@@ -73,26 +77,44 @@ __device__ __forceinline__ const T* hidden(const T* at) {
   return at;
 }
 
+// Where products start from.
+struct Start {
+  uint32_t of[4];
+};
 __device__ __forceinline__ void mma_s8_k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                                           int32_t start) {
+                                           const Start& start) {
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start.of[0]), "r"(start.of[1]),
+        "r"(start.of[2]), "r"(start.of[3]));
 }
-__device__ __forceinline__ void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, int32_t start) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
+__device__ __forceinline__ void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b,
+                                           const Start& start) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-      : "r"(a0), "r"(a1), "r"(b), "r"(start));
+      : "r"(a0), "r"(a1), "r"(b), "r"(start.of[0]), "r"(start.of[1]), "r"(start.of[2]), "r"(start.of[3]));
 }
 
 #else
 
 inline Words4 load_stream(const Words4* from, bool wanted) { return wanted ? *from : Words4{0, 0, 0, 0}; }
 inline Words2 load_stream(const Words2* from, bool wanted) { return wanted ? *from : Words2{0, 0}; }
-inline Words4 load_far(const Words4* from, bool wanted) { return wanted ? *from : Words4{0, 0, 0, 0}; }
-inline Words2 load_far(const Words2* from, bool wanted) { return wanted ? *from : Words2{0, 0}; }
-inline uint32_t load_far(const uint32_t* from, bool wanted) { return wanted ? *from : 0; }
+inline Words4 load_kept(const Words4* from, bool wanted) { return wanted ? *from : Words4{0, 0, 0, 0}; }
+inline Words2 load_kept(const Words2* from, bool wanted) { return wanted ? *from : Words2{0, 0}; }
+inline uint32_t load_kept(const uint32_t* from, bool wanted) { return wanted ? *from : 0; }
+inline Words4 load_far(const Words4* from, bool wanted) {
+  emulator::check_inputs();
+  return wanted ? *from : Words4{0, 0, 0, 0};
+}
+inline Words2 load_far(const Words2* from, bool wanted) {
+  emulator::check_inputs();
+  return wanted ? *from : Words2{0, 0};
+}
+inline Words2 load_far_if(const Words2* from, bool wanted) {
+  emulator::check_inputs();
+  return wanted ? *from : Words2{~0u, ~0u};
+}
 using Near = const unsigned char*;
 inline Near near_address(const void* at) { return static_cast<Near>(at); }
 inline Words4 load_near4(Near at, int offset) { return *reinterpret_cast<const Words4*>(at + offset); }
@@ -101,11 +123,14 @@ template <typename T>
 const T* hidden(const T* at) {
   return at;
 }
-inline void mma_s8_k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int32_t start) {
-  for (int32_t& value : d) value = start;
+struct Start {
+  uint32_t of[4];
+};
+inline void mma_s8_k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], const Start& start) {
+  std::memcpy(d, start.of, sizeof d);
   mma_s8(d, a, b);
 }
-inline void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, int32_t start) {
+inline void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, const Start& start) {
   const uint32_t a[4] = {a0, a1, 0, 0}, both[2] = {b, 0};
   mma_s8_k32(d, a, both, start);
 }

@@ -61,6 +61,7 @@ __device__ __forceinline__ void barrier_wait(Barrier& barrier, int parity) {
         : "=r"(done) : "r"(shared_address(&barrier)), "r"(parity) : "memory");
 }
 // Begins to copy `bytes`, a multiple of 16, both ends aligned to 16; the barrier counts them when they are there.
+template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_bulk(void* to_shared, const void* from, int bytes, Barrier& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(to_shared)),
@@ -185,7 +186,9 @@ inline void barrier_inits_done() {}
 inline void barrier_arrive(Barrier& barrier) { emulator::barrier_arrive(barrier.state, 0); }
 inline void barrier_arrive_expecting(Barrier& barrier, int bytes) { emulator::barrier_arrive(barrier.state, bytes); }
 inline void barrier_wait(Barrier& barrier, int parity) { emulator::barrier_wait(barrier.state, parity); }
-inline void copy_bulk(void* to_shared, const void* from, int bytes, Barrier& barrier) {
+template <Source kSource = Source::kComputed>
+void copy_bulk(void* to_shared, const void* from, int bytes, Barrier& barrier) {
+  check_source(kSource);
   emulator::copy_bulk(to_shared, from, bytes, barrier.state);
 }
 template <int kCount>

@@ -11,6 +11,7 @@
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/device/emulator.h"
+#include "backend/cuda/kv_codec.h"
 #include "check.h"
 
 using namespace monolith;
@@ -22,9 +23,10 @@ struct Shape {
   int group, n_kv_heads, dim;
   AttentionParams params;
   bool sinks = false;
+  KvType type = KvType::kF16;
 };
 
-// A sequence with all its queries, keys and values: [position][head][dim], keys and values rounded to binary16.
+// A sequence with all its queries, keys and values: [position][head][dim], keys and values as the pages hold them.
 struct Sequence {
   std::vector<float> q, k, v;
   std::vector<int32_t> pages;
@@ -43,7 +45,7 @@ class Bench {
     runtime_ = std::move(*opened);
     int n_pages = 3;
     for (const int length : lengths) n_pages += (length + kPageTokens - 1) / kPageTokens;
-    auto cache = CudaKvCache::create(*runtime_, {2, shape.n_kv_heads, shape.dim, n_pages, KvType::kF16});
+    auto cache = CudaKvCache::create(*runtime_, {2, shape.n_kv_heads, shape.dim, n_pages, shape.type});
     cache_ = std::move(*cache);
     std::vector<int32_t> numbers(static_cast<size_t>(n_pages));
     for (int i = 0; i < n_pages; ++i) numbers[static_cast<size_t>(i)] = i;
@@ -53,9 +55,9 @@ class Bench {
       Sequence s;
       s.length = length;
       const auto positions = static_cast<size_t>(length), dim = static_cast<size_t>(shape.dim);
-      s.q = numbers_of(positions * dim * static_cast<size_t>(n_heads()), 1.3f, false);
-      s.k = numbers_of(positions * dim * static_cast<size_t>(shape.n_kv_heads), 1.0f, true);
-      s.v = numbers_of(positions * dim * static_cast<size_t>(shape.n_kv_heads), 1.0f, true);
+      s.q = numbers_of(positions * dim * static_cast<size_t>(n_heads()), 1.3f);
+      s.k = numbers_of(positions * dim * static_cast<size_t>(shape.n_kv_heads), 1.0f);
+      s.v = numbers_of(positions * dim * static_cast<size_t>(shape.n_kv_heads), 1.0f);
       for (int p = 0; p < length; p += kPageTokens) s.pages.push_back(numbers[next++]);
       sequences_.push_back(std::move(s));
     }
@@ -67,7 +69,9 @@ class Bench {
     scratch_ = std::make_unique<AttentionScratch>(*runtime_);
     CHECK(scratch_->reserve(row_values()).ok());
     if (shape.sinks) {
-      sinks_ = numbers_of(static_cast<size_t>(n_heads()), 2.0f, false);
+      // About as large as all other weights together: without them results are others.
+      sinks_ = numbers_of(static_cast<size_t>(n_heads()), 1.0f);
+      for (float& sink : sinks_) sink += 6;
       auto* const sinks = static_cast<float*>(*runtime_->allocate_pinned(sinks_.size() * sizeof(float)));
       std::ranges::copy(sinks_, sinks);
       shape_.params.sinks = floats(n_heads());
@@ -76,7 +80,7 @@ class Bench {
     q_ = floats(kRows * row_values());
     out_ = floats(kRows * row_values());
     host_ = static_cast<float*>(*runtime_->allocate_pinned(static_cast<size_t>(kRows * row_values()) * sizeof(float)));
-    page_ = static_cast<uint16_t*>(*runtime_->allocate_pinned(static_cast<size_t>(shape.dim) * sizeof(uint16_t)));
+    page_ = static_cast<unsigned char*>(*runtime_->allocate_pinned(static_cast<size_t>(shape.dim) * sizeof(float)));
   }
 
   int n_heads() const { return shape_.group * shape_.n_kv_heads; }
@@ -131,7 +135,9 @@ class Bench {
     runtime_->begin_recording();
     compute(segments);
     recording_ = runtime_->end_recording();
+    runtime_->synchronize();   // the next step's tables take the place of these
     CHECK(recording_ != nullptr);
+    runtime_->synchronize();   // the tables are on their way from where the next step writes its own
   }
   void forget_recording() { recording_.reset(); }
 
@@ -193,14 +199,50 @@ class Bench {
   void compute(std::span<const Segment> segments) {
     const AttentionCall call{tables_->find(segments), q_, row_values(), n_heads(), cache_->view(1),
                              shape_.params, out_, row_values()};
-    attention(*runtime_, *scratch_, call, KvType::kF16);
+    attention(*runtime_, *scratch_, call, shape_.type);
   }
   float* floats(int64_t n) { return static_cast<float*>(*runtime_->allocate(static_cast<size_t>(n) * sizeof(float))); }
-  std::vector<float> numbers_of(size_t n, float spread, bool halves) {
+  std::vector<float> numbers_of(size_t n, float spread) {
     std::normal_distribution<float> normal(0, spread);
     std::vector<float> values(n);
-    for (float& value : values) value = halves ? half_to_float(float_to_half(normal(random_))) : normal(random_);
+    for (float& value : values) value = normal(random_);
     return values;
+  }
+  // Rounds one position of a head as its page does, and writes it there.
+  void store(float* x, unsigned char* head, int slot) {
+    const auto dim = static_cast<size_t>(shape_.dim), at = static_cast<size_t>(slot);
+    const auto send = [&](unsigned char* to, size_t bytes) {
+      runtime_->upload(to, page_, bytes);
+      runtime_->synchronize();
+    };
+    if (shape_.type == KvType::kF32) {
+      std::memcpy(page_, x, 4 * dim);
+      return send(head + 4 * at * dim, 4 * dim);
+    }
+    if (shape_.type == KvType::kF16) {
+      for (size_t d = 0; d < dim; ++d) {
+        const uint16_t half = float_to_half(x[d]);
+        x[d] = half_to_float(half);
+        std::memcpy(page_ + 2 * d, &half, 2);
+      }
+      return send(head + 2 * at * dim, 2 * dim);
+    }
+    const auto blocks = codec::encode_row(shape_.type, x, shape_.dim);
+    size_t d = 0;
+    for (const codec::Block& block : blocks)
+      for (const unsigned char code : block.codes) {
+        page_[d] = code;
+        x[d] = static_cast<float>(codec::decode(shape_.type, code, block.scale));
+        // Tensor cores take binary16.
+        if (attention_form(shape_.type, shape_.dim, row_values(), row_values()) == AttentionForm::kWalk)
+          x[d] = half_to_float(float_to_half(x[d]));
+        ++d;
+      }
+    send(head + at * dim, dim);
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      std::memcpy(page_, &blocks[b].scale, 2);
+      send(head + kPageTokens * dim + 2 * (b * kPageTokens + at), 2);
+    }
   }
   // Keys and values up to `end`, as rope_and_store leaves them.
   void write(Sequence& s, int end) {
@@ -209,14 +251,11 @@ class Bench {
     for (; s.written < end; ++s.written)
       for (int head = 0; head < shape_.n_kv_heads; ++head)
         for (const bool values : {false, true}) {
-          const std::vector<float>& from = values ? s.v : s.k;
-          for (int d = 0; d < shape_.dim; ++d)
-            page_[d] = float_to_half(from[static_cast<size_t>(s.written * kv_values + int64_t{head} * shape_.dim + d)]);
+          std::vector<float>& from = values ? s.v : s.k;
           const int64_t page = s.pages[static_cast<size_t>(s.written / kPageTokens)];
-          const int64_t slot = (int64_t{head} * kPageTokens + s.written % kPageTokens) * shape_.dim;
-          runtime_->upload(view.data + page * view.page_bytes + (values ? view.values : 0) + 2 * slot, page_,
-                           static_cast<size_t>(shape_.dim) * 2);
-          runtime_->synchronize();
+          store(from.data() + s.written * kv_values + int64_t{head} * shape_.dim,
+                view.data + page * view.page_bytes + (values ? view.values : 0) + head * view.head_bytes,
+                s.written % kPageTokens);
         }
   }
 
@@ -230,7 +269,7 @@ class Bench {
   std::vector<float> sinks_;
   std::unique_ptr<Recording> recording_;
   float *q_ = nullptr, *out_ = nullptr, *host_ = nullptr;
-  uint16_t* page_ = nullptr;
+  unsigned char* page_ = nullptr;
 };
 
 bool same_bits(const float* a, const float* b, int64_t n) {
@@ -240,7 +279,9 @@ bool same_bits(const float* a, const float* b, int64_t n) {
 std::string describe(const Shape& shape) {
   return std::to_string(shape.n_kv_heads) + " x " + std::to_string(shape.group) + " heads of " +
          std::to_string(shape.dim) + ", window " + std::to_string(shape.params.window) + ", cap " +
-         std::to_string(shape.params.soft_cap);
+         std::to_string(shape.params.soft_cap) +
+         (shape.type == KvType::kF16 ? "" : shape.type == KvType::kF32 ? ", f32" :
+          shape.type == KvType::kFp8 ? ", fp8" : ", q8_0") + (shape.sinks ? ", sinks" : "");
 }
 
 constexpr double kTolerance = 1.5e-3;
@@ -256,6 +297,22 @@ TEST(cuda_attention_is_right_and_does_not_depend_on_how_a_sequence_is_cut) {
       {8, 1, 128, {.scale = 0.09f}},
       {2, 1, 256, {.scale = 0.0625f, .window = 0, .soft_cap = 30.0f}},
       {17, 1, 64, {.scale = 0.2f, .window = 40}},
+      // 8-bit pages: every size of heads that tensor cores take.
+      {4, 1, 64, {.scale = 0.125f}, false, KvType::kFp8},
+      {1, 2, 80, {.scale = 0.11f, .window = 20}, true, KvType::kFp8},
+      {3, 1, 96, {.scale = 0.1f, .window = 133}, false, KvType::kFp8},
+      {5, 1, 128, {.scale = 0.09f}, true, KvType::kFp8},
+      {2, 1, 256, {.scale = 0.0625f, .window = 0, .soft_cap = 30.0f}, false, KvType::kFp8},
+      {17, 1, 64, {.scale = 0.2f, .window = 40}, true, KvType::kQ8_0},
+      {2, 1, 80, {.scale = 0.11f}, false, KvType::kQ8_0},
+      {2, 1, 96, {.scale = 0.1f, .window = 0, .soft_cap = 2.0f}, false, KvType::kQ8_0},
+      {3, 1, 128, {.scale = 0.09f, .window = 133}, true, KvType::kQ8_0},
+      {2, 1, 256, {.scale = 0.0625f}, true, KvType::kQ8_0},
+      // The plain kernel.
+      {1, 2, 50, {.scale = 0.14f, .window = 40}, true},
+      {1, 1, 64, {.scale = 0.125f}, true, KvType::kF32},
+      {2, 1, 50, {.scale = 0.14f, .window = 40, .soft_cap = 2.0f}, true, KvType::kFp8},
+      {1, 2, 33, {.scale = 0.17f}, true, KvType::kQ8_0},
   };
   using enum emulator::Order;
   unsigned seed = 1;
@@ -285,10 +342,12 @@ TEST(cuda_attention_is_right_and_does_not_depend_on_how_a_sequence_is_cut) {
 }
 
 TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
-  for (const int window : {0, 700}) {
-    const Shape shape{4, 2, 64, {.scale = 0.125f, .window = window}, window > 0};
+  unsigned seed = 77;
+  for (const KvType type : {KvType::kF16, KvType::kFp8, KvType::kQ8_0}) {
+    const int window = seed++ % 2 == 0 ? 700 : 0;
+    const Shape shape{4, 2, 64, {.scale = 0.125f, .window = window}, window > 0, type};
     const std::vector<int> lengths = {2300, 1, 40, 2180, 129, 2049, 2050, 2300, 16, 2200};
-    Bench bench(shape, lengths, 77);
+    Bench bench(shape, lengths, seed);
     const auto last = [&](int i) { return Piece{i, lengths[static_cast<size_t>(i)] - 1, 1}; };
     // Alone: its chunks are shared out one by one.
     std::vector<std::vector<float>> alone;
@@ -328,6 +387,8 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
 
 TEST(cuda_attention_form_and_shares) {
   CHECK(attention_form(KvType::kF16, 128, 4096, 4096) == AttentionForm::kWalk);
+  CHECK(attention_form(KvType::kFp8, 128, 4096, 4096) == AttentionForm::kWalk);
+  CHECK(attention_form(KvType::kQ8_0, 80, 4096, 4096) == AttentionForm::kWalk);
   CHECK(attention_form(KvType::kF32, 128, 4096, 4096) == AttentionForm::kPlain);
   CHECK(attention_form(KvType::kF16, 72, 4096, 4096) == AttentionForm::kPlain);
   CHECK(attention_form(KvType::kF16, 64, 4098, 4096) == AttentionForm::kPlain);

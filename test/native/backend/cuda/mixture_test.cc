@@ -1,5 +1,5 @@
 // Mixtures of experts on the device: each row against its own experts' products taken one by one, with ties and numbers
-// that are none, and the same bits in any company.
+// that are none, and the same bits in any company; every router against the processor's, bit for bit.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/emulator.h"
 #include "base/half.h"
@@ -36,6 +37,8 @@ struct Experts {
     std::unique_ptr<Matrix> gate, up, down;
   };
   std::vector<One> each{static_cast<size_t>(kShape.n_experts)};
+  float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;   // of all
+  Activation activation = Activation::kSilu;
 };
 
 std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols,
@@ -72,6 +75,10 @@ Mixture mixture_of(const Experts& experts, bool normalized) {
           .gate = experts.gate.get(),
           .up = experts.up.get(),
           .down = experts.down.get(),
+          .gate_bias = experts.gate_bias,
+          .up_bias = experts.up_bias,
+          .down_bias = experts.down_bias,
+          .activation = experts.activation,
           .router = {.normalized = normalized, .scale = 0.5f}};
 }
 
@@ -96,14 +103,17 @@ std::vector<float> run(Backend& backend, const Mixture& mixture, const float* lo
   return get(backend, out, int64_t{n_rows} * kShape.n_embd);
 }
 
-std::vector<float> expert_alone(Backend& backend, const Experts::One& one, const float* x) {
+std::vector<float> expert_alone(Backend& backend, const Experts& experts, int e, const float* x) {
+  const Experts::One& one = experts.each[static_cast<size_t>(e)];
+  const auto of = [&](const float* biases, int rows) { return biases ? biases + e * rows : nullptr; };
   float* const gate = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_ff)));
   float* const up = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_ff)));
   float* const out = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_embd)));
-  const MatmulTarget inner[] = {{one.gate.get(), gate, kShape.n_ff}, {one.up.get(), up, kShape.n_ff}};
+  const MatmulTarget inner[] = {{one.gate.get(), gate, kShape.n_ff, of(experts.gate_bias, kShape.n_ff)},
+                                {one.up.get(), up, kShape.n_ff, of(experts.up_bias, kShape.n_ff)}};
   backend.matmul(inner, x, 1);
-  backend.gated(Activation::kSilu, gate, up, 1, kShape.n_ff, gate);
-  const MatmulTarget outer{one.down.get(), out, kShape.n_embd};
+  backend.gated(experts.activation, gate, up, 1, kShape.n_ff, gate);
+  const MatmulTarget outer{one.down.get(), out, kShape.n_embd, of(experts.down_bias, kShape.n_embd)};
   backend.matmul({&outer, 1}, gate, 1);
   return get(backend, out, kShape.n_embd);
 }
@@ -124,15 +134,23 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
   using enum cuda::emulator::Order;
   struct Way {
     TensorType type;
-    bool wgmma, normalized;
+    bool wgmma, normalized, biased;
     cuda::emulator::Order order;
   };
-  for (const Way way : {Way{TensorType::kF32, true, true, kAscending}, Way{TensorType::kBF16, true, false, kDescending},
-                        Way{TensorType::kF16, false, true, kShuffled}, Way{TensorType::kF16, true, true, kAscending}}) {
+  for (const Way way : {Way{TensorType::kF32, true, true, true, kAscending},
+                        Way{TensorType::kBF16, true, false, true, kDescending},
+                        Way{TensorType::kF16, false, true, true, kShuffled},
+                        Way{TensorType::kF16, true, true, false, kAscending}}) {
     cuda::emulator::set_order(way.order);
     const auto backend = backend_for(way.wgmma);
     REQUIRE(backend != nullptr);
-    const Experts experts = make_experts(*backend, way.type);
+    Experts experts = make_experts(*backend, way.type);
+    if (way.biased) {
+      experts.gate_bias = put(*backend, numbers(kShape.n_experts * kShape.n_ff));
+      experts.up_bias = put(*backend, numbers(kShape.n_experts * kShape.n_ff));
+      experts.down_bias = put(*backend, numbers(kShape.n_experts * kShape.n_embd));
+      experts.activation = Activation::kClampedSilu;
+    }
     REQUIRE(experts.down != nullptr && experts.each[8].down != nullptr);
     const Mixture mixture = mixture_of(experts, way.normalized);
     std::vector<float> logits = numbers(kRows * kShape.n_experts);
@@ -161,7 +179,7 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
       std::vector<double> expected(kShape.n_embd);
       for (int i = 0; i < kShape.n_used; ++i) {
         const int e = order[static_cast<size_t>(i)];
-        const auto alone = expert_alone(*backend, experts.each[static_cast<size_t>(e)], x_there + row * kShape.n_embd);
+        const auto alone = expert_alone(*backend, experts, e, x_there + row * kShape.n_embd);
         for (size_t d = 0; d < expected.size(); ++d)
           expected[d] += 0.5 * std::exp(double{own[e]} - own[order[0]]) / sum * alone[d];
       }
@@ -182,6 +200,110 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
   cuda::emulator::set_order(kAscending);
 }
 
+namespace {
+
+// Mixtures whose experts give a row's weights: all is zero but expert e's bias at e, which is 1.
+std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Router router,
+                              const std::vector<float>& biases, const std::vector<float>& logits, int n_rows) {
+  const int64_t inside = int64_t{shape.n_experts} * shape.n_ff, outside = int64_t{shape.n_experts} * shape.n_embd;
+  const std::vector<std::byte> zeros(static_cast<size_t>(inside * shape.n_embd) * sizeof(float));
+  const auto up = matrix(backend, TensorType::kF32, inside, shape.n_embd, zeros);
+  const auto down = matrix(backend, TensorType::kF32, outside, shape.n_ff, zeros);
+  std::vector<float> ones(static_cast<size_t>(outside));
+  for (int e = 0; e < shape.n_experts; ++e) ones[static_cast<size_t>(e) * (static_cast<size_t>(shape.n_embd) + 1)] = 1;
+  if (!biases.empty()) router.bias = put(backend, biases);
+  const Mixture mixture{.shape = shape, .gate = up.get(), .up = up.get(), .down = down.get(),
+                        .down_bias = put(backend, ones), .router = router};
+  if (Status status = backend.can_mix(mixture); !status) check::fail(__FILE__, __LINE__, status.error().message);
+  float* const x = put(backend, std::vector<float>(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.n_embd)));
+  const float* const logits_there = put(backend, logits);
+  backend.mixture(mixture, logits_there, x, n_rows, x, false);
+  return get(backend, x, int64_t{n_rows} * shape.n_embd);
+}
+
+}  // namespace
+
+TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
+  using enum cuda::emulator::Order;
+  struct Way {
+    int experts, used;
+    Router router;
+    bool biased;
+    int rows;   // 33: more than one block routes alone
+  };
+  using enum RouterScore;
+  const Way ways[] = {
+      {9, 3, {.normalized = false, .scale = 0.5f}, false, 33},
+      {40, 40, {}, false, 2},
+      {64, 4, {.score = kSigmoid}, false, 33},
+      {64, 6, {.score = kSigmoid, .normalized = false, .scale = 2.5f}, true, 5},
+      {33, 5, {.score = kSoftmax, .scale = 1.5f}, true, 32},
+      {48, 4, {.score = kSigmoid, .groups = 8, .groups_used = 3, .scale = 2.5f}, true, 33},
+      {64, 8, {.score = kSoftmax, .groups = 4, .groups_used = 1, .normalized = false}, false, 3},
+      {132, 7, {.score = kSigmoid, .groups = 44, .groups_used = 5}, true, 4},
+      {528, 6, {.score = kSigmoid, .groups = 33, .groups_used = 2}, true, 2},
+  };
+  cuda::emulator::Order order = kAscending;
+  for (const Way& way : ways) {
+    const int width = (way.experts + 15) / 16 * 16;
+    const MixtureShape shape{.n_experts = way.experts, .n_used = way.used, .n_embd = width, .n_ff = 16};
+    std::vector<float> logits = numbers(int64_t{way.rows} * way.experts);
+    for (float& logit : logits) logit *= 3;
+    for (int e = 0; e < way.experts; ++e) {   // ties, of all and of some; scores near nothing, of which one is none
+      logits[static_cast<size_t>(e)] = 0.25f;
+      logits[static_cast<size_t>(way.experts + e)] = e % 3 == 1 ? 1.0f : -0.5f;
+      if (way.rows > 2)
+        logits[static_cast<size_t>(2 * way.experts + e)] = e == 1 ? -INFINITY : -95.0f - static_cast<float>(e % 5);
+    }
+    std::vector<float> biases;
+    if (way.biased) {
+      biases = numbers(way.experts);
+      for (size_t e = 0; e < biases.size(); e += 3) biases[e] = 0;
+    }
+    auto cpu = make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact});
+    auto cuda = make_cuda_backend({.exact = true});
+    REQUIRE(cpu.ok() && cuda.ok());
+    REQUIRE((*cpu)->reserve(way.rows, shape.n_embd, 16, 16, shape).ok());
+    REQUIRE((*cuda)->reserve(way.rows, shape.n_embd, 16, 16, shape).ok());
+    cuda::emulator::set_order(order);
+    order = order == kAscending ? kShuffled : order == kShuffled ? kDescending : kAscending;
+    const auto wanted = weights_of(**cpu, shape, way.router, biases, logits, way.rows);
+    const auto given = weights_of(**cuda, shape, way.router, biases, logits, way.rows);
+    if (!same_bits(given, wanted.data()))
+      check::fail(__FILE__, __LINE__, std::to_string(way.experts) + " experts, " + std::to_string(way.used) + " used");
+    CHECK(std::ranges::count_if(wanted, [](float weight) { return weight != 0; }) > way.rows);
+  }
+  cuda::emulator::set_order(kAscending);
+}
+
+// Who chooses whom changes from row to row and from launch to launch; a row stays what it is.
+TEST(cuda_mixtures_of_random_company_do_not_change_a_row) {
+  using enum cuda::emulator::Order;
+  const auto backend = backend_for(true);
+  REQUIRE(backend != nullptr);
+  const Experts experts = make_experts(*backend, TensorType::kBF16);
+  const Mixture mixture = mixture_of(experts, true);
+  const std::vector<float> x = numbers(kRows * kShape.n_embd), logits = numbers(kRows * kShape.n_experts);
+  const std::vector<float> whole = run(*backend, mixture, put(*backend, logits), put(*backend, x), 0, kRows, false);
+  for (const auto order : {kDescending, kShuffled, kAscending}) {
+    cuda::emulator::set_order(order);
+    const int n = std::uniform_int_distribution<int>(1, kRows)(source);
+    std::vector<int> rows(static_cast<size_t>(n));
+    std::vector<float> their_x, their_logits;
+    for (int& row : rows) {
+      row = std::uniform_int_distribution<int>(0, kRows - 1)(source);
+      their_x.insert(their_x.end(), x.begin() + row * kShape.n_embd, x.begin() + (row + 1) * kShape.n_embd);
+      their_logits.insert(their_logits.end(), logits.begin() + row * kShape.n_experts,
+                          logits.begin() + (row + 1) * kShape.n_experts);
+    }
+    const auto some = run(*backend, mixture, put(*backend, their_logits), put(*backend, their_x), 0, n, false);
+    for (size_t i = 0; i < rows.size(); ++i)
+      CHECK(std::memcmp(&some[i * kShape.n_embd], &whole[static_cast<size_t>(rows[i]) * kShape.n_embd],
+                        kShape.n_embd * sizeof(float)) == 0);
+  }
+  cuda::emulator::set_order(kAscending);
+}
+
 TEST(cuda_mixtures_that_cannot_be_are_refused) {
   const auto refused = [](const MixtureShape& shape) {
     auto backend = make_cuda_backend({});
@@ -190,7 +312,7 @@ TEST(cuda_mixtures_that_cannot_be_are_refused) {
   CHECK(refused({.n_experts = 4, .n_used = 5, .n_embd = 64, .n_ff = 64}));
   CHECK(refused({.n_experts = 4, .n_used = 2, .n_embd = 60, .n_ff = 64}));
   CHECK(refused({.n_experts = 4, .n_used = 2, .n_embd = 64, .n_ff = -16}));
-  CHECK(refused({.n_experts = 1 << 20, .n_used = 2, .n_embd = 64, .n_ff = 64}));
+  CHECK(refused({.n_experts = 4097, .n_used = 2, .n_embd = 64, .n_ff = 64}));
   auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
   CHECK((*backend)->reserve(4, 64, 16, 16, kShape).ok());

@@ -313,15 +313,14 @@ TEST(quantized_experts_give_what_each_gives_alone) {
   const std::vector<float> x = random_floats(kXRows * kCols, 31);
   const float* const device_x = to_device(*device, x);
   // 9 slots of expert 0, none of expert 1, 70 of expert 2.
-  const std::vector<int32_t> first_slot{0, 16, 16, 88}, count{9, 0, 70};
+  const std::vector<int32_t> first_slot{0, 16, 16}, count{9, 0, 70};
   std::vector<int32_t> source(kSlots, -1);
   for (int expert = 0; expert < kExperts; ++expert)
     for (int i = 0; i < count[static_cast<size_t>(expert)]; ++i)
       source[static_cast<size_t>(first_slot[static_cast<size_t>(expert)] + i)] = (i * 2 + expert) % kXRows;
   ColumnTile* const tiles = to_device(*device, std::vector<ColumnTile>(kSlots));
-  int32_t* const n_tiles = to_device(*device, std::vector<int32_t>(1));
   const ColumnGroups groups{to_device(*device, source), to_device(*device, first_slot), to_device(*device, count), tiles,
-                            n_tiles, kSlots, 79, kExperts};
+                            kSlots, 79, kExperts, 0};
   Int8Activations scratch(*device);
   REQUIRE(scratch.reserve(kSlots, kCols).ok());
   for (const TensorType type : {TensorType::kMXFP4, TensorType::kQ4_K, TensorType::kQ6_K}) {
@@ -349,8 +348,8 @@ TEST(quantized_experts_give_what_each_gives_alone) {
   }
 }
 
-// Whole mixtures with quantized experts: the weighted sums of what each expert gives alone, and the same bits in any
-// company.
+// Whole mixtures with quantized experts: the weighted sums of what each expert gives alone, with gpt-oss's biases and
+// activation too, and the same bits in any company.
 TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
   constexpr MixtureShape kShape = {.n_experts = 5, .n_used = 2, .n_embd = 256, .n_ff = 512};
   constexpr int kRows = 21;
@@ -384,7 +383,15 @@ TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
     const std::vector<float> logits = random_floats(kRows * kShape.n_experts, 41);
     const float* const logits_there = put(logits);
     const float* const x = put(random_floats(kRows * kShape.n_embd, 43));
-    const Mixture mixture{.shape = kShape, .gate = weights[0].all.get(), .up = weights[1].all.get(), .down = weights[2].all.get()};
+    const bool oss = type == TensorType::kMXFP4;
+    const auto bias = [&](int64_t rows, uint64_t seed) {
+      return oss ? put(random_floats(rows * kShape.n_experts, seed)) : nullptr;
+    };
+    const float* const biases[] = {bias(kShape.n_ff, 51), bias(kShape.n_ff, 52), bias(kShape.n_embd, 53)};
+    const Activation activation = oss ? Activation::kClampedSilu : Activation::kSilu;
+    const Mixture mixture{.shape = kShape, .gate = weights[0].all.get(), .up = weights[1].all.get(),
+                          .down = weights[2].all.get(), .gate_bias = biases[0], .up_bias = biases[1],
+                          .down_bias = biases[2], .activation = activation};
     CHECK(backend.can_mix(mixture).ok());
     float* const out = put(std::vector<float>(kRows * kShape.n_embd, NAN));
     backend.mixture(mixture, logits_there, x, kRows, out, false);
@@ -400,10 +407,13 @@ TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
       std::vector<double> expected(kShape.n_embd);
       for (int i = 0; i < 2; ++i) {
         const int e = order[i];
-        const MatmulTarget inner[] = {{weights[0].each[e].get(), gate, kShape.n_ff}, {weights[1].each[e].get(), up, kShape.n_ff}};
+        const auto of_expert = [&](int i, int64_t rows) { return biases[i] ? biases[i] + e * rows : nullptr; };
+        const MatmulTarget inner[] = {
+            {weights[0].each[e].get(), gate, kShape.n_ff, of_expert(0, kShape.n_ff)},
+            {weights[1].each[e].get(), up, kShape.n_ff, of_expert(1, kShape.n_ff)}};
         backend.matmul(inner, x + row * kShape.n_embd, 1);
-        backend.gated(Activation::kSilu, gate, up, 1, kShape.n_ff, gate);
-        const MatmulTarget outer{weights[2].each[e].get(), alone, kShape.n_embd};
+        backend.gated(activation, gate, up, 1, kShape.n_ff, gate);
+        const MatmulTarget outer{weights[2].each[e].get(), alone, kShape.n_embd, of_expert(2, kShape.n_embd)};
         backend.matmul({&outer, 1}, gate, 1);
         const std::vector<float> given = get(alone, kShape.n_embd);
         for (size_t d = 0; d < expected.size(); ++d) expected[d] += (i == 0 ? 1.0 : second) / (1.0 + second) * given[d];

@@ -255,5 +255,35 @@ TEST(cuda_samples_with_room_for_every_list) {
   }
 }
 
+// More rows whose logits are changed than there is room for at once, asked for in two parts, after others that nobody
+// waited for.
+TEST(cuda_samples_in_two_parts) {
+  constexpr int kVocab = 500, kTasks = 20;
+  auto backend = open_backend(1 << 20, kTasks);   // 8 such rows fit
+  REQUIRE(backend != nullptr);
+  auto memory = backend->allocate(kVocab);
+  REQUIRE(memory.ok());
+  std::vector<float> logits(kVocab);
+  for (int i = 0; i < kVocab; ++i) logits[static_cast<size_t>(i)] = 0.01f * static_cast<float>(i * 237 % kVocab);
+  backend->write_floats(*memory, logits.data(), kVocab);
+  std::vector<std::vector<std::pair<int32_t, float>>> biases(kTasks);
+  std::vector<SampleTask> tasks(kTasks);
+  std::vector<SampleResult> expected(kTasks), got(kTasks);
+  Sampler sampler(kVocab);
+  for (size_t i = 0; i < kTasks; ++i) {
+    if (i % 4 != 3) biases[i] = {{static_cast<int32_t>(11 * i), 9.0f}};
+    tasks[i].bias = biases[i];
+    tasks[i].temperature = i % 2 ? 0.0f : 1.0f;
+    tasks[i].random = i << 59;
+    tasks[i].logits = logits.data();
+    sampler.sample(tasks[i], expected[i]);
+    tasks[i].logits = *memory;
+  }
+  backend->begin_sample(kVocab, std::span(tasks).subspan(5, 3));
+  backend->begin_sample(kVocab, tasks);
+  backend->end_sample(kVocab, tasks, got);
+  for (size_t i = 0; i < kTasks; ++i) CHECK_EQ(got[i].token, expected[i].token);
+}
+
 }  // namespace
 }  // namespace monolith

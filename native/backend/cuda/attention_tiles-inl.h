@@ -1,5 +1,8 @@
 // Attention of many tokens of one sequence, as prompts have them: a block computes a tile of tokens for the query heads
 // of one KV head, each warp 16 tokens of one query head; all its warps use the same keys and values.
+// Included by the files that make it for a type of pages.
+#pragma once
+
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_walk.h"
 #include "backend/cuda/device/launch.h"
@@ -17,7 +20,8 @@ template <typename Shape>
 __global__ void __launch_bounds__(Shape::sharers * kWarp)
     tiles_kernel(const AttentionHeader* work, const int32_t* base, const DeviceSegment* segments, TileShare share,
                  const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params, float* out,
-                 int64_t out_stride) {
+                 int64_t out_stride, ProductInput input) {
+  start_after_inputs();
   auto& shared = shared_memory<TilesShared<Shape>>();
   const int warp = warp_id();
   const int group = n_heads / cache.n_kv_heads;
@@ -46,12 +50,13 @@ __global__ void __launch_bounds__(Shape::sharers * kWarp)
                       .position = segment.first_position + token, .step = 1,
                       .sinks = params.sinks ? params.sinks + kv_head * group + head_at : nullptr, .sink_step = 0,
                       .params = params};
-  const WalkSource source{.keys = cache.data + 2 * static_cast<int64_t>(kv_head) * kPageTokens * Shape::dim,
+  const WalkSource source{.keys = cache.data + kv_head * cache.head_bytes,
                           .values = cache.values, .page_bytes = cache.page_bytes, .pages = base + segment.first_page,
                           .first = first_seen(segment.first_position + block_token, params.window),
                           .last = segment.first_position + end_token - 1};
   walk<Shape>(source, source.first / kChunkPositions, source.last / kChunkPositions + 1, rows,
-              {out + row * out_stride + first_value, out_stride, nullptr}, shared.ring, shared.own[warp],
+              {.out = out + row * out_stride + first_value, .stride = out_stride, .sums = nullptr, .input = input,
+               .row = row, .first = first_value, .row_step = 1, .value_step = 0}, shared.ring, shared.own[warp],
               static_cast<int>(threadIdx.x));
 }
 
@@ -64,19 +69,21 @@ void launch_tiles(Runtime& runtime, const AttentionCall& call) {
   const int64_t blocks = int64_t{rows.n_tiles} * share.blocks_per_tile * call.cache.n_kv_heads * share.blocks_per_group;
   const dim3 grid{static_cast<unsigned>(blocks), 1, 1};
   launch(runtime, tiles_kernel<Shape>, grid, Shape::sharers * kWarp, sizeof(Shared), rows.work, rows.pages,
-         rows.segments, share, call.q, call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride);
+         rows.segments, share, call.q, call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride,
+         call.input);
+}
+
+template <KvType type>
+void tiles_of(Runtime& runtime, const AttentionCall& call) {
+  switch (call.cache.head_dim) {
+    case 64: return launch_tiles<WalkShape<64, 64, 3, 8, type>>(runtime, call);
+    case 80: return launch_tiles<WalkShape<80, 64, 3, 8, type>>(runtime, call);
+    case 96: return launch_tiles<WalkShape<96, 64, 3, 8, type>>(runtime, call);
+    case 128: return launch_tiles<WalkShape<128, 64, 3, 8, type>>(runtime, call);
+    default: return launch_tiles<WalkShape<256, 32, 2, 2, type>>(runtime, call);
+  }
 }
 
 }  // namespace
-
-void attention_tiles(Runtime& runtime, const AttentionCall& call) {
-  switch (call.cache.head_dim) {
-    case 64: return launch_tiles<WalkShape<64, 64, 3, 8>>(runtime, call);
-    case 80: return launch_tiles<WalkShape<80, 64, 3, 8>>(runtime, call);
-    case 96: return launch_tiles<WalkShape<96, 64, 3, 8>>(runtime, call);
-    case 128: return launch_tiles<WalkShape<128, 64, 3, 8>>(runtime, call);
-    default: return launch_tiles<WalkShape<256, 32, 2, 2>>(runtime, call);
-  }
-}
 
 }  // namespace monolith::cuda

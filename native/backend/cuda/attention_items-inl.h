@@ -1,9 +1,11 @@
 // Attention of single rows, as decoding has them: one warp computes the query heads of one KV head (16 at a time) for
 // one row and a run of chunks, on its own. Rows that several warps share leave partial results, which a second kernel
-// adds up.
+// adds up. Included by the files that make it for a type of pages.
 //
 // Query heads fill 16 rows of a tensor core's product whatever their number: with four of them 16 products of 16 are
 // wasted on 12, and still a multiprocessor computes several times what its share of the memory's bandwidth brings.
+#pragma once
+
 #include "backend/cuda/attention.h"
 #include "backend/cuda/attention_walk.h"
 #include "backend/cuda/device/launch.h"
@@ -32,7 +34,8 @@ struct ItemsShared {
 template <typename Shape, int warps>
 __global__ void __launch_bounds__(warps * kWarp)
     items_kernel(Lists lists, const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params,
-                 float* out, int64_t out_stride, float* partial, float* partial_sums) {
+                 float* out, int64_t out_stride, ProductInput input, float* partial, float* partial_sums) {
+  start_after_inputs();
   auto& shared = shared_memory<ItemsShared<Shape, warps>>();
   const int warp = warp_id();
   const AttentionHeader header = *lists.header;
@@ -49,13 +52,15 @@ __global__ void __launch_bounds__(warps * kWarp)
     WalkRows rows{.queries = q + item.row * q_stride + first_value, .query_stride = Shape::dim,
                   .n = group - part * 16 < 16 ? group - part * 16 : 16, .position = item.position, .step = 0,
                   .sinks = params.sinks ? params.sinks + head : nullptr, .sink_step = 1, .params = params};
-    WalkSource source{.keys = cache.data + 2 * static_cast<int64_t>(kv_head) * kPageTokens * Shape::dim,
+    WalkSource source{.keys = cache.data + kv_head * cache.head_bytes,
                       .values = cache.values, .page_bytes = cache.page_bytes, .pages = lists.base + item.first_page,
                       .first = first_seen(item.position, params.window), .last = item.position};
-    WalkResult result{out + item.row * out_stride + first_value, Shape::dim, nullptr};
+    WalkResult result{.out = out + item.row * out_stride + first_value, .stride = Shape::dim, .sums = nullptr,
+                      .input = input, .row = item.row, .first = first_value, .row_step = 0, .value_step = Shape::dim};
     if (item.slot >= 0) {
       const int64_t place = static_cast<int64_t>(item.slot) * n_heads + head;
-      result = {partial + place * Shape::dim, Shape::dim, partial_sums + 2 * place};
+      result.out = partial + place * Shape::dim;
+      result.sums = partial_sums + 2 * place;
     }
     const int first_chunk = source.first / kChunkPositions;
     walk<Shape>(source, item.first_chunk > first_chunk ? item.first_chunk : first_chunk, item.end_chunk, rows, result,
@@ -74,7 +79,8 @@ struct AddShared {
 // One block per split row and query head. Its warps add up a group each; then all groups are added in order.
 __global__ void __launch_bounds__(kAddThreads)
     add_splits_kernel(Lists lists, int dim, int window, const float* sinks, const float* partial, const float* partial_sums, float* out,
-                      int64_t out_stride) {
+                      int64_t out_stride, ProductInput input) {
+  start_after_inputs();
   auto& shared = shared_memory<AddShared>();
   const AttentionHeader header = *lists.header;
   const int head = static_cast<int>(blockIdx.y), n_heads = static_cast<int>(gridDim.y);
@@ -117,7 +123,11 @@ __global__ void __launch_bounds__(kAddThreads)
       __syncthreads();
     }
     if (sinks) value *= join_sink(largest, total, sinks[head]);
-    if (d < dim) out[split.row * out_stride + static_cast<int64_t>(head) * dim + d] = finished(value, 1.0f / total);
+    if (d >= dim) continue;   // for 8 bits whole warps
+    value = finished(value, 1.0f / total);
+    const int64_t k = static_cast<int64_t>(head) * dim + d;
+    if (input.form == InputForm::kFloats) out[split.row * out_stride + k] = value;
+    else put_value(input, split.row, k, value);
   }
 }
 
@@ -131,24 +141,30 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
   const auto blocks = multiprocessors * (runtime.device().shared_bytes / sizeof(Shared) > 1 ? 2u : 1u);
   float* const sums = scratch.sums(call.n_heads * Shape::dim);
   launch(runtime, items_kernel<Shape, warps>, dim3{blocks, 1, 1}, warps * kWarp, sizeof(Shared), lists, call.q,
-         call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride, scratch.values(), sums);
+         call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride, call.input,
+         scratch.values(), sums);
   if (!rows.has_splits) return;
   const auto most_splits = static_cast<unsigned>(rows.n_rows < 8 ? rows.n_rows : 8);
   const dim3 grid{most_splits, static_cast<unsigned>(call.n_heads), 1};
   launch(runtime, add_splits_kernel, grid, kAddThreads, sizeof(AddShared), lists, Shape::dim, call.params.window,
-         call.params.sinks, scratch.values(), sums, call.out, call.out_stride);
+         call.params.sinks, scratch.values(), sums, call.out, call.out_stride, call.input);
+}
+
+// As many pieces as there is shared memory for, of a warp.
+template <int dim, KvType type>
+using ItemsShape = WalkShape<dim, 16, (is_8bit(type) ? 2 : 0) + (dim < 128 ? 5 : dim == 128 ? 4 : 3), 1, type>;
+
+template <KvType type>
+void items_of(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+  switch (call.cache.head_dim) {
+    case 64: return launch_items<ItemsShape<64, type>, 4>(runtime, scratch, call);
+    case 80: return launch_items<ItemsShape<80, type>, 4>(runtime, scratch, call);
+    case 96: return launch_items<ItemsShape<96, type>, 4>(runtime, scratch, call);
+    case 128: return launch_items<ItemsShape<128, type>, 4>(runtime, scratch, call);
+    default: return launch_items<ItemsShape<256, type>, 2>(runtime, scratch, call);
+  }
 }
 
 }  // namespace
-
-void attention_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
-  switch (call.cache.head_dim) {
-    case 64: return launch_items<WalkShape<64, 16, 5, 1>, 4>(runtime, scratch, call);
-    case 80: return launch_items<WalkShape<80, 16, 5, 1>, 4>(runtime, scratch, call);
-    case 96: return launch_items<WalkShape<96, 16, 5, 1>, 4>(runtime, scratch, call);
-    case 128: return launch_items<WalkShape<128, 16, 4, 1>, 4>(runtime, scratch, call);
-    default: return launch_items<WalkShape<256, 16, 3, 1>, 2>(runtime, scratch, call);
-  }
-}
 
 }  // namespace monolith::cuda

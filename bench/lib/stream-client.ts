@@ -1,0 +1,97 @@
+// Readers of event streams that cost as little as can be, to be run as a process of its own: plain sockets that
+// send one request after another and count what comes back, without looking at it any closer. Started with fork():
+// told what to send in one message, it answers every further one with what it has counted until then.
+
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { pathToFileURL } from 'node:url';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+export interface StreamLoad {
+  port: number;
+  path: string;
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  streams: number;
+}
+
+/** Since the start. `reads`: pieces the sockets gave; `answers`: streams that came to their end. */
+export interface StreamCounts { events: number; bytes: number; reads: number; answers: number; cpuSeconds: number; failure: string | null }
+
+/** One process of readers. */
+export class StreamClient {
+  private constructor(private readonly child: ChildProcess) {}
+
+  static start(load: StreamLoad): StreamClient {
+    const child = fork(fileURLToPath(import.meta.url), [], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], execArgv: [] });
+    child.send(load);
+    return new StreamClient(child);
+  }
+
+  /** Throws what kept a stream from being served. */
+  async counts(): Promise<StreamCounts> {
+    this.child.send('counts');
+    const [counts] = (await once(this.child, 'message')) as [StreamCounts];
+    if (counts.failure !== null) throw new Error(counts.failure);
+    return counts;
+  }
+
+  async stop(): Promise<void> {
+    if (this.child.exitCode !== null) return;
+    const exited = once(this.child, 'exit');
+    this.child.kill('SIGKILL');
+    await exited;
+  }
+}
+
+const BETWEEN_EVENTS = Buffer.from('\n\n');
+const END_OF_ANSWER = Buffer.from('\r\n0\r\n\r\n');
+const LINE_FEED = 0x0a;
+
+function read(load: StreamLoad): StreamCounts {
+  const { port, path, body, streams } = load;
+  const lines = Object.entries({ Host: `127.0.0.1:${port}`, ...load.headers, 'Content-Length': String(Buffer.byteLength(body)) });
+  const request = `POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`;
+  const counts: StreamCounts = { events: 0, bytes: 0, reads: 0, answers: 0, cpuSeconds: 0, failure: null };
+  // One buffer for all: what a socket gave has been counted before the next one is read.
+  const buffer = Buffer.allocUnsafe(1 << 18);
+  for (let i = 0; i < streams; i++) {
+    let fresh = true;            // the next bytes are an answer's first
+    let last = Buffer.alloc(0);  // its last bytes, as many as a mark may need
+    const take = (length: number): boolean => {
+      counts.reads++;
+      counts.bytes += length;
+      const bytes = buffer.subarray(0, length);
+      if (fresh && !bytes.subarray(0, 16).includes(' 200 ')) counts.failure ??= `${path}: ${bytes.toString('latin1', 0, 400)}`;
+      fresh = false;
+      if (last.at(-1) === LINE_FEED && bytes[0] === LINE_FEED) counts.events++;
+      for (let at = bytes.indexOf(BETWEEN_EVENTS); at >= 0; at = bytes.indexOf(BETWEEN_EVENTS, at + 2)) counts.events++;
+      const size = END_OF_ANSWER.length;
+      last = Buffer.from(length >= size ? bytes.subarray(length - size) : Buffer.concat([last, bytes]).subarray(-size));
+      if (last.equals(END_OF_ANSWER)) {
+        counts.answers++;
+        fresh = true;
+        socket.write(request);
+      }
+      return true;
+    };
+    const socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback: take } });
+    socket.on('error', (error) => { counts.failure ??= `${path}: ${error.message}`; });
+    socket.on('close', () => { counts.failure ??= `${path}: the server closed a connection`; });
+    socket.write(request);
+  }
+  return counts;
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href && process.send !== undefined) {
+  process.once('message', (load) => {
+    const counts = read(load as StreamLoad);
+    process.on('message', () => {
+      const { user, system } = process.cpuUsage();
+      process.send?.({ ...counts, cpuSeconds: (user + system) / 1e6 });
+    });
+    process.on('disconnect', () => process.exit());
+  });
+}

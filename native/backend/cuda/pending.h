@@ -1,0 +1,80 @@
+// Operations one behind: what a product is about to read is not computed when it is asked for, but together with the
+// product's conversion of its input, in one kernel. Whatever else comes first makes it be computed by itself, so that
+// operations take effect in the order they were asked for. The bits are the same either way.
+//
+// Owned and used by the engine's thread. Never allocates.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "backend/backend.h"
+#include "backend/cuda/attention.h"
+#include "backend/cuda/device/runtime.h"
+#include "backend/cuda/matmul.h"
+#include "backend/cuda/product_input.h"
+#include "backend/cuda/step_tables.h"
+
+namespace monolith::cuda {
+
+// Operations as Backend has them, with the rows they are really for.
+struct PendingNorm {
+  const float* x;
+  const float* weight;
+  float eps;
+  int n_rows;
+  int64_t dim;
+  float* out;
+};
+struct PendingGate {
+  Activation activation;
+  const float* gate;
+  const float* up;
+  int n_rows;
+  int64_t dim;
+  float* out;
+};
+struct PendingAttention {
+  const AttentionScratch* scratch;
+  RowList rows;
+  AttentionCall call;   // its rows and input are filled in when it is computed
+  KvType type;
+};
+using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate, PendingAttention>;
+
+// How an operation is computed with the products after it.
+struct Fusion {
+  InputForm form = InputForm::kFloats;   // it writes this; kFloats: it is computed by itself
+  bool keeps = true;                     // it writes its floats as well
+  bool operator==(const Fusion&) const = default;
+};
+
+// For products of `targets` with the rows at x, of which they are the last reader or not. Fused where x is what the
+// operation leaves, all targets read one form, and a kernel writes it.
+Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarget> targets, const float* x, int n_rows,
+                  InputUse use);
+
+class Pending {
+ public:
+  // Without `enabled` nothing waits.
+  Pending(Runtime& runtime, bool enabled) : runtime_(runtime), enabled_(enabled) {}
+
+  void hold(const PendingOperation& operation);
+  // Computes what waits. Before anything else is launched, copied or waited for.
+  void flush();
+  // What waits is of a step that failed.
+  void drop() { operation_ = {}; }
+  // Backend::matmul, together with what waits, or after it.
+  void matmul(const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
+              InputUse use);
+
+ private:
+  void run(const ProductInput& input, bool keeps);
+
+  Runtime& runtime_;
+  bool enabled_;
+  PendingOperation operation_;
+};
+
+}  // namespace monolith::cuda

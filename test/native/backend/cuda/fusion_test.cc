@@ -1,0 +1,342 @@
+// Operations of the CUDA backend that share a kernel: which do, that results are the same bits as without, and how many
+// kernels a layer takes.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/matrix_data.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/emulator.h"
+#include "backend/cuda/pending.h"
+#include "check.h"
+#include "model/all_cases.h"
+#include "model/transformer.h"
+
+using namespace monolith;
+using namespace monolith::cuda;
+using namespace monolith::testing;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+bool same_bits(const Floats& a, const Floats& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Made-up weights of `type` for all matrices of a model but embeddings' and routers'; the others keep theirs.
+void retype(TinyModel& model, TensorType type) {
+  uint64_t seed = 1;
+  for (auto& [name, tensor] : model.tensors) {
+    if (tensor.dims.size() < 2 || name.ends_with("_inp.weight") || name.ends_with("_inp_shexp.weight")) continue;
+    const auto cols = static_cast<int64_t>(tensor.dims[0]);
+    int64_t rows = 1;
+    for (size_t i = 1; i < tensor.dims.size(); ++i) rows *= static_cast<int64_t>(tensor.dims[i]);
+    if (cols % traits_of(type).block_values != 0) continue;
+    const auto blocks = matrix_data(type, rows, cols, seed++, 0.125f);
+    tensor.type = type;
+    tensor.data.resize(blocks.size());
+    std::memcpy(tensor.data.data(), blocks.data(), blocks.size());
+  }
+}
+
+// A Llama of rows of 256, so that every type fits and heads of 64 take the kernels of real models.
+TinyModel wide_model(TensorType type, uint32_t layers) {
+  TinyModel model("llama", layers);
+  model.key("embedding_length", 256u);
+  model.key("feed_forward_length", 512u);
+  for (auto& [name, tensor] : model.tensors) {
+    for (uint64_t& dim : tensor.dims)
+      dim = dim == TinyModel::kEmbedding ? 256 : dim == TinyModel::kFeedForward ? 512 : dim == 32 ? 128 : dim;
+  }
+  retype(model, type);
+  return model;
+}
+
+// Steps of a model: a prompt of 21 tokens, another of 3, then decodes of both and of a third.
+class Steps {
+ public:
+  Steps(const TinyModel& tiny, const CudaBackendOptions& options, int max_rows = 32) : parsed_(tiny) {
+    if (!parsed_.file) {
+      error = parsed_.error;
+      return;
+    }
+    backend_ = make_cuda_backend(options).value();
+    const ModelLimits limits = {.max_batch_tokens = max_rows,
+                                .max_logit_rows = max_rows,
+                                .max_context = 64,
+                                .n_pages = 4 * max_rows,
+                                .kv_type = KvType::kF16};
+    auto loaded = Transformer::load(*parsed_.file, *backend_, limits, {});
+    if (!loaded) error = loaded.error().message;
+    else model_ = std::move(*loaded);
+    for (int32_t i = 0; i < 4 * max_rows; ++i) pages_.push_back((i * 3 + 1) % (4 * max_rows));
+  }
+  explicit operator bool() const { return model_ != nullptr; }
+
+  // One step: of sequence i so many tokens from that position on.
+  struct Part {
+    int sequence, n_tokens, position;
+  };
+  Floats step(const std::vector<Part>& parts, bool all_logits = true) {
+    std::vector<int32_t> tokens, rows;
+    std::vector<Segment> segments;
+    for (const Part& part : parts) {
+      segments.push_back({static_cast<int>(tokens.size()), part.n_tokens, part.position, &pages_[4 * static_cast<size_t>(part.sequence)]});
+      for (int i = 0; i < part.n_tokens; ++i)
+        tokens.push_back((part.position + i + part.sequence) * 17 % static_cast<int32_t>(TinyModel::kVocab));
+      if (!all_logits) rows.push_back(static_cast<int32_t>(tokens.size()) - 1);
+    }
+    if (all_logits) {
+      rows.resize(tokens.size());
+      std::iota(rows.begin(), rows.end(), 0);
+    }
+    const float* const logits = model_->forward({tokens, segments, rows});
+    return {logits, logits + rows.size() * TinyModel::kVocab};
+  }
+  Floats all() {
+    Floats values;
+    const auto add = [&](const Floats& more) { values.insert(values.end(), more.begin(), more.end()); };
+    add(step({{0, 21, 0}, {1, 3, 0}}, false));
+    for (int i = 0; i < 3; ++i) add(step({{0, 1, 21 + i}, {1, 1, 3 + i}, {2, 1, i}}));   // filled up to 4 rows
+    return values;
+  }
+
+  std::string error;
+
+ private:
+  ParsedModel parsed_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Transformer> model_;
+  std::vector<int32_t> pages_;
+};
+
+// By how many a step of three layers has more than one of two.
+int launches_per_layer(TensorType type, bool fused, const std::vector<Steps::Part>& parts, int max_rows, bool all_logits) {
+  uint64_t counts[2];
+  for (const uint32_t layers : {2u, 3u}) {
+    Steps steps(wide_model(type, layers), {.fused = fused}, max_rows);
+    steps.step(parts, all_logits);   // angles of rotations
+    const uint64_t before = emulator::launches();
+    steps.step(parts, all_logits);
+    counts[layers - 2] = emulator::launches() - before;
+  }
+  return static_cast<int>(counts[1] - counts[0]);
+}
+
+}  // namespace
+
+TEST(cuda_fused_operations_are_those_that_one_product_reads) {
+  auto device = Runtime::open(0).value();
+  const auto matrix = [&](Format format, int64_t cols) {
+    auto made = std::make_unique<CudaMatrix>(*device, format, nullptr);
+    made->cols = cols;
+    return made;
+  };
+  const auto bf16 = matrix(Format::kBf16, 64), f16 = matrix(Format::kF16, 64), quant = matrix(Format::kQuant, 64);
+  const auto f32 = matrix(Format::kF32, 64), odd = matrix(Format::kBf16, 66), narrow = matrix(Format::kBf16, 32);
+  float rows[1] = {}, other[1] = {};
+  const PendingNorm norm{nullptr, nullptr, 1e-5f, 3, 64, rows};
+  const PendingGate gate{Activation::kSilu, nullptr, nullptr, 3, 64, rows};
+  const auto decide = [&](const PendingOperation& operation, std::vector<const Matrix*> matrices, const float* x, int n_rows,
+                          InputUse use) {
+    std::vector<MatmulTarget> targets;
+    for (const Matrix* weight : matrices) targets.push_back({weight, other, 64});
+    return fusion_for(operation, targets, x, n_rows, use);
+  };
+  using enum InputForm;
+  using enum InputUse;
+  const Fusion none{};
+  CHECK(decide(norm, {bf16.get()}, rows, 3, kLast) == Fusion(kBf16, false));
+  CHECK(decide(norm, {bf16.get(), bf16.get()}, rows, 3, kAgain) == Fusion(kBf16, true));
+  CHECK(decide(gate, {f16.get()}, rows, 3, kLast) == Fusion(kF16, false));
+  CHECK(decide(gate, {quant.get(), quant.get()}, rows, 3, kLast) == Fusion(kInt8, false));
+  CHECK(decide({}, {bf16.get()}, rows, 3, kLast) == none);
+  CHECK(decide(norm, {f32.get()}, rows, 3, kLast) == none);                // reads floats
+  CHECK(decide(norm, {bf16.get(), f32.get()}, rows, 3, kLast) == none);    // of two forms
+  CHECK(decide(norm, {bf16.get(), quant.get()}, rows, 3, kLast) == none);
+  CHECK(decide(norm, {bf16.get()}, other, 3, kLast) == none);              // other rows
+  CHECK(decide(norm, {bf16.get()}, rows, 2, kLast) == none);
+  CHECK(decide(norm, {narrow.get()}, rows, 3, kLast) == none);
+  CHECK(attention_input(kBf16, KvType::kF16, 64, 1, 64, 64));
+  CHECK(attention_input(kInt8, KvType::kF16, 96, 4, 384, 384));
+  CHECK(!attention_input(kF16, KvType::kF16, 64, 2, 128, 128));    // a scale for all of the row
+  CHECK(!attention_input(kBf16, KvType::kF32, 64, 1, 64, 64));     // another kernel
+  CHECK(!attention_input(kInt8, KvType::kF16, 80, 8, 640, 640));   // blocks across heads
+  CHECK(!attention_input(kInt8, KvType::kF16, 64, 1, 64, 64));     // a row that is filled up
+  CHECK(!attention_input(kBf16, KvType::kF16, 80, 1, 80, 80));
+  CHECK(!attention_input(kBf16, KvType::kF16, 64, 1, 64, 128));    // rows apart
+  const PendingNorm odd_norm{nullptr, nullptr, 1e-5f, 3, 66, rows};
+  const PendingGate odd_gate{Activation::kSilu, nullptr, nullptr, 3, 66, rows};
+  CHECK(decide(odd_norm, {odd.get()}, rows, 3, kLast) == none);            // no kernel
+  CHECK(decide(odd_gate, {odd.get()}, rows, 3, kLast) == none);
+}
+
+// One operation and its product, fused and not, in both orders of threads; sizes that end within a block of k, values
+// of every size, and a row that is not finite.
+TEST(cuda_fused_operations_give_the_same_bits) {
+  using enum emulator::Order;
+  for (const TensorType type : {TensorType::kBF16, TensorType::kF16, TensorType::kQ8_0, TensorType::kF32}) {
+    for (const int64_t dim : {int64_t{32}, int64_t{100}, int64_t{544}, int64_t{2080}, int64_t{8192}, int64_t{8224}}) {
+      if (dim % traits_of(type).block_values != 0) continue;
+      const int n_rows = dim > 2048 ? 2 : 9;
+      const auto n = static_cast<size_t>(dim) * static_cast<size_t>(n_rows), width = static_cast<size_t>(dim);
+      Random random(7);
+      Floats x(n), up(n), weight(width);
+      for (size_t i = 0; i < n; ++i) {
+        x[i] = random.uniform() * std::exp2(static_cast<float>(i / width) * 20 - 60);
+        up[i] = random.uniform();
+      }
+      for (float& value : weight) value = random.uniform();
+      x[n - 1] = std::numeric_limits<float>::infinity();
+      std::fill_n(x.begin(), width, 0.0f);
+      const auto data = matrix_data(type, 16, dim, 3, 0.5f);
+      Floats results[4];
+      for (int way = 0; way < 4; ++way) {   // not fused; fused; where the rows are read again; and in another order
+        emulator::set_order(way == 3 ? kShuffled : kAscending);
+        auto backend = make_cuda_backend({.fused = way != 0}).value();
+        REQUIRE(backend->reserve(n_rows, dim, 64, 64).ok());
+        const auto matrix = backend->matrix({type, 16, dim, data}).value();
+        const auto put = [&](const Floats& values) {
+          float* const at = *backend->allocate(static_cast<int64_t>(values.size()));
+          backend->write_floats(at, values.data(), static_cast<int64_t>(values.size()));
+          return at;
+        };
+        float *const from = put(x), *const ups = put(up), *const scales = put(weight);
+        float *const rows = put(Floats(n)), *const out = put(Floats(16 * static_cast<size_t>(n_rows)));
+        const MatmulTarget target{matrix.get(), out, 16};
+        const InputUse use = way == 2 ? InputUse::kAgain : InputUse::kLast;
+        const auto take = [&](const float* at, size_t count) {
+          const size_t before = results[way].size();
+          results[way].resize(before + count);
+          backend->read_floats(results[way].data() + before, at, static_cast<int64_t>(count));
+        };
+        for (const Activation activation : {Activation::kSilu, Activation::kGelu}) {
+          backend->rms_norm(from, scales, 1e-5f, n_rows, dim, rows);
+          backend->matmul({&target, 1}, rows, n_rows, use);
+          take(out, 16 * static_cast<size_t>(n_rows));
+          if (way == 0 || way == 2) take(rows, n);
+          backend->gated(activation, from, ups, n_rows, dim, rows);
+          backend->matmul({&target, 1}, rows, n_rows, use);
+          take(out, 16 * static_cast<size_t>(n_rows));
+          if (way == 0 || way == 2) take(rows, n);
+        }
+        // Nothing waits for longer than it may.
+        backend->rms_norm(from, scales, 1e-5f, n_rows, dim, rows);
+        take(rows, n);
+      }
+      CHECK(same_bits(results[0], results[2]));
+      CHECK(same_bits(results[1], results[3]));
+      size_t at = 0, all = 0;   // those of results[0] without the rows
+      for (int i = 0; i < 4; ++i, at += 16 * static_cast<size_t>(n_rows), all += 16 * static_cast<size_t>(n_rows) + n) {
+        const bool same = std::memcmp(&results[1][at], &results[0][all], 16 * static_cast<size_t>(n_rows) * sizeof(float)) == 0;
+        if (!same) check::fail(__FILE__, __LINE__, std::string(traits_of(type).name) + " of " + std::to_string(dim));
+      }
+    }
+  }
+  emulator::set_order(kAscending);
+}
+
+// Attention and its product: rows that several warps share, rows of one, and a tile; poisoned where nothing may be read.
+TEST(cuda_fused_attention_gives_the_same_bits) {
+  constexpr int kContext = 290, kTile = 20, kRows = 2 + kTile, kHeads = 4, kKvHeads = 2;
+  for (const int head_dim : {64, 80, 96, 128, 256}) {
+    const int64_t q_dim = kHeads * head_dim, kv_dim = kKvHeads * head_dim;
+    for (const TensorType type : {TensorType::kBF16, TensorType::kF16, TensorType::kQ8_0}) {
+      if (q_dim % traits_of(type).block_values != 0) continue;
+      Random random(5);
+      const auto floats = [&](int64_t n) {
+        Floats values(static_cast<size_t>(n));
+        for (float& value : values) value = random.uniform();
+        return values;
+      };
+      const Floats keys = floats(kContext * kv_dim), queries = floats(kRows * q_dim), sinks = floats(kHeads);
+      const auto data = matrix_data(type, 16, q_dim, 3, 0.5f);
+      Floats results[2];
+      for (const bool fused : {false, true}) {
+        auto backend = make_cuda_backend({.fused = fused}).value();
+        REQUIRE(backend->reserve(kContext, q_dim, 512, head_dim).ok());
+        const auto cache = backend->kv_cache({1, kKvHeads, head_dim, 64, KvType::kF16}).value();
+        const auto matrix = backend->matrix({type, 16, q_dim, data}).value();
+        const auto put = [&](const Floats& values) {
+          float* const at = *backend->allocate(static_cast<int64_t>(values.size()));
+          backend->write_floats(at, values.data(), static_cast<int64_t>(values.size()));
+          return at;
+        };
+        float *const q = put(queries), *const k = put(keys), *const out = put(Floats(16 * kRows));
+        float* const rows = put(Floats(kRows * static_cast<size_t>(q_dim), std::nanf("")));
+        std::vector<int32_t> pages(kContext / kPageTokens + 1);
+        std::iota(pages.begin(), pages.end(), 7);
+        const Segment all{0, kContext, 0, pages.data()};
+        const std::vector<Segment> list = {{0, 1, kContext - 1, pages.data()}, {1, 1, 20, pages.data()},
+                                           {2, kTile, 130, pages.data()}};
+        const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
+        backend->rope_and_store(none, {&all, 1}, k, kv_dim, kKvHeads, k, kv_dim, k, kv_dim, 0, *cache);
+        const MatmulTarget target{matrix.get(), out, 16};
+        backend->attention(list, q, q_dim, kHeads, 0, *cache, {.scale = 0.2f, .sinks = head_dim == 96 ? put(sinks) : nullptr},
+                           rows, q_dim);
+        backend->matmul({&target, 1}, rows, kRows, InputUse::kLast);
+        results[fused ? 1 : 0].resize(16 * kRows);
+        backend->read_floats(results[fused ? 1 : 0].data(), out, 16 * kRows);
+      }
+      CHECK(!std::isnan(results[0][0]) && results[0][0] != 0);
+      if (!same_bits(results[0], results[1]))
+        check::fail(__FILE__, __LINE__, std::string(traits_of(type).name) + ", heads of " + std::to_string(head_dim));
+    }
+  }
+}
+
+TEST(cuda_fused_models_give_the_same_bits) {
+  std::vector<std::pair<std::string, TinyModel>> models;
+  for (const TensorType type : {TensorType::kBF16, TensorType::kF16, TensorType::kQ8_0, TensorType::kQ4_K, TensorType::kF32})
+    models.emplace_back(traits_of(type).name, wide_model(type, 2));
+  constexpr TensorType kTypes[] = {TensorType::kBF16, TensorType::kQ8_0, TensorType::kF16};
+  size_t at = 0;
+  for (const Case& one : all_cases()) {
+    models.emplace_back(one.name, one.model);
+    retype(models.back().second, kTypes[at++ % std::size(kTypes)]);
+  }
+  int computed = 0;
+  for (const auto& [name, model] : models) {
+    Floats results[2];
+    for (const bool fused : {false, true}) {
+      Steps steps(model, {.fused = fused});
+      if (steps) results[fused ? 1 : 0] = steps.all();
+    }
+    if (!same_bits(results[0], results[1])) check::fail(__FILE__, __LINE__, name);
+    computed += results[1].empty() ? 0 : 1;
+  }
+  check::note(std::to_string(computed) + " of " + std::to_string(models.size()) + " models");
+  CHECK(computed >= 20);
+}
+
+// The numbers may fall. Where one rises, a step of every model takes longer.
+TEST(cuda_launches_of_a_layer) {
+  struct Row {
+    TensorType type;
+    bool fused;
+    int one, many, prompt;   // steps of one decode, of 20, and of a prompt
+  };
+  constexpr Row kRows[] = {
+      {TensorType::kBF16, false, 14, 14, 13}, {TensorType::kBF16, true, 10, 10, 9},
+      {TensorType::kF16, false, 14, 14, 13},  {TensorType::kF16, true, 11, 11, 10},
+      {TensorType::kQ4_K, false, 14, 14, 13}, {TensorType::kQ4_K, true, 10, 10, 9},
+  };
+  std::vector<Steps::Part> many;
+  for (int i = 0; i < 20; ++i) many.push_back({i, 1, i});
+  for (const Row& row : kRows) {
+    const std::string name = std::string(traits_of(row.type).name) + (row.fused ? " fused" : "");
+    const int one = launches_per_layer(row.type, row.fused, {{0, 1, 20}}, 32, true);
+    const int twenty = launches_per_layer(row.type, row.fused, many, 32, true);
+    const int prompt = launches_per_layer(row.type, row.fused, {{0, 32, 0}}, 32, false);
+    if (emulator::launches() == 0) return check::skip("nobody counts a GPU's launches");
+    check::note(name + ": " + std::to_string(one) + ", " + std::to_string(twenty) + ", " + std::to_string(prompt));
+    CHECK_EQ(one, row.one);
+    CHECK_EQ(twenty, row.many);
+    CHECK_EQ(prompt, row.prompt);
+  }
+}

@@ -1,0 +1,52 @@
+// The CPU backend in the manner of a device: it samples, and says that it computes while the host does something else.
+// In truth all is done at once, so that what is asked of it too early or too late is found out on fast models.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "check.h"
+#include "engine/sampler.h"
+#include "support/backend_around.h"
+
+namespace monolith::testing {
+
+class AsynchronousBackend final : public BackendAround {
+ public:
+  explicit AsynchronousBackend(std::unique_ptr<Backend> inner) : BackendAround(*inner), owned_(std::move(inner)) {}
+
+  bool is_asynchronous() const override { return true; }
+  // Called by whatever waits for the device: may throw, as one that has failed does.
+  std::function<void()> on_wait;
+
+  void wait() override {
+    if (on_wait) on_wait();
+  }
+  bool can_sample(int) const override { return true; }
+  Status reserve_samples(int n_vocab, int) override {
+    sampler_ = std::make_unique<Sampler>(n_vocab);
+    return {};
+  }
+  void sample(int, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    wait();
+    for (size_t i = 0; i < tasks.size(); ++i) sampler_->sample(tasks[i], results[i]);
+  }
+  void begin_sample(int, std::span<const SampleTask> tasks) override {
+    begun_.resize(tasks.size());
+    for (size_t i = 0; i < tasks.size(); ++i) sampler_->sample(tasks[i], begun_[i]);
+  }
+  void end_sample(int, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
+    CHECK_EQ(tasks.size(), begun_.size());
+    wait();
+    std::copy(begun_.begin(), begun_.end(), results.begin());
+  }
+
+ private:
+  const std::unique_ptr<Backend> owned_;
+  std::unique_ptr<Sampler> sampler_;
+  std::vector<SampleResult> begun_;
+};
+
+}  // namespace monolith::testing
