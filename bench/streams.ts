@@ -2,100 +2,184 @@
 // from one server process, read by another process that only counts. Processor time is the kernel's, by thread:
 // the engine's own, those that compute for it, and all others, which are the front: the threads that answer, and
 // what Node runs beside them. Events per second of the front's time is what one core could carry if the engine were
-// never the limit. With --against two builds are measured in turn within the same seconds.
+// never the limit. With --against two builds are measured in turn within the same seconds; with --alone the engine's
+// speed with nobody but itself to serve is measured before and after each run.
 //
 //   npm run bench -- streams --json OUT
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 
 import { packageRoot } from '../src/engine/load-addon.js';
 import { spreadOf, type Spread } from './lib/statistics.js';
 import { StreamClient } from './lib/stream-client.js';
+import { AUTHORIZATION, MeasuredServer, pinFront, type ServerMetrics, type ThreadTimes } from './lib/stream-server.js';
 
-const USAGE = `npm run bench -- streams [options]
+const USAGE = `npm run bench -- streams [options] [-- flags of the server, e.g. --device cuda]
 
   --model FILE         a GGUF file (default: the embedded model); the smaller, the more events
   --streams N          streams open at once (default 256)
   --seconds S          measured time per format and run (default 5), after 1 that is not counted
   --runs N             runs of each format (default 1)
+  --tries N            runs of a figure until the engine waited less than 5 % of the time for a processor (default 1)
+  --tokens N           tokens of each answer (default 1000); 1 shows what requests cost
   --threads N          threads that answer (--http-threads, default 1)
   --engine-threads N   threads that compute (--threads, default: one per core)
   --formats LIST       of chat, messages, responses (default all)
+  --stalled N          further streams whose clients never read (default 0)
+  --pin                the engine's thread alone on the first processor, all else on the others; needs taskset and
+                       --engine-threads 1
   --against FILE       another build's dist/main.js, measured in turn with this one
+  --alone              also the engine without any stream, and what share of its speed is left with them
   --json OUT           write every figure to OUT
 `;
 
-const KEY = 'bench-streams-0000000';
 const MODEL = 'tycho-1.0';
 const QUESTION = 'Tell me a long story about a lighthouse.';
 
+const messages = [{ role: 'user', content: QUESTION }];
 const FORMATS = {
-  chat: { path: '/v1/chat/completions', body: { stream: true, max_tokens: 1_000, ignore_eos: true, messages: [{ role: 'user', content: QUESTION }] } },
-  messages: { path: '/v1/messages', body: { stream: true, max_tokens: 1_000, ignore_eos: true, messages: [{ role: 'user', content: QUESTION }] } },
-  responses: { path: '/v1/responses', body: { stream: true, store: false, max_output_tokens: 1_000, ignore_eos: true, input: QUESTION } },
+  chat: { path: '/v1/chat/completions', body: (tokens: number) => ({ max_tokens: tokens, messages }) },
+  messages: { path: '/v1/messages', body: (tokens: number) => ({ max_tokens: tokens, messages }) },
+  responses: {
+    path: '/v1/responses', body: (tokens: number) => ({ store: false, max_output_tokens: tokens, input: QUESTION }),
+  },
 } as const;
 
 type Format = keyof typeof FORMATS;
 
-/** One run. Processor time in microseconds per event, of the engine's thread (the forward pass included), of the front, of its main thread. */
-interface Run { eventsPerSecond: number; eventsPerRead: number; engineUs: number; frontUs: number; mainThreadUs: number; clientUs: number; delayP50Ms: number | null; delayP99Ms: number | null }
-interface Figure { build: string; format: Format; eventsPerSecond: Spread; frontUs: Spread; eventsPerCoreSecond: number; runs: Run[] }
+interface Load { streams: number; stalled: number; tokens: number; seconds: number; pin: boolean }
+
+/** Of one run. Processor time in microseconds per event; the engine's includes the forward pass. */
+interface Run {
+  /** Share of the time in which the engine's thread could have run and had no processor. */
+  engineWaited: number;
+  eventsPerSecond: number; tokensPerSecond: number; eventsPerRead: number;
+  engineUs: number; frontUs: number; mainThreadUs: number; clientUs: number;
+  /** From the end of a step to the last write of its events: bounds of the buckets the quantiles lie in. */
+  delayP50Ms: number | null; delayP99Ms: number | null;
+  answersPerSecond: number; frontUsPerAnswer: number | null;
+}
+
+/** The engine with nothing else to do. */
+interface AloneRun { engineWaited: number; tokensPerSecond: number; engineUsPerToken: number }
+
+class Figure {
+  readonly runs: Run[] = [];
+
+  constructor(readonly build: string, readonly format: Format) {}
+
+  spread(value: 'eventsPerSecond' | 'tokensPerSecond' | 'frontUs'): Spread {
+    return spreadOf(this.runs.map((run) => run[value]));
+  }
+
+  toJSON(): object {
+    const { build, format, runs } = this;
+    const frontUs = this.spread('frontUs');
+    const eventsPerCoreSecond = 1e6 / frontUs.median;
+    return { build, format, eventsPerSecond: this.spread('eventsPerSecond'), frontUs, eventsPerCoreSecond, runs };
+  }
+}
 
 export async function streamsBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({
-    args, strict: true, options: {
-      model: text, streams: text, seconds: text, runs: text, threads: text, 'engine-threads': text, formats: text, against: text, json: text, help: { type: 'boolean' },
+  const flag = { type: 'boolean' } as const;
+  const { values, positionals } = parseArgs({
+    args, strict: true, allowPositionals: true, options: {
+      model: text, streams: text, seconds: text, runs: text, tries: text, tokens: text, threads: text,
+      'engine-threads': text, formats: text, stalled: text, pin: flag, against: text, alone: flag,
+      json: text, help: flag,
     },
   });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
   }
-  const streams = positive(values.streams ?? '256', '--streams');
-  const seconds = positive(values.seconds ?? '5', '--seconds');
+  const load: Load = {
+    streams: positive(values.streams ?? '256', '--streams'),
+    stalled: values.stalled === undefined ? 0 : positive(values.stalled, '--stalled'),
+    tokens: positive(values.tokens ?? '1000', '--tokens'), seconds: positive(values.seconds ?? '5', '--seconds'),
+    pin: values.pin === true,
+  };
   const runs = positive(values.runs ?? '1', '--runs');
+  const tries = positive(values.tries ?? '1', '--tries');
   const threads = positive(values.threads ?? '1', '--threads');
   const formats = (values.formats ?? Object.keys(FORMATS).join(',')).split(',').map((name) => {
     if (!(name in FORMATS)) throw new Error(`--formats: ${name} is none of ${Object.keys(FORMATS).join(', ')}`);
     return name as Format;
   });
+  const sequences = load.streams + load.stalled;
   const flags = [
-    '--http-threads', String(threads), '--engine-max-sequences', String(streams), '--engine-max-batch-tokens', String(Math.max(streams, 256)),
+    '--http-threads', String(threads), '--engine-max-sequences', String(sequences),
+    '--engine-max-batch-tokens', String(Math.max(sequences, 256)),
     ...(values['engine-threads'] === undefined ? [] : ['--threads', values['engine-threads']]),
-    ...(values.model === undefined ? [] : ['--model', `${MODEL}=${values.model}`]),
+    ...(values.model === undefined ? [] : ['--model', `${MODEL}=${values.model}`]), ...positionals,
   ];
-  const builds: Record<string, string> = { ...(values.against === undefined ? {} : { other: resolve(values.against) }), this: join(packageRoot, 'dist', 'main.js') };
+  const builds = [
+    ...(values.against === undefined ? [] : [{ name: 'other', main: resolve(values.against) }]),
+    { name: 'this', main: join(packageRoot, 'dist', 'main.js') },
+  ];
 
-  const servers: Server[] = [];
+  const started = async (program: [string, ...string[]]): Promise<MeasuredServer> => {
+    const server = await MeasuredServer.start(program, flags);
+    if (load.pin) server.pin();
+    return server;
+  };
+  const alone: AloneRun[] = [];
+  const measureAlone = async (): Promise<void> => {
+    const main = join(import.meta.dirname, 'lib', 'engine-alone.js');
+    const server = await started([main, MODEL, String(load.streams), String(load.tokens), QUESTION]);
+    try {
+      const run = await calmest(tries, () => engineOf(server, load.seconds));
+      alone.push(run);
+      const costs = `${run.engineUsPerToken.toFixed(2)} us of its thread per token`;
+      const waited = `waited ${percent(run.engineWaited)}`;
+      process.stdout.write(`engine alone: ${run.tokensPerSecond.toFixed(0)} tokens/s, ${costs}, ${waited}\n`);
+    } finally {
+      server.stop();
+    }
+  };
+
+  const figures = builds.flatMap(({ name }) => formats.map((format) => new Figure(name, format)));
+  let servers: MeasuredServer[] = [];
+  const stopServers = (): void => {
+    for (const server of servers) server.stop();
+    servers = [];
+  };
   try {
-    for (const main of Object.values(builds)) servers.push(await Server.start(main, flags));
-    const figures: Figure[] = Object.keys(builds).flatMap((build) => formats.map((format) => ({ build, format, eventsPerSecond: spreadOf([]), frontUs: spreadOf([]), eventsPerCoreSecond: 0, runs: [] })));
-    process.stdout.write(`${`${streams} streams`.padEnd(20)}events/s   events/read   us per event: front   main thread   engine   client   delay p50/p99 ms\n`);
+    process.stdout.write(table(`${load.streams} streams`, COLUMNS));
     for (let run = 0; run < runs; run++) {
+      if (values.alone === true) await measureAlone();
+      if (servers.length === 0) for (const { main } of builds) servers.push(await started([main, 'serve']));
       for (const format of formats) {
-        for (const [at, build] of Object.keys(builds).entries()) {
-          const measured = await measure(servers[at] as Server, format, streams, seconds);
-          figures.find((figure) => figure.build === build && figure.format === format)?.runs.push(measured);
-          process.stdout.write(rowOf(values.against === undefined ? format : `${format}, ${build}`, measured));
+        for (const [at, { name }] of builds.entries()) {
+          const measured = await calmest(tries, () => measure(servers[at] as MeasuredServer, format, load));
+          figures.find((figure) => figure.build === name && figure.format === format)?.runs.push(measured);
+          process.stdout.write(table(builds.length === 1 ? format : `${format}, ${name}`, cellsOf(measured)));
         }
       }
+      if (values.alone === true) stopServers();   // the engine alone has all the memory
     }
-    for (const figure of figures) {
-      figure.eventsPerSecond = spreadOf(figure.runs.map(({ eventsPerSecond }) => eventsPerSecond));
-      figure.frontUs = spreadOf(figure.runs.map(({ frontUs }) => frontUs));
-      figure.eventsPerCoreSecond = 1e6 / figure.frontUs.median;
-      process.stdout.write(`${figure.build} build, ${figure.format}: ${figure.frontUs.median.toFixed(2)} us of the front per event (${figure.frontUs.min.toFixed(2)} to ${figure.frontUs.max.toFixed(2)}), ${figure.eventsPerCoreSecond.toFixed(0)} events per core and second\n`);
-    }
-    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'streams', at: new Date().toISOString(), streams, seconds, threads, figures }, null, 2)}\n`);
+    if (values.alone === true) await measureAlone();
   } finally {
-    for (const server of servers) server.stop();
+    stopServers();
   }
+
+  const aloneSpeed = spreadOf(alone.map(({ tokensPerSecond }) => tokensPerSecond)).median;
+  for (const figure of figures) {
+    const { median, min, max } = figure.spread('frontUs');
+    const costs = `${median.toFixed(2)} us of the front per event (${min.toFixed(2)} to ${max.toFixed(2)})`;
+    const share = percent(figure.spread('tokensPerSecond').median / aloneSpeed);
+    const carried = `${(1e6 / median).toFixed(0)} events per core and second`;
+    const beside = alone.length === 0 ? '' : `; ${share} of the engine alone`;
+    process.stdout.write(`${figure.build} build, ${figure.format}: ${costs}, ${carried}${beside}\n`);
+  }
+  if (values.json === undefined) return;
+  const result = {
+    bench: 'streams', at: new Date().toISOString(), ...load, threads, flags: positionals,
+    ...(alone.length > 0 ? { alone } : {}), figures,
+  };
+  writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`);
 }
 
 function positive(text: string, name: string): number {
@@ -104,74 +188,94 @@ function positive(text: string, name: string): number {
   return value;
 }
 
-function rowOf(label: string, run: Run): string {
-  const delay = run.delayP50Ms === null || run.delayP99Ms === null ? '' : `${run.delayP50Ms.toFixed(2)} / ${run.delayP99Ms.toFixed(2)}`;
-  return `${label.padEnd(16)}${run.eventsPerSecond.toFixed(0).padStart(12)}${run.eventsPerRead.toFixed(2).padStart(14)}${run.frontUs.toFixed(2).padStart(22)}${run.mainThreadUs.toFixed(2).padStart(14)}${run.engineUs.toFixed(2).padStart(9)}${run.clientUs.toFixed(2).padStart(9)}${delay.padStart(19)}\n`;
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+
+const COLUMNS = [
+  'events/s', 'events/read', 'us/event: front', 'main thread', 'engine', 'client', 'delay p50/p99 ms', 'answers/s',
+  'front us/answer', 'engine waited',
+];
+
+function cellsOf(run: Run): string[] {
+  const delays = [run.delayP50Ms, run.delayP99Ms].map((ms) => ms?.toFixed(2) ?? '');
+  return [
+    run.eventsPerSecond.toFixed(0), run.eventsPerRead.toFixed(2), run.frontUs.toFixed(2), run.mainThreadUs.toFixed(2),
+    run.engineUs.toFixed(2), run.clientUs.toFixed(2), delays.join(' / '), run.answersPerSecond.toFixed(0),
+    run.frontUsPerAnswer?.toFixed(0) ?? '', percent(run.engineWaited),
+  ];
 }
 
-class Server {
-  private constructor(readonly port: number, private readonly process: ChildProcess, private readonly data: string) {}
-
-  static async start(main: string, flags: readonly string[]): Promise<Server> {
-    const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
-    const child = spawn(process.execPath, [
-      main, 'serve', '--log', 'json', '--log-level', 'silent', '--port', '0', '--data-dir', data, '--api-key', KEY, '--limits-rpm', 'off', '--limits-tpm', 'off',
-      '--limits-concurrency', 'off', '--engine-step-ms', '0', '--kv-bytes', '4GiB', ...flags,
-    ], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const [line] = (await Promise.race([once(createInterface({ input: child.stdout }), 'line'), once(child, 'exit').then(() => [''])])) as [string];
-    if (line === '') throw new Error(`${main}: the server did not start`);
-    return new Server((JSON.parse(line) as { port: number }).port, child, data);
-  }
-
-  /** Processor time so far, in seconds. */
-  times(): { engine: number; main: number; front: number } {
-    const { pid } = this.process;
-    const times = { engine: 0, main: 0, front: 0 };
-    for (const thread of readdirSync(`/proc/${pid}/task`)) {
-      const seconds = Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]) / 1e9;
-      const name = readFileSync(`/proc/${pid}/task/${thread}/comm`, 'utf8').trim();
-      if (name === 'monolith-engine') times.engine += seconds;
-      else if (name !== 'monolith-cpu') times.front += seconds;
-      if (thread === String(pid)) times.main = seconds;
-    }
-    return times;
-  }
-
-  /** Of the delays counted so far, the cumulative buckets. */
-  async delays(): Promise<Map<number, number>> {
-    const page = await (await fetch(`http://127.0.0.1:${this.port}/metrics`, { headers: { authorization: `Bearer ${KEY}` } })).text();
-    return new Map([...page.matchAll(/^monolith_event_delay_seconds_bucket\{le="([^"]+)".*\} (\S+)$/gm)].map(([, bound, count]) => [bound === '+Inf' ? Infinity : Number(bound), Number(count)]));
-  }
-
-  stop(): void {
-    this.process.kill('SIGKILL');
-    rmSync(this.data, { recursive: true, force: true });
-  }
+function table(label: string, cells: readonly string[]): string {
+  return `${label.padEnd(16)}${cells.map((cell, i) => cell.padStart((COLUMNS[i]?.length ?? 0) + 3)).join('')}\n`;
 }
 
-/** Keeps `streams` streams open, one after the other in each place, and counts what arrives in the measured time. */
-async function measure(server: Server, format: Format, streams: number, seconds: number): Promise<Run> {
+interface Look { at: number; metrics: ServerMetrics; times: ThreadTimes }
+
+async function look(server: MeasuredServer): Promise<Look> {
+  return { metrics: await server.metrics(), at: performance.now(), times: server.times() };
+}
+
+interface Passed { seconds: number; tokens: number; times: ThreadTimes; engineWaited: number }
+
+/** What lies between two looks. */
+function between(before: Look, after: Look): Passed {
+  const seconds = (after.at - before.at) / 1_000;
+  const of = (name: keyof ThreadTimes): number => after.times[name] - before.times[name];
+  const times = { engine: of('engine'), engineWaited: of('engineWaited'), main: of('main'), front: of('front') };
+  const tokens = after.metrics.tokens - before.metrics.tokens;
+  return { seconds, tokens, times, engineWaited: times.engineWaited / seconds };
+}
+
+/** The first of so many runs in which the engine had its processor, or the one in which it waited least. */
+async function calmest<T extends { engineWaited: number }>(tries: number, work: () => Promise<T>): Promise<T> {
+  let best = await work();
+  for (let i = 1; i < tries && best.engineWaited > 0.05; i++) {
+    const next = await work();
+    if (next.engineWaited < best.engineWaited) best = next;
+  }
+  return best;
+}
+
+/** Keeps the streams open, one after the other in each place, and counts what arrives in the measured time. */
+async function measure(server: MeasuredServer, format: Format, load: Load): Promise<Run> {
+  const { streams, stalled, tokens, seconds, pin } = load;
   const { path, body } = FORMATS[format];
-  const client = StreamClient.start({ port: server.port, path, headers: { Authorization: `Bearer ${KEY}`, 'Content-Type': 'application/json' }, body: JSON.stringify({ model: MODEL, ...body }), streams });
+  const client = StreamClient.start({
+    port: server.port, path, headers: { Authorization: AUTHORIZATION, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ model: MODEL, stream: true, ignore_eos: true, ...body(tokens) }), streams, stalled,
+  });
   try {
+    if (pin) pinFront(client.pid);
     await pause(1_000);
-    const look = async () => ({ counts: await client.counts(), at: performance.now(), times: server.times() });
-    const delaysBefore = await server.delays();
-    const before = await look();
+    const before = { counts: await client.counts(), ...await look(server) };
     await pause(seconds * 1_000);
-    const after = await look();
-    const delays = new Map([...await server.delays()].map(([bound, count]) => [bound, count - (delaysBefore.get(bound) ?? 0)]));
-    const events = after.counts.events - before.counts.events;
-    const us = (name: 'engine' | 'front' | 'main'): number => 1e6 * (after.times[name] - before.times[name]) / events;
+    const after = { counts: await client.counts(), ...await look(server) };
+    const { seconds: passed, tokens: decoded, times, engineWaited } = between(before, after);
+    const delaysBefore = before.metrics.delays;
+    const delays = new Map([...after.metrics.delays].map(([bound, n]) => [bound, n - (delaysBefore.get(bound) ?? 0)]));
+    const of = (name: 'events' | 'reads' | 'answers' | 'cpuSeconds') => after.counts[name] - before.counts[name];
+    const events = of('events');
+    const answers = of('answers');
+    const us = (cpuSeconds: number): number => 1e6 * cpuSeconds / events;
     return {
-      eventsPerSecond: 1_000 * events / (after.at - before.at), eventsPerRead: events / (after.counts.reads - before.counts.reads),
-      engineUs: us('engine'), frontUs: us('front'), mainThreadUs: us('main'), clientUs: 1e6 * (after.counts.cpuSeconds - before.counts.cpuSeconds) / events,
+      engineWaited, eventsPerSecond: events / passed, tokensPerSecond: decoded / passed,
+      eventsPerRead: events / of('reads'), engineUs: us(times.engine), frontUs: us(times.front),
+      mainThreadUs: us(times.main), clientUs: us(of('cpuSeconds')),
       delayP50Ms: quantileMs(delays, 0.5), delayP99Ms: quantileMs(delays, 0.99),
+      answersPerSecond: answers / passed, frontUsPerAnswer: answers === 0 ? null : 1e6 * times.front / answers,
     };
   } finally {
     await client.stop();
     await pause(200);   // the server notices
   }
+}
+
+/** Of a server that serves itself. */
+async function engineOf(server: MeasuredServer, seconds: number): Promise<AloneRun> {
+  await pause(1_000);
+  const before = await look(server);
+  await pause(seconds * 1_000);
+  const { seconds: passed, tokens, times, engineWaited } = between(before, await look(server));
+  return { engineWaited, tokensPerSecond: tokens / passed, engineUsPerToken: 1e6 * times.engine / tokens };
 }
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -6,7 +6,7 @@ import { homedir } from 'node:os';
 import { z } from 'zod';
 
 /** What `models.<id>.quantize` takes. */
-export const QUANTIZE_TYPES = ['q8_0', 'q6_k', 'q4_k', 'q4_0'] as const;
+export const QUANTIZE_TYPES = ['q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8'] as const;
 
 export interface Kind<T> {
   /** Accepts text as well as the JSON value. */

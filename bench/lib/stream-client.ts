@@ -2,12 +2,11 @@
 // send one request after another and count what comes back, without looking at it any closer. Started with fork():
 // told what to send in one message, it answers every further one with what it has counted until then.
 
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
-import { pathToFileURL } from 'node:url';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import { connect } from 'node:net';
+import type { Socket } from 'node:net';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 export interface StreamLoad {
   port: number;
@@ -15,17 +14,27 @@ export interface StreamLoad {
   headers: Readonly<Record<string, string>>;
   body: string;
   streams: number;
+  /** Besides these, so many that send their request and never read. */
+  stalled: number;
 }
 
 /** Since the start. `reads`: pieces the sockets gave; `answers`: streams that came to their end. */
-export interface StreamCounts { events: number; bytes: number; reads: number; answers: number; cpuSeconds: number; failure: string | null }
+export interface StreamCounts {
+  events: number; bytes: number; reads: number; answers: number; cpuSeconds: number;
+  failure: string | null;
+}
 
 /** One process of readers. */
 export class StreamClient {
   private constructor(private readonly child: ChildProcess) {}
 
+  get pid(): number {
+    return this.child.pid ?? 0;
+  }
+
   static start(load: StreamLoad): StreamClient {
-    const child = fork(fileURLToPath(import.meta.url), [], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], execArgv: [] });
+    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const;
+    const child = fork(fileURLToPath(import.meta.url), [], { stdio: [...stdio], execArgv: [] });
     child.send(load);
     return new StreamClient(child);
   }
@@ -51,9 +60,10 @@ const END_OF_ANSWER = Buffer.from('\r\n0\r\n\r\n');
 const LINE_FEED = 0x0a;
 
 function read(load: StreamLoad): StreamCounts {
-  const { port, path, body, streams } = load;
-  const lines = Object.entries({ Host: `127.0.0.1:${port}`, ...load.headers, 'Content-Length': String(Buffer.byteLength(body)) });
-  const request = `POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`;
+  const { port, path, body, streams, stalled } = load;
+  const headers = { Host: `127.0.0.1:${port}`, ...load.headers, 'Content-Length': String(Buffer.byteLength(body)) };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  const request = `POST ${path} HTTP/1.1\r\n${lines}\r\n${body}`;
   const counts: StreamCounts = { events: 0, bytes: 0, reads: 0, answers: 0, cpuSeconds: 0, failure: null };
   // One buffer for all: what a socket gave has been counted before the next one is read.
   const buffer = Buffer.allocUnsafe(1 << 18);
@@ -64,7 +74,9 @@ function read(load: StreamLoad): StreamCounts {
       counts.reads++;
       counts.bytes += length;
       const bytes = buffer.subarray(0, length);
-      if (fresh && !bytes.subarray(0, 16).includes(' 200 ')) counts.failure ??= `${path}: ${bytes.toString('latin1', 0, 400)}`;
+      if (fresh && !bytes.subarray(0, 16).includes(' 200 ')) {
+        counts.failure ??= `${path}: ${bytes.toString('latin1', 0, 400)}`;
+      }
       fresh = false;
       if (last.at(-1) === LINE_FEED && bytes[0] === LINE_FEED) counts.events++;
       for (let at = bytes.indexOf(BETWEEN_EVENTS); at >= 0; at = bytes.indexOf(BETWEEN_EVENTS, at + 2)) counts.events++;
@@ -82,10 +94,17 @@ function read(load: StreamLoad): StreamCounts {
     socket.on('close', () => { counts.failure ??= `${path}: the server closed a connection`; });
     socket.write(request);
   }
+  for (let i = 0; i < stalled; i++) {
+    const socket = connect({ port, host: '127.0.0.1' });
+    socket.pause();
+    socket.on('error', () => undefined);         // dropped: as it should be
+    socket.write(request);
+  }
   return counts;
 }
 
-if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href && process.send !== undefined) {
+const isMain = process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href;
+if (isMain && process.send !== undefined) {
   process.once('message', (load) => {
     const counts = read(load as StreamLoad);
     process.on('message', () => {

@@ -110,7 +110,7 @@ int run(int argc, char** argv) {
   Results results;
   std::string failure;
   // What was measured before something failed is told all the same.
-  for (const auto measure : {measure_kernels, measure_models}) {
+  for (const auto measure : {measure_kernels, measure_mixtures, measure_models}) {
     if (measure == measure_models && !options.models) continue;
     try {
       measure(options, clock, results);

@@ -60,7 +60,8 @@ std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
   switch (type) {
     case TensorType::kF32:
     case TensorType::kF16:
-    case TensorType::kBF16: break;
+    case TensorType::kBF16:
+    case TensorType::kF8E4M3: break;   // which it does not measure
     case TensorType::kMXFP4: put(0, &exponent, 1); break;
     case TensorType::kQ2_K: put(80, halves, 4); break;
     case TensorType::kQ3_K: put(108, halves, 2); break;

@@ -20,9 +20,9 @@ constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};   // in the order of KvType
-constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0"};
+constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
-                                         TensorType::kQ4_0};
+                                         TensorType::kQ4_0, TensorType::kF8E4M3};
 
 constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in the order of Speculation
 

@@ -45,6 +45,7 @@ struct MatrixSource {
   int64_t rows;
   int64_t cols;
   std::span<const std::byte> data;
+  bool fp8 = false;   // floats, to be kept as TensorType::kF8E4M3: keeps_fp8() only
 };
 
 // kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale. kFp8: e4m3 (OCP 8-bit
@@ -179,6 +180,9 @@ class Backend {
 
   // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
   virtual uint64_t free_memory() const { return 0; }
+
+  // Whether it keeps matrices in FP8, a scale for each row, if it is asked to.
+  virtual bool keeps_fp8() const { return false; }
 
   // --- loading: these allocate -----------------------------------------------------------------
   // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.

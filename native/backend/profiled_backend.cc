@@ -75,6 +75,7 @@ class ProfiledBackend final : public Backend {
 
   BackendInfo info() const override { return inner_->info(); }
   uint64_t free_memory() const override { return inner_->free_memory(); }
+  bool keeps_fp8() const override { return inner_->keeps_fp8(); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_->matrix_bytes(type, rows, cols);
   }

@@ -39,6 +39,13 @@ std::optional<std::string> spelling(const Tokenizer& tokenizer, TokenId id) {
   return std::string(tokenizer.bytes(id));
 }
 
+// In FP8 a code for each value and a scale for each row.
+uint64_t kept_bytes(const GgufTensor& tensor) {
+  if (!tensor.fp8) return tensor.bytes();
+  const auto values = static_cast<uint64_t>(tensor.n_values());
+  return values + values / static_cast<uint64_t>(tensor.shape[0]) * sizeof(float);
+}
+
 // Everything a load would check, without allocating for it; fills model and plan.
 Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted,
                      int max_context, uint64_t kv_bytes, Inspection& result) {
@@ -68,7 +75,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.name.starts_with("rope_f")) continue;  // rope_freqs, rope_factors_*: no parameters
     info.parameters += tensor.n_values();
-    values_by_type[tensor.type] += tensor.n_values();
+    values_by_type[tensor.kept_as()] += tensor.n_values();
   }
   if (!values_by_type.empty()) {
     const auto most = std::ranges::max_element(values_by_type, {},
@@ -114,9 +121,9 @@ Result<Inspection> inspect(const std::string& path, const Backend& backend,
     result.metadata.push_back(inspect_value(file, key, value));
   for (const GgufTensor& tensor : file.tensors()) {
     result.tensors.push_back({std::string(tensor.name),
-                              std::string(traits_of(tensor.type).name),
+                              std::string(traits_of(tensor.kept_as()).name),
                               {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims},
-                              tensor.bytes()});
+                              kept_bytes(tensor)});
   }
   if (Status s = inspect_model(file, backend, limits, max_context, kv_bytes, result); !s)
     result.reason = s.error().message;

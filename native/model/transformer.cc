@@ -100,6 +100,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   Weights none;
   auto slots = weight_slots(file, *params, none);
   if (!slots) return slots.error();
+  if (Status status = check_fp8(*slots, backend); !status) return status.error();
 
   MemoryPlan plan{};
   plan.layout = kv_layout(*params, limits.pages_by_window);

@@ -26,11 +26,21 @@ Part part_of(const WeightSlot& slot) {
 
 }  // namespace
 
+Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend) {
+  if (backend.keeps_fp8()) return {};
+  for (const WeightSlot& slot : slots) {
+    if (slot.matrix == nullptr || !slot.tensor->fp8) continue;
+    return Error{ErrorCode::kUnsupported,
+                 "'quantize' is fp8, which needs a CUDA device: the device is " + backend.info().name};
+  }
+  return {};
+}
+
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const Backend& backend) {
   size_t total = 0;
   for (const WeightSlot& slot : slots) {
     total += slot.vector != nullptr ? vector_bytes(slot)
-                                    : backend.matrix_bytes(slot.tensor->type, slot.rows, slot.cols);
+                                    : backend.matrix_bytes(slot.tensor->kept_as(), slot.rows, slot.cols);
   }
   return total;
 }
@@ -57,7 +67,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backen
       *slot.vector = *memory;
       allocated += vector_bytes(slot);
     } else {
-      auto matrix = backend.matrix({tensor.type, slot.rows, slot.cols, data});
+      auto matrix = backend.matrix({tensor.type, slot.rows, slot.cols, data, tensor.fp8});
       if (!matrix)
         return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
       *slot.matrix = std::move(*matrix);

@@ -71,6 +71,9 @@ struct WeightSlot {
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
                                              Weights& weights);
 
+// kUnsupported where a matrix is to be kept in FP8 and the backend keeps none so.
+Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend);
+
 // Bytes the loaded weights hold.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const Backend& backend);
 

@@ -10,7 +10,7 @@ import { loadOptions } from '../service.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q6_k|q4_k|q4_0]
+Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q6_k|q4_k|q4_0|fp8]
 
 What the file says of itself, and the memory plan of serving it. A Hugging Face folder is told of in the
 words of the GGUF file it would be converted to. --tensors lists every tensor, --json prints everything.

@@ -8,7 +8,7 @@ export type NativeErrorCode =
   | 'io' | 'invalid_file' | 'unsupported' | 'invalid_argument' | 'out_of_memory'
   | 'queue_full' | 'too_long' | 'closed' | 'internal';
 
-export type Quantize = 'q8_0' | 'q6_k' | 'q4_k' | 'q4_0';
+export type Quantize = 'q8_0' | 'q6_k' | 'q4_k' | 'q4_0' | 'fp8';   // fp8: CUDA devices only
 
 export interface LoadOptions {
   threads: number;            // 0 = one per core

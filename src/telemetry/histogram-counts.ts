@@ -29,10 +29,14 @@ export class BucketCounts {
 }
 
 export class HistogramCounts<L extends string> {
-  readonly #series = new Map<string, { labels: Readonly<Record<L, string>>; counts: BucketCounts }>();   // as bounded as the labels
+  /** As bounded as the labels. */
+  readonly #series = new Map<string, { labels: Readonly<Record<L, string>>; counts: BucketCounts }>();
 
   /** `bounds` rise. */
-  constructor(private readonly name: string, private readonly help: string, private readonly bounds: readonly number[], private readonly labelNames: readonly L[]) {}
+  constructor(
+    private readonly name: string, private readonly help: string, private readonly bounds: readonly number[],
+    private readonly labelNames: readonly L[],
+  ) {}
 
   of(labels: Readonly<Record<L, string>>): BucketCounts {
     const key = JSON.stringify(this.labelNames.map((name) => labels[name]));
@@ -45,9 +49,11 @@ export class HistogramCounts<L extends string> {
   json(): object {
     const values = [...this.#series.values()].flatMap(({ labels, counts }) => {
       const { upTo, sum, count } = counts.series();
+      const bounds = upTo.map((value, bucket) => ({ labels: { le: this.bounds[bucket] ?? '+Inf', ...labels }, value }));
       return [
-        ...upTo.map((value, bucket) => ({ labels: { le: this.bounds[bucket] ?? '+Inf', ...labels }, value, metricName: `${this.name}_bucket` })),
-        { labels, value: sum, metricName: `${this.name}_sum` }, { labels, value: count, metricName: `${this.name}_count` },
+        ...bounds.map((bound) => ({ ...bound, metricName: `${this.name}_bucket` })),
+        { labels, value: sum, metricName: `${this.name}_sum` },
+        { labels, value: count, metricName: `${this.name}_count` },
       ];
     });
     return { name: this.name, help: this.help, type: 'histogram', values, aggregator: 'sum' };

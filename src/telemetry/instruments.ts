@@ -8,7 +8,9 @@ import type { EngineGauges } from './types.js';
 // Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 /** Of what should not be seen at all. */
-const DELAY = [0.0001, 0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
+const DELAY = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+];
 const TOKENS = [1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072];
 
 export class Instruments {
@@ -20,8 +22,13 @@ export class Instruments {
   readonly queue = this.histogram('monolith_queue_seconds', 'Time from submission to the first step.', LATENCY);
   readonly prefill = this.histogram('monolith_prefill_seconds', 'Time the prompt took to compute.', LATENCY);
   readonly ttft = this.histogram('monolith_time_to_first_token_seconds', 'Time from receiving a request to its first token.', LATENCY);
-  readonly itl = new HistogramCounts('monolith_inter_token_seconds', 'Time between tokens of one choice.', LATENCY, ['model', 'endpoint']);
-  private readonly delays = new HistogramCounts('monolith_event_delay_seconds', 'Time from a step\'s end in the engine until the last of its events was written to the sockets.', DELAY, []);
+  readonly itl = new HistogramCounts(
+    'monolith_inter_token_seconds', 'Time between tokens of one choice.', LATENCY, ['model', 'endpoint'],
+  );
+  private readonly delays = new HistogramCounts(
+    'monolith_event_delay_seconds',
+    'Time from a step\'s end in the engine until the last of its events was written to the sockets.', DELAY, [],
+  );
   readonly eventDelay = this.delays.of({});
   readonly e2e = this.histogram('monolith_end_to_end_seconds', 'Time from receiving a request to its last token.', LATENCY);
   readonly promptTokens = this.histogram('monolith_prompt_tokens', 'Prompt tokens of a request, cached ones included.', TOKENS);

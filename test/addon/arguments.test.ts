@@ -36,7 +36,7 @@ t.test('load options', async (t) => {
     [{ cublaslt: '' }, 'options.cublaslt is an empty path'],
     [{ kvType: 'f8' }, "options.kvType must be one of 'f16', 'f32', 'q8_0', 'fp8', not a string"],
     [{ draftPath: '' }, 'options.draftPath is an empty path'],
-    [{ draftQuantize: 'q9' }, "options.draftQuantize must be one of 'q8_0', 'q6_k', 'q4_k', 'q4_0', not a string"],
+    [{ draftQuantize: 'q9' }, "options.draftQuantize must be one of 'q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8', not a string"],
     [{ maxContext: 2 ** 31 }, 'options.maxContext must be an integer from 0 to 2147483647, not 2147483648'],
     [{ kvBytes: Infinity }, 'options.kvBytes must be an integer from 0 to 9007199254740991, not Infinity'],
     [{ maxBatchTokens: 0 }, 'options.maxBatchTokens must be an integer from 1 to 65536, not 0'],

@@ -61,7 +61,7 @@ t.test('errors name their source and what was expected', (t) => {
   t.match(message(() => load(['--model', 'a=/x', '--model', 'a=/y'])), /given twice/);
   t.match(message(() => load(['--kv-bytes', '-1'])), /^--kv-bytes: must be a size/);
   t.match(message(() => load(['--isa', 'mmx'])), /one of auto, plain, avx2, avx512, neon, neon_i8mm/);
-  t.match(message(() => load(['--models', '{"a": {"quantize": "q3"}}'])), /^--models: a\.quantize: .*"q8_0".*"q4_0"\.$/, 'within an object: the place and what it takes');
+  t.match(message(() => load(['--models', '{"a": {"quantize": "q3"}}'])), /^--models: a\.quantize: .*"q8_0".*"fp8"\.$/, 'within an object: the place and what it takes');
   const secret = message(() => load([], { MONOLITH_API_KEY: 'short' }));
   t.match(secret, /8 to 256 characters/);
   t.notMatch(secret, /short/, 'a key is not echoed');

@@ -51,7 +51,7 @@ t.test('inspect and models tell of folders', (t) => {
   for (const word of ['llama', '"starter"', 'mostly F32', '1535 tokens', 'chat template  1030 characters']) t.match(report.out, word);
   t.match(run(['inspect', folder, '--quantize', 'q4_0']).out, 'mostly Q4_0');
   t.match(run(['inspect', folder, '--quantize', 'q4_k']).out, 'mostly Q8_0', 'its rows are no multiple of 256 values');
-  t.match(run(['inspect', folder, '--quantize', 'q9']), { status: 2, err: 'monolith: inspect: --quantize takes q8_0, q6_k, q4_k, q4_0, not "q9"\n' });
+  t.match(run(['inspect', folder, '--quantize', 'q9']), { status: 2, err: 'monolith: inspect: --quantize takes q8_0, q6_k, q4_k, q4_0, fp8, not "q9"\n' });
   const [listed] = JSON.parse(run(['models', '--model', `mine=${folder}`, '--json']).out) as [{ file: string; sampling: object }];
   t.match(listed, { file: folder, sampling: { temperature: 0.7, top_k: 20, top_p: 1 } }, 'with the sampling its authors recommend, as far as it can be');
   t.match(run(['models', '--model', `mine=${folder}`]).out, /mine\s+5\.\d+ MiB/);

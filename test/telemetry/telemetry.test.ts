@@ -39,7 +39,8 @@ t.test('times between tokens and delays of events are histograms like any other'
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   const bounds = (values: Map<string, number>, name: string): [bound: string, count: number][] => [...values]
-    .filter(([key]) => key.startsWith(`monolith_${name}_bucket{`)).map(([key, count]) => [/le="([^"]*)"/.exec(key)?.[1] ?? '', count]);
+    .filter(([key]) => key.startsWith(`monolith_${name}_bucket{`))
+    .map(([key, count]) => [/le="([^"]*)"/.exec(key)?.[1] ?? '', count]);
   t.same(bounds(await scrape(telemetry), 'inter_token_seconds'), [], 'nothing before there is anything');
 
   const meter = telemetry.generation({ ...labels, receivedAt: performance.now() });

@@ -3,6 +3,7 @@
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/kv_cache.h"
@@ -46,7 +47,7 @@ class Kernels {
   }
 
   void products() {
-    const std::array kinds{TensorType::kBF16, TensorType::kF16, TensorType::kQ8_0,
+    const std::array kinds{TensorType::kBF16, TensorType::kF16, TensorType::kF8E4M3, TensorType::kQ8_0,
                            TensorType::kQ4_0, TensorType::kQ4_K, TensorType::kQ6_K};
     const std::vector<int64_t> columns = options_.tiny ? std::vector<int64_t>{1, 8, 20}
                                                        : std::vector<int64_t>{1, 2, 4, 8, 16, 64, 256, 2048, 8192};
@@ -67,8 +68,10 @@ class Kernels {
         std::vector<std::unique_ptr<Matrix>> weights;
         for (int i = 0; i < n_sets; ++i) {
           const auto blocks = static_cast<size_t>(rows * cols / traits_of(type).block_values);
-          const std::vector<std::byte> data = random_blocks(type, blocks, static_cast<uint64_t>(i) + 3);
-          auto matrix = make_matrix(runtime_, {type, rows, cols, data}, false);
+          const bool fp8 = type == TensorType::kF8E4M3;   // made of bfloat16
+          const TensorType from = fp8 ? TensorType::kBF16 : type;
+          const std::vector<std::byte> data = random_blocks(from, blocks, static_cast<uint64_t>(i) + 3);
+          auto matrix = make_matrix(runtime_, {from, rows, cols, data, fp8}, false);
           if (!matrix) throw std::runtime_error(matrix.error().message);
           weights.push_back(std::move(*matrix));
         }
@@ -97,6 +100,8 @@ class Kernels {
     if (options_.tiny) {
       attention_of("decode 1 x 70", 1, 1, 70);
       attention_of("decode 3 x 40", 3, 1, 40);
+      attention_of("decode 3 x 40 q8_0", 3, 1, 40, KvType::kQ8_0);
+      attention_of("prefill 40 fp8", 1, 40, 40, KvType::kFp8);
       return attention_of("prefill 40", 1, 40, 40);
     }
     attention_of("decode 1 x 4k", 1, 1, 4 * k);
@@ -106,6 +111,13 @@ class Kernels {
     attention_of("decode 256 x 1k", 256, 1, k);
     attention_of("prefill 2k", 1, 2 * k, 2 * k);
     attention_of("prefill 8k", 1, 8 * k, 8 * k);
+    for (const KvType type : {KvType::kFp8, KvType::kQ8_0}) {
+      const std::string end = type == KvType::kFp8 ? " fp8" : " q8_0";
+      attention_of("decode 1 x 32k" + end, 1, 1, 32 * k, type);
+      attention_of("decode 16 x 8k" + end, 16, 1, 8 * k, type);
+      attention_of("decode 256 x 1k" + end, 256, 1, k, type);
+      attention_of("prefill 8k" + end, 1, 8 * k, 8 * k, type);
+    }
   }
 
   void rows() {
@@ -233,13 +245,14 @@ class Kernels {
   }
 
   // `streams` sequences that compute their last `tokens` of `context` positions.
-  void attention_of(const char* name, int streams, int tokens, int context) {
+  void attention_of(const std::string& name, int streams, int tokens, int context, KvType type = KvType::kF16) {
     if (!wanted("attention", name) || out_of_time(name)) return;
     const int heads = options_.tiny ? 4 : 32, kv_heads = options_.tiny ? 2 : 8, dim = options_.tiny ? 64 : 128;
     const int pages = (context + kPageTokens - 1) / kPageTokens, rows = streams * tokens;
-    const double cache_bytes = 2.0 * streams * context * kv_heads * dim * 2;
+    const auto with = [&](int64_t n) { return CudaKvCache::bytes_for({1, kv_heads, dim, n, type}); };
+    const double cache_bytes = static_cast<double>(with(2) - with(1)) / kPageTokens * streams * context;
     const int n_sets = sets(cache_bytes);   // layers of the cache
-    auto cache = CudaKvCache::create(runtime_, {n_sets, kv_heads, dim, int64_t{streams} * pages, KvType::kF16});
+    auto cache = CudaKvCache::create(runtime_, {n_sets, kv_heads, dim, int64_t{streams} * pages, type});
     if (!cache) throw std::runtime_error(cache.error().message);
     const std::vector<std::byte> run = random_blocks(TensorType::kF16, size_t{4} << 20, 9);
     for (int layer = 0; layer < n_sets; ++layer) {
@@ -273,7 +286,7 @@ class Kernels {
     const AttentionParams params{.scale = 0.088f};
     const double seconds = time_calls(runtime_, options_, n_sets, [&](int i) {
       attention(runtime_, scratch, {sent, q, width, heads, (*cache)->view(i % n_sets), params, out, width},
-                KvType::kF16);
+                type);
     });
     const double seen = static_cast<double>(streams) * tokens * (context - (tokens - 1) / 2.0);   // pairs of positions
     note({"attention", name, rows, seconds, cache_bytes + 2.0 * static_cast<double>(rows * width) * sizeof(float),
@@ -298,10 +311,11 @@ class Kernels {
     float* const v = random_floats(runtime_, rows * kv_width, 1, 13);
     const double seconds = time_calls(runtime_, options_, 1, [&](int) {
       rope_and_store(runtime_, rope, factors, sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0),
-                     KvType::kF16);
+                     cache.shape.type);
     });
-    // q and k read and written, v read, both stored in halves.
-    const auto bytes = static_cast<double>(rows * (8 * (q_width + kv_width) + 4 * kv_width + 4 * kv_width));
+    // q and k read and written, v read, both stored in halves, or bytes.
+    const int64_t stored = cache.shape.type == KvType::kF16 ? 4 : 2;
+    const auto bytes = static_cast<double>(rows * (8 * (q_width + kv_width) + 4 * kv_width + stored * kv_width));
     note({"rope", name, rows, seconds, bytes, 0, Unit::kNone});
     runtime_.free(q), runtime_.free(k), runtime_.free(v);
   }

@@ -48,6 +48,8 @@ std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed) {
       const float value = 1 + random.number(0.1f);
       std::memcpy(&bytes[i * block], &value, sizeof value);
     }
+  if (type == TensorType::kMXFP4)   // powers of two
+    for (size_t i = 0; i < n; ++i) bytes[i * block] = static_cast<std::byte>(118 + random.next() % 4);
   for (const size_t place : scales_of(type))
     for (size_t i = 0; i < n; ++i) put_half(&bytes[i * block + place], random.next() >> 20);
   return bytes;

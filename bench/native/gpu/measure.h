@@ -106,6 +106,7 @@ float* floats(cuda::Runtime& runtime, int64_t n);
 double time_calls(cuda::Runtime& runtime, const Options& options, int sets, const std::function<void(int)>& call);
 
 void measure_kernels(const Options& options, const Clock& clock, Results& results);
+void measure_mixtures(const Options& options, const Clock& clock, Results& results);
 void measure_models(const Options& options, const Clock& clock, Results& results);
 
 }  // namespace monolith::bench

@@ -10,6 +10,8 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "gpu/measure.h"
+#include "model/gguf/assembled_file.h"
+#include "model/gguf/parser.h"
 #include "model/model.h"
 
 namespace monolith::bench {
@@ -25,7 +27,9 @@ constexpr Shape kTiny{256, 2, 4, 2, 64, 512, 1000};
 // again: 16 GB of weights take no memory of the host's. The device has every byte for itself.
 class RandomModel {
  public:
-  RandomModel(const Shape& shape, TensorType type) {
+  // FP8 is made of bfloat16 when the backend loads it.
+  RandomModel(const Shape& shape, TensorType wanted) {
+    const TensorType type = wanted == TensorType::kF8E4M3 ? TensorType::kBF16 : wanted;
     list(shape, type);
     // The tensors' data repeats after so many bytes: whole pages and whole blocks.
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -49,8 +53,9 @@ class RandomModel {
       std::memcpy(&head[data + tensor.offset], values.data(), values.size());
     }
     map(head, at, random_blocks(type, period_ / static_cast<size_t>(traits_of(type).block_bytes), 21));
-    auto parsed = GgufFile::parse({base_, at});
+    auto parsed = GgufParser({base_, at}).parse();
     if (!parsed) throw std::runtime_error(parsed.error().message);
+    if (wanted != type) AssembledFile::quantize(**parsed, wanted, 1);
     file_ = std::move(*parsed);
   }
   RandomModel(const RandomModel&) = delete;
@@ -306,6 +311,7 @@ void measure_models(const Options& options, const Clock& clock, Results& results
   const std::vector<int> ends = {all.front(), all.back()};
   // What matters most first: time may end before the list does.
   bench.run(TensorType::kBF16, {}, all, true);
+  bench.run(TensorType::kF8E4M3, {}, all, true);
   bench.run(TensorType::kQ8_0, {}, all, true);
   bench.run(TensorType::kQ4_K, {}, all, true);
   bench.run(TensorType::kBF16, {.early_launch = false}, all, true);

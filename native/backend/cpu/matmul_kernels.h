@@ -57,6 +57,7 @@ constexpr int strip_type_index(TensorType type) {
     case TensorType::kQ5_K: return 13;
     case TensorType::kQ6_K: return 14;
     case TensorType::kIQ4_XS: return 15;
+    case TensorType::kF8E4M3: break;   // not computed with here
   }
   return 0;
 }

@@ -104,7 +104,8 @@ consteval StripForm strip_form(TensorType type) {
     case TensorType::kIQ4_XS: return {4, 0, 0, kIq4, 256, 32, kSigned, false};
     case TensorType::kF32:
     case TensorType::kF16:
-    case TensorType::kBF16: break;
+    case TensorType::kBF16:
+    case TensorType::kF8E4M3: break;
   }
   return {};
 }

@@ -55,6 +55,7 @@ class CudaBackend final : public Backend {
   }
 
   uint64_t free_memory() const override { return runtime_->free_bytes(); }
+  bool keeps_fp8() const override { return true; }
 
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), type, rows, cols);

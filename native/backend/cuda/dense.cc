@@ -2,10 +2,28 @@
 
 #include <algorithm>
 
+#include "backend/cuda/dense_fp8.h"
+
 namespace monolith::cuda {
 
 size_t dense_bytes(int64_t rows, int64_t cols) {
   return static_cast<size_t>(dense_tiles(rows) * kDenseTileRows * dense_blocks(cols) * kDenseBlockK) * sizeof(uint16_t);
+}
+
+namespace {
+size_t fp8_code_bytes(int64_t rows, int64_t cols) { return dense_bytes(rows, cols) / 2; }
+size_t fp8_scale_bytes(int64_t rows) { return static_cast<size_t>(dense_tiles(rows) * kDenseTileRows) * sizeof(float); }
+constexpr size_t kRefusedBytes = 16;
+}  // namespace
+
+size_t fp8_bytes(int64_t rows, int64_t cols) {
+  return fp8_code_bytes(rows, cols) + fp8_scale_bytes(rows) + kRefusedBytes;
+}
+
+Fp8Matrix fp8_matrix(const void* memory, int64_t rows, int64_t cols) {
+  auto* const codes = static_cast<unsigned char*>(const_cast<void*>(memory));
+  unsigned char* const scales = codes + fp8_code_bytes(rows, cols);
+  return {codes, reinterpret_cast<float*>(scales), reinterpret_cast<uint32_t*>(scales + fp8_scale_bytes(rows))};
 }
 
 int dense_segments(int64_t rows, int64_t cols) {
@@ -85,7 +103,8 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   if (device.wgmma) {
     if (columns > 64) return plan_wide(device, shape);
     plan.tile_columns = columns <= 8 ? 8 : columns <= 32 ? 32 : 64;
-    plan.tile_rows = 64;
+    // Each tile of rows reads the inputs once more. Up to 8 columns these are little beside the weights.
+    plan.tile_rows = plan.tile_columns <= 8 ? 64 : 128;
   } else {
     plan.tile_columns = columns <= 64 ? 32 : 128;
   }

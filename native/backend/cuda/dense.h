@@ -1,5 +1,5 @@
-// Products with 16-bit weights (bfloat16, binary16) on tensor cores: how weights and activations lie in memory, which
-// kernel computes a product, and their scratch.
+// Products with weights in 16 bits (bfloat16, binary16) and in 8 (FP8, dense_fp8.h) on tensor cores: how weights and
+// activations lie in memory, which kernel computes a product, and their scratch.
 //
 //   y[column][row] = sum over k of W[row][k] x[column][k]
 //
@@ -14,7 +14,7 @@
 // Arithmetic. k is cut into segments, 1, 2, 4 or 8 by the shape of the matrix alone (dense_segments). Within one, the
 // tensor core adds steps of 16 k in ascending order to one binary32 accumulator. Then, in this order:
 //   value = (old output if added to, else 0) + bias;  for each segment, ascending: value = fma(sum, scale, value)
-// with scale a power of two that keeps binary16 activations in range (1 for bfloat16). Blocks of the GPU may take a
+// with scale a power of two that keeps binary16 activations in range (1 for bfloat16), for FP8 times the row's. Blocks of the GPU may take a
 // segment each or all of them: the order is the same.
 //
 // Batch invariance. A number depends on one row, one column and the order above: tiles, splits and grids never change
@@ -38,14 +38,16 @@ namespace monolith::cuda {
 inline constexpr int kDenseBlockK = 64;   // values of k that one stage of a pipeline holds
 inline constexpr int kDenseTileRows = 16;
 
-enum class DenseKind : uint8_t { kBf16, kF16 };
+enum class DenseKind : uint8_t { kBf16, kF16, kFp8 };
 
-constexpr bool is_dense(Format format) { return format == Format::kBf16 || format == Format::kF16; }
+constexpr bool is_dense(Format format) {
+  return format == Format::kBf16 || format == Format::kF16 || format == Format::kFp8;
+}
 
 // --- weights -----------------------------------------------------------------------------------
 constexpr int64_t dense_blocks(int64_t cols) { return (cols + kDenseBlockK - 1) / kDenseBlockK; }
 constexpr int64_t dense_tiles(int64_t rows) { return (rows + kDenseTileRows - 1) / kDenseTileRows; }
-// Bytes of a packed matrix.
+// Bytes of a packed matrix in 16 bits.
 size_t dense_bytes(int64_t rows, int64_t cols);
 // Packs `n_rows` rows of `cols` 16-bit numbers as the file has them (device, dense) to dense_bytes(n_rows, cols) bytes:
 // whole tiles, the last filled up with zeros.

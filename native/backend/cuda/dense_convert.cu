@@ -90,7 +90,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 DenseKind kind_of(const Matrix& matrix) {
-  return static_cast<const CudaMatrix&>(matrix).format() == Format::kBf16 ? DenseKind::kBf16 : DenseKind::kF16;
+  const Format format = static_cast<const CudaMatrix&>(matrix).format();
+  return format == Format::kBf16 ? DenseKind::kBf16 : format == Format::kF16 ? DenseKind::kF16 : DenseKind::kFp8;
 }
 
 }  // namespace
@@ -120,7 +121,8 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
   const DenseKind kind = kind_of(*targets[0].weight);
   const int64_t cols = targets[0].weight->cols, n_experts = groups ? groups->n_experts : 1;
   const int64_t columns = groups ? groups->n_slots : n_columns;
-  if (!converted) convert_dense(runtime, scratch, kind, x, cols, columns, groups ? groups->source : nullptr);
+  const DenseKind input = kind == DenseKind::kBf16 ? kind : DenseKind::kF16;
+  if (!converted) convert_dense(runtime, scratch, input, x, cols, columns, groups ? groups->source : nullptr);
   while (!targets.empty()) {
     const auto some = targets.first(std::min<size_t>(targets.size(), kMostDenseTargets));
     targets = targets.subspan(some.size());
@@ -135,7 +137,10 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
     DenseLaunch work{};
     for (size_t i = 0; i < some.size(); ++i) {
       const MatmulTarget& target = some[i];
-      work.targets[i] = {.weight = static_cast<const Words4*>(static_cast<const CudaMatrix*>(target.weight)->data()),
+      const void* const data = static_cast<const CudaMatrix*>(target.weight)->data();
+      const bool fp8 = kind == DenseKind::kFp8;
+      work.targets[i] = {.weight = static_cast<const Words4*>(data),
+                         .row_scales = fp8 ? fp8_matrix(data, target.weight->rows, cols).scales : nullptr,
                          .out = target.out,
                          .bias = target.bias,
                          .out_stride = target.out_stride,
@@ -146,7 +151,7 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
       work.row_units += work.targets[i].row_tiles * (plan.split ? matrices[i].segments : 1);
     }
     work.x = scratch.activations();
-    work.scales = kind == DenseKind::kF16 ? scratch.scales() : nullptr;
+    work.scales = input == DenseKind::kF16 ? scratch.scales() : nullptr;
     work.tiles = groups ? groups->tiles : nullptr;
     work.sums = scratch.sums();
     work.counters = scratch.counters();
@@ -166,6 +171,8 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
 
 void embed_dense(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out) {
   if (n_rows == 0) return;
+  if (kind_of(table) == DenseKind::kFp8)
+    return embed_fp8(runtime, fp8_matrix(table.data(), table.rows, table.cols), table.cols, tokens, n_rows, out);
   launch(runtime, kind_of(table) == DenseKind::kBf16 ? embed_kernel<DenseKind::kBf16> : embed_kernel<DenseKind::kF16>,
          dim3{static_cast<unsigned>(n_rows), 1, 1}, kThreads, 0, static_cast<const uint16_t*>(table.data()), table.cols,
          dense_blocks(table.cols) * (kDenseBlockK / 16), tokens, out);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cuda/dense.h"
+#include "backend/cuda/dense_fp8.h"
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/tensor.h"
 
@@ -11,6 +12,7 @@ namespace monolith::cuda {
 // One matrix of a launch. With experts: the first one's, the others follow.
 struct DenseTarget {
   const Words4* weight;
+  const float* row_scales;   // of FP8
   float* out;
   const float* bias;         // likewise
   int64_t out_stride;
@@ -21,6 +23,10 @@ struct DenseTarget {
 };
 
 inline constexpr int kMostDenseTargets = 4;
+
+// Pieces of 16 bytes that a lane has of 16 rows and 64 k.
+template <DenseKind kKind>
+inline constexpr int kBlockPieces = kKind == DenseKind::kFp8 ? 2 : 4;
 
 struct DenseLaunch {
   DenseTarget targets[kMostDenseTargets];
@@ -42,6 +48,7 @@ struct DenseLaunch {
 struct DenseUnit {
   const DenseTarget* target;
   const Words4* weight;      // of the expert
+  const float* row_scales;   // likewise; of FP8
   int32_t row_tile;
   int32_t first_segment, last_segment;   // one beyond
   int32_t first_column, n_columns;
@@ -55,6 +62,7 @@ struct DenseUnit {
 // cover about as many columns as rows, and find each other's operands in the L2 cache.
 inline constexpr int kColumnTilesTogether = 8;
 
+template <DenseKind kKind>
 MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns, int32_t number) {
   DenseUnit unit;
   const int32_t together = launch.row_units * kColumnTilesTogether, group = number / together;
@@ -78,13 +86,16 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns,
   unit.number = number;
   unit.stride = width;
   unit.weight = target.weight;
+  unit.row_scales = target.row_scales;
   if (launch.tiles) {
     const ColumnTile tile = launch.tiles[column_tile];
     unit.empty = tile.count == 0;
     unit.first_column = tile.first;
     unit.n_columns = tile.count;
-    // A tile of 16 rows and 16 k is 32 words of 16 bytes; experts begin at whole tiles.
-    unit.weight += static_cast<int64_t>(tile.expert) * (target.rows / kDenseTileRows) * launch.k_blocks * 128;
+    // Experts begin at whole tiles.
+    unit.weight += static_cast<int64_t>(tile.expert) * (target.rows / kDenseTileRows) * launch.k_blocks *
+                   (kBlockPieces<kKind> * kWarp);
+    if constexpr (kKind == DenseKind::kFp8) unit.row_scales += static_cast<int64_t>(tile.expert) * target.rows;
     unit.expert = tile.expert;
   } else {
     unit.empty = false;
@@ -97,8 +108,9 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns,
 }
 
 // Of a launch with a block for each.
+template <DenseKind kKind>
 MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns) {
-  return find_unit(launch, tile_columns, static_cast<int32_t>(blockIdx.x));
+  return find_unit<kKind>(launch, tile_columns, static_cast<int32_t>(blockIdx.x));
 }
 
 // Blocks of k that a segment begins with.
@@ -122,6 +134,23 @@ MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, int column) {
   return launch.scales ? launch.scales[column] : 1.0f;
 }
 
+// What sums of a row and column are multiplied with.
+template <DenseKind kKind>
+MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, const DenseUnit& unit, int row, int column) {
+  const float scale = dense_scale(launch, column);
+  return kKind == DenseKind::kFp8 ? scale * unit.row_scales[row] : scale;
+}
+
+// The fragment of step `step` of four (or of two) in the pieces of a lane.
+template <DenseKind kKind>
+MONOLITH_DEVICE Words4 fragment_of(const Words4* pieces, int step) {
+  if constexpr (kKind != DenseKind::kFp8) return pieces[step];
+  const Words4 piece = pieces[step / 2];
+  const Words2 first = fp8_halves(step % 2 == 0 ? piece.x : piece.z),
+               second = fp8_halves(step % 2 == 0 ? piece.y : piece.w);
+  return {first.x, first.y, second.x, second.y};
+}
+
 // Where a thread's accumulators are, of fragments of 8 columns: number i of `sums` is row row_of(i), column
 // column_of(i) of a tile of 16 rows.
 MONOLITH_DEVICE int row_of(int i) { return lane_id() / 4 + i % 4 / 2 * 8; }
@@ -136,13 +165,14 @@ struct SegmentPlace {
   float* to;               // the thread's first output
   const float* scales;     // of the thread's first column; null: 1
   float bias[2];
+  float row_scales[2];     // of FP8
   int32_t left;
   bool rows_inside[2];
   bool reads, biased;
 };
 
 // All sums of a thread, of which those outside the matrix or the unit are left out, or (kWhole) none.
-template <bool kWhole, int kTogether, int kQuads>
+template <DenseKind kKind, bool kWhole, int kTogether, int kQuads>
 MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const float (&sums)[kQuads][4]) {
   const int64_t step = 8 * stride;
   float* to[2] = {place.to, place.to + stride};   // of both columns of a quad
@@ -175,8 +205,10 @@ MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const f
     }
     MONOLITH_UNROLL
     for (int i = 0; i < kTogether * 4; ++i) {
+      float scale = scales[i / 4][i % 2];
+      if constexpr (kKind == DenseKind::kFp8) scale *= place.row_scales[i % 4 / 2];
       if (inside(i / 4, i % 4))
-        to[i % 2][i % 4 / 2 * 8] = fmaf(sums[begin + i / 4][i % 4], scales[i / 4][i % 2], values[i / 4][i % 4]);
+        to[i % 2][i % 4 / 2 * 8] = fmaf(sums[begin + i / 4][i % 4], scale, values[i / 4][i % 4]);
       if (i % 4 >= 2) to[i % 2] += step;
     }
   }
@@ -185,7 +217,7 @@ MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const f
 // Adds segment `segment`'s sums of 16 rows from `first_row` and columns of the unit from `first_column` to the outputs.
 // Unrolled over all sums and run once per segment, while the tensor cores wait: what threads have in common is found
 // before, and a number costs little more than its read, its fmaf() and its write.
-template <int kAtOnce, int kQuads>
+template <DenseKind kKind, int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
                                  int first_column, const float (&sums)[kQuads][4]) {
   const DenseTarget& target = *unit.target;
@@ -200,11 +232,13 @@ MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& uni
   for (int half = 0; half < 2; ++half) {
     place.rows_inside[half] = row + 8 * half < target.rows;
     place.bias[half] = place.biased && place.rows_inside[half] ? dense_bias(unit, row + 8 * half) : 0.0f;
+    if constexpr (kKind == DenseKind::kFp8)
+      place.row_scales[half] = place.rows_inside[half] ? unit.row_scales[row + 8 * half] : 0.0f;
   }
   if (place.rows_inside[1] && place.left > kQuads * 8 - 7)
-    add_sums<true, kTogether>(place, target.out_stride, sums);
+    add_sums<kKind, true, kTogether>(place, target.out_stride, sums);
   else
-    add_sums<false, kTogether>(place, target.out_stride, sums);
+    add_sums<kKind, false, kTogether>(place, target.out_stride, sums);
 }
 
 // Where a split unit leaves the sums of a thread: kQuads of them, by `threads` threads.
@@ -230,14 +264,15 @@ MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit&
 
 // Adds what all units of a tile have left to the outputs, as add_segment() would have, one after the other. `left` is
 // left_sums() of the tile's first unit, `step` from there to the next unit's, `threads` to the next quad.
-template <int kAtOnce, int kQuads>
+template <DenseKind kKind, int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int first_row, int first_column,
                                    const Floats4* left, int64_t step, int threads) {
   constexpr int kMost = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMost ? kQuads : kMost;
   constexpr int kSegments = kAtOnce >= 8 && kChunk == 1 ? 8 : 4;
+  constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;   // of a quad: its columns', for FP8 its rows' too
   const DenseTarget& target = *unit.target;
   for (int begin = 0; begin < kQuads; begin += kChunk) {
-    float value[kChunk][4], scale[kChunk][2];
+    float value[kChunk][4], scale[kChunk][kScales];
     MONOLITH_UNROLL
     for (int q = 0; q < kChunk; ++q)
       MONOLITH_UNROLL
@@ -246,7 +281,8 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
         const bool inside = row < target.rows && within < unit.n_columns;
         const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
         value[q][j] = inside ? dense_begin(unit, from, row) : 0.0f;
-        if (j < 2) scale[q][j] = within < unit.n_columns ? dense_scale(launch, unit.first_column + within) : 0.0f;
+        if (j < kScales)
+          scale[q][j] = inside ? dense_scale<kKind>(launch, unit, row, unit.first_column + within) : 0.0f;
       }
     for (int first = 0; first < target.segments; first += kSegments) {
       Floats4 sums[kSegments][kChunk];
@@ -262,8 +298,8 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
         for (int q = 0; q < kChunk; ++q) {
           value[q][0] = fmaf(sums[s][q].x, scale[q][0], value[q][0]);
           value[q][1] = fmaf(sums[s][q].y, scale[q][1], value[q][1]);
-          value[q][2] = fmaf(sums[s][q].z, scale[q][0], value[q][2]);
-          value[q][3] = fmaf(sums[s][q].w, scale[q][1], value[q][3]);
+          value[q][2] = fmaf(sums[s][q].z, scale[q][2 % kScales], value[q][2]);
+          value[q][3] = fmaf(sums[s][q].w, scale[q][3 % kScales], value[q][3]);
         }
       }
     }

@@ -11,16 +11,23 @@ constexpr int kStageK = 32, kSteps = kStageK / 16;
 constexpr int kStagesPerBlock = kDenseBlockK / kStageK;
 constexpr int kTiles = kRows / kDenseTileRows;
 
-template <int kColumns>
+// Of a lane, in a stage.
+template <DenseKind kKind>
+constexpr int kStagePieces = kBlockPieces<kKind> / kStagesPerBlock;
+
+template <DenseKind kKind, int kColumns>
 struct Shared {
-  Words4 a[kStages][kTiles][kSteps][kWarp];
+  Words4 a[kStages][kTiles][kStagePieces<kKind>][kWarp];
   Words4 b[kStages][kColumns / 8][kStageK / 8][8];   // core matrices
   int last;
 };
 
 // Pieces of 16 bytes that lie one after the other, of a stage: of a tile of rows, of a group of 8 columns.
-constexpr int kTilePieces = kSteps * kWarp, kGroupPieces = kStageK;
-constexpr int kTilesAtOnce = kThreads / kTilePieces, kGroupsAtOnce = kThreads / kGroupPieces;
+template <DenseKind kKind>
+constexpr int kTilePieces = kStagePieces<kKind> * kWarp;
+template <DenseKind kKind>
+constexpr int kTilesAtOnce = kThreads / kTilePieces<kKind>;
+constexpr int kGroupPieces = kStageK, kGroupsAtOnce = kThreads / kGroupPieces;
 
 // Where a thread copies from: of stage 0, the first tile and group that are its own, and how many of each there are
 // from there on.
@@ -30,27 +37,30 @@ struct Feed {
   int32_t tiles, groups;
 };
 
+template <DenseKind kKind>
 MONOLITH_DEVICE Feed find_feed(const DenseLaunch& launch, const DenseUnit& unit) {
   const int thread = static_cast<int>(threadIdx.x);
-  const int tile = unit.row_tile * kTiles + thread / kTilePieces, group = unit.first_column / 8 + thread / kGroupPieces;
-  return {unit.weight + int64_t{tile} * launch.k_blocks * 128 + thread % kTilePieces,
+  constexpr int kPieces = kTilePieces<kKind>;
+  const int tile = unit.row_tile * kTiles + thread / kPieces, group = unit.first_column / 8 + thread / kGroupPieces;
+  return {unit.weight + int64_t{tile} * launch.k_blocks * (kBlockPieces<kKind> * kWarp) + thread % kPieces,
           group * 64 + thread % kGroupPieces, (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - tile,
           launch.column_groups - group};
 }
 
-template <int kColumns>
-MONOLITH_DEVICE void begin_weights(Shared<kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
+template <DenseKind kKind, int kColumns>
+MONOLITH_DEVICE void begin_weights(Shared<kKind, kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
   const int stage = number % kStages, thread = static_cast<int>(threadIdx.x);
+  constexpr int kAtOnce = kTilesAtOnce<kKind>;
   MONOLITH_UNROLL
-  for (int i = 0; i < kTiles / kTilesAtOnce; ++i)
-    copy_async<Source::kConstant>(
-        &shared.a[stage][0][0][0] + i * kThreads + thread,
-        feed.a + int64_t{i} * kTilesAtOnce * launch.k_blocks * 128 + int64_t{number} * kTilePieces,
-        i * kTilesAtOnce < feed.tiles);
+  for (int i = 0; i < kTiles / kAtOnce; ++i)
+    copy_async<Source::kConstant>(&shared.a[stage][0][0][0] + i * kThreads + thread,
+                                  feed.a + int64_t{i} * kAtOnce * launch.k_blocks * (kBlockPieces<kKind> * kWarp) +
+                                      int64_t{number} * kTilePieces<kKind>,
+                                  i * kAtOnce < feed.tiles);
 }
 
-template <int kColumns>
-MONOLITH_DEVICE void begin_inputs(Shared<kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
+template <DenseKind kKind, int kColumns>
+MONOLITH_DEVICE void begin_inputs(Shared<kKind, kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
   const int stage = number % kStages, thread = static_cast<int>(threadIdx.x);
   constexpr int kGroups = kColumns / 8;
   const Words4* const b = reinterpret_cast<const Words4*>(launch.x) + feed.b +
@@ -68,14 +78,14 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
   let_next_start();
   if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   constexpr int kQuads = kColumns / 16;   // fragments of a warp: half of the columns
-  auto& shared = shared_memory<Shared<kColumns>>();
-  const DenseUnit unit = find_unit(launch, kColumns);
+  auto& shared = shared_memory<Shared<kKind, kColumns>>();
+  const DenseUnit unit = find_unit<kKind>(launch, kColumns);
   if (unit.empty) return;
   const int warp = warp_id(), lane = lane_id();
   const int warp_rows = warp % 4 * 2, warp_group = warp / 4 * kQuads;   // first tile of rows, first group of columns
   const int first_row = unit.row_tile * kRows + warp_rows * kDenseTileRows;
 
-  const Feed feed = find_feed(launch, unit);
+  const Feed feed = find_feed<kKind>(launch, unit);
 
   float c[2][kQuads][4] = {};
   int segment = unit.first_segment;
@@ -103,7 +113,10 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
       uint32_t a[2][4];
       MONOLITH_UNROLL
       for (int m = 0; m < 2; ++m) {
-        const Words4 words = shared.a[stage][warp_rows + m][step][lane];
+        Words4 pieces[kStagePieces<kKind>];   // those not of this step are not read
+        MONOLITH_UNROLL
+        for (int i = 0; i < kStagePieces<kKind>; ++i) pieces[i] = shared.a[stage][warp_rows + m][i][lane];
+        const Words4 words = fragment_of<kKind>(pieces, step);
         a[m][0] = words.x;
         a[m][1] = words.y;
         a[m][2] = words.z;
@@ -124,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
     if (number + 1 == segment_end && !launch.split) {
       MONOLITH_UNROLL
       for (int m = 0; m < 2; ++m) {
-        add_segment<kSomeAtOnce>(launch, unit, segment, first_row + m * kDenseTileRows, warp_group * 8, c[m]);
+        add_segment<kKind, kSomeAtOnce>(launch, unit, segment, first_row + m * kDenseTileRows, warp_group * 8, c[m]);
         MONOLITH_UNROLL
         for (int i = 0; i < kQuads * 4; ++i) c[m][i / 4][i % 4] = 0;
       }
@@ -143,16 +156,23 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
   if (!is_last_of_tile(launch, unit, shared.last)) return;
   const int64_t step = int64_t{unit.stride} * 2 * kQuads * kThreads;
   for (int m = 0; m < 2; ++m)
-    add_left_sums<kSomeAtOnce, kQuads>(launch, unit, first_row + m * kDenseTileRows, warp_group * 8,
+    add_left_sums<kKind, kSomeAtOnce, kQuads>(launch, unit, first_row + m * kDenseTileRows, warp_group * 8,
                                        left - unit.first_segment * step + m * kQuads * kThreads, step, kThreads);
+}
+
+template <DenseKind kKind, int kColumns>
+void launch_kind(Runtime& runtime, const DenseLaunch& work) {
+  launch(runtime, tiles_kernel<kKind, kColumns>, dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1},
+         kThreads, sizeof(Shared<kKind, kColumns>), work);
 }
 
 template <int kColumns>
 void launch_tiles(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
-  launch(runtime,
-         kind == DenseKind::kBf16 ? tiles_kernel<DenseKind::kBf16, kColumns> : tiles_kernel<DenseKind::kF16, kColumns>,
-         dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1}, kThreads, sizeof(Shared<kColumns>),
-         work);
+  switch (kind) {
+    case DenseKind::kBf16: return launch_kind<DenseKind::kBf16, kColumns>(runtime, work);
+    case DenseKind::kF16: return launch_kind<DenseKind::kF16, kColumns>(runtime, work);
+    case DenseKind::kFp8: return launch_kind<DenseKind::kFp8, kColumns>(runtime, work);
+  }
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Products on Hopper: a producer fills a ring of stages in shared memory with bulk copies, 64 k each of weights and
 // activations; every group of four warps takes its 64 rows of weights from there to registers and multiplies them with
-// all columns of the tile (wgmma). Few columns are the same kernel with a narrow tile: what then counts is that about
-// 90 KB of weights are always under way to each block, and two blocks on a multiprocessor.
+// all columns of the tile (wgmma). Few columns are the same kernel with a narrow tile: what then counts is that 64 to
+// 90 KB of weights are always under way to each block, with two blocks on a multiprocessor. From 9 columns on, tiles
+// are of 128 rows: inputs then cost half as much of what the L2 cache can give as with 64, beside the weights'
+// 4.3 TB/s 2.1 TB/s at 64 columns and not 4.3.
 //
 // Many columns: the tensor cores shall never wait. A block computes one tile after the other, and while it writes one's
 // outputs the next one's stages arrive. Half a stage is always under way: registers of A are two halves, one of them read
@@ -33,12 +35,16 @@ struct Width {
   // Two groups with sums of many columns need more registers than threads have at the start: the producer is a whole
   // group of warps, which gives its own up.
   static constexpr bool kMovesRegisters = kIsWide;
+  // Two blocks of two groups leave a thread few registers; so do sums of 256 columns.
+  static constexpr bool kCrowded = kGroups * kBlocks > 2;
+  static constexpr int kAtOnce = kCrowded ? 8 : kManyAtOnce;
+  static constexpr int kLeftAtOnce = kCrowded || kColumns == 256 ? 16 : kManyAtOnce;
   static constexpr int kThreads = kConsumers + (kMovesRegisters ? kWarpgroup : kWarp);
 };
 
-template <typename W>
+template <DenseKind kKind, typename W>
 struct Ring {
-  Words4 a[W::kStages][W::kTiles][kSteps][kWarp];
+  Words4 a[W::kStages][W::kTiles][kBlockPieces<kKind>][kWarp];
   unsigned char b[W::kStages][W::kQuads][kGroupBytes];
   Barrier full[W::kStages], empty[W::kStages];
   int last;
@@ -46,7 +52,9 @@ struct Ring {
 
 #if MONOLITH_WGMMA
 
-constexpr int kTileBytes = kDenseTileRows * kDenseBlockK * 2;   // of 16 rows of a stage
+// Of 16 rows of a stage, in pieces of 16 bytes.
+template <DenseKind kKind>
+constexpr int kTilePieces = kBlockPieces<kKind> * kWarp;
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;   // where they move
 
 // Where in the ring the next stage is, for all of a block's units.
@@ -60,19 +68,21 @@ struct Place {
 
 // By one warp: all stages of the unit, in order. Weights are there before the inputs are: as many stages of a block's
 // first unit as there are begin with them, and get their inputs when these are computed.
-template <typename W>
-MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end,
-                             Place<W>& place, bool first) {
+template <DenseKind kKind, typename W>
+MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin,
+                             int end, Place<W>& place, bool first) {
   const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
   const int own_tiles = tiles < W::kTiles ? tiles : W::kTiles;
   const int group = unit.first_column / 8, groups = launch.column_groups - group;
   const int x_bytes = (groups < W::kQuads ? groups : W::kQuads) * kGroupBytes;
-  const Words4* const weight = unit.weight + int64_t{unit.row_tile} * W::kTiles * launch.k_blocks * (kSteps * kWarp);
+  const Words4* const weight = unit.weight + int64_t{unit.row_tile} * W::kTiles * launch.k_blocks * kTilePieces<kKind>;
+  constexpr int kTileBytes = kTilePieces<kKind> * 16;
   const auto begin_weights = [&](int block, int stage) {
     barrier_arrive_expecting(ring.full[stage], own_tiles * kTileBytes + x_bytes);   // of both
+    MONOLITH_ROLLED
     for (int tile = 0; tile < own_tiles; ++tile)
       copy_bulk<Source::kConstant>(ring.a[stage][tile],
-                                   weight + (int64_t{tile} * launch.k_blocks + block) * (kSteps * kWarp), kTileBytes,
+                                   weight + (int64_t{tile} * launch.k_blocks + block) * kTilePieces<kKind>, kTileBytes,
                                    ring.full[stage]);
   };
   const auto begin_inputs = [&](int block, int stage) {
@@ -82,8 +92,10 @@ MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const Den
   int block = begin;
   if (first) {
     const int ahead = end - begin < W::kStages ? end - begin : W::kStages;
-    if (lane_id() == 0)
+    if (lane_id() == 0) {
+      MONOLITH_ROLLED
       for (int stage = 0; stage < ahead; ++stage) begin_weights(begin + stage, stage);
+    }
     __syncwarp();
     wait_for_inputs();
     if (lane_id() == 0)
@@ -99,8 +111,8 @@ MONOLITH_DEVICE void produce(Ring<W>& ring, const DenseLaunch& launch, const Den
 }
 
 // By whole warps, which read it no more.
-template <typename W>
-MONOLITH_DEVICE void give_back(Ring<W>& ring, int stage) {
+template <DenseKind kKind, typename W>
+MONOLITH_DEVICE void give_back(Ring<kKind, W>& ring, int stage) {
   __syncwarp();
   if (lane_id() == 0) barrier_arrive(ring.empty[stage]);
 }
@@ -114,7 +126,7 @@ MONOLITH_DEVICE void leave_sums(const DenseLaunch& launch, int unit, const float
 }
 
 template <DenseKind kKind, typename W>
-MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin) {
+MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin) {
   const int warp = warp_id(), lane = lane_id();
   const int first_row = (unit.row_tile * W::kTiles + warp) * kDenseTileRows;
   float sums[W::kQuads][4];
@@ -124,9 +136,11 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
     for (; number < end; ++number) {
       const int stage = number % W::kStages;
       barrier_wait(ring.full[stage], number / W::kStages % 2);
-      Words4 a[kSteps];
+      Words4 pieces[kBlockPieces<kKind>], a[kSteps];
       MONOLITH_UNROLL
-      for (int step = 0; step < kSteps; ++step) a[step] = ring.a[stage][warp][step][lane];
+      for (int i = 0; i < kBlockPieces<kKind>; ++i) pieces[i] = ring.a[stage][warp][i][lane];
+      MONOLITH_UNROLL
+      for (int step = 0; step < kSteps; ++step) a[step] = fragment_of<kKind>(pieces, step);
       products_fence();
       MONOLITH_UNROLL
       for (int step = 0; step < kSteps; ++step)
@@ -136,7 +150,7 @@ MONOLITH_DEVICE void consume(Ring<W>& ring, const DenseLaunch& launch, const Den
       products_wait(sums);
       give_back(ring, stage);
     }
-    if (!launch.split) add_segment<kManyAtOnce>(launch, unit, segment, first_row, 0, sums);
+    if (!launch.split) add_segment<kKind, W::kAtOnce>(launch, unit, segment, first_row, 0, sums);
   }
   if (launch.split) leave_sums<W>(launch, unit.number, sums);
 }
@@ -185,29 +199,34 @@ MONOLITH_DEVICE void begin_totals(const DenseLaunch& launch, const DenseUnit& un
   }
   if (target.bias) {
     const int row = first_row + row_of(0);
-    const float bias[2] = {row < target.rows ? target.bias[row] : 0.0f,
-                           row + 8 < target.rows ? target.bias[row + 8] : 0.0f};
+    const float bias[2] = {row < target.rows ? dense_bias(unit, row) : 0.0f,
+                           row + 8 < target.rows ? dense_bias(unit, row + 8) : 0.0f};
     MONOLITH_UNROLL
     for (int i = 0; i < kQuads * 4; ++i) totals[i / 4][i % 4] += bias[i % 4 / 2];
   }
 }
 
-template <int kQuads>
-MONOLITH_DEVICE void add_to_totals(const DenseLaunch& launch, const DenseUnit& unit, const float (&sums)[kQuads][4],
-                                   float (&totals)[kQuads][4]) {
+template <DenseKind kKind, int kQuads>
+MONOLITH_DEVICE void add_to_totals(const DenseLaunch& launch, const DenseUnit& unit, int first_row,
+                                   const float (&sums)[kQuads][4], float (&totals)[kQuads][4]) {
   if (!launch.scales) {
     MONOLITH_UNROLL
     for (int i = 0; i < kQuads * 4; ++i) totals[i / 4][i % 4] = fmaf(sums[i / 4][i % 4], 1.0f, totals[i / 4][i % 4]);
     return;
   }
+  float of_rows[2] = {1.0f, 1.0f};
+  if constexpr (kKind == DenseKind::kFp8)
+    for (int half = 0; half < 2; ++half)
+      if (const int row = first_row + row_of(2 * half); row < unit.target->rows) of_rows[half] = unit.row_scales[row];
   const int left = unit.n_columns - column_of(0);
   const float* const scales = launch.scales + unit.first_column + column_of(0);
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads * 2; ++i) {
     const int quad = i / 2, j = i % 2, column = quad * 8 + j;
+    if (i % 8 == 0) __syncwarp();   // only so many scales at once: for all there are no registers
     const float scale = column < left ? scales[column] : 1.0f;
-    totals[quad][j] = fmaf(sums[quad][j], scale, totals[quad][j]);
-    totals[quad][j + 2] = fmaf(sums[quad][j + 2], scale, totals[quad][j + 2]);
+    totals[quad][j] = fmaf(sums[quad][j], scale * of_rows[0], totals[quad][j]);
+    totals[quad][j + 2] = fmaf(sums[quad][j + 2], scale * of_rows[1], totals[quad][j + 2]);
   }
 }
 
@@ -224,11 +243,11 @@ MONOLITH_DEVICE void write_totals(const DenseUnit& unit, int first_row, const fl
 // As consume(), with half a stage of products always under way. Sums and totals take nearly all registers: what is
 // known of the unit is forgotten while products are computed, and found out again.
 template <DenseKind kKind, typename W>
-MONOLITH_DEVICE void consume_wide(Ring<W>& ring, const DenseLaunch& launch, int number, Place<W>& place) {
+MONOLITH_DEVICE void consume_wide(Ring<kKind, W>& ring, const DenseLaunch& launch, int number, Place<W>& place) {
   constexpr int kHalf = kSteps / 2;
   constexpr bool kTotals = W::kColumns < 256;
   const auto first_row = [](const DenseUnit& unit) { return (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows; };
-  const auto find_again = [&] { return find_unit(launch, W::kColumns, forgotten(number)); };
+  const auto find_again = [&] { return find_unit<kKind>(launch, W::kColumns, forgotten(number)); };
   float sums[W::kQuads][4];
   float totals[kTotals ? W::kQuads : 1][4];
   int segment, last_segment, block;
@@ -243,7 +262,7 @@ MONOLITH_DEVICE void consume_wide(Ring<W>& ring, const DenseLaunch& launch, int 
     if constexpr (kTotals) begin_totals(launch, unit, first_row(unit), totals);
   }
   const Words4* const own = &ring.a[0][warp_id()][0][lane_id()];
-  constexpr int kStageWords = W::kTiles * kSteps * kWarp;
+  constexpr int kStageWords = W::kTiles * kTilePieces<kKind>, kHalfPieces = kBlockPieces<kKind> / 2;
   Words4 a[kSteps];
   for (; segment < last_segment; ++segment) {
     const int end = segment_begin(launch, *target, segment + 1);
@@ -254,9 +273,12 @@ MONOLITH_DEVICE void consume_wide(Ring<W>& ring, const DenseLaunch& launch, int 
       barrier_wait(ring.full[stage], place.parity);
       MONOLITH_UNROLL
       for (int half = 0; half < 2; ++half) {
+        Words4 pieces[kHalfPieces];
         MONOLITH_UNROLL
-        for (int step = half * kHalf; step < (half + 1) * kHalf; ++step)
-          a[step] = own[stage * kStageWords + step * kWarp];
+        for (int i = 0; i < kHalfPieces; ++i)
+          pieces[i] = own[stage * kStageWords + (half * kHalfPieces + i) * kWarp];
+        MONOLITH_UNROLL
+        for (int step = 0; step < kHalf; ++step) a[half * kHalf + step] = fragment_of<kKind>(pieces, step);
         products_fence();
         MONOLITH_UNROLL
         for (int step = half * kHalf; step < (half + 1) * kHalf; ++step)
@@ -273,10 +295,11 @@ MONOLITH_DEVICE void consume_wide(Ring<W>& ring, const DenseLaunch& launch, int 
     give_back(ring, last);
     if (W::kSplits && launch.split) continue;
     if constexpr (kTotals) {
-      add_to_totals(launch, find_again(), sums, totals);
+      const DenseUnit unit = find_again();
+      add_to_totals<kKind>(launch, unit, first_row(unit), sums, totals);
     } else {
       const DenseUnit unit = find_again();
-      add_segment<kSomeAtOnce>(launch, unit, segment, first_row(unit), 0, sums);
+      add_segment<kKind, kSomeAtOnce>(launch, unit, segment, first_row(unit), 0, sums);
     }
   }
   if constexpr (W::kSplits)
@@ -295,7 +318,7 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   let_next_start();
 #if MONOLITH_WGMMA
   if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
-  auto& ring = shared_memory<Ring<W>>();
+  auto& ring = shared_memory<Ring<kKind, W>>();
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < W::kStages; ++stage) {
       barrier_init(ring.full[stage], 1);
@@ -316,7 +339,7 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     bool first = true;
     if (warp_id() != W::kGroups * 4) wait_for_inputs();
     each_unit([&](int number) {
-      const DenseUnit unit = find_unit(launch, W::kColumns, number);
+      const DenseUnit unit = find_unit<kKind>(launch, W::kColumns, number);
       if (unit.empty) return;
       if (warp_id() == W::kGroups * 4)
         produce(ring, launch, unit, segment_begin(launch, *unit.target, unit.first_segment),
@@ -331,7 +354,7 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     const auto add_left = [&](const DenseUnit& unit) {
       if (!is_last_of_tile(launch, unit, ring.last)) return;
       const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
-      add_left_sums<W::kColumns == 256 ? kManyAtOnce / 2 : kManyAtOnce, W::kQuads>(
+      add_left_sums<kKind, W::kLeftAtOnce, W::kQuads>(
           launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
           left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
               unit.first_segment * step,
@@ -342,11 +365,11 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
         consume_wide<kKind>(ring, launch, number, place);
         if constexpr (W::kSplits) {
           if (!launch.split) return;
-          const DenseUnit unit = find_unit(launch, W::kColumns, forgotten(number));
+          const DenseUnit unit = find_unit<kKind>(launch, W::kColumns, forgotten(number));
           if (!unit.empty) add_left(unit);
         }
       } else {
-        const DenseUnit unit = find_unit(launch, W::kColumns, number);
+        const DenseUnit unit = find_unit<kKind>(launch, W::kColumns, number);
         if (unit.empty) return;
         consume<kKind>(ring, launch, unit, segment_begin(launch, *unit.target, unit.first_segment));
         if (launch.split) add_left(unit);
@@ -358,13 +381,22 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
 #endif
 }
 
-template <typename W>
-void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
+template <DenseKind kKind, typename W>
+void launch_kind(Runtime& runtime, const DenseLaunch& work) {
   const int units = work.row_units * work.column_tiles;
   const bool one_each = !W::kIsWide || (W::kSplits && work.split);
   const int blocks = one_each ? units : std::min(units, std::max(runtime.device().multiprocessors, 1));
-  launch(runtime, kind == DenseKind::kBf16 ? wgmma_kernel<DenseKind::kBf16, W> : wgmma_kernel<DenseKind::kF16, W>,
-         dim3{static_cast<unsigned>(blocks), 1, 1}, W::kThreads, sizeof(Ring<W>), work);
+  launch(runtime, wgmma_kernel<kKind, W>, dim3{static_cast<unsigned>(blocks), 1, 1}, W::kThreads,
+         sizeof(Ring<kKind, W>), work);
+}
+
+template <typename W>
+void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
+  switch (kind) {
+    case DenseKind::kBf16: return launch_kind<DenseKind::kBf16, W>(runtime, work);
+    case DenseKind::kF16: return launch_kind<DenseKind::kF16, W>(runtime, work);
+    case DenseKind::kFp8: return launch_kind<DenseKind::kFp8, W>(runtime, work);
+  }
 }
 
 }  // namespace
@@ -373,8 +405,8 @@ void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
   switch (plan.tile_columns) {
     case 8: return launch_width<Width<1, 8, 11, 2>>(runtime, kind, work);
-    case 32: return launch_width<Width<1, 32, 9, 2>>(runtime, kind, work);
-    case 64: return launch_width<Width<1, 64, 7, 2>>(runtime, kind, work);
+    case 32: return launch_width<Width<2, 32, 5, 2>>(runtime, kind, work);
+    case 64: return launch_width<Width<2, 64, 4, 2>>(runtime, kind, work);
     case 128: return launch_width<Width<2, 128, 6, 1>>(runtime, kind, work);
     case 192: return launch_width<Width<2, 192, 5, 1>>(runtime, kind, work);
     default: return launch_width<Width<2, 256, 4, 1>>(runtime, kind, work);

@@ -54,6 +54,7 @@ class Loader {
       use(first, n, static_cast<const unsigned char*>(piece.staging));
       runtime_.record(*piece.free);
     }
+    runtime_.settle();   // products read weights early
     return {};
   }
 

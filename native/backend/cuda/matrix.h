@@ -17,6 +17,7 @@ enum class Format : uint8_t {
   kQuant,  // quant_form.h, by the type
   kBf16,   // dense.h
   kF16,
+  kFp8,    // dense_fp8.h
 };
 
 class CudaMatrix final : public Matrix {
@@ -41,11 +42,11 @@ class CudaMatrix final : public Matrix {
   bool owned_ = true;
 };
 
-// The format that weights of `type` take; `exact`: all in binary32.
+// The format that weights kept as `type` take; `exact`: all in binary32.
 Format format_for(TensorType type, int64_t rows, int64_t cols, bool exact);
 size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols);
 // Uploads in pieces and packs on the device. On return the source has been read; work on the device may be left.
-// Errors: kUnsupported, kOutOfMemory.
+// Errors: kUnsupported, kOutOfMemory; kInvalidFile for FP8 of weights that are not finite.
 Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& source, bool exact);
 // One matrix, with a loader of its own.
 Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact);

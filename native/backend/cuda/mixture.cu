@@ -123,10 +123,13 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
   const int width = grouped_tile_columns(runtime_, context, inner, n_rows * shape_.n_used, shape_.n_experts);
   ColumnGroups groups = route(runtime_, mixture.router, shape_, router_logits, n_rows, width, parts.routing);
   matmul_grouped(runtime_, context, inner, x, groups);
-  gated(runtime_, mixture.activation, parts.gate, parts.up, groups.n_slots * n_ff, parts.gate);
+  // What is inside goes straight to the form that the last product reads.
+  const InputForm form = input_form(static_cast<const CudaMatrix&>(*mixture.down).format());
+  gated_input(runtime_, mixture.activation, parts.gate, parts.up, groups.n_slots, n_ff,
+              form == InputForm::kFloats ? parts.gate : nullptr, input_of(context, form, groups.n_slots, n_ff));
   groups.source = nullptr;   // slots read themselves
   const MatmulTarget outer{mixture.down, parts.result, n_embd, mixture.down_bias};
-  matmul_grouped(runtime_, context, {&outer, 1}, parts.gate, groups);
+  matmul_grouped(runtime_, context, {&outer, 1}, parts.gate, groups, form);
   const int64_t quads = n_embd / 4;
   const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((quads + kThreads - 1) / kThreads), 1};
   launch(runtime_, combine_kernel, grid, kThreads, 0, reinterpret_cast<const Floats4*>(parts.result),

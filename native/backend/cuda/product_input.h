@@ -19,7 +19,8 @@ enum class InputForm : uint8_t {
 constexpr InputForm input_form(Format format) {
   switch (format) {
     case Format::kBf16: return InputForm::kBf16;
-    case Format::kF16: return InputForm::kF16;
+    case Format::kF16:
+    case Format::kFp8: return InputForm::kF16;
     case Format::kQuant: return InputForm::kInt8;
     case Format::kF32: break;
   }

@@ -30,7 +30,8 @@ Kind kind_of(TensorType type) {
     case TensorType::kIQ4_XS: return {kLevels4, kSigned32, 0};
     case TensorType::kF32:
     case TensorType::kF16:
-    case TensorType::kBF16: break;
+    case TensorType::kBF16:
+    case TensorType::kF8E4M3: break;
   }
   return {};
 }
@@ -54,7 +55,7 @@ NumbersSize size_of(Numbers numbers) {
 }  // namespace
 
 bool is_quantized(TensorType type) {
-  return type != TensorType::kF32 && type != TensorType::kF16 && type != TensorType::kBF16;
+  return traits_of(type).block_values > 1;
 }
 
 QuantLayout quant_layout(TensorType type, int64_t rows, int64_t cols) {

@@ -85,6 +85,32 @@ struct FewShared {
   float sums[kSegments][kColumns][kRows + 4];   // + 4: a warp's stores meet no bank twice
 };
 
+// A warp's part of its tile on the way to the L2 cache, some KB before it is loaded: registers alone hold too little for
+// the memory never to wait, and none of what comes after them while a kernel waits for its inputs. Each lane brings a
+// piece of 128 bytes of a chunk: the first half of the lanes codes, the others numbers.
+template <QuantShape S>
+class Bringer {
+ public:
+  static constexpr int kAhead = form_of(S).low_bits == 8 ? 2 : 4;   // chunks
+
+  MONOLITH_DEVICE Bringer(const QuantLayout& layout, const unsigned char* tile) {
+    constexpr int kPiece = 128;
+    const bool numbers = lane_id() >= kWarp / 2;
+    const int offset = lane_id() % (kWarp / 2) * kPiece;
+    at_ = tile + (numbers ? layout.numbers_at() : 0) + offset;
+    step_ = numbers ? layout.number_bytes / layout.number_chunks : layout.code_bytes;
+    wanted_ = offset < (numbers ? layout.number_bytes : layout.code_bytes);
+  }
+  MONOLITH_DEVICE void bring(int chunk, int end) const {
+    bring_near(at_ + int64_t{chunk} * step_, wanted_ && chunk < end);
+  }
+
+ private:
+  const unsigned char* at_;
+  int step_;
+  bool wanted_;
+};
+
 // Each warp a segment of K; `depth` chunks are on their way.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
 __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 1 : 2) few_kernel(const QuantProduct product) {
@@ -115,6 +141,10 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 
       numbers[d][m] = load_numbers<S, N>(layout, tiles[m] + layout.numbers_at(), first + d, first + d < end);
     }
   }
+  static_assert(mt == 1);
+  const Bringer<S> bringer(layout, tiles[0]);
+  MONOLITH_UNROLL
+  for (int d = 0; d < bringer.kAhead; ++d) bringer.bring(first + depth + d, end);
   wait_for_inputs();
   const Constants constants = find_constants(product);
   float acc[mt][nt][4] = {};
@@ -124,6 +154,7 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 
     for (int d = 0; d < depth; ++d) {
       const int chunk = from + d, next = chunk + depth, steps_left = steps_from(layout, chunk);
       if (chunk >= end) break;
+      bringer.bring(next + bringer.kAhead, end);
       const FarInputs<nt> inputs(product.x + columns.first / 8 * stride + int64_t{chunk} * 4, stride,
                                  columns.end - columns.first);
       const Words4* next_codes[mt];

@@ -186,6 +186,10 @@ void AssembledFile::quantize(GgufFile& file, TensorType type, int threads) {
     if (traits_of(tensor.type).block_values != 1 || tensor.n_dims < 2 || tensor.name.ends_with(".bias") ||
         tensor.name.ends_with("ffn_gate_inp.weight"))
       continue;
+    if (type == TensorType::kF8E4M3) {
+      tensor.fp8 = true;
+      continue;
+    }
     const bool decides = tensor.name == "token_embd.weight" || tensor.name == "output.weight";
     const TensorType wanted = stored_as(type, decides, tensor.shape[0]);
     if (tensor.source == nullptr) {

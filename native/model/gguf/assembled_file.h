@@ -46,7 +46,8 @@ class AssembledFile {
   // How `file` stores its matrices of floats from now on; `threads` make the bytes. Left alone are matrices of other
   // types, norms, biases, the routers of experts, and rows that are no whole blocks. With Q4_0 the embedding table
   // and the output matrix become Q8_0, with Q4_K they become Q6_K: they decide between tokens directly, and rounding
-  // costs most there. Rows that are whole blocks of Q8_0 but not of Q4_K or Q6_K become that.
+  // costs most there. Rows that are whole blocks of Q8_0 but not of Q4_K or Q6_K become that. For kF8E4M3 the floats stay
+  // floats, and the backend makes FP8 of them.
   static void quantize(GgufFile& file, TensorType type, int threads);
 
  private:

@@ -72,7 +72,10 @@ struct GgufTensor {
   std::array<int64_t, 4> shape;         // shape[0] varies fastest (the row length); unused are 1
   std::span<const std::byte> data;      // exactly the tensor's bytes; empty where there is a source
   const TensorSource* source = nullptr; // where the bytes are made from, if they do not lie ready
+  bool fp8 = false;                     // floats that a backend is to keep as kF8E4M3; see AssembledFile::quantize
   int64_t n_values() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
+  // What it is kept as once loaded.
+  TensorType kept_as() const { return fp8 ? TensorType::kF8E4M3 : type; }
   size_t bytes() const {
     const TensorTypeTraits& traits = traits_of(type);
     return static_cast<size_t>(n_values() / traits.block_values * traits.block_bytes);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/float8.h"
 #include "base/half.h"
 
 namespace monolith {
@@ -253,6 +254,9 @@ void dequantize(TensorType type, const void* data, int64_t count, float* out) {
       return;
     case TensorType::kBF16:
       for (int64_t i = 0; i < count; ++i) out[i] = bfloat16_to_float(load_16(bytes + 2 * i));
+      return;
+    case TensorType::kF8E4M3:
+      for (int64_t i = 0; i < count; ++i) out[i] = e4m3_to_float(bytes[i]);
       return;
     case TensorType::kQ8_0: return blocks(decode_q8_0);
     case TensorType::kQ4_0: return blocks(decode_q4_0);

@@ -1,4 +1,4 @@
-// The tensor encodings this build computes with. Numbers are GGUF's own (ggml_type in the GGUF spec).
+// The tensor encodings this build computes with. Numbers are GGUF's own (ggml_type in the GGUF spec), but for the last.
 #pragma once
 
 #include <bit>
@@ -24,6 +24,8 @@ enum class TensorType : uint32_t {
   kIQ4_XS = 23,
   kBF16 = 30,
   kMXFP4 = 39,
+  // Of no GGUF file: codes of base/float8.h, whose scales are kept apart from them.
+  kF8E4M3 = 0xf8e4,
 };
 
 // What the 16 codes of IQ4_NL and IQ4_XS stand for: levels denser around zero than at the ends.
@@ -43,10 +45,11 @@ struct TensorTypeTraits {
   int64_t block_bytes;
 };
 
-// Null if `type` is not one of the above. Any 32-bit number may be passed.
+// Null if `type` is not one of GGUF's among the above. Any 32-bit number may be passed.
 const TensorTypeTraits* tensor_type_traits(uint32_t type);
+inline constexpr TensorTypeTraits kF8E4M3Traits = {"F8_E4M3", 1, 1};
 inline const TensorTypeTraits& traits_of(TensorType type) {
-  return *tensor_type_traits(static_cast<uint32_t>(type));
+  return type == TensorType::kF8E4M3 ? kF8E4M3Traits : *tensor_type_traits(static_cast<uint32_t>(type));
 }
 
 // The name the GGUF specification gives a type number, known to this build or not ("IQ2_XS", "unknown").

@@ -7,6 +7,7 @@
 
 #include "all_cases.h"
 #include "check.h"
+#include "model/gguf/assembled_file.h"
 #include "support/model_fixture.h"
 #include "support/tiny_model.h"
 
@@ -75,6 +76,21 @@ TEST(what_was_planned_is_what_was_allocated) {
   }
 }
 
+TEST(keys_and_values_that_only_a_gpu_keeps_are_refused_by_name) {
+  const ParsedModel parsed{TinyModel()};
+  const auto backend = make_backend();
+  ModelLimits limits = kLimits;
+  limits.kv_type = KvType::kFp8;
+  const auto plan = Model::plan(*parsed.file, *backend, limits);
+  REQUIRE(!plan.ok());
+  CHECK(plan.error().code == ErrorCode::kUnsupported);
+  check_contains(plan.error().message, "kv_type fp8");
+  const auto loaded = Transformer::load(*parsed.file, *backend, limits, {});
+  REQUIRE(!loaded.ok());
+  check_contains(loaded.error().message, "kv_type fp8");
+  CHECK(!backend->kv_cache({1, 1, 64, 4, KvType::kFp8}).ok());
+}
+
 TEST(a_tied_output_is_held_once) {
   TinyModel model;
   const auto backend = make_backend();
@@ -87,6 +103,22 @@ TEST(a_tied_output_is_held_once) {
   CHECK_EQ(with->weight_bytes - without->weight_bytes,
            backend->matrix_bytes(TensorType::kF32, TinyModel::kVocab, TinyModel::kEmbedding));
   CHECK_EQ(load_error(model), "");
+}
+
+TEST(weights_in_fp8_need_a_backend_that_keeps_them) {
+  TinyModel model;
+  for (const bool floats : {true, false}) {
+    if (!floats)
+      for (auto& [name, tensor] : model.tensors)
+        if (tensor.dims.size() == 2) tensor.type = TensorType::kQ8_0;
+    const ParsedModel parsed(model);
+    REQUIRE(parsed.file != nullptr);
+    AssembledFile::quantize(const_cast<GgufFile&>(*parsed.file), TensorType::kF8E4M3, 1);
+    const auto backend = make_backend();
+    const auto plan = Model::plan(*parsed.file, *backend, kLimits);
+    CHECK_EQ(plan.ok(), !floats);   // what is quantized stays as it is
+    if (!plan) check_contains(plan.error().message, "'quantize' is fp8, which needs a CUDA device: the device is cpu");
+  }
 }
 
 TEST(every_fault_among_the_tensors_is_named) {

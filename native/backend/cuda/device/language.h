@@ -12,10 +12,11 @@
 // (launch.h), so that its blocks are there when the last results come. What that asks of each kernel:
 //   - Every thread calls wait_for_inputs(), also one with nothing to do: a kernel is over only when the one before it
 //     is, and whoever waits for one has then waited for all before it. The emulator ends the process otherwise.
-//   - Before, nothing is read that a kernel or a copy of the same stretch of work may write, and nothing is written
-//     that an earlier kernel may read or write: no inputs, no outputs, no scratch, no page tables. Only what is
-//     constant while kernels are at work: weights (whoever loads them synchronizes before they are used), and the
-//     kernel's arguments. Reads of weights go through functions that say so (load_once(), Source::kConstant).
+//   - Before, nothing is read that a kernel may write in the same stretch of work, and nothing is written that an
+//     earlier kernel may read or write: no inputs, no outputs, no scratch. Only the kernel's arguments, what only copies
+//     write (nothing overlaps with those), and what is constant while kernels are at work: weights. The loader has
+//     kernels write these, and then says Runtime::settle(). Reads of weights go through functions that say so
+//     (load_once(), Source::kConstant).
 //   - let_next_start() comes first of all. It gives nothing away: the next kernel's blocks start only when all blocks
 //     of this one have called it or ended, so that none of this kernel's blocks, of however many waves, ever waits for
 //     room that the next one took. What they may read before their wait is weights, and that traffic is due anyway.
@@ -35,11 +36,13 @@
 #define MONOLITH_DEVICE __device__ __forceinline__
 #define MONOLITH_HOST_DEVICE __host__ __device__ __forceinline__
 #define MONOLITH_UNROLL _Pragma("unroll")   // the loop after it, wholly: what keeps arrays in registers
+#define MONOLITH_ROLLED _Pragma("unroll 1")   // not at all: where registers are few
 #else
 #include "backend/cuda/device/emulator.h"
 #define MONOLITH_DEVICE inline
 #define MONOLITH_HOST_DEVICE inline
 #define MONOLITH_UNROLL
+#define MONOLITH_ROLLED
 #endif
 
 namespace monolith::cuda {

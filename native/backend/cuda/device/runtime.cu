@@ -149,6 +149,7 @@ class CudaRuntime final : public Runtime {
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
 
+  void settle() override { settles_ = true; }
   void set_early_launch(bool wanted) override { launches_early_ = records_early_ = wanted && can_launch_early_; }
 
   Result<std::unique_ptr<Event>> make_event() override {
@@ -169,7 +170,7 @@ class CudaRuntime final : public Runtime {
   }
   void make_current() override { ready(); }
   bool use_stream(const std::function<bool(void*)>& work) override {
-    if (!ready()) return false;
+    if (!begin_work()) return false;
     const bool done = work(stream_);
     if (!done) cudaGetLastError();   // a fault would come again
     if (done && recording_ && !work(recorder_)) forget_recording();
@@ -219,9 +220,10 @@ class CudaRuntime final : public Runtime {
       config.dynamicSmemBytes = shared_bytes;
       config.stream = stream;
       config.attrs = early;
-      config.numAttrs = (stream == stream_ ? launches_early_ : records_early_) ? 2 : 0;
+      config.numAttrs = (stream == stream_ ? launches_early_ : records_early_) && !settles_ ? 2 : 0;
       return cudaLaunchKernelExC(&config, kernel, arguments);
     });
+    settles_ = false;
   }
 
  private:
@@ -282,6 +284,7 @@ class CudaRuntime final : public Runtime {
   cudaStream_t recorder_ = nullptr;   // made for the first recording
   bool recording_ = false;
   bool can_launch_early_ = false;
+  bool settles_ = false;
   bool launches_early_ = false, records_early_ = false;   // the latter until a recording could not be made
   bool has_work_ = false;   // asked for since the last synchronize()
   std::string failed_;   // what the first failure was; empty: none

@@ -80,6 +80,9 @@ class Runtime {
   // Whether a kernel may be started while the one before it still runs (language.h), where the device can; at first
   // they are. All kernels must be made for it, as those of this folder are.
   virtual void set_early_launch(bool wanted) = 0;
+  // The next kernel starts when all before it is over, whatever is said above: after kernels that write what others
+  // read early (weights). Copies and fills need none: nothing overlaps with them.
+  virtual void settle() = 0;
 
   // For libraries that use CUDA themselves: the calling thread's calls of it go to this device; and `work`, which gets
   // the stream and asks for something in its order. Its answer is whether it could: what it did not do is no failure of

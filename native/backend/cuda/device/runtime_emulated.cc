@@ -90,6 +90,7 @@ class EmulatedRuntime final : public Runtime {
   void wait(Event& event) override { drain_to(static_cast<EmulatedEvent&>(event).done); }
 
   void set_early_launch(bool) override {}
+  void settle() override {}
   // At once, and never recorded.
   void make_current() override {}
   bool use_stream(const std::function<bool(void*)>& work) override {

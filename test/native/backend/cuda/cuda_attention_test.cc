@@ -135,7 +135,6 @@ class Bench {
     runtime_->begin_recording();
     compute(segments);
     recording_ = runtime_->end_recording();
-    runtime_->synchronize();   // the next step's tables take the place of these
     CHECK(recording_ != nullptr);
     runtime_->synchronize();   // the tables are on their way from where the next step writes its own
   }

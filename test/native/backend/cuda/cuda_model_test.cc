@@ -17,14 +17,23 @@ struct Case {
   const char* file;
   const char* row;   // of golden tolerances
   bool exact;
+  KvType kv_type = KvType::kF16;
 };
 constexpr Case kCases[] = {
-    {"llama.f32", "f32", true}, {"llama-rope3.f16", "f32", true}, {"qwen2.f16", "f32", true},
-    {"qwen3.f16", "f32", true}, {"gemma3.f16", "f32", true},   {"llama.q8_0", "int8", false},
+    {"llama.f32", "f32", true, KvType::kF32}, {"llama-rope3.f16", "f32", true, KvType::kF32},
+    {"qwen2.f16", "f32", true, KvType::kF32}, {"qwen3.f16", "f32", true, KvType::kF32},
+    {"gemma3.f16", "f32", true, KvType::kF32}, {"llama.q8_0", "int8", false},
     {"llama.q4_0", "int8", false}, {"llama.q4_k", "int8", false}, {"llama.q6_k", "int8", false},
     {"llama.q4_k_m", "int8", false},
     {"llama.f16", "f16", false}, {"llama.bf16", "bf16", false}, {"qwen3.f16", "f16", false},
+    {"llama.f16", "q8_0 pages", false, KvType::kQ8_0}, {"qwen2.f16", "q8_0 pages", false, KvType::kQ8_0},
+    {"gemma3.f16", "q8_0 pages", false, KvType::kQ8_0},
+    {"llama.f16", "fp8 pages", false, KvType::kFp8},   {"qwen2.f16", "fp8 pages", false, KvType::kFp8},
+    {"qwen3.f16", "fp8 pages", false, KvType::kFp8},   {"gemma3.f16", "fp8 pages", false, KvType::kFp8},
 };
+// What 8-bit pages cost beside weights and activations in binary16, in standard deviations of the logits.
+constexpr Tolerance kQ8Pages{.max = 0.2, .rms = 0.05, .kl = 0.006, .outliers = 0};
+constexpr Tolerance kFp8Pages{.max = 0.9, .rms = 0.22, .kl = 0.13, .outliers = 0};
 
 // The emulator is slow: short prompts only.
 std::vector<GoldenPrompt> short_prompts(const Golden& golden, size_t most_tokens) {
@@ -43,13 +52,14 @@ TEST(cuda_models_give_golden_logits) {
     any = true;
     const auto golden = Golden::read(check::vectors_path(std::string("models/") + c.file + ".json"));
     REQUIRE(golden.has_value());
-    const KvType kv_type = std::string(c.row) == "f32" ? KvType::kF32 : KvType::kF16;
-    auto loaded = load_model(path, make_cuda_backend({.exact = c.exact}), golden_limits(kv_type));
+    auto loaded = load_model(path, make_cuda_backend({.exact = c.exact}), golden_limits(c.kv_type));
     if (!loaded) return check::fail(__FILE__, __LINE__, loaded.error().message);
     std::vector<GoldenPrompt> prompts = short_prompts(*golden, 24);
     REQUIRE(!prompts.empty());
     if (!c.exact) prompts.resize(1);
-    const Tolerance* tolerance = golden->tolerance(c.row);
+    const Tolerance* tolerance = c.kv_type == KvType::kQ8_0  ? &kQ8Pages
+                                 : c.kv_type == KvType::kFp8 ? &kFp8Pages
+                                                             : golden->tolerance(c.row);
     REQUIRE(tolerance != nullptr);
     const std::vector<PromptRun> runs = GoldenRunner(*loaded->model).run(prompts, 7, true);
     Verdict verdict;
@@ -58,7 +68,7 @@ TEST(cuda_models_give_golden_logits) {
         verdict.add(distance(runs[i].positions[p], prompts[i].positions[p].exact, *tolerance), *tolerance);
       verdict.add(distance(runs[i].greedy.back(), prompts[i].last.exact, *tolerance), *tolerance);
     }
-    check::note(std::string(c.file) + ": " + std::to_string(prompts.size()) + " prompts, max " +
+    check::note(std::string(c.file) + ", " + c.row + ": " + std::to_string(prompts.size()) + " prompts, max " +
                 std::to_string(verdict.worst.max) + ", rms " + std::to_string(verdict.worst.rms));
     CHECK_EQ(verdict.failed, 0);
   }

@@ -1,4 +1,4 @@
-// Products with 16-bit weights: every kernel against sums in double, on shapes of all kinds, and the same bits whatever
+// Products with weights in 16 bits and in FP8: every kernel against sums in double, on shapes of all kinds, and the same bits whatever
 // the number of columns, the split of work, and the targets beside.
 #include <bit>
 #include <cmath>
@@ -6,11 +6,14 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "backend/cuda/dense.h"
+#include "backend/cuda/dense_fp8.h"
 #include "backend/cuda/device/emulator.h"
 #include "backend/cuda/matmul.h"
+#include "base/float8.h"
 #include "base/half.h"
 #include "check.h"
 
@@ -60,6 +63,14 @@ class Floats {
   float* data_ = nullptr;
 };
 
+// What a row of weights is in FP8.
+void round_row(float* row, int64_t cols) {
+  float most = 0;
+  for (int64_t k = 0; k < cols; ++k) most = std::max(most, std::abs(row[k]));
+  const float scale = fp8_scale(most);
+  for (int64_t k = 0; k < cols; ++k) row[k] = e4m3_to_float(float_to_e4m3(row[k] / scale)) * scale;
+}
+
 // A matrix and its numbers as they are stored.
 struct Weights {
   int64_t rows, cols;
@@ -69,12 +80,15 @@ struct Weights {
 
 Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
   Weights made{rows, cols, numbers(static_cast<size_t>(rows * cols)), nullptr};
+  const bool fp8 = type == TensorType::kF8E4M3;   // made of bfloat16
+  if (fp8) type = TensorType::kBF16;
   std::vector<uint16_t> bits(made.values.size());
   for (size_t i = 0; i < bits.size(); ++i) {
     made.values[i] = rounded(type, made.values[i]);
     bits[i] = type == TensorType::kBF16 ? float_to_bfloat16(made.values[i]) : float_to_half(made.values[i]);
   }
-  auto matrix = make_matrix(runtime, {type, rows, cols, std::as_bytes(std::span(bits))}, false);
+  auto matrix = make_matrix(runtime, {type, rows, cols, std::as_bytes(std::span(bits)), fp8}, false);
+  for (int64_t row = 0; fp8 && row < rows; ++row) round_row(&made.values[static_cast<size_t>(row * cols)], cols);
   if (matrix) made.matrix = std::move(*matrix);
   return made;
 }
@@ -131,7 +145,7 @@ TEST(dense_products_are_right_on_every_kernel) {
     emulator::Order order;
     DenseKernel kernel;
   };
-  constexpr auto kBF16 = TensorType::kBF16, kF16 = TensorType::kF16;
+  constexpr auto kBF16 = TensorType::kBF16, kF16 = TensorType::kF16, kF8 = TensorType::kF8E4M3;
   const Shape shapes[] = {
       {16, 64, 1, kAmpere, kBF16, kAscending, DenseKernel::kFew},
       {37, 100, 3, kAmpere, kF16, kDescending, DenseKernel::kFew},
@@ -147,19 +161,31 @@ TEST(dense_products_are_right_on_every_kernel) {
       {30, 1100, 50, kHopperIdle, kBF16, kDescending, DenseKernel::kWgmma},
       {140, 66, 100, kHopper, kBF16, kShuffled, DenseKernel::kWgmma},
       {70, 1090, 230, kHopperIdle, kF16, kAscending, DenseKernel::kWgmma},
+      {37, 100, 3, kAmpere, kF8, kDescending, DenseKernel::kFew},
+      {150, 1030, 16, kAmpere, kF8, kShuffled, DenseKernel::kFew},
+      {150, 200, 33, kAmpere, kF8, kAscending, DenseKernel::kTiles},
+      {130, 1025, 70, kAmpereIdle, kF8, kDescending, DenseKernel::kTiles},
+      {100, 2050, 8, kHopperIdle, kF8, kShuffled, DenseKernel::kWgmma},
+      {70, 130, 29, kHopper, kF8, kAscending, DenseKernel::kWgmma},
+      {30, 1100, 50, kHopperIdle, kF8, kDescending, DenseKernel::kWgmma},
+      {140, 66, 100, kHopper, kF8, kShuffled, DenseKernel::kWgmma},
+      {70, 1090, 230, kHopperIdle, kF8, kAscending, DenseKernel::kWgmma},
       // 128, 192 and 256 columns, blocks with several tiles, segments that are added up in registers or left to others.
       {520, 70, 128, kHopper, kF16, kShuffled, DenseKernel::kWgmma},
       {300, 140, 520, kHopper, kBF16, kDescending, DenseKernel::kWgmma},
       {130, 1100, 380, kHopper, kF16, kAscending, DenseKernel::kWgmma},
       {390, 70, 512, kHopper, kBF16, kShuffled, DenseKernel::kWgmma},
       {130, 1100, 256, kHopper, kBF16, kDescending, DenseKernel::kWgmma},
+      {300, 1100, 180, kHopper, kF8, kDescending, DenseKernel::kWgmma},
+      {130, 1100, 256, kHopper, kF8, kShuffled, DenseKernel::kWgmma},
   };
   for (const Shape& shape : shapes) {
     if (!runs_here(*runtime, shape.device)) continue;
     emulator::set_order(shape.order);
     const Weights w = weights(*runtime, shape.type, shape.rows, shape.cols);
     REQUIRE(w.matrix != nullptr);
-    CHECK_EQ(w.matrix->bytes, dense_bytes(shape.rows, shape.cols));
+    CHECK_EQ(w.matrix->bytes,
+             shape.type == kF8 ? fp8_bytes(shape.rows, shape.cols) : dense_bytes(shape.rows, shape.cols));
     DenseScratch scratch(*runtime);
     REQUIRE(scratch.reserve(shape.columns, shape.cols).ok());
     const DenseRows rows{shape.rows, dense_segments(shape.rows, shape.cols)};
@@ -192,17 +218,17 @@ TEST(dense_products_are_right_on_every_kernel) {
 TEST(dense_columns_have_the_same_bits_in_every_company) {
   const auto runtime = open_runtime();
   constexpr int64_t kRows = 72, kCols = 1100, kMost = 250;
-  const Weights w = weights(*runtime, TensorType::kBF16, kRows, kCols),
-                beside = weights(*runtime, TensorType::kBF16, 200, kCols);
   REQUIRE(dense_segments(kRows, kCols) > 1);
   DenseScratch scratch(*runtime);
   REQUIRE(scratch.reserve(kMost, kCols).ok());
   const std::vector<float> x = numbers(kMost * kCols);
   const Floats x_there(*runtime, x);
-  const std::vector<DenseDevice> families[] = {{kHopper, kHopperIdle, {true, true, 1}, {true, true, 2}},
-                                               {kAmpere, kAmpereIdle}};
-  for (const std::vector<DenseDevice>& family : families) {
+  const std::vector<DenseDevice> hopper = {kHopper, kHopperIdle, {true, true, 1}, {true, true, 2}},
+                                 ampere = {kAmpere, kAmpereIdle};
+  for (const auto& [type, family] : {std::pair{TensorType::kBF16, hopper}, std::pair{TensorType::kBF16, ampere},
+                                     std::pair{TensorType::kF8E4M3, hopper}, std::pair{TensorType::kF8E4M3, ampere}}) {
     if (!runs_here(*runtime, family[0])) continue;
+    const Weights w = weights(*runtime, type, kRows, kCols), beside = weights(*runtime, type, 200, kCols);
     std::vector<float> first;
     for (const int64_t n : {kMost, int64_t{1}, int64_t{7}, int64_t{14}, int64_t{40}, int64_t{65},
                             int64_t{140}})
@@ -283,7 +309,7 @@ TEST(dense_binary16_takes_activations_of_every_size) {
 
 TEST(dense_tables_give_their_rows) {
   const auto runtime = open_runtime();
-  for (const TensorType type : {TensorType::kBF16, TensorType::kF16}) {
+  for (const TensorType type : {TensorType::kBF16, TensorType::kF16, TensorType::kF8E4M3}) {
     const Weights w = weights(*runtime, type, 45, 70);
     const int32_t tokens[] = {44, 0, 7, 8, 31, 16};
     auto there = runtime->allocate(sizeof tokens);
@@ -316,7 +342,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
     CHECK(plan(ampere, down, columns).kernel != kWgmma);
   }
   CHECK((plan(hopper, down, 1) == DensePlan{kWgmma, 64, 8, true}));
-  CHECK((plan(hopper, down, 64) == DensePlan{kWgmma, 64, 64, true}));
+  CHECK((plan(hopper, down, 64) == DensePlan{kWgmma, 128, 64, true}));
   CHECK((plan(hopper, down, 256) == DensePlan{kWgmma, 128, 256, true}));
   CHECK((plan(hopper, down, 8192) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
@@ -328,7 +354,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(single, small, 65) == DensePlan{kWgmma, 128, 128, false}));
   CHECK((plan(two, small, 250) == DensePlan{kWgmma, 128, 256, true}));
   CHECK((plan(mixed, gate, 8) == DensePlan{kFew, 16, 8, false}));
-  CHECK((plan(mixed, gate, 9) == DensePlan{kWgmma, 64, 32, false}));
+  CHECK((plan(mixed, gate, 9) == DensePlan{kWgmma, 128, 32, false}));
   CHECK((plan(ampere, down, 16) == DensePlan{kFew, 16, 16, false}));
   CHECK((plan(ampere, down, 17) == DensePlan{kTiles, 128, 32, true}));
   CHECK((plan(ampere, down, 8192) == DensePlan{kTiles, 128, 128, false}));

@@ -43,7 +43,8 @@ struct Experts {
 
 std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols,
                                std::span<const std::byte> data) {
-  auto made = backend.matrix({type, rows, cols, data});
+  const bool fp8 = type == TensorType::kF8E4M3;   // made of binary16
+  auto made = backend.matrix({fp8 ? TensorType::kF16 : type, rows, cols, data, fp8});
   return made ? std::move(*made) : nullptr;
 }
 
@@ -138,9 +139,11 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
     cuda::emulator::Order order;
   };
   for (const Way way : {Way{TensorType::kF32, true, true, true, kAscending},
-                        Way{TensorType::kBF16, true, false, true, kDescending},
-                        Way{TensorType::kF16, false, true, true, kShuffled},
-                        Way{TensorType::kF16, true, true, false, kAscending}}) {
+                         Way{TensorType::kBF16, true, false, true, kDescending},
+                         Way{TensorType::kF16, false, true, true, kShuffled},
+                         Way{TensorType::kF16, true, true, false, kAscending},
+                         Way{TensorType::kF8E4M3, true, false, true, kAscending},
+                         Way{TensorType::kF8E4M3, false, true, false, kDescending}}) {
     cuda::emulator::set_order(way.order);
     const auto backend = backend_for(way.wgmma);
     REQUIRE(backend != nullptr);
