@@ -81,6 +81,8 @@ struct DenseDevice {
   int multiprocessors;
 };
 
+inline constexpr int kMostDenseTargets = 4;   // matrices of a launch
+
 // A matrix of a launch (of one expert).
 struct DenseRows {
   int64_t rows;
