@@ -55,6 +55,7 @@ class Kernels {
     MatmulContext context{DenseScratch(runtime_), dense_device(runtime_, {}), Int8Activations(runtime_)};
     require(context.dense.reserve(most, wide));
     require(context.int8.reserve(static_cast<int>(most), wide));
+    open_library();
     float* const x = random_floats(runtime_, most * wide, 1, 2);
     float* const out = floats(runtime_, most * wide);
     for (const TensorType type : kinds) {
@@ -86,6 +87,8 @@ class Kernels {
               static_cast<double>(weights[0]->bytes) + static_cast<double>(n * (rows + cols)) * sizeof(float);
           note({"product", name, n, seconds, bytes, 2.0 * static_cast<double>(rows * cols * n),
                 is_dense(format) ? Unit::kHalf : Unit::kByte});
+          if (library_ && library_serves(format, rows, cols, n))
+            time_library(context.dense, name, weights, x, out, n, bytes);
         }
       }
     }
@@ -186,6 +189,39 @@ class Kernels {
   }
 
  private:
+  // cuBLASLt, where it is installed.
+  void open_library() {
+    auto library = DenseLibrary::open(runtime_, "");
+    auto workspace = runtime_.allocate(CublasLt::kWorkspaceBytes);
+    require(workspace ? Status() : Status(workspace.error()));
+    auto alone = CublasLt::open(runtime_, "", *workspace);
+    if (library && alone) library_ = std::move(*library), alone_ = std::move(*alone);
+    else results_.left_out.push_back("cuBLASLt: " + (library ? alone.error() : library.error()).message);
+  }
+  // The same product by cuBLASLt: as the engine has it done, weights written out and activations converted before, and
+  // with both as it wants them.
+  void time_library(const DenseScratch& scratch, const std::string& name,
+                    const std::vector<std::unique_ptr<Matrix>>& weights, const float* x, float* out, int64_t n,
+                    double bytes) {
+    const int64_t rows = weights[0]->rows, cols = weights[0]->cols;
+    const auto n_sets = static_cast<int>(weights.size());
+    const double operations = 2.0 * static_cast<double>(rows * cols * n);
+    bool done = true;
+    const double whole = time_calls(runtime_, options_, n_sets, [&](int i) {
+      const MatmulTarget target{weights[static_cast<size_t>(i % n_sets)].get(), out, rows};
+      library_->convert(scratch, x, cols, n);
+      done &= library_->multiply(scratch, target, n) == rows;
+    });
+    // Packed weights are as random as plain ones.
+    const double alone = time_calls(runtime_, options_, n_sets, [&](int i) {
+      const auto& matrix = static_cast<const CudaMatrix&>(*weights[static_cast<size_t>(i % n_sets)]);
+      done &= alone_->multiply({rows, n, cols, rows, matrix.data(), scratch.activations(), out, false});
+    });
+    if (!done) return results_.left_out.push_back("cuBLASLt " + name + ": it could not");
+    note({"product", name + ", cuBLASLt", n, whole, bytes, operations, Unit::kHalf});
+    note({"product", name + ", cuBLASLt alone", n, alone, bytes, operations, Unit::kHalf});
+  }
+
   bool wanted(const std::string& family, const std::string& name) const {
     return (family + " " + name).find(options_.filter) != std::string::npos;
   }
@@ -201,7 +237,7 @@ class Kernels {
     return std::clamp(static_cast<int>(most / bytes) + 1, 2, 32);
   }
   void note(const KernelResult& result) {
-    std::fprintf(stderr, "%-9s %-22s %6lld %10.1f us %8.0f GB/s %8.2f Tops/s\n", result.family.c_str(),
+    std::fprintf(stderr, "%-9s %-34s %6lld %10.1f us %8.0f GB/s %8.2f Tops/s\n", result.family.c_str(),
                  result.name.c_str(),
                  static_cast<long long>(result.rows), result.seconds * 1e6, result.bytes / result.seconds / 1e9,
                  result.operations / result.seconds / 1e12);
@@ -274,8 +310,8 @@ class Kernels {
     float* const k = random_floats(runtime_, rows * kv_width, 1, 12);
     float* const v = random_floats(runtime_, rows * kv_width, 1, 13);
     const double seconds = time_calls(runtime_, options_, 1, [&](int) {
-      rope_and_store(runtime_, rope, factors, sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0),
-                     cache.shape.type);
+      rope_and_store(runtime_, rope, factors, {&sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0),
+                                               KvType::kF16});
     });
     // q and k read and written, v read, both stored in halves, or bytes.
     const int64_t stored = cache.shape.type == KvType::kF16 ? 4 : 2;
@@ -288,6 +324,8 @@ class Kernels {
   const Options& options_;
   const Clock& clock_;
   Results& results_;
+  std::unique_ptr<DenseLibrary> library_;   // null: it is not installed
+  std::unique_ptr<CublasLt> alone_;
 };
 
 }  // namespace

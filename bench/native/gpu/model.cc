@@ -190,6 +190,7 @@ class ModelBench {
     backend_options.device = options_.device;
     backend_options.recording = way.recording, backend_options.invariant = way.invariant;
     backend_options.early_launch = way.early_launch;
+    backend_options.cublaslt = "auto";
     auto backend = make_cuda_backend(backend_options);
     if (!backend) throw std::runtime_error(backend.error().message);
     backend_ = std::move(*backend);
@@ -316,7 +317,7 @@ void measure_models(const Options& options, const Clock& clock, Results& results
   bench.run(TensorType::kBF16, {.early_launch = false}, all, true);
   bench.run(TensorType::kQ4_K, {.early_launch = false}, all, false);
   bench.run(TensorType::kBF16, {.recording = false}, ends, false);
-  bench.run(TensorType::kBF16, {.invariant = false}, all, false);
+  bench.run(TensorType::kBF16, {.invariant = false}, all, true);
   bench.run(TensorType::kF16, {}, ends, true);
 }
 

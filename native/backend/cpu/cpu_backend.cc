@@ -43,7 +43,8 @@ class CpuBackend final : public Backend {
   Status can_keep(KvType type) const override {
     if (type != KvType::kFp8) return {};
     return Error{ErrorCode::kUnsupported,
-                 "kv_type fp8 is for GPUs (engine.device cuda): the processor keeps keys and values in f16, q8_0 or f32"};
+                 "kv_type fp8 is for GPUs (engine.device cuda): the processor keeps keys and "
+                 "values in f16, q8_0 or f32"};
   }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     if (Status status = can_keep(shape.type); !status) return status.error();

@@ -31,19 +31,49 @@ struct ItemsShared {
   WalkOwn<Shape> own[warps];
 };
 
+// Begins to bring keys and values of a chunk to the L2 cache. That may be before the last of them are written, and
+// before the walk may read any: all multiprocessors share that cache, and what is written later is written there.
+MONOLITH_DEVICE void bring_chunk(const WalkSource& source, int64_t head_bytes, int chunk) {
+  constexpr int kPages = kChunkPositions / kPageTokens, kSharers = kWarp / kPages, kPiece = 128;
+  const int page = chunk * kPages + lane_id() / kSharers;
+  if (page * kPageTokens > source.last || (page + 1) * kPageTokens <= source.first) return;
+  const unsigned char* const keys = source.keys + source.pages[page] * source.page_bytes;
+  for (int64_t at = lane_id() % kSharers * kPiece; at < head_bytes; at += kSharers * kPiece) {
+    bring_near(keys + at, true);
+    bring_near(keys + source.values + at, true);
+  }
+}
+constexpr int kFewItems = 256;   // whose chunks the L2 cache has room for
+
 template <typename Shape, int warps>
 __global__ void __launch_bounds__(warps * kWarp)
     items_kernel(Lists lists, const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params,
                  float* out, int64_t out_stride, ProductInput input, float* partial, float* partial_sums) {
-  start_after_inputs();
+  let_next_start();
   auto& shared = shared_memory<ItemsShared<Shape, warps>>();
   const int warp = warp_id();
-  const AttentionHeader header = *lists.header;
+  const AttentionHeader header = *lists.header;   // lists come by copies, and may be read before the inputs are there
   const int group = n_heads / cache.n_kv_heads, parts = (group + 15) / 16;
   const int per_item = cache.n_kv_heads * parts;
   // Blocks first: neighbours in the list, which read neighbouring memory, run at the same time on all multiprocessors.
   const int workers = static_cast<int>(gridDim.x) * warps;
   const int worker = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  const auto source_of = [&](const AttentionItem& item, int kv_head) {
+    return WalkSource{.keys = cache.data + kv_head * cache.head_bytes,
+                      .values = cache.values, .page_bytes = cache.page_bytes, .pages = lists.base + item.first_page,
+                      .first = first_seen(item.position, params.window), .last = item.position};
+  };
+  const auto first_chunk_of = [](const AttentionItem& item, const WalkSource& source) {
+    const int seen = source.first / kChunkPositions;
+    return item.first_chunk > seen ? item.first_chunk : seen;
+  };
+  // With few items each is one chunk or little more, too short for a walk's copies to be under way in time.
+  if (worker < header.n_items * per_item && header.n_items * per_item <= kFewItems) {
+    const AttentionItem item = lists.items(header)[worker / per_item];
+    const WalkSource source = source_of(item, worker % per_item / parts);
+    bring_chunk(source, cache.head_bytes, first_chunk_of(item, source));
+  }
+  wait_for_inputs();
   for (int at = worker; at < header.n_items * per_item; at += workers) {
     const AttentionItem item = lists.items(header)[at / per_item];
     const int kv_head = at % per_item / parts, part = at % parts;
@@ -52,9 +82,7 @@ __global__ void __launch_bounds__(warps * kWarp)
     WalkRows rows{.queries = q + item.row * q_stride + first_value, .query_stride = Shape::dim,
                   .n = group - part * 16 < 16 ? group - part * 16 : 16, .position = item.position, .step = 0,
                   .sinks = params.sinks ? params.sinks + head : nullptr, .sink_step = 1, .params = params};
-    WalkSource source{.keys = cache.data + kv_head * cache.head_bytes,
-                      .values = cache.values, .page_bytes = cache.page_bytes, .pages = lists.base + item.first_page,
-                      .first = first_seen(item.position, params.window), .last = item.position};
+    const WalkSource source = source_of(item, kv_head);
     WalkResult result{.out = out + item.row * out_stride + first_value, .stride = Shape::dim, .sums = nullptr,
                       .input = input, .row = item.row, .first = first_value, .row_step = 0, .value_step = Shape::dim};
     if (item.slot >= 0) {
@@ -62,9 +90,8 @@ __global__ void __launch_bounds__(warps * kWarp)
       result.out = partial + place * Shape::dim;
       result.sums = partial_sums + 2 * place;
     }
-    const int first_chunk = source.first / kChunkPositions;
-    walk<Shape>(source, item.first_chunk > first_chunk ? item.first_chunk : first_chunk, item.end_chunk, rows, result,
-                shared.rings[warp], shared.own[warp], lane_id());
+    walk<Shape>(source, first_chunk_of(item, source), item.end_chunk, rows, result, shared.rings[warp],
+                shared.own[warp], lane_id());
   }
 }
 

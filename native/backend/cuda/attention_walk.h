@@ -1,7 +1,7 @@
 // The one order of operations of attention on tensor cores (see attention_work.h for how positions are cut), as a walk
 // of one warp over chunks of positions with 16 rows of queries: query heads of one token, or tokens of one query head.
-// Keys and values (binary16, or 8 bits that become it: attention_bytes.h) come through shared memory piece by piece, for
-// one warp alone or for all of a block, which changes nothing in what a row computes. Device code.
+// Keys and values (binary16, or 8 bits that become it: attention_bytes.h) come through shared memory piece by piece,
+// for one warp alone or for all of a block, which changes nothing in what a row computes. Device code.
 //
 // For a row and chunk: scores s = q k (queries rounded to binary16, sums in binary32, dimensions ascending), as powers
 // of two; m = max s, l = sum 2^(s - m), o = sum 2^(s - m) v (weights rounded to binary16, positions ascending).
@@ -218,30 +218,33 @@ struct WalkFeed {
   // The same of codes and their scales, which lie behind those of their page. What a page holds before the first
   // position anyone sees comes along.
   MONOLITH_DEVICE void copy_codes(int to) const {
-    constexpr int kWords = Shape::dim / 16, kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
+    constexpr unsigned kWords = Shape::dim / 16, kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
     const unsigned char* const data = source.keys + (values ? source.values : 0);
     const int begin = piece * Shape::piece;
     const int32_t* const own_pages = source.pages + begin / kPageTokens;
-    const auto page_of = [&](int at, bool valid) {   // the piece's page, where anyone sees of it
-      return valid ? data + own_pages[at] * source.page_bytes : data;
+    constexpr bool kOnePage = Shape::piece == kPageTokens;
+    const unsigned char* const first_page = kOnePage ? data + *own_pages * source.page_bytes : data;
+    // Of the piece's pages, those that anyone sees.
+    const auto page_of = [&](unsigned at, bool valid) {
+      return kOnePage || !valid ? first_page : data + own_pages[at] * source.page_bytes;
     };
-    const auto is_seen = [&](int at) { return begin + (at + 1) * kPageTokens > source.first; };
+    const auto is_seen = [&](int at) { return kOnePage || begin + (at + 1) * kPageTokens > source.first; };
     MONOLITH_UNROLL
-    for (int k = 0; k < (kAll + kThreads - 1) / kThreads; ++k) {
-      const int i = thread + k * kThreads;
+    for (unsigned k = 0; k < (kAll + kThreads - 1) / kThreads; ++k) {
+      const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
       if (kAll % kThreads != 0 && i >= kAll) break;
-      const int row = i / kWords, word = i % kWords, at = row / kPageTokens;
-      const bool valid = begin + row <= source.last && is_seen(at);
+      const unsigned row = i / kWords, word = i % kWords, at = kOnePage ? 0 : row / kPageTokens;
+      const bool valid = begin + static_cast<int>(row) <= source.last && is_seen(static_cast<int>(at));
       copy_async(&ring.at[to].codes[row][16 * word], page_of(at, valid) + 16 * (i - at * kPageTokens * kWords), valid);
     }
-    constexpr int kScaleWords = 2 * Shape::blocks, kScales = Shape::piece / kPageTokens * kScaleWords;
+    constexpr unsigned kScaleWords = 2 * Shape::blocks, kScales = Shape::piece / kPageTokens * kScaleWords;
     MONOLITH_UNROLL
-    for (int k = 0; k < (kScales + kThreads - 1) / kThreads; ++k) {
-      const int i = thread + k * kThreads;
+    for (unsigned k = 0; k < (kScales + kThreads - 1) / kThreads; ++k) {
+      const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
       if (i >= kScales) break;
-      const int at = i / kScaleWords, word = i % kScaleWords;   // a word is of 8 positions
-      int n = source.last + 1 - begin - at * kPageTokens - word % 2 * 8;
-      n = n < 0 || !is_seen(at) ? 0 : n > 8 ? 8 : n;
+      const unsigned at = kOnePage ? 0 : i / kScaleWords, word = i % kScaleWords;   // a word is of 8 positions
+      int n = source.last + 1 - begin - static_cast<int>(at * kPageTokens + word % 2 * 8);
+      n = n < 0 || !is_seen(static_cast<int>(at)) ? 0 : n > 8 ? 8 : n;
       copy_async_part(&ring.at[to].scales[at][word / 2][word % 2 * 8],
                       page_of(at, n > 0) + kPageTokens * Shape::dim + 16 * word, 2 * n);
     }

@@ -67,6 +67,7 @@ int alignment_of(const float* out, int64_t stride) {
 }  // namespace
 
 Result<std::unique_ptr<CublasLt>> CublasLt::open(Runtime& runtime, const std::string& path, void* workspace) {
+  if (path.empty() && runtime.device().driver == "none") return unsupported("the device is emulated");
   const auto library = load(path);
   if (!library) return library.error();
   const auto functions = functions_of(*library);

@@ -44,6 +44,7 @@ class CudaBackend final : public Backend {
         pending_(*runtime_, options.fused) {}
 
   Status start() {
+    matmul_.fused = options_.fused;
     runtime_->set_early_launch(options_.early_launch);
     if (Status status = loader_.start(); !status) return status;
     return open_library();
@@ -118,8 +119,10 @@ class CudaBackend final : public Backend {
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
-    step_ = can_record(input) ? find_step(input.model) : nullptr;
-    tables_.send(input, step_ ? step_->rows : 0, kSparePage);
+    const int rows = can_record(input) ? padded_rows(n_rows_) : 0;
+    step_ = nullptr;
+    tables_.send(input, rows, kSparePage);
+    if (rows > 0) step_ = find_step(input.model, rows, tables_.has_splits());
     if (step_ && step_->recording) return true;
     // The first time a size comes it is computed plainly: what operations prepare once is prepared then.
     if (step_ && step_->seen && step_->attempts < kMostAttempts) {
@@ -154,7 +157,7 @@ class CudaBackend final : public Backend {
   }
   void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
                       int head_dim) override {
-    cuda::rms_norm_heads(now(), x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim);
+    pending_.hold(PendingHeads{x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim});
   }
   void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
     pending_.matmul(matmul_, targets, x, padded(n_rows), use);
@@ -163,8 +166,9 @@ class CudaBackend final : public Backend {
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
     auto& own = static_cast<CudaKvCache&>(cache);
     const RowList rows = list_of(segments);
-    cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), rows, q, q_stride, n_heads, k, k_stride, v, v_stride,
-                         own.view(layer), own.shape.type);
+    RopeCall call{&rows, q, q_stride, n_heads, k, k_stride, v, v_stride, own.view(layer), own.shape.type};
+    call.norms = pending_.head_norms(call, rope.n_dims);
+    cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
   }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
@@ -227,10 +231,11 @@ class CudaBackend final : public Backend {
            (failures > 0 ? ", which failed " + std::to_string(failures) + " times" : "");
   }
 
-  // A step of `rows` decodes of one model.
+  // A step of `rows` decodes of one model, with attention's kernel for rows that are split, or without.
   struct RecordedStep {
     const void* model;
     int rows;
+    bool has_splits;
     bool seen = false;                      // computed once
     int attempts = 0;                       // to record it
     std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
@@ -260,11 +265,11 @@ class CudaBackend final : public Backend {
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
   }
 
-  RecordedStep* find_step(const void* model) {
-    const int rows = padded_rows(n_rows_);
+  RecordedStep* find_step(const void* model, int rows, bool has_splits) {
     for (RecordedStep& step : steps_)
-      if (step.model == model && step.rows == rows) return &step;
-    return &steps_.emplace_back(RecordedStep{.model = model, .rows = rows, .recording = nullptr});
+      if (step.model == model && step.rows == rows && step.has_splits == has_splits) return &step;
+    return &steps_.emplace_back(
+        RecordedStep{.model = model, .rows = rows, .has_splits = has_splits, .recording = nullptr});
   }
 
   // Operations of a step that is recorded work on its padded rows.

@@ -59,6 +59,40 @@ int64_t unit_count(const DenseShape& shape, const DensePlan& plan) {
   return row_units(shape, plan) * column_tiles(shape, plan.tile_columns);
 }
 
+namespace {
+bool can_split(const DenseShape& shape, const DensePlan& plan) {
+  const int64_t units = unit_count(shape, plan);
+  return std::ranges::any_of(shape.matrices, [](const DenseRows& matrix) { return matrix.segments > 1; }) &&
+         units <= kDenseMostCounters && units * plan.tile_rows * plan.tile_columns <= kDenseMostSums;
+}
+
+// Many columns on Hopper, where a multiprocessor has one block at a time: the tiles that end first. 64 k of a tile take
+// the tensor cores 4 cycles a column, but no less than shared memory needs for them at 128 bytes a cycle: both operands
+// are written there once, weights are read once and columns by each of the two groups of warps.
+DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
+  int fewest = shape.matrices[0].segments, most = fewest;
+  for (const DenseRows& matrix : shape.matrices)
+    fewest = std::min(fewest, matrix.segments), most = std::max(most, matrix.segments);
+  DensePlan best{DenseKernel::kWgmma, 128, 128, false};
+  double least = 0;
+  for (const int width : {256, 192, 128})
+    for (const bool split : {false, true}) {
+      const DensePlan plan{DenseKernel::kWgmma, 128, width, split};
+      // 256 have no registers left for what segments add up to, 192 none for leaving sums to others.
+      if (width == 256 && !split && most > 1) continue;
+      if (split && (width == 192 || !can_split(shape, plan))) continue;
+      const int64_t shared = (2 * width + 2 * 128 + width) * kDenseBlockK * 2 / 128;
+      const auto cycles = static_cast<double>(std::max<int64_t>(4 * width, shared));
+      // Leaving sums costs about so much as a seventh of a short segment.
+      const double share = split ? 1.15 / fewest : 1.0;
+      const int64_t turns = (unit_count(shape, plan) + device.multiprocessors - 1) / device.multiprocessors;
+      const double all = static_cast<double>(turns) * cycles * share;
+      if (least == 0 || all < least) best = plan, least = all;
+    }
+  return best;
+}
+}  // namespace
+
 DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   constexpr int64_t kFewest = 8, kFew = 16;   // columns that kFew serves well; that it serves
   const int64_t columns = shape.experts > 0 ? columns_of_group(shape.columns, shape.experts) : shape.columns;
@@ -66,13 +100,9 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
     return {DenseKernel::kFew, kDenseTileRows, columns <= 8 ? 8 : 16, false};
 
   DensePlan plan{device.wgmma ? DenseKernel::kWgmma : DenseKernel::kTiles, 128, 128, false};
-  const auto padded = [&](int64_t width) { return (columns + width - 1) / width * width; };
   if (device.wgmma) {
-    plan.tile_columns = columns <= 8                 ? 8
-                        : columns <= 32              ? 32
-                        : columns <= 64              ? 64
-                        : padded(256) <= padded(128) ? 256
-                                                     : 128;
+    if (columns > 64) return plan_wide(device, shape);
+    plan.tile_columns = columns <= 8 ? 8 : columns <= 32 ? 32 : 64;
     // Each tile of rows reads the inputs once more. Up to 8 columns these are little beside the weights.
     plan.tile_rows = plan.tile_columns <= 8 ? 64 : 128;
   } else {
@@ -81,9 +111,7 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   // A block per segment where whole tiles leave multiprocessors idle.
   if (unit_count(shape, plan) < 2 * int64_t{device.multiprocessors}) {
     plan.split = true;
-    const int64_t units = unit_count(shape, plan);
-    plan.split = std::ranges::any_of(shape.matrices, [](const DenseRows& matrix) { return matrix.segments > 1; }) &&
-                 units <= kDenseMostCounters && units * plan.tile_rows * plan.tile_columns <= kDenseMostSums;
+    plan.split = can_split(shape, plan);
   }
   return plan;
 }

@@ -14,8 +14,8 @@
 // Arithmetic. k is cut into segments, 1, 2, 4 or 8 by the shape of the matrix alone (dense_segments). Within one, the
 // tensor core adds steps of 16 k in ascending order to one binary32 accumulator. Then, in this order:
 //   value = (old output if added to, else 0) + bias;  for each segment, ascending: value = fma(sum, scale, value)
-// with scale a power of two that keeps binary16 activations in range (1 for bfloat16), for FP8 times the row's. Blocks of the GPU may take a
-// segment each or all of them: the order is the same.
+// with scale a power of two that keeps binary16 activations in range (1 for bfloat16), for FP8 times the row's. Blocks of
+// the GPU may take a // segment each or all of them: the order is the same.
 //
 // Batch invariance. A number depends on one row, one column and the order above: tiles, splits and grids never change
 // it, as long as one kind of instruction computes it. Whether wgmma and mma.sync add the 16 products of a step in the

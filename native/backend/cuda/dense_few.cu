@@ -1,6 +1,6 @@
 // Few columns: a block of eight warps has 8 / segments tiles of 16 rows, and each warp one segment of a tile. Weights
-// come straight from memory to registers in fragments, two blocks of k ahead (4 KB per warp under way, of FP8 half as much), activations
-// from the L1 cache. Sums of segments meet in shared memory.
+// come straight from memory to registers in fragments, two blocks of k ahead (4 KB per warp under way, of FP8 half as
+// much), activations from the L1 cache. Sums of segments meet in shared memory.
 #include "backend/cuda/dense_kernels.h"
 
 namespace monolith::cuda {
@@ -65,7 +65,8 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
   if (tile * kDenseTileRows < target.rows) {
     const int begin = segment_begin(launch, target, segment), end = segment_begin(launch, target, segment + 1);
     const int64_t x_block = int64_t{launch.column_groups} * 256;   // words
-    const Words4* const weight = unit.weight + (int64_t{tile} * launch.k_blocks + begin) * (kBlockPieces<kKind> * kWarp) + lane;
+    const Words4* const weight =
+        unit.weight + (int64_t{tile} * launch.k_blocks + begin) * (kBlockPieces<kKind> * kWarp) + lane;
     const int group = unit.first_column / 8;
     const auto* const x = reinterpret_cast<const uint32_t*>(launch.x) + begin * x_block + group * 256 + lane;
     // The second fragment may begin beyond the activations: it is then the first one again, and its sums are not kept.
@@ -111,7 +112,8 @@ void launch_few(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
          kind == DenseKind::kBf16  ? few_kernel<DenseKind::kBf16, kFragments>
          : kind == DenseKind::kF16 ? few_kernel<DenseKind::kF16, kFragments>
                                    : few_kernel<DenseKind::kFp8, kFragments>,
-         dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1}, kThreads, sizeof(Sums<kFragments>), work);
+         dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1}, kThreads, sizeof(Sums<kFragments>),
+         work);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 // A row's scale is its largest magnitude over 448, e4m3's largest number; a weight is the e4m3 number nearest to
 // weight / scale.
 //
-// Codes lie in the order of fragments as 16-bit weights do, two steps of k together: [rows/16][k/32][32 lanes][16 bytes],
-// word j for k 8j + 2t, 8j + 2t + 1 of rows g and g + 8 (g = lane / 4, t = lane % 4). Each half of a word is one k: the
+// Codes lie in the order of fragments as 16-bit weights do, two steps of k together:
+// [rows/16][k/32][32 lanes][16 bytes], word j for k 8j + 2t, 8j + 2t + 1 of rows g and g + 8 (g = lane / 4, t = lane % 4). Each half of a word is one k: the
 // code of row g has the bits where binary16 has its sign, the four lower bits of its exponent and its upper three of
 // mantissa (15 and 13 .. 7), that of row g + 8 the others (14 and 6 .. 0). As binary16 a code is its number times 2^-8,
 // subnormals included, which the scales make good: in memory they are 2^8 times as large.
@@ -51,8 +51,8 @@ struct Fp8Matrix {
 size_t fp8_bytes(int64_t rows, int64_t cols);
 Fp8Matrix fp8_matrix(const void* memory, int64_t rows, int64_t cols);
 
-// Rows first_row .. of the matrix, first_row a multiple of 16, of `n_rows` rows of floats of `type` as the file has them
-// (device, dense).
+// Rows first_row .. of the matrix, first_row a multiple of 16, of `n_rows` rows of floats of `type` as the file has
+// them (device, dense).
 void pack_fp8(Runtime& runtime, const Fp8Matrix& matrix, TensorType type, const unsigned char* rows, int64_t first_row,
               int64_t n_rows, int64_t cols);
 

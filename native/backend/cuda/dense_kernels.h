@@ -63,9 +63,8 @@ struct DenseUnit {
 inline constexpr int kColumnTilesTogether = 8;
 
 template <DenseKind kKind>
-MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns) {
+MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns, int32_t number) {
   DenseUnit unit;
-  const auto number = static_cast<int32_t>(blockIdx.x);
   const int32_t together = launch.row_units * kColumnTilesTogether, group = number / together;
   const int32_t left = launch.column_tiles - group * kColumnTilesTogether;
   const int32_t width = left < kColumnTilesTogether ? left : kColumnTilesTogether;
@@ -106,6 +105,12 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns)
     unit.n_columns = rest < tile_columns ? rest : tile_columns;
   }
   return unit;
+}
+
+// Of a launch with a block for each.
+template <DenseKind kKind>
+MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns) {
+  return find_unit<kKind>(launch, tile_columns, static_cast<int32_t>(blockIdx.x));
 }
 
 // Blocks of k that a segment begins with.

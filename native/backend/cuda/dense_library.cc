@@ -9,7 +9,8 @@ bool library_serves(Format format, int64_t rows, int64_t cols, int64_t columns) 
   return format == Format::kBf16 && columns >= kLibraryColumns && rows >= kLeast && cols >= kLeast;
 }
 
-Result<std::unique_ptr<DenseLibrary>> DenseLibrary::open(Runtime& runtime, const std::string& path, size_t weight_bytes) {
+Result<std::unique_ptr<DenseLibrary>> DenseLibrary::open(Runtime& runtime, const std::string& path,
+                                                         size_t weight_bytes) {
   std::unique_ptr<DenseLibrary> opened(new DenseLibrary(runtime, weight_bytes));
   const auto memory = runtime.allocate(CublasLt::kWorkspaceBytes + weight_bytes);
   if (!memory) return memory.error();
@@ -29,7 +30,8 @@ void DenseLibrary::convert(const DenseScratch& scratch, const float* x, int64_t 
 int64_t DenseLibrary::multiply(const DenseScratch& scratch, const MatmulTarget& target, int64_t n_columns) {
   const auto& matrix = static_cast<const CudaMatrix&>(*target.weight);
   const int64_t stride = dense_blocks(matrix.cols) * kDenseBlockK;
-  const int64_t most = static_cast<int64_t>(weight_bytes_ / sizeof(uint16_t)) / stride / kDenseTileRows * kDenseTileRows;
+  const auto tile_bytes = static_cast<int64_t>(dense_bytes(kDenseTileRows, matrix.cols));
+  const int64_t most = static_cast<int64_t>(weight_bytes_) / tile_bytes * kDenseTileRows;   // rows at once
   unsigned char* const weights = static_cast<unsigned char*>(memory_) + CublasLt::kWorkspaceBytes;
   for (int64_t first = 0; first < matrix.rows; first += most) {
     const int64_t rows = std::min(most, matrix.rows - first);

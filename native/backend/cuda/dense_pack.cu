@@ -1,4 +1,4 @@
-// Rows as a file has them to the order of fragments (dense.h), and to FP8. Each thread gathers the 16 bytes of one lane.
+// Rows as a file has them to the order of fragments (dense.h), and to FP8. Each thread gathers 16 bytes of one lane.
 // Once per load, bound by the way to the device.
 #include "backend/cuda/dense.h"
 #include "backend/cuda/dense_fp8.h"
@@ -14,8 +14,8 @@ constexpr int64_t kMostBlocksPerTile = 1024;
 // Blocks for so many threads of each tile.
 dim3 grid_for(int64_t tiles, int64_t threads) {
   const int64_t blocks = (threads + kThreads - 1) / kThreads;
-  return {static_cast<unsigned>(tiles), static_cast<unsigned>(blocks < kMostBlocksPerTile ? blocks : kMostBlocksPerTile),
-          1};
+  const int64_t of_tile = blocks < kMostBlocksPerTile ? blocks : kMostBlocksPerTile;
+  return {static_cast<unsigned>(tiles), static_cast<unsigned>(of_tile), 1};
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -82,9 +82,11 @@ __global__ void __launch_bounds__(kThreads)
       uint32_t bits = 0;
       for (int upper = 0; upper < 2; ++upper)
         for (int i = 0; i < 2; ++i) {
-          const int64_t row = first_row + lane / 4 + 8 * upper, k = 32 * (piece / kWarp) + 8 * number + 2 * (lane % 4) + i;
-          if (row < n_rows && k < cols)
-            bits |= fp8_bits(float_to_e4m3(number_at(rows, type, row * cols + k) / (scales[row] / kFp8Raise)), upper) << (16 * i);
+          const int64_t row = first_row + lane / 4 + 8 * upper;
+          const int64_t k = 32 * (piece / kWarp) + 8 * number + 2 * (lane % 4) + i;
+          if (row >= n_rows || k >= cols) continue;
+          const float value = number_at(rows, type, row * cols + k) / (scales[row] / kFp8Raise);
+          bits |= fp8_bits(float_to_e4m3(value), upper) << (16 * i);
         }
       return bits;
     };

@@ -48,7 +48,8 @@ MONOLITH_DEVICE Feed find_feed(const DenseLaunch& launch, const DenseUnit& unit)
 }
 
 template <DenseKind kKind, int kColumns>
-MONOLITH_DEVICE void begin_weights(Shared<kKind, kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
+MONOLITH_DEVICE void begin_weights(Shared<kKind, kColumns>& shared, const DenseLaunch& launch, const Feed& feed,
+                                   int number) {
   const int stage = number % kStages, thread = static_cast<int>(threadIdx.x);
   constexpr int kAtOnce = kTilesAtOnce<kKind>;
   MONOLITH_UNROLL
@@ -60,7 +61,8 @@ MONOLITH_DEVICE void begin_weights(Shared<kKind, kColumns>& shared, const DenseL
 }
 
 template <DenseKind kKind, int kColumns>
-MONOLITH_DEVICE void begin_inputs(Shared<kKind, kColumns>& shared, const DenseLaunch& launch, const Feed& feed, int number) {
+MONOLITH_DEVICE void begin_inputs(Shared<kKind, kColumns>& shared, const DenseLaunch& launch, const Feed& feed,
+                                  int number) {
   const int stage = number % kStages, thread = static_cast<int>(threadIdx.x);
   constexpr int kGroups = kColumns / 8;
   const Words4* const b = reinterpret_cast<const Words4*>(launch.x) + feed.b +

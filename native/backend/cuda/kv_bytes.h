@@ -1,5 +1,5 @@
-// 8-bit keys and values, as kv_cache.h describes them: how numbers become codes and scales, and how these become numbers
-// again, one by one and four at a time. Device code.
+// 8-bit keys and values, as kv_cache.h describes them: how numbers become codes and scales, and how these become
+// numbers again, one by one and four at a time. Device code.
 #pragma once
 
 #include "backend/cuda/device/tensor.h"

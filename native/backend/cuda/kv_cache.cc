@@ -51,8 +51,8 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
 int64_t CudaKvCache::head_bytes() const { return kPageTokens * row_bytes(shape.type, shape.head_dim); }
 
 KvView CudaKvCache::view(int layer) const {
-  return {data_ + (layer * (shape.n_pages + 1) - kSparePage) * page_bytes(), page_bytes(), head_bytes(), page_bytes() / 2,
-          shape.n_kv_heads, shape.head_dim};
+  unsigned char* const page_0 = data_ + (layer * (shape.n_pages + 1) - kSparePage) * page_bytes();
+  return {page_0, page_bytes(), head_bytes(), page_bytes() / 2, shape.n_kv_heads, shape.head_dim};
 }
 
 void CudaKvCache::copy_page(int32_t from, int32_t to) {

@@ -33,7 +33,7 @@ class Loader {
   Status rest();
 
   // Rows of `row_bytes` bytes each, sent so many `together` at a time or a multiple of it. Of each piece,
-  //   fill(first, n, host)      writes rows first .. first + n to page-locked memory: several times, on several threads;
+  //   fill(first, n, host)      writes rows first .. first + n to page-locked memory: in parts, on several threads;
   //   use(first, n, staging)    asks for the kernels that read them on the device, `n` the whole piece's.
   // On return every row has been read, though perhaps not all work is done.
   template <typename Fill, typename Use>

@@ -61,7 +61,8 @@ Status upload_packed(Loader& loader, const MatrixSource& source, size_t row_byte
   return loader.send(
       source.rows, row_bytes, kTileRows,
       [&](int64_t first, int64_t n, std::byte* host) {
-        std::memcpy(host, source.data.data() + static_cast<size_t>(first) * row_bytes, static_cast<size_t>(n) * row_bytes);
+        std::memcpy(host, source.data.data() + static_cast<size_t>(first) * row_bytes,
+                    static_cast<size_t>(n) * row_bytes);
       },
       pack);
 }
@@ -127,8 +128,8 @@ Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& 
   matrix->cols = source.cols;
   matrix->type = type;
   matrix->bytes = bytes;
-  if (Status status = upload(loader, source, format, static_cast<size_t>(row_bytes), static_cast<unsigned char*>(*memory));
-      !status)
+  auto* const to = static_cast<unsigned char*>(*memory);
+  if (Status status = upload(loader, source, format, static_cast<size_t>(row_bytes), to); !status)
     return status.error();
   return std::unique_ptr<Matrix>(std::move(matrix));
 }

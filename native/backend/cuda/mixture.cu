@@ -11,7 +11,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A thread per four numbers of a row. The numbers of a row's own experts in the order of its choice.
+// A thread per four numbers of a row: those of the row's own experts in the order of its choice. So many are read
+// before the first is added, since each waits for its slot and then for itself.
+constexpr int kAtOnce = 8;
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const Floats4* result, const int32_t* slots, const float* weights, int n_used, int64_t quads,
                    Floats4* out, bool add_to_out) {
@@ -20,11 +22,25 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= quads) return;
   Floats4 sum{0, 0, 0, 0};
   if (add_to_out) sum = out[row * quads + i];
-  for (int j = 0; j < n_used; ++j) {
-    const int64_t pair = row * n_used + j;
-    const Floats4 x = result[slots[pair] * quads + i];
-    const float weight = weights[pair];
-    sum = {fmaf(weight, x.x, sum.x), fmaf(weight, x.y, sum.y), fmaf(weight, x.z, sum.z), fmaf(weight, x.w, sum.w)};
+  for (int begin = 0; begin < n_used; begin += kAtOnce) {
+    int64_t places[kAtOnce];
+    float weight[kAtOnce];
+    Floats4 x[kAtOnce];
+    MONOLITH_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) {   // past the last: the last once more, and not added
+      const int64_t pair = row * n_used + (begin + j < n_used ? begin + j : n_used - 1);
+      weight[j] = weights[pair];
+      places[j] = slots[pair] * quads + i;
+    }
+    MONOLITH_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) x[j] = result[places[j]];
+    MONOLITH_UNROLL
+    for (int j = 0; j < kAtOnce; ++j) {
+      const Floats4 next{fmaf(weight[j], x[j].x, sum.x), fmaf(weight[j], x[j].y, sum.y),
+                         fmaf(weight[j], x[j].z, sum.z), fmaf(weight[j], x[j].w, sum.w)};
+      const bool inside = begin + j < n_used;   // chosen, not jumped over: else each load waits for its own turn
+      sum = {inside ? next.x : sum.x, inside ? next.y : sum.y, inside ? next.z : sum.z, inside ? next.w : sum.w};
+    }
   }
   out[row * quads + i] = sum;
 }
@@ -123,12 +139,12 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
   const int width = grouped_tile_columns(runtime_, context, inner, n_rows * shape_.n_used, shape_.n_experts);
   ColumnGroups groups = route(runtime_, mixture.router, shape_, router_logits, n_rows, width, parts.routing);
   matmul_grouped(runtime_, context, inner, x, groups);
-  // What is inside goes straight to the form that the last product reads.
-  const InputForm form = input_form(static_cast<const CudaMatrix&>(*mixture.down).format());
-  gated_input(runtime_, mixture.activation, parts.gate, parts.up, groups.n_slots, n_ff,
-              form == InputForm::kFloats ? parts.gate : nullptr, input_of(context, form, groups.n_slots, n_ff));
   groups.source = nullptr;   // slots read themselves
   const MatmulTarget outer{mixture.down, parts.result, n_embd, mixture.down_bias};
+  const InputForm form = context.fused ? input_form(static_cast<const CudaMatrix*>(mixture.down)->format())
+                                       : InputForm::kFloats;
+  gated_input(runtime_, mixture.activation, parts.gate, parts.up, groups.n_slots, n_ff,
+              form == InputForm::kFloats ? parts.gate : nullptr, input_of(context, form, groups.n_slots, n_ff));
   matmul_grouped(runtime_, context, {&outer, 1}, parts.gate, groups, form);
   const int64_t quads = n_embd / 4;
   const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((quads + kThreads - 1) / kThreads), 1};

@@ -20,6 +20,7 @@ Result result_of(const PendingAttention& attention) {
   const AttentionCall& call = attention.call;
   return {call.out, attention.rows.n_rows, int64_t{call.n_heads} * call.cache.head_dim};
 }
+Result result_of(const PendingHeads&) { return {}; }
 Result result_of(std::monostate) { return {}; }
 
 // Whether a kernel writes it in a form, and in binary32 as well if that is wanted.
@@ -30,6 +31,7 @@ bool writes(const PendingAttention& attention, InputForm form, bool keeps) {
   return !keeps &&
          attention_input(form, attention.type, call.cache.head_dim, call.n_heads, call.q_stride, call.out_stride);
 }
+bool writes(const PendingHeads&, InputForm, bool) { return false; }
 bool writes(std::monostate, InputForm, bool) { return false; }
 
 InputForm form_of(const MatmulTarget& target) {
@@ -52,30 +54,62 @@ Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarge
   return {form, keeps};
 }
 
+HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeCall& call,
+                         int n_dims) {
+  const auto* const of_q = std::get_if<PendingHeads>(&first);
+  const auto* const of_k = std::get_if<PendingHeads>(&second);
+  if (!of_q || !of_k || of_q->eps != of_k->eps) return {};
+  const auto is = [&](const PendingHeads& norm, const float* x, int64_t stride, int n_heads) {
+    return norm.x == x && norm.row_stride == stride && norm.n_heads == n_heads && norm.n_rows == call.rows->n_rows &&
+           norm.head_dim == call.cache.head_dim;
+  };
+  if (!is(*of_q, call.q, call.q_stride, call.n_heads) || !is(*of_k, call.k, call.k_stride, call.cache.n_kv_heads) ||
+      rope_form(call.cache.head_dim, n_dims, call.q_stride, call.k_stride, call.v_stride) != RopeForm::kQuads)
+    return {};
+  return {of_q->weight, of_k->weight, of_q->eps};
+}
+
 void Pending::hold(const PendingOperation& operation) {
-  flush();
+  const auto is_heads = [](const PendingOperation& one) { return std::holds_alternative<PendingHeads>(one); };
+  if (is_heads(operation) && is_heads(operation_) && !is_heads(before_)) before_ = std::exchange(operation_, {});
+  else flush();
   operation_ = operation;
   if (!enabled_) flush();
 }
 
-void Pending::flush() { run({}, true); }
+void Pending::flush() {
+  run(std::exchange(before_, {}), {}, true);
+  run(std::exchange(operation_, {}), {}, true);
+}
+
+HeadNorms Pending::head_norms(const RopeCall& call, int n_dims) {
+  const HeadNorms norms = head_norms_for(before_, operation_, call, n_dims);
+  if (norms.q) drop();
+  return norms;
+}
 
 void Pending::matmul(const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
                      InputUse use) {
   const Fusion fusion =
       reads_floats(context, targets, n_rows) ? Fusion{} : fusion_for(operation_, targets, x, n_rows, use);
-  if (fusion.form == InputForm::kFloats) flush();
-  else run(input_of(context, fusion.form, n_rows, targets[0].weight->cols), fusion.keeps);
+  if (fusion.form == InputForm::kFloats) {
+    flush();
+  } else {
+    const ProductInput input = input_of(context, fusion.form, n_rows, targets[0].weight->cols);
+    run(std::exchange(operation_, {}), input, fusion.keeps);
+  }
   cuda::matmul(runtime_, context, targets, x, n_rows, fusion.form);
 }
 
-void Pending::run(const ProductInput& input, bool keeps) {
-  const PendingOperation operation = std::exchange(operation_, {});
+void Pending::run(const PendingOperation& operation, const ProductInput& input, bool keeps) {
   if (const auto* norm = std::get_if<PendingNorm>(&operation)) {
     rms_norm(runtime_, norm->x, norm->weight, norm->eps, norm->n_rows, norm->dim, keeps ? norm->out : nullptr, input);
   } else if (const auto* gate = std::get_if<PendingGate>(&operation)) {
     gated_input(runtime_, gate->activation, gate->gate, gate->up, gate->n_rows, gate->dim,
                 keeps ? gate->out : nullptr, input);
+  } else if (const auto* heads = std::get_if<PendingHeads>(&operation)) {
+    rms_norm_heads(runtime_, heads->x, heads->row_stride, heads->weight, heads->eps, heads->n_rows, heads->n_heads,
+                   heads->head_dim);
   } else if (const auto* held = std::get_if<PendingAttention>(&operation)) {
     AttentionCall call = held->call;
     call.rows = &held->rows;

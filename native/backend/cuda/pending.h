@@ -14,6 +14,7 @@
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/matmul.h"
 #include "backend/cuda/product_input.h"
+#include "backend/cuda/rope.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith::cuda {
@@ -35,13 +36,20 @@ struct PendingGate {
   int64_t dim;
   float* out;
 };
+struct PendingHeads {   // Backend::rms_norm_heads
+  float* x;
+  int64_t row_stride;
+  const float* weight;
+  float eps;
+  int n_rows, n_heads, head_dim;
+};
 struct PendingAttention {
   const AttentionScratch* scratch;
   RowList rows;
   AttentionCall call;   // its rows and input are filled in when it is computed
   KvType type;
 };
-using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate, PendingAttention>;
+using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate, PendingHeads, PendingAttention>;
 
 // How an operation is computed with the products after it.
 struct Fusion {
@@ -55,6 +63,11 @@ struct Fusion {
 Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarget> targets, const float* x, int n_rows,
                   InputUse use);
 
+// The norms of heads that `first` and `second` are, of the queries and keys of a rotation; none where one of them is
+// another operation, or no kernel does both.
+HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeCall& call,
+                         int n_dims);
+
 class Pending {
  public:
   // Without `enabled` nothing waits.
@@ -64,16 +77,19 @@ class Pending {
   // Computes what waits. Before anything else is launched, copied or waited for.
   void flush();
   // What waits is of a step that failed.
-  void drop() { operation_ = {}; }
+  void drop() { operation_ = before_ = {}; }
   // Backend::matmul, together with what waits, or after it.
   void matmul(const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
               InputUse use);
+  // Those that wait and are computed with that rotation. What else waits is not looked at.
+  HeadNorms head_norms(const RopeCall& call, int n_dims);
 
  private:
-  void run(const ProductInput& input, bool keeps);
+  void run(const PendingOperation& operation, const ProductInput& input, bool keeps);
 
   Runtime& runtime_;
   bool enabled_;
+  PendingOperation before_;      // norms of heads alone: those before operation_, which are norms of heads too
   PendingOperation operation_;
 };
 

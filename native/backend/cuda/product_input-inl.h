@@ -165,8 +165,10 @@ MONOLITH_DEVICE void put_value(const ProductInput& input, int64_t row, int64_t k
 // multiple of 8.
 template <InputForm kForm>
 MONOLITH_DEVICE void put_quad(const ProductInput& input, int64_t row, int64_t quad, const Floats4& x, float factor) {
-  if constexpr (kForm == InputForm::kInt8) put_int8(static_cast<Int8Block*>(input.data), input.blocks, row, quad * 4, x);
-  else *quad_place(input, row, quad) = pack_quad<kForm>(x, factor);
+  if constexpr (kForm == InputForm::kInt8)
+    put_int8(static_cast<Int8Block*>(input.data), input.blocks, row, quad * 4, x);
+  else
+    *quad_place(input, row, quad) = pack_quad<kForm>(x, factor);
 }
 
 }  // namespace monolith::cuda

@@ -79,7 +79,7 @@ template <KvType type>
 __global__ void __launch_bounds__(kThreads)
     rope_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
                 const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads, float* k,
-                int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
+                int64_t k_stride, const float* v, int64_t v_stride, KvView cache, HeadNorms) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const int head_dim = cache.head_dim, half = n_dims / 2;
@@ -111,13 +111,35 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Numbers i .. of a head, past its norm if there is one.
+struct HeadNorm {
+  const float* weight;   // null: none
+  float factor;
+  MONOLITH_DEVICE HeadNorm(const float* weight_, float eps, const float* x, int head_dim) : weight(weight_), factor(1) {
+    if (!weight) return;
+    float sum = 0;   // in the order of rms_norm_heads()
+    for (int i = lane_id(); i < head_dim; i += kWarp) sum = fmaf(x[i], x[i], sum);
+    factor = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(head_dim) + eps);
+  }
+  MONOLITH_DEVICE FloatPair of(const FloatPair& x, int i) const {
+    if (!weight) return x;
+    const FloatPair w = *reinterpret_cast<const FloatPair*>(weight + i);
+    return {x.x * factor * w.x, x.y * factor * w.y};
+  }
+  MONOLITH_DEVICE Floats4 of(const Floats4& x, int i) const {
+    if (!weight) return x;
+    const Floats4 w = *reinterpret_cast<const Floats4*>(weight + i);
+    return {x.x * factor * w.x, x.y * factor * w.y, x.z * factor * w.z, x.w * factor * w.w};
+  }
+};
+
 // The same with a warp per head and two pairs a lane, where every length is a multiple of four.
 constexpr int kHeadWarps = 4;
 template <KvType type>
 __global__ void __launch_bounds__(kHeadWarps * kWarp)
     rope_quads_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
                       const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads,
-                      float* k, int64_t k_stride, const float* v, int64_t v_stride, KvView cache) {
+                      float* k, int64_t k_stride, const float* v, int64_t v_stride, KvView cache, HeadNorms norms) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
@@ -127,6 +149,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
   const int kv_head = head - n_heads;
   float* const x = stores ? k + row * k_stride + static_cast<int64_t>(kv_head) * head_dim
                           : q + row * q_stride + static_cast<int64_t>(head) * head_dim;
+  const HeadNorm norm(stores ? norms.k : norms.q, norms.eps, x, head_dim);
   Place place{};
   if (stores) place = place_of<type>(segments[segment_of_row[row]], row, pages, cache, kv_head);
   const auto* const own = reinterpret_cast<const Floats4*>(factors + 2 * static_cast<int64_t>(row) * half);
@@ -134,7 +157,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
     const Floats4 turn = own[i / 2];
     if (style == RopeStyle::kAdjacentPairs) {
       Floats4& at = *reinterpret_cast<Floats4*>(x + 2 * i);
-      const Floats4 before = at;
+      const Floats4 before = norm.of(at, 2 * i);
       const Floats4 now{
           turned_first(before.x, before.y, turn.x, turn.y), turned_second(before.x, before.y, turn.x, turn.y),
           turned_first(before.z, before.w, turn.z, turn.w), turned_second(before.z, before.w, turn.z, turn.w)};
@@ -143,7 +166,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
     } else {
       FloatPair& first = *reinterpret_cast<FloatPair*>(x + i);
       FloatPair& second = *reinterpret_cast<FloatPair*>(x + half + i);
-      const FloatPair a = first, b = second;
+      const FloatPair a = norm.of(first, i), b = norm.of(second, half + i);
       const FloatPair now_first{turned_first(a.x, b.x, turn.x, turn.y), turned_first(a.y, b.y, turn.z, turn.w)};
       const FloatPair now_second{turned_second(a.x, b.x, turn.x, turn.y), turned_second(a.y, b.y, turn.z, turn.w)};
       first = now_first;
@@ -152,6 +175,12 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
         put2<type>(place.keys, i, now_first);
         put2<type>(place.keys, half + i, now_second);
       }
+    }
+  }
+  if (norm.weight) {
+    for (int i = n_dims + 4 * lane; i < head_dim; i += 4 * kWarp) {
+      Floats4& at = *reinterpret_cast<Floats4*>(x + i);
+      at = norm.of(at, i);
     }
   }
   if (!stores) return;
@@ -235,20 +264,22 @@ RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride,
   return fours ? RopeForm::kQuads : RopeForm::kPlain;
 }
 
-void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RowList& rows, float* q,
-                    int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride,
-                    const KvView& cache, KvType type) {
+void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RopeCall& call) {
+  const RowList& rows = *call.rows;
   if (rows.n_rows == 0) return;
-  const auto n_rows = static_cast<unsigned>(rows.n_rows), heads = static_cast<unsigned>(n_heads + cache.n_kv_heads);
+  const auto n_rows = static_cast<unsigned>(rows.n_rows);
+  const auto heads = static_cast<unsigned>(call.n_heads + call.cache.n_kv_heads);
   const int n_dims = factors ? rope.n_dims : 0;
-  const bool quads = rope_form(cache.head_dim, n_dims, q_stride, k_stride, v_stride) == RopeForm::kQuads;
-  const auto kernel = type == KvType::kF32    ? rope_kernel_for<KvType::kF32>(quads)
-                      : type == KvType::kF16  ? rope_kernel_for<KvType::kF16>(quads)
-                      : type == KvType::kQ8_0 ? rope_kernel_for<KvType::kQ8_0>(quads)
-                                              : rope_kernel_for<KvType::kFp8>(quads);
+  const bool quads =
+      rope_form(call.cache.head_dim, n_dims, call.q_stride, call.k_stride, call.v_stride) == RopeForm::kQuads;
+  const auto kernel = call.type == KvType::kF32    ? rope_kernel_for<KvType::kF32>(quads)
+                      : call.type == KvType::kF16  ? rope_kernel_for<KvType::kF16>(quads)
+                      : call.type == KvType::kQ8_0 ? rope_kernel_for<KvType::kQ8_0>(quads)
+                                                   : rope_kernel_for<KvType::kFp8>(quads);
   const dim3 grid{n_rows, quads ? (heads + kHeadWarps - 1) / kHeadWarps : heads, 1};
   launch(runtime, kernel, grid, quads ? kHeadWarps * kWarp : kThreads, 0, rope.style, n_dims, factors, rows.segments,
-         rows.segment_of_row, rows.pages, q, q_stride, n_heads, k, k_stride, v, v_stride, cache);
+         rows.segment_of_row, rows.pages, call.q, call.q_stride, call.n_heads, call.k, call.k_stride, call.v,
+         call.v_stride, call.cache, call.norms);
 }
 
 }  // namespace monolith::cuda

@@ -44,9 +44,30 @@ class RopeTables {
 enum class RopeForm : uint8_t { kPlain, kQuads };
 RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride, int64_t v_stride);
 
-// Backend::rope_and_store; `factors` of prepare(), null: nothing rotates.
-void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RowList& rows, float* q,
-                    int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride,
-                    const KvView& cache, KvType type);
+// Backend::rms_norm_heads of queries and keys before they rotate, where RopeForm is kQuads. Null: none.
+struct HeadNorms {
+  const float* q = nullptr;   // weights
+  const float* k = nullptr;
+  float eps = 0;
+  bool operator==(const HeadNorms&) const = default;
+};
+
+// Backend::rope_and_store. Pointers are device memory.
+struct RopeCall {
+  const RowList* rows;
+  float* q;
+  int64_t q_stride;
+  int n_heads;
+  float* k;
+  int64_t k_stride;
+  const float* v;
+  int64_t v_stride;
+  KvView cache;
+  KvType type;
+  HeadNorms norms = {};
+};
+
+// `factors` of prepare(), null: nothing rotates.
+void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RopeCall& call);
 
 }  // namespace monolith::cuda

@@ -152,8 +152,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Four numbers of a row of `dim`, gated; zeros beyond its end. Kept in `out`, unless that is null.
-MONOLITH_DEVICE Floats4 gated_quad(Activation activation, const Floats4* gate, const Floats4* up, int64_t row, int quads,
-                                   int at, Floats4* out) {
+MONOLITH_DEVICE Floats4 gated_quad(Activation activation, const Floats4* gate, const Floats4* up, int64_t row,
+                                   int quads, int at, Floats4* out) {
   if (at >= quads) return {0, 0, 0, 0};
   const int64_t place = row * quads + at;
   const Floats4 result = gate_with(activation, gate[place], up[place]);

@@ -157,7 +157,6 @@ RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, 
     }
   }
   put_work(cursor, {own, static_cast<size_t>(list.n_segments)}, *header, list);
-  if (padded_rows > 0) list.has_splits = true;
   return list;
 }
 
@@ -190,6 +189,9 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
     sent_[n_sent_++] = {segments.data(), segments.size(), put_list(cursor, segments, padding, spare_page)};
     cursor.at += places_of(segments);
   }
+  const std::span<Sent> sent = std::span(sent_).first(n_sent_);
+  has_splits_ = std::ranges::any_of(sent, [](const Sent& one) { return one.list.has_splits; });
+  for (Sent& one : sent) one.list.has_splits = has_splits_;   // what a recorded step does depends on one answer
   runtime_.upload(numbers_, staging_, (cursor.pages_begin + cursor.n_pages) * sizeof(int32_t));
 }
 

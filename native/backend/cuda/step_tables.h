@@ -21,7 +21,7 @@ struct RowList {
   const AttentionHeader* work = nullptr;     // device
   int n_segments = 0;
   int n_rows = 0;
-  // Of attention's work; recorded steps have no tiles, and rows that are split may come with any later step.
+  // Of attention's work; recorded steps have no tiles. has_splits: some list of the step has rows that are split.
   bool has_items = false, has_splits = false;
   int n_tiles = 0;
 };
@@ -40,6 +40,8 @@ class StepTables {
   // of page `spare_page`, sequences of their own. Throws std::runtime_error if the page tables do not fit.
   void send(const StepInput& input, int padded_rows, int32_t spare_page);
 
+  // Whether attention of the step that was sent last splits rows in any of its lists.
+  bool has_splits() const { return has_splits_; }
   const int32_t* tokens() const { return tokens_; }            // device
   // The device's copy of a list that was sent, known by its address; null: it was not.
   const RowList* find(std::span<const Segment> segments) const;
@@ -80,6 +82,7 @@ class StepTables {
   const int32_t* host_logit_rows_ = nullptr;
   std::array<Sent, kMostSegmentLists> sent_{};
   size_t n_sent_ = 0;
+  bool has_splits_ = false;
   int max_context_ = 0;
   int n_kv_heads_ = 1;
   AttentionPlanner planner_;

@@ -86,19 +86,19 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
 // 8-bit pages that are shared, copied for a fork, found again by their tokens, and taken from who came last.
 TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
   std::vector<GenerationRequest> requests = short_requests();
-  for (GenerationRequest& request : requests) request.max_tokens += 14;
+  for (GenerationRequest& request : requests) request.max_tokens += 28;
   const std::vector<ChoiceOutcome> expected = answers_alone(requests, KvType::kFp8);
   if (expected.empty()) return;
-  for (const int64_t n_pages : {256, 6}) {
+  for (const int64_t n_pages : {256, 8}) {
     EngineSetup setup = setup_for(Speculation::kOff, KvType::kFp8);
     setup.limits.n_pages = n_pages;
     auto engine = start_engine(setup);
     REQUIRE(engine);
     Consumer consumer(*engine);
-    for (int round = 0; round < 2; ++round) {
+    for (int round = 0; round < (n_pages > 8 ? 2 : 1); ++round) {
       std::vector<RequestId> ids;
       for (GenerationRequest request : requests) {
-        request.n = n_pages > 6 && request.sampling.temperature == 0.0f ? 2 : 1;
+        request.n = n_pages > 8 && request.sampling.temperature == 0.0f ? 2 : 1;
         ids.push_back(consumer.submit(request));
       }
       for (size_t i = 0; i < ids.size(); ++i) {
@@ -111,7 +111,7 @@ TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
     }
     CHECK(pages_come_back(*engine));
     check::note(std::to_string(n_pages) + " pages: " + std::to_string(engine->stats().preemptions) + " preemptions");
-    if (n_pages == 6) CHECK(engine->stats().preemptions > 0);
+    if (n_pages == 8) CHECK(engine->stats().preemptions > 0);
   }
 }
 

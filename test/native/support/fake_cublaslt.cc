@@ -1,5 +1,5 @@
-// A library with cuBLASLt's names and interface that computes on the emulated device's memory, and refuses what the real
-// one would: layouts that do not fit each other, an algorithm for another shape, less alignment than was promised.
+// A library with cuBLASLt's names and interface that computes on the emulated device's memory, and refuses what the
+// real one would: layouts that do not fit each other, an algorithm for another shape, less alignment than was promised.
 #include "fake_cublaslt.h"
 
 #include <cstring>

@@ -1,6 +1,8 @@
 // The emulator's part for device/wgmma.h.
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/device/wgmma.h"
@@ -43,6 +45,8 @@ std::vector<Copy> copies;   // begun and not there
 struct Product {
   float* sums;
   int quads;
+  const Words4* a;        // this lane's registers of A, and what was in them
+  Words4 words;
   uint16_t rows[2][16];   // of A: this lane's two
   const std::byte* b;
   int k_bytes, column_bytes;
@@ -50,7 +54,9 @@ struct Product {
   float (*decode)(uint16_t);
 };
 struct Pending {
-  std::vector<Product> products;
+  std::vector<Product> products;   // oldest first
+  std::vector<size_t> batches;     // products of each batch that was closed
+  size_t open = 0;                 // of the batch that was not
   bool fenced = false;
 };
 std::vector<Pending> pending(1024);
@@ -131,7 +137,7 @@ uint64_t operand_at(const void* shared, int k_bytes, int column_bytes) {
 void product(float* sums, int quads, const Words4& a, uint64_t operand, bool add, float (*decode)(uint16_t)) {
   const unsigned lane = where.thread.x % 32;
   const auto* all = reinterpret_cast<const Words4*>(exchange(&a, sizeof a));
-  Product p{sums, quads, {}, nullptr, 0, 0, add, decode};
+  Product p{sums, quads, &a, a, {}, nullptr, 0, 0, add, decode};
   for (unsigned t = 0; t < 4; ++t) {
     const Words4& words = all[lane / 4 * 4 + t];
     std::memcpy(&p.rows[0][2 * t], &words.x, 4);
@@ -145,15 +151,31 @@ void product(float* sums, int quads, const Words4& a, uint64_t operand, bool add
   Pending& own = pending[where.thread.x];
   if (!own.fenced) stop("a product without products_fence()");
   own.products.push_back(p);
+  ++own.open;
 }
 
 void products_fence() { pending[where.thread.x].fenced = true; }
 
-void products_wait() {
+// After it registers may be written again, for which the next batch needs a fence of its own.
+void products_commit() {
   Pending& own = pending[where.thread.x];
-  for (const Product& p : own.products) compute(p);
-  own.products.clear();
+  own.batches.push_back(std::exchange(own.open, 0));
   own.fenced = false;
+}
+
+void products_wait(int left) {
+  Pending& own = pending[where.thread.x];
+  if (own.open > 0) stop("products are waited for whose batch is not closed");
+  while (own.batches.size() > static_cast<size_t>(left)) {
+    const auto n = static_cast<ptrdiff_t>(own.batches.front());
+    for (ptrdiff_t i = 0; i < n; ++i) {
+      const Product& p = own.products[static_cast<size_t>(i)];
+      if (std::memcmp(p.a, &p.words, sizeof p.words) != 0) stop("registers of a product under way were written");
+      compute(p);
+    }
+    own.products.erase(own.products.begin(), own.products.begin() + n);
+    own.batches.erase(own.batches.begin());
+  }
   wait_warp();   // B may be overwritten only after all have read it, as on the GPU
 }
 

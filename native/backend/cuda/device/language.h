@@ -36,11 +36,13 @@
 #define MONOLITH_DEVICE __device__ __forceinline__
 #define MONOLITH_HOST_DEVICE __host__ __device__ __forceinline__
 #define MONOLITH_UNROLL _Pragma("unroll")   // the loop after it, wholly: what keeps arrays in registers
+#define MONOLITH_ROLLED _Pragma("unroll 1")   // not at all: where registers are few
 #else
 #include "backend/cuda/device/emulator.h"
 #define MONOLITH_DEVICE inline
 #define MONOLITH_HOST_DEVICE inline
 #define MONOLITH_UNROLL
+#define MONOLITH_ROLLED
 #endif
 
 namespace monolith::cuda {
@@ -140,6 +142,12 @@ __device__ __forceinline__ Floats4 load_fresh(const Floats4* from) {
   return v;
 }
 
+// `value`, of which the compiler knows nothing: what was computed from it before is not kept in registers for this one.
+__device__ __forceinline__ int forgotten(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 // 2^x to about 2 units in the last place; -inf gives 0. Not the same bits in the emulator.
 __device__ __forceinline__ float fast_exp2(float x) {
   float y;
@@ -184,6 +192,7 @@ inline Floats4 load_fresh(const Floats4* from) {
   emulator::check_inputs();
   return *from;
 }
+inline int forgotten(int value) { return value; }
 inline float fast_exp2(float x) { return std::exp2(x); }
 inline int dot4(uint32_t a, uint32_t b, int sum) {
   for (int i = 0; i < 32; i += 8) sum += static_cast<int8_t>(a >> i) * static_cast<int8_t>(b >> i);

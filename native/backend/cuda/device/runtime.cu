@@ -258,11 +258,11 @@ class CudaRuntime final : public Runtime {
     note(doing, work(stream_));
     if (!recording_ || work(recorder_) == cudaSuccess) return;
     cudaGetLastError();
+    records_early_ = false;
     forget_recording();
   }
   void forget_recording() {
     recording_ = false;
-    records_early_ = false;
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(recorder_, &graph);
     if (graph) cudaGraphDestroy(graph);

@@ -25,7 +25,7 @@ struct DeviceProperties {
   size_t memory_bytes = 0;
   size_t l2_bytes = 0;
   size_t shared_bytes = 0;    // that one block may have
-  std::string driver;         // "13.0"
+  std::string driver;         // "13.0"; "none" of the emulator
 };
 
 // The GPUs of this machine that this build can use. kUnsupported, with the reason, where there are none: no driver,

@@ -76,6 +76,12 @@ template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool valid = true) {
   copy_async_part(to_shared, from, valid ? 16 : 0);
 }
+// Begins to bring the 128 bytes around `at` to the L2 cache, if `wanted`. Of any device memory at any time: that cache is
+// where all writes go.
+__device__ __forceinline__ void bring_near(const void* at, bool wanted) {
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p prefetch.global.L2 [%0]; }"
+               ::"l"(at), "r"(static_cast<uint32_t>(wanted)));
+}
 // Closes the group of copies begun since the last one.
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most `pending` of the latest groups are under way.
@@ -95,6 +101,7 @@ void copies_commit();
 void copies_wait(int pending);
 }  // namespace emulator
 
+inline void bring_near(const void*, bool) {}
 inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   emulator::mma_16bit(c, a, b, [](uint16_t bits) { return ::monolith::bfloat16_to_float(bits); });
 }

@@ -48,11 +48,6 @@ __device__ __forceinline__ uint32_t load_kept(const uint32_t* from, bool wanted)
                : "+r"(v) : "l"(from), "r"(static_cast<uint32_t>(wanted)));
   return v;
 }
-// Begins to bring the 128 bytes around `at` to the L2 cache, if `wanted`. Harmless whatever is there.
-__device__ __forceinline__ void bring_near(const void* at, bool wanted) {
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p prefetch.global.L2 [%0]; }"
-               ::"l"(at), "r"(static_cast<uint32_t>(wanted)));
-}
 // Shared memory by its 32-bit address. load_near: `offset` bytes from there.
 using Near = uint32_t;
 __device__ __forceinline__ Near near_address(const void* at) {
@@ -120,7 +115,6 @@ inline Words2 load_far_if(const Words2* from, bool wanted) {
   emulator::check_inputs();
   return wanted ? *from : Words2{~0u, ~0u};
 }
-inline void bring_near(const void*, bool) {}
 using Near = const unsigned char*;
 inline Near near_address(const void* at) { return static_cast<Near>(at); }
 inline Words4 load_near4(Near at, int offset) { return *reinterpret_cast<const Words4*>(at + offset); }

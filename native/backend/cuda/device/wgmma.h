@@ -1,7 +1,7 @@
 // Hopper's own: barriers in shared memory that count arrivals and bytes, copies of runs of memory that report to them,
 // and matrix products of a group of four warps (wgmma) with A in registers and B in shared memory. Inline PTX on the
 // GPU, the same results in the emulator (emulator_hopper.cc), where copies arrive as late as a barrier allows and
-// products are computed when they are waited for.
+// products are computed when they are waited for, with registers of A that must not have changed until then.
 //
 // Names and layouts as in the PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous warpgroup level matrix instructions".
 // The products need code made for compute capability 9.0 alone (sm_90a). Elsewhere MONOLITH_WGMMA is 0, and a kernel
@@ -87,10 +87,17 @@ __device__ __forceinline__ uint64_t operand_at(const void* shared, int k_bytes, 
 
 // Before the first product of a batch, and after registers of its operands changed.
 __device__ __forceinline__ void products_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// Closes the batch and waits for it: only then are `sums` valid, and what A and B are in free.
+// Closes the batch.
+__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Waits until at most `pending` of the latest batches are under way: what A and B of the others are in is free.
+template <int pending>
+__device__ __forceinline__ void products_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+// Waits for all batches: only then are `sums` valid.
 template <int kQuads>
 __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
-  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
+  products_wait<0>();
 #pragma unroll
   for (int i = 0; i < kQuads; ++i)   // nothing that reads them moves before the wait
     asm volatile("" : "+f"(sums[i][0]), "+f"(sums[i][1]), "+f"(sums[i][2]), "+f"(sums[i][3])::"memory");
@@ -109,6 +116,13 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define MONOLITH_SUMS_192 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define MONOLITH_SUMS_256 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
@@ -124,6 +138,7 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
 #define MONOLITH_FOUR_QUADS(i) MONOLITH_QUAD(i), MONOLITH_QUAD(i + 1), MONOLITH_QUAD(i + 2), MONOLITH_QUAD(i + 3)
 #define MONOLITH_QUADS_64 MONOLITH_FOUR_QUADS(0), MONOLITH_FOUR_QUADS(4)
 #define MONOLITH_QUADS_128 MONOLITH_QUADS_64, MONOLITH_FOUR_QUADS(8), MONOLITH_FOUR_QUADS(12)
+#define MONOLITH_QUADS_192 MONOLITH_QUADS_128, MONOLITH_FOUR_QUADS(16), MONOLITH_FOUR_QUADS(20)
 #define MONOLITH_QUADS_256 \
   MONOLITH_QUADS_128, MONOLITH_FOUR_QUADS(16), MONOLITH_FOUR_QUADS(20), MONOLITH_FOUR_QUADS(24), MONOLITH_FOUR_QUADS(28)
 
@@ -138,7 +153,8 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
 
 template <bool kBfloat16, int kQuads>
 __device__ __forceinline__ void product(float (&d)[kQuads][4], const Words4& a, uint64_t operand, bool add) {
-  static_assert(kQuads == 1 || kQuads == 4 || kQuads == 8 || kQuads == 16 || kQuads == 32);
+  static_assert(kQuads == 1 || kQuads == 4 || kQuads == 8 || kQuads == 16 || kQuads == 24 ||
+                kQuads == 32);
 #define MONOLITH_BOTH_TYPES(N, a0, a1, a2, a3, b, p)                       \
   if constexpr (kQuads * 8 == N && kBfloat16) MONOLITH_PRODUCT(N, "bf16", a0, a1, a2, a3, b, p); \
   if constexpr (kQuads * 8 == N && !kBfloat16) MONOLITH_PRODUCT(N, "f16", a0, a1, a2, a3, b, p)
@@ -146,6 +162,7 @@ __device__ __forceinline__ void product(float (&d)[kQuads][4], const Words4& a, 
   MONOLITH_BOTH_TYPES(32, 16, 17, 18, 19, 20, 21);
   MONOLITH_BOTH_TYPES(64, 32, 33, 34, 35, 36, 37);
   MONOLITH_BOTH_TYPES(128, 64, 65, 66, 67, 68, 69);
+  MONOLITH_BOTH_TYPES(192, 96, 97, 98, 99, 100, 101);
   MONOLITH_BOTH_TYPES(256, 128, 129, 130, 131, 132, 133);
 #undef MONOLITH_BOTH_TYPES
 }
@@ -160,7 +177,8 @@ void copy_bulk(void* to_shared, const void* from, int bytes, uint64_t& state);
 uint64_t operand_at(const void* shared, int k_bytes, int column_bytes);
 void product(float* sums, int quads, const Words4& a, uint64_t operand, bool add, float (*decode)(uint16_t));
 void products_fence();
-void products_wait();
+void products_commit();
+void products_wait(int pending);
 }  // namespace emulator
 
 inline void barrier_init(Barrier& barrier, int arrivals) { emulator::barrier_init(barrier.state, arrivals); }
@@ -181,9 +199,14 @@ inline uint64_t operand_at(const void* shared, int k_bytes, int column_bytes) {
   return emulator::operand_at(shared, k_bytes, column_bytes);
 }
 inline void products_fence() { emulator::products_fence(); }
+inline void products_commit() { emulator::products_commit(); }
+template <int pending>
+void products_wait() {
+  emulator::products_wait(pending);
+}
 template <int kQuads>
 void products_wait(float (&)[kQuads][4]) {
-  emulator::products_wait();
+  products_wait<0>();
 }
 template <bool kBfloat16, int kQuads>
 void product(float (&d)[kQuads][4], const Words4& a, uint64_t operand, bool add) {

@@ -191,8 +191,9 @@ TEST(cuda_rope_rotates_and_stores) {
     float *const q_at = desk.put(q), *const k_at = desk.put(k), *const v_at = desk.put(v);
     ropes.begin_step();
     const KvView view = (*cache)->view(1);
-    rope_and_store(runtime, rope, ropes.prepare(rope, rows), rows, q_at, static_cast<int64_t>(q_stride), heads, k_at,
-                   static_cast<int64_t>(k_stride), v_at, static_cast<int64_t>(k_stride), view, c.type);
+    rope_and_store(runtime, rope, ropes.prepare(rope, rows),
+                   {&rows, q_at, static_cast<int64_t>(q_stride), heads, k_at, static_cast<int64_t>(k_stride), v_at,
+                    static_cast<int64_t>(k_stride), view, c.type});
     const int positions[] = {14, 15, 16, 17, 20, 47};
     const int32_t pages[] = {5, 5, 2, 2, 3, 7};
     const auto rotated = [&](const Floats& x, size_t i, size_t stride) -> double {

@@ -1,5 +1,5 @@
-// Products with weights in 16 bits and in FP8: every kernel against sums in double, on shapes of all kinds, and the same bits whatever
-// the number of columns, the split of work, and the targets beside.
+// Products with weights in 16 bits and in FP8: every kernel against sums in double, on shapes of all kinds, and the same
+// bits whatever the number of columns, the split of work, and the targets beside.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -170,6 +170,14 @@ TEST(dense_products_are_right_on_every_kernel) {
       {30, 1100, 50, kHopperIdle, kF8, kDescending, DenseKernel::kWgmma},
       {140, 66, 100, kHopper, kF8, kShuffled, DenseKernel::kWgmma},
       {70, 1090, 230, kHopperIdle, kF8, kAscending, DenseKernel::kWgmma},
+      // 128, 192 and 256 columns, blocks with several tiles, segments that are added up in registers or left to others.
+      {520, 70, 128, kHopper, kF16, kShuffled, DenseKernel::kWgmma},
+      {300, 140, 520, kHopper, kBF16, kDescending, DenseKernel::kWgmma},
+      {130, 1100, 380, kHopper, kF16, kAscending, DenseKernel::kWgmma},
+      {390, 70, 512, kHopper, kBF16, kShuffled, DenseKernel::kWgmma},
+      {130, 1100, 256, kHopper, kBF16, kDescending, DenseKernel::kWgmma},
+      {300, 1100, 180, kHopper, kF8, kDescending, DenseKernel::kWgmma},
+      {130, 1100, 256, kHopper, kF8, kShuffled, DenseKernel::kWgmma},
   };
   for (const Shape& shape : shapes) {
     if (!runs_here(*runtime, shape.device)) continue;
@@ -209,21 +217,22 @@ TEST(dense_products_are_right_on_every_kernel) {
 
 TEST(dense_columns_have_the_same_bits_in_every_company) {
   const auto runtime = open_runtime();
-  constexpr int64_t kRows = 72, kCols = 1100, kMost = 140;
+  constexpr int64_t kRows = 72, kCols = 1100, kMost = 250;
   REQUIRE(dense_segments(kRows, kCols) > 1);
   DenseScratch scratch(*runtime);
   REQUIRE(scratch.reserve(kMost, kCols).ok());
   const std::vector<float> x = numbers(kMost * kCols);
   const Floats x_there(*runtime, x);
-  for (const auto& [type, few, many] : {std::tuple{TensorType::kBF16, kHopper, kHopperIdle},
-                                        std::tuple{TensorType::kBF16, kAmpere, kAmpereIdle},
-                                        std::tuple{TensorType::kF8E4M3, kHopper, kHopperIdle},
-                                        std::tuple{TensorType::kF8E4M3, kAmpere, kAmpereIdle}}) {
-    if (!runs_here(*runtime, few)) continue;
+  const std::vector<DenseDevice> hopper = {kHopper, kHopperIdle, {true, true, 1}, {true, true, 2}},
+                                 ampere = {kAmpere, kAmpereIdle};
+  for (const auto& [type, family] : {std::pair{TensorType::kBF16, hopper}, std::pair{TensorType::kBF16, ampere},
+                                     std::pair{TensorType::kF8E4M3, hopper}, std::pair{TensorType::kF8E4M3, ampere}}) {
+    if (!runs_here(*runtime, family[0])) continue;
     const Weights w = weights(*runtime, type, kRows, kCols), beside = weights(*runtime, type, 200, kCols);
     std::vector<float> first;
-    for (const int64_t n : {kMost, int64_t{1}, int64_t{7}, int64_t{14}, int64_t{40}, int64_t{65}})
-      for (const DenseDevice& device : {few, many})
+    for (const int64_t n : {kMost, int64_t{1}, int64_t{7}, int64_t{14}, int64_t{40}, int64_t{65},
+                            int64_t{140}})
+      for (const DenseDevice& device : family)
         for (const int64_t at : {int64_t{0}, kMost - n}) {
           if (n == kMost && at > 0) continue;
           const Floats out(*runtime, static_cast<size_t>(n * kRows)), other(*runtime, static_cast<size_t>(n * 200));
@@ -335,8 +344,15 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(hopper, down, 1) == DensePlan{kWgmma, 64, 8, true}));
   CHECK((plan(hopper, down, 64) == DensePlan{kWgmma, 128, 64, true}));
   CHECK((plan(hopper, down, 256) == DensePlan{kWgmma, 128, 256, true}));
-  CHECK((plan(hopper, down, 8192) == DensePlan{kWgmma, 128, 256, false}));
-  CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 128, false}));
+  CHECK((plan(hopper, down, 8192) == DensePlan{kWgmma, 128, 192, false}));
+  CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
+  CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 192, false}));
+  CHECK((plan(hopper, gate, 100) == DensePlan{kWgmma, 128, 128, false}));
+  constexpr DenseDevice single{true, true, 1}, two{true, true, 2};   // as the test of equal bits has them
+  const DenseRows small{72, 2};
+  CHECK((plan(single, small, 140) == DensePlan{kWgmma, 128, 192, false}));
+  CHECK((plan(single, small, 65) == DensePlan{kWgmma, 128, 128, false}));
+  CHECK((plan(two, small, 250) == DensePlan{kWgmma, 128, 256, true}));
   CHECK((plan(mixed, gate, 8) == DensePlan{kFew, 16, 8, false}));
   CHECK((plan(mixed, gate, 9) == DensePlan{kWgmma, 128, 32, false}));
   CHECK((plan(ampere, down, 16) == DensePlan{kFew, 16, 16, false}));

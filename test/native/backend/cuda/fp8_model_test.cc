@@ -14,9 +14,9 @@ using namespace monolith::testing;
 
 namespace {
 
-// Of logits, in standard deviations of the reference's, and tokens chosen otherwise, at most. Three bits of mantissa
-// round each weight by 2 % of it.
-constexpr double kFarthestRms = 0.15, kFewestSame = 0.85;
+// Of logits, in standard deviations of the reference's, at most; of greedy tokens, at least. Three bits of mantissa
+// round each weight by 2 % of it, and what these small models of random weights choose between is often as near.
+constexpr double kFarthestRms = 0.15, kFewestSame = 0.7;
 
 Result<LoadedModel> load_fp8(const std::string& path, bool exact) {
   auto file = GgufFile::open_for_change(path);
@@ -66,7 +66,8 @@ TEST(cuda_models_in_fp8_are_near_what_they_were) {
         failed += off.within(*tolerance) ? 0 : 1;
         rounding = std::max(rounding, distance(runs[i].positions[p], prompt.positions[p].exact, *tolerance).rms);
       }
-      for (size_t t = 0; t < runs[i].greedy.size(); ++t, ++tokens) same += best_of(runs[i].greedy[t]) == prompt.greedy[t];
+      for (size_t t = 0; t < runs[i].greedy.size(); ++t, ++tokens)
+        same += best_of(runs[i].greedy[t]) == prompt.greedy[t];
     }
     check::note(name + " in FP8: rms " + std::to_string(products) + " from its products in binary32, " +
                 std::to_string(rounding) + " from the file's weights; " + std::to_string(same) + " of " +

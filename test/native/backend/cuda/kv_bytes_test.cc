@@ -51,8 +51,9 @@ class Store {
     std::memcpy(host_[1], keys.data(), keys.size() * sizeof(float));
     std::memcpy(host_[2], values.data(), values.size() * sizeof(float));
     for (int i = 1; i < 3; ++i) runtime_->upload(device_[i], host_[i], keys.size() * sizeof(float));
-    rope_and_store(*runtime_, {RopeStyle::kHalves, 0, nullptr}, nullptr, *tables_->find(segments), device_[0], width(),
-                   heads_, device_[1], width(), device_[2], width(), view, type_);
+    rope_and_store(*runtime_, {RopeStyle::kHalves, 0, nullptr}, nullptr,
+                   {tables_->find(segments), device_[0], width(), heads_, device_[1], width(), device_[2], width(), view,
+                    type_});
     runtime_->download(page_, view.data, 5 * static_cast<size_t>(view.page_bytes));
     runtime_->synchronize();
     int64_t wrong = 0, written = 0;
@@ -119,6 +120,15 @@ TEST(cuda_8bit_pages_hold_what_the_codec_says) {
       store.check(keys, values, std::string(name(type)) + " of " + std::to_string(dim));
     }
   emulator::set_order(kAscending);
+}
+
+// The codec itself: of every number in small steps, no code is nearer than the one it gives.
+TEST(cuda_8bit_codec_gives_the_nearest_code) {
+  for (double x = -448; x <= 448; x += 0.0625 + std::abs(x) / 64) {
+    const double off = std::abs(codec::e4m3(codec::nearest_e4m3(x)) - x);
+    for (int code = 0; code < 256; ++code)
+      if (code % 128 != 0x7f) CHECK(off <= std::abs(codec::e4m3(static_cast<unsigned char>(code)) - x));
+  }
 }
 
 // Each code's own value, and what lies between two neighbours, beside a number that makes the scale 2^shift.

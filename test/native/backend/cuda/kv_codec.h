@@ -28,15 +28,12 @@ inline double decode(KvType type, unsigned char code, uint16_t scale) {
   return unit * static_cast<double>(half_to_float(scale));
 }
 
-// The code whose value is nearest, of two the even one.
+// The code whose value is nearest, of two the even one; |x| at most 448.
 inline unsigned char nearest_e4m3(double x) {
-  unsigned char best = 0;
-  for (int code = 0; code <= 0x7e; ++code) {
-    const double off = std::abs(e4m3(static_cast<unsigned char>(code)) - std::abs(x));
-    const double least = std::abs(e4m3(best) - std::abs(x));
-    if (off < least || (off == least && code % 2 == 0)) best = static_cast<unsigned char>(code);
-  }
-  return static_cast<unsigned char>(best | (std::signbit(x) ? 0x80 : 0));
+  const int exponent = x == 0 ? -6 : std::max(std::ilogb(x), -6);
+  const auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::abs(x), 3 - exponent)));   // of its power of two
+  const int code = std::min((exponent + 7) * 8 + eighths - 8, 0x7e);
+  return static_cast<unsigned char>(code | (std::signbit(x) ? 0x80 : 0));
 }
 
 // Numbers that share a scale. Of those with a NaN or an infinity the codes say nothing, and are none here.

@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/emulator.h"
+#include "backend/cuda/grouped.h"
 #include "base/half.h"
 #include "check.h"
 
@@ -277,6 +278,17 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
     CHECK(std::ranges::count_if(wanted, [](float weight) { return weight != 0; }) > way.rows);
   }
   cuda::emulator::set_order(kAscending);
+}
+
+TEST(cuda_tiles_of_experts_are_sized_for_what_they_may_expect) {
+  using cuda::columns_of_group;
+  CHECK_EQ(columns_of_group(8, 128), 1);        // one row: experts of one column
+  CHECK_EQ(columns_of_group(128, 128), 1);
+  CHECK_EQ(columns_of_group(512, 128), 8);
+  CHECK_EQ(columns_of_group(2048, 128), 24);
+  CHECK_EQ(columns_of_group(16384, 128), 152);
+  CHECK_EQ(cuda::most_tiles(8, 128, 8), 8);     // as many as pairs, or one for each expert and what is left over
+  CHECK_EQ(cuda::most_tiles(2048, 128, 32), 188);
 }
 
 // Who chooses whom changes from row to row and from launch to launch; a row stays what it is.
