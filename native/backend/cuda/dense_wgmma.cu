@@ -37,7 +37,6 @@ struct Width {
   static constexpr bool kMovesRegisters = kIsWide;
   // Two blocks of two groups leave a thread few registers; so do sums of 256 columns.
   static constexpr bool kCrowded = kGroups * kBlocks > 2;
-  static constexpr int kAtOnce = kCrowded ? 8 : kManyAtOnce;
   static constexpr int kLeftAtOnce = kCrowded || kColumns == 256 ? 16 : kManyAtOnce;
   static constexpr int kThreads = kConsumers + (kMovesRegisters ? kWarpgroup : kWarp);
 };
@@ -150,7 +149,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, co
       products_wait(sums);
       give_back(ring, stage);
     }
-    if (!launch.split) add_segment<kKind, W::kAtOnce>(launch, unit, segment, first_row, 0, sums);
+    if (!launch.split) add_segment<kKind, W::kCrowded ? 8 : kManyAtOnce>(launch, unit, segment, first_row, 0, sums);
   }
   if (launch.split) leave_sums<W>(launch, unit.number, sums);
 }
