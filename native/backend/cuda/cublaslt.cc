@@ -94,6 +94,7 @@ Status CublasLt::start() {
 }
 
 CublasLt::~CublasLt() {
+  runtime_.make_current();   // it may end on another thread than it began
   for (Shape& shape : shapes_) forget(shape);
   if (preference_) functions_.cublasLtMatmulPreferenceDestroy(preference_);
   if (desc_) functions_.cublasLtMatmulDescDestroy(desc_);

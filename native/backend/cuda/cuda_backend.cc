@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "backend/cuda/attention.h"
 #include "backend/cuda/device/runtime.h"
@@ -114,6 +115,7 @@ class CudaBackend final : public Backend {
 
   bool begin_step(const StepInput& input) override {
     pending_.drop();           // of a step that failed
+    if (std::exchange(recording_, false)) runtime_->end_recording();   // likewise
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());

@@ -127,6 +127,7 @@ class CudaRuntime final : public Runtime {
   void free_pinned(void* memory) override {
     if (std::erase(pinned_, memory) == 0) return;
     cudaSetDevice(device_);
+    cudaStreamSynchronize(stream_);   // copies may be under way, and only cudaFree() is said to wait
     note("freeing memory", cudaFreeHost(memory));
   }
 
