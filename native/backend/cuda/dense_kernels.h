@@ -22,8 +22,6 @@ struct DenseTarget {
   int32_t add_to_out;
 };
 
-inline constexpr int kMostDenseTargets = 4;
-
 // Pieces of 16 bytes that a lane has of 16 rows and 64 k.
 template <DenseKind kKind>
 inline constexpr int kBlockPieces = kKind == DenseKind::kFp8 ? 2 : 4;
