@@ -182,7 +182,8 @@ ModelLimits LoadOptions::limits() const {
 
 bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && device == other.device && arithmetic == other.arithmetic &&
-         batch_invariant == other.batch_invariant && cublaslt == other.cublaslt && kv_type == other.kv_type && quantize == other.quantize && draft_path == other.draft_path &&
+         batch_invariant == other.batch_invariant && cublaslt == other.cublaslt && kv_type == other.kv_type &&
+         quantize == other.quantize && draft_path == other.draft_path &&
          draft_quantize == other.draft_quantize && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&

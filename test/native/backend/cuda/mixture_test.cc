@@ -319,6 +319,21 @@ TEST(cuda_mixtures_of_random_company_do_not_change_a_row) {
   cuda::emulator::set_order(kAscending);
 }
 
+// As many columns for an expert as wide tiles are for.
+TEST(cuda_mixtures_of_prompts_give_each_row_what_it_gets_alone) {
+  constexpr int kMany = 160;
+  auto backend = make_cuda_backend({});
+  REQUIRE(backend && (*backend)->reserve(kMany, 96, 16, 16, kShape).ok());
+  const Experts experts = make_experts(**backend, TensorType::kBF16);
+  const Mixture mixture = mixture_of(experts, true);
+  float* const logits = put(**backend, numbers(kMany * kShape.n_experts));
+  float* const x = put(**backend, numbers(kMany * kShape.n_embd));
+  const std::vector<float> whole = run(**backend, mixture, logits, x, 0, kMany, false);
+  for (const int row : {0, 77, kMany - 1})
+    CHECK(same_bits(run(**backend, mixture, logits, x, row, 1, false),
+                    &whole[static_cast<size_t>(row) * kShape.n_embd]));
+}
+
 TEST(cuda_mixtures_that_cannot_be_are_refused) {
   const auto refused = [](const MixtureShape& shape) {
     auto backend = make_cuda_backend({});
