@@ -89,8 +89,6 @@ struct DenseRows {
   int segments;
 };
 
-inline constexpr int kMostDenseTargets = 4;   // of one launch
-
 struct DenseShape {
   std::span<const DenseRows> matrices;   // one at least
   int64_t columns;   // with experts: pairs of a row and an expert
