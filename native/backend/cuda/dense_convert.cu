@@ -28,22 +28,6 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) scales[column] = scale;
 }
 
-// 8 values of a row from `at` on, zeros beyond its end.
-template <InputForm kForm>
-MONOLITH_DEVICE Words4 convert_piece(const float* row, int64_t at, int64_t cols, bool aligned, float factor) {
-  Floats4 low, high;
-  if (aligned && at + 8 <= cols) {
-    low = *reinterpret_cast<const Floats4*>(row + at);
-    high = *reinterpret_cast<const Floats4*>(row + at + 4);
-  } else {
-    const auto get = [&](int64_t i) { return at + i < cols ? row[at + i] : 0.0f; };
-    low = {get(0), get(1), get(2), get(3)};
-    high = {get(4), get(5), get(6), get(7)};
-  }
-  const Words2 first = pack_quad<kForm>(low, factor), second = pack_quad<kForm>(high, factor);
-  return {first.x, first.y, second.x, second.y};
-}
-
 // Few columns of binary16: scale and values at once, a block per column.
 __global__ void __launch_bounds__(kThreads)
     convert_rows_kernel(const float* x, int64_t cols, const int32_t* source, float* scales, bool aligned, int k_blocks,

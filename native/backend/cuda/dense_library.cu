@@ -1,6 +1,7 @@
 // Between the kernels' layouts and plain rows: what a library's products need around them. All bound by memory.
 #include "backend/cuda/dense_library.h"
 #include "backend/cuda/device/launch.h"
+#include "backend/cuda/product_input-inl.h"
 
 namespace monolith::cuda {
 namespace {
@@ -47,19 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   start_after_inputs();
   const int64_t column = blockIdx.x, piece = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (piece >= pieces) return;
-  const float* const row = x + column * cols;
-  const int64_t at = piece * 8;
-  Floats4 low, high;
-  if (aligned && at + 8 <= cols) {
-    low = *reinterpret_cast<const Floats4*>(row + at);
-    high = *reinterpret_cast<const Floats4*>(row + at + 4);
-  } else {
-    const auto get = [&](int64_t i) { return at + i < cols ? row[at + i] : 0.0f; };
-    low = {get(0), get(1), get(2), get(3)};
-    high = {get(4), get(5), get(6), get(7)};
-  }
-  out[column * pieces + piece] = {pack_bfloat16s(low.x, low.y), pack_bfloat16s(low.z, low.w),
-                                  pack_bfloat16s(high.x, high.y), pack_bfloat16s(high.z, high.w)};
+  out[column * pieces + piece] = convert_piece<InputForm::kBf16>(x + column * cols, piece * 8, cols, aligned, 1.0f);
 }
 
 __global__ void __launch_bounds__(kThreads)

@@ -171,4 +171,20 @@ MONOLITH_DEVICE void put_quad(const ProductInput& input, int64_t row, int64_t qu
     *quad_place(input, row, quad) = pack_quad<kForm>(x, factor);
 }
 
+// 8 numbers of a row of `cols` from `at` on, zeros beyond its end. `aligned`: rows begin at 16 bytes.
+template <InputForm kForm>
+MONOLITH_DEVICE Words4 convert_piece(const float* row, int64_t at, int64_t cols, bool aligned, float factor) {
+  Floats4 low, high;
+  if (aligned && at + 8 <= cols) {
+    low = *reinterpret_cast<const Floats4*>(row + at);
+    high = *reinterpret_cast<const Floats4*>(row + at + 4);
+  } else {
+    const auto get = [&](int64_t i) { return at + i < cols ? row[at + i] : 0.0f; };
+    low = {get(0), get(1), get(2), get(3)};
+    high = {get(4), get(5), get(6), get(7)};
+  }
+  const Words2 first = pack_quad<kForm>(low, factor), second = pack_quad<kForm>(high, factor);
+  return {first.x, first.y, second.x, second.y};
+}
+
 }  // namespace monolith::cuda

@@ -52,6 +52,18 @@ std::vector<ChoiceOutcome> answers_alone(const std::vector<GenerationRequest>& r
   return answers;
 }
 
+// Every choice of request i says expected[i].
+void check_all(Consumer& consumer, const std::vector<RequestId>& ids, const std::vector<ChoiceOutcome>& expected,
+               const std::string& what) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    consumer.pump_until_ended(ids[i]);
+    const Outcome& outcome = consumer.outcomes()[ids[i]];
+    CHECK(!outcome.failed);
+    for (const auto& [choice, answer] : outcome.choices)
+      check_same(answer, expected[i], what + ", request " + std::to_string(i));
+  }
+}
+
 }  // namespace
 
 TEST(engine_cuda_answers_do_not_depend_on_company) {
@@ -71,13 +83,7 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
         request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;   // equal choices: a fork's pages are copied
         ids.push_back(consumer.submit(request));
       }
-      for (size_t i = 0; i < ids.size(); ++i) {
-        consumer.pump_until_ended(ids[i]);
-        const Outcome& outcome = consumer.outcomes()[ids[i]];
-        CHECK(!outcome.failed);
-        for (const auto& [choice, answer] : outcome.choices)
-          check_same(answer, expected[i], "round " + std::to_string(round) + ", request " + std::to_string(i));
-      }
+      check_all(consumer, ids, expected, "round " + std::to_string(round));
     }
     CHECK(pages_come_back(*engine));
   }
@@ -101,13 +107,7 @@ TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
         request.n = n_pages > 8 && request.sampling.temperature == 0.0f ? 2 : 1;
         ids.push_back(consumer.submit(request));
       }
-      for (size_t i = 0; i < ids.size(); ++i) {
-        consumer.pump_until_ended(ids[i]);
-        const Outcome& outcome = consumer.outcomes()[ids[i]];
-        CHECK(!outcome.failed);
-        for (const auto& [choice, answer] : outcome.choices)
-          check_same(answer, expected[i], std::to_string(n_pages) + " pages, request " + std::to_string(i));
-      }
+      check_all(consumer, ids, expected, std::to_string(n_pages) + " pages");
     }
     CHECK(pages_come_back(*engine));
     check::note(std::to_string(n_pages) + " pages: " + std::to_string(engine->stats().preemptions) + " preemptions");
