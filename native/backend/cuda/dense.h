@@ -81,16 +81,16 @@ struct DenseDevice {
   int multiprocessors;
 };
 
+inline constexpr int kMostDenseTargets = 4;   // matrices of a launch
+
 // A matrix of a launch (of one expert).
 struct DenseRows {
   int64_t rows;
   int segments;
 };
 
-inline constexpr int kMostDenseTargets = 4;   // of one launch
-
 struct DenseShape {
-  std::span<const DenseRows> matrices;   // one at least
+  std::span<const DenseRows> matrices;
   int64_t columns;   // with experts: pairs of a row and an expert
   int64_t experts = 0;   // 0: none
 };

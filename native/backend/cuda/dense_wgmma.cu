@@ -17,7 +17,6 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr int kSteps = kDenseBlockK / 16;
 constexpr int kGroupBytes = 8 * kDenseBlockK * 2;   // of 8 columns of a stage
 
 // How wide a kernel is.
@@ -35,9 +34,6 @@ struct Width {
   // Two groups with sums of many columns need more registers than threads have at the start: the producer is a whole
   // group of warps, which gives its own up.
   static constexpr bool kMovesRegisters = kIsWide;
-  // Two blocks of two groups leave a thread few registers; so do sums of 256 columns.
-  static constexpr bool kCrowded = kGroups * kBlocks > 2;
-  static constexpr int kLeftAtOnce = kCrowded || kColumns == 256 ? 16 : kManyAtOnce;
   static constexpr int kThreads = kConsumers + (kMovesRegisters ? kWarpgroup : kWarp);
 };
 
@@ -51,6 +47,14 @@ struct Ring {
 
 #if MONOLITH_WGMMA
 
+constexpr int kSteps = kDenseBlockK / 16;
+// What a thread reads at once (add_segment()). Two blocks of two groups leave it few registers; so do sums of 256 columns.
+template <typename W>
+constexpr bool kCrowded = W::kGroups * W::kBlocks > 2;
+template <typename W>
+constexpr int kAtOnce = kCrowded<W> ? 8 : kManyAtOnce;
+template <typename W>
+constexpr int kLeftAtOnce = kCrowded<W> || W::kColumns == 256 ? 16 : kManyAtOnce;
 // Of 16 rows of a stage, in pieces of 16 bytes.
 template <DenseKind kKind>
 constexpr int kTilePieces = kBlockPieces<kKind> * kWarp;
@@ -149,7 +153,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, co
       products_wait(sums);
       give_back(ring, stage);
     }
-    if (!launch.split) add_segment<kKind, W::kCrowded ? 8 : kManyAtOnce>(launch, unit, segment, first_row, 0, sums);
+    if (!launch.split) add_segment<kKind, kAtOnce<W>>(launch, unit, segment, first_row, 0, sums);
   }
   if (launch.split) leave_sums<W>(launch, unit.number, sums);
 }
@@ -353,7 +357,7 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     const auto add_left = [&](const DenseUnit& unit) {
       if (!is_last_of_tile(launch, unit, ring.last)) return;
       const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
-      add_left_sums<kKind, W::kLeftAtOnce, W::kQuads>(
+      add_left_sums<kKind, kLeftAtOnce<W>, W::kQuads>(
           launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
           left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
               unit.first_segment * step,

@@ -109,17 +109,14 @@ void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<co
 int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                          int n_pairs, int n_experts) {
   const CudaMatrix& first = matrix_of(targets[0]);
-  if (is_dense(first.format())) {   // as matmul_dense() takes them
+  if (is_dense(first.format())) {   // as matmul_dense() will plan its first launch
     std::array<DenseRows, kMostDenseTargets> matrices{};
     size_t n = 0;
-    for (; n < std::min(targets.size(), matrices.size()); ++n) {
-      const CudaMatrix& matrix = matrix_of(targets[n]);
-      if (matrix.format() != first.format()) break;
-      const int64_t own_rows = matrix.rows / n_experts;
-      matrices[n] = {own_rows, dense_segments(own_rows, matrix.cols)};
+    for (; n < std::min(targets.size(), matrices.size()) && matrix_of(targets[n]).format() == first.format(); ++n) {
+      const int64_t rows = targets[n].weight->rows / n_experts;
+      matrices[n] = {rows, dense_segments(rows, first.cols)};
     }
-    const DenseShape shape{std::span(matrices).first(n), n_pairs, n_experts};
-    return plan_dense(context.dense_device, shape).tile_columns;
+    return plan_dense(context.dense_device, {std::span(matrices).first(n), n_pairs, n_experts}).tile_columns;
   }
   if (first.format() == Format::kF32) return kF32TileColumns;
   int64_t rows = 0;
