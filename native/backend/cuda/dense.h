@@ -90,7 +90,7 @@ struct DenseRows {
 };
 
 struct DenseShape {
-  std::span<const DenseRows> matrices;   // one at least
+  std::span<const DenseRows> matrices;
   int64_t columns;   // with experts: pairs of a row and an expert
   int64_t experts = 0;   // 0: none
 };
