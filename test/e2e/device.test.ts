@@ -48,7 +48,7 @@ t.test('seeds, choices, logprobs and stops', async (t) => {
 t.test('a schema binds', async (t) => {
   const schema = { type: 'object', properties: { sure: { type: 'boolean' } }, required: ['sure'], additionalProperties: false };
   const response = await client.chat.completions.create({
-    model: 'starter', messages, max_tokens: 24, response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema } },
+    model: 'starter', messages, max_tokens: 96, response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema } },
   });
   t.type((JSON.parse(response.choices[0]?.message.content ?? '') as { sure: boolean }).sure, 'boolean');
 });
