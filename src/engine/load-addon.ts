@@ -34,7 +34,8 @@ export function loadAddon(): Addon {
     loaded = createRequire(import.meta.url)(path) as Addon;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new Error(`the native addon ${path} does not load (${reason}): rebuild it with "npm run build"`, { cause: error });
+    const advice = named === '' ? 'rebuild it with "npm run build"' : 'MONOLITH_ADDON names it';
+    throw new Error(`the native addon ${path} does not load (${reason}): ${advice}`, { cause: error });
   }
   return loaded;
 }
