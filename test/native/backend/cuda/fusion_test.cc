@@ -1,10 +1,12 @@
 // Operations of the CUDA backend that share a kernel: which do, that results are the same bits as without, and how many
 // kernels a layer takes.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +27,7 @@ namespace {
 using Floats = std::vector<float>;
 
 bool same_bits(const Floats& a, const Floats& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
 // Made-up weights of `type` for all matrices of a model but embeddings' and routers'; the others keep theirs.
