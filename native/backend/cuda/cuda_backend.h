@@ -1,6 +1,6 @@
 // The CUDA backend: the forward pass on one NVIDIA GPU (Ampere or newer). Weights, keys and values and activations
-// live in its memory; a step's inputs go there in a few copies before it; steps of decodes are recorded once per size and then
-// replayed as CUDA graphs.
+// live in its memory; a step's inputs go there in one copy before it; steps of decodes are recorded once per size and
+// then replayed as CUDA graphs.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ struct CudaBackendOptions {
   bool wgmma = true;       // Hopper's own matrix instructions where the device has them
 };
 
-// Errors: kUnsupported (built without CUDA, no driver, no such GPU, too old a one), kInvalidArgument (no usable cuBLASLt
-// at the path given, or batch invariance with it), kOutOfMemory.
+// Errors: kUnsupported (built without CUDA, no driver, no such GPU, too old a one), kInvalidArgument (no usable
+// cuBLASLt at the path given, or batch invariance with it), kOutOfMemory.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options);
 
 // Names of the GPUs this build can use, in the order of their numbers; or why there are none.

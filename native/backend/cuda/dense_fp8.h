@@ -6,9 +6,10 @@
 // weight / scale.
 //
 // Codes lie in the order of fragments as 16-bit weights do, two steps of k together:
-// [rows/16][k/32][32 lanes][16 bytes], word j for k 8j + 2t, 8j + 2t + 1 of rows g and g + 8 (g = lane / 4, t = lane % 4). Each half of a word is one k: the
-// code of row g has the bits where binary16 has its sign, the four lower bits of its exponent and its upper three of
-// mantissa (15 and 13 .. 7), that of row g + 8 the others (14 and 6 .. 0). As binary16 a code is its number times 2^-8,
+// [rows/16][k/32][32 lanes][16 bytes], word j for k 8j + 2t, 8j + 2t + 1 of rows g and g + 8 (g = lane / 4,
+// t = lane % 4). Each half of a word is one k: the code of row g has the bits where binary16 has its sign, the four
+// lower bits of its exponent and its upper three of mantissa (15 and 13 .. 7), that of row g + 8 the others (14 and
+// 6 .. 0). As binary16 a code is its number times 2^-8,
 // subnormals included, which the scales make good: in memory they are 2^8 times as large.
 #pragma once
 
