@@ -74,8 +74,9 @@ function allowed(models: readonly ModelDescription[], identity: Identity): reado
 
 function paged(models: readonly ModelDescription[], query: URLSearchParams): { models: readonly ModelDescription[]; hasMore: boolean } {
   const text = query.get('limit');
-  const limit = text === null ? 20 : /^\d+$/.test(text) ? Number(text) : NaN;
-  if (!(limit >= 1 && limit <= 1000)) throw apiError('invalid_query_parameter', 'limit must be a whole number from 1 to 1000.', 'limit');
+  if (text !== null && !/^-?\d+$/.test(text)) throw apiError('invalid_query_parameter', 'limit must be a whole number.', 'limit');
+  const limit = Number(text ?? 20);
+  if (limit < 1 || limit > 1000) throw apiError('value_out_of_range', 'limit must be between 1 and 1000.', 'limit');
   const place = (name: string): number | null => {
     const id = query.get(name);
     if (id === null) return null;

@@ -61,9 +61,12 @@ t.test('models in the messages shape, by the official client', async (t) => {
   t.match(await client.models.retrieve('tycho-1.0'), { type: 'model', id: 'tycho-1.0', display_name: 'Tycho 1.0' });
   const before = await (await get('/v1/models?before_id=tycho-1.0&limit=1', { 'x-api-key': key })).json();
   t.match(before, { data: [{ id: 'clarke-1.0' }], has_more: true });
-  const bad = await get('/v1/models?limit=0', { 'x-api-key': key });
-  t.equal(bad.status, 400);
-  t.match(await bad.json(), { type: 'error', error: { code: 'invalid_query_parameter', param: 'limit', details: { error_code: 'invalid_query_parameter' } } });
+  for (const [limit, status, code] of [['0', 422, 'value_out_of_range'], ['-5', 422, 'value_out_of_range'], ['1001', 422, 'value_out_of_range'], ['x', 400, 'invalid_query_parameter'], ['1.5', 400, 'invalid_query_parameter'], ['', 400, 'invalid_query_parameter']] as const) {
+    const bad = await get(`/v1/models?limit=${limit}`, { 'x-api-key': key });
+    t.equal(bad.status, status, limit);
+    t.match(await bad.json(), { type: 'error', error: { code, param: 'limit', details: { error_code: code } } });
+  }
+  t.equal((await get('/v1/models?limit=1000', { 'x-api-key': key })).status, 200);
 });
 
 t.test('a key limited to one model', async (t) => {
