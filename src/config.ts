@@ -42,6 +42,7 @@ export const settings = {
 
   http: {
     max_body_bytes: setting(kind.bytes(1024, 1024 ** 3), 33_554_432, 'Largest request body, before and after decompression; above it 413.'),
+    max_header_bytes: setting(kind.bytes(4096, 1_048_576), 16_384, 'Most bytes of a request line and its headers together; above it 400.'),
     max_reading_bytes: setting(kind.bytes(1024, 1024 ** 4), 536_870_912, 'Bytes of bodies being read and decompressed that are held at once, half of it for one organization; above it 503. Two whole bodies always fit.'),
     keepalive_ms: setting(kind.integer(100, 3_600_000), 15_000, 'Silence after which a stream gets a keep-alive; also how long headers wait for the first event.'),
     cors_origins: setting(kind.list, ['*'], 'Origins browsers may call from, or *.', { shown: '*' }),
@@ -56,6 +57,7 @@ export const settings = {
     tpm: setting(kind.nullable(kind.integer(1, 1e9)), 999_999, 'Tokens per minute of an organization on one model; off for none.'),
     read_rpm: setting(kind.nullable(kind.integer(1, 1e9)), null, 'Requests per minute of one key on what generates nothing: models, counts, stored responses; off for none.', { shown: 'off' }),
     concurrency: setting(kind.nullable(kind.integer(1, 1e6)), 99, 'Requests an organization may have unfinished on one model; off for none.'),
+    loop_ms: setting(kind.nullable(kind.integer(1, 1_000)), 250, 'Milliseconds of every second that each answering thread spends at most on reading and checking an organization\'s large requests (16 KiB and more), ten seconds\' worth at once; above it 429. off for none.'),
     tpm_default_reservation: setting(kind.integer(1, 1e9), 4_096, 'Output tokens reserved for a request that states no cap.'),
     max_n: setting(kind.integer(1, 128), 8, 'Most choices (`n`) of one request.'),
     overrides: setting(kind.limitOverrides, {}, 'Limits of one organization and model: {"org_…": {"hal-1.0": {"rpm": 10, "tpm": null}}}; * stands for any.', { shown: 'none' }),

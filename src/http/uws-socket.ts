@@ -8,10 +8,12 @@
 
 import { performance } from 'node:perf_hooks';
 import type { WebSocket } from 'uWebSockets.js';
+import type { LoopTime } from '../admission/loop-time.js';
 import type { ErrorCode } from '../errors.js';
 import { newRequestId } from '../ids.js';
 import type { RequestRecord } from '../telemetry/types.js';
 import type { Identity } from './exchange.js';
+import { LoopAccount, LoopClock } from './loop-account.js';
 import { CLOSE } from './socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './socket.js';
 
@@ -26,6 +28,7 @@ export interface SocketHost {
   bufferBytes: number;
   pingMs: number;
   maxMessageBytes: number;
+  loopTime: LoopTime;
   draining(): boolean;
   turnBegun(turn: SocketTurn): void;
   turnEnded(turn: SocketTurn, record: RequestRecord): void;
@@ -200,6 +203,7 @@ export class UwsSocket implements ServerSocket {
 class Turn implements SocketTurn {
   readonly requestId = newRequestId();
   readonly receivedAt = performance.now();
+  readonly loop = new LoopClock();
   private fields: RequestRecord['fields'] = {};
   private ended = false;
 
@@ -212,6 +216,10 @@ class Turn implements SocketTurn {
     this.fields = { ...this.fields, ...fields };
   }
 
+  read<T>(bytes: number, work: () => T): T {
+    return new LoopAccount(this.host.loopTime, this.socket.identity.organizationId, this).run(bytes, work);
+  }
+
   end(status: number, code: ErrorCode | null): void {
     if (this.ended) return;
     this.ended = true;
@@ -220,7 +228,7 @@ class Turn implements SocketTurn {
       requestId: this.requestId, clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
       method: 'WEBSOCKET', path: this.host.path, status, code,
       organizationId: socket.identity.organizationId, keyId: socket.identity.keyId,
-      durationMs: performance.now() - this.receivedAt, aborted: !socket.open, fields: this.fields,
+      durationMs: performance.now() - this.receivedAt, aborted: !socket.open, loopMs: this.loop.ms, fields: this.fields,
     });
   }
 }

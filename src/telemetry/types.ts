@@ -42,6 +42,7 @@ export interface RequestRecord {
   keyId: string | null;
   durationMs: number;
   aborted: boolean;
+  loopMs?: number | undefined;               // of the thread, for reading and checking what was large
   fields: Readonly<Record<string, string | number | boolean | null>>;   // from Exchange.annotate
 }
 

@@ -146,7 +146,7 @@ class Session implements SocketListener {
     this.#current = current;
     let work: Promise<void>;
     try {
-      work = this.#serve(current, this.#request(current, this.#read(waiting, current)));
+      work = this.#serve(current, current.turn.read(current.bytes, () => this.#request(current, this.#read(waiting, current))));
     } catch (error) {
       this.#failed(current, error);
       this.#next();
