@@ -22,7 +22,6 @@ import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
 import type { Identity, Route, Scope } from './exchange.js';
 import { hostGuard } from './hosts.js';
-import { LoopAccount } from './loop-account.js';
 import { ParseTurns } from './parse-turns.js';
 import { ReadingBudget } from './reading-budget.js';
 import { Router } from './router.js';
@@ -83,6 +82,7 @@ export class HttpServer {
       keepaliveMs: config.http.keepalive_ms,
       streamBufferBytes: config.http.stream_buffer_bytes,
       commonHeaders: commonHeaders(config.http.cors_origins),
+      loopTime: this.loopTime,
       trustProxy: config.http.trust_proxy,
       finished: (record) => {
         telemetry.request(record);
@@ -274,8 +274,7 @@ export class HttpServer {
     const state = checkBodyHeaders({
       contentLength: header('content-length'), contentType: exchange.hasHeader('content-type') ? header('content-type') : null, contentEncoding: header('content-encoding'),
     }, limit);
-    const { organizationId } = exchange;
-    const account = new LoopAccount(this.loopTime, organizationId, exchange);
+    const { organizationId, account } = exchange;
     const refused = state.oversized ? null : account.refusal(Number(header('content-length')));
     const reading = this.reading.open(organizationId);
     const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS, chunkSilenceMs: this.options.chunkSilenceMs };

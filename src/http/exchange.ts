@@ -35,6 +35,8 @@ export interface Exchange {
   readonly params: Readonly<Record<string, string>>;   // of the path pattern
   header(name: string): string;                  // lower-case name; '' if absent
   readonly aborted: boolean;
+  /** Does work on so many bytes or characters on the account of the organization (limits.loop_ms), which it may overdraw. */
+  charged<T>(bytes: number, work: () => T): T;
   /** Called once if the client goes away before the answer is complete; at once if it already has. */
   onAborted(callback: () => void): void;
   /** Headers of the answer; before json()/sse(). A second value for a name replaces the first. */

@@ -19,6 +19,10 @@ export class LoopClock {
     this.#began = performance.now();
   }
 
+  get runs(): boolean {
+    return this.#began !== null;
+  }
+
   /** Milliseconds since begin(). */
   end(): number {
     const ms = performance.now() - (this.#began ?? NaN);
@@ -61,7 +65,12 @@ export class LoopAccount {
   run<T>(bytes: number, work: () => T): T {
     const refusal = this.refusal(bytes);
     if (refusal !== null) throw refusal;
-    if (!this.#counts(bytes)) return work();
+    return this.charged(bytes, work);
+  }
+
+  /** Goes on with what has been read. */
+  charged<T>(bytes: number, work: () => T): T {
+    if (!this.#counts(bytes) || this.noted.loop.runs) return work();   // within other work it is measured with that
     this.noted.loop.begin();
     try {
       return work();

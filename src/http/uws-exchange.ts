@@ -4,13 +4,14 @@
 
 import { performance } from 'node:perf_hooks';
 import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js';
+import type { LoopTime } from '../admission/loop-time.js';
 import { ApiError, apiError, errorBody, errorHeaders, toApiError } from '../errors.js';
 import type { WireShape } from '../errors.js';
 import { newRequestId } from '../ids.js';
 import type { RequestRecord } from '../telemetry/types.js';
 import { SseStream } from './event-stream.js';
 import type { EventStream, Exchange, Identity, StreamEvent } from './exchange.js';
-import { LoopClock } from './loop-account.js';
+import { LoopAccount, LoopClock } from './loop-account.js';
 import { wireShape } from './shape.js';
 
 export interface ExchangeHost {
@@ -18,6 +19,7 @@ export interface ExchangeHost {
   streamBufferBytes: number;
   /** Headers every answer carries: version, and CORS unless only this server's pages may read it. */
   commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
+  loopTime: LoopTime;
   /** X-Forwarded-For tells the client's address. */
   trustProxy: boolean;
   finished(record: RequestRecord): void;
@@ -120,6 +122,15 @@ export class UwsExchange implements Exchange {
   /** Also if it is empty, or of bytes that the library takes for no text. */
   hasHeader(name: string): boolean {
     return this.requestHeaders.has(name);
+  }
+
+  charged<T>(bytes: number, work: () => T): T {
+    return this.account.charged(bytes, work);
+  }
+
+  /** Of who asks, as far as that is known now. */
+  get account(): LoopAccount {
+    return new LoopAccount(this.host.loopTime, this.organizationId, this);
   }
 
   onAborted(callback: () => void): void {

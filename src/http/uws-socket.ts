@@ -217,7 +217,15 @@ class Turn implements SocketTurn {
   }
 
   read<T>(bytes: number, work: () => T): T {
-    return new LoopAccount(this.host.loopTime, this.socket.identity.organizationId, this).run(bytes, work);
+    return this.#account().run(bytes, work);
+  }
+
+  charged<T>(bytes: number, work: () => T): T {
+    return this.#account().charged(bytes, work);
+  }
+
+  #account(): LoopAccount {
+    return new LoopAccount(this.host.loopTime, this.socket.identity.organizationId, this);
   }
 
   end(status: number, code: ErrorCode | null): void {

@@ -9,7 +9,7 @@ import { permit } from '../accounts/permissions.js';
 import { apiError, toApiError, type ApiError, type ErrorCode, type WireShape } from '../errors.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { lifecycleHeaders } from '../generation/model-lifecycle.js';
-import type { Prompter } from '../generation/prompter.js';
+import type { Charged, Prompter } from '../generation/prompter.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationEvent, GenerationRequest, PreparedGeneration, RunningGeneration } from '../generation/types.js';
 import type { Identity, Scope } from '../http/exchange.js';
@@ -42,6 +42,8 @@ export interface Caller {
   readonly aborted: boolean;
   /** Called once when the client goes away; at once if it already has. Who has none is asked `aborted` later. */
   onAborted?(callback: () => void): void;
+  /** What large prompts take of the thread is the organization's (limits.loop_ms). */
+  readonly charged?: Charged;
   setHeader(name: string, value: string): void;
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
@@ -100,7 +102,7 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
   const signal = signalOf(caller);
   try {
     const { prompter, request } = await loadRequest(deps, caller, model, asked, signal);
-    return await prompter.count(request, caller.identity.tenant, signal);
+    return await prompter.count(request, caller.identity.tenant, signal, caller.charged);
   } catch (error) {
     if (caller.aborted) return null;
     throw error;
@@ -116,7 +118,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   const signal = signalOf(caller);
   try {
     ({ prompter, request } = await loadRequest(deps, caller, model, asked, signal));
-    prepared = await prompter.prepare(request, identity.tenant, signal);
+    prepared = await prompter.prepare(request, identity.tenant, signal, caller.charged);
   } catch (error) {
     if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.

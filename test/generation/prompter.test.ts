@@ -65,6 +65,22 @@ t.test('count() is what prepare() has', async (t) => {
   await t.rejects(prompter.prepare({ ...long, promptParam: 'input' }, 1), { code: 'context_length_exceeded', param: 'input' });
 });
 
+t.test('rendering is charged to who asks, by what there is to render', async (t) => {
+  const sizes: number[] = [];
+  const charged = <T>(characters: number, work: () => T): T => {
+    sizes.push(characters);
+    return work();
+  };
+  const short = request({ messages: [{ role: 'user', content: 'x' }] });
+  const long = request({ messages: Array.from({ length: 600 }, () => ({ role: 'user', content: 'word word' })) });
+  await prompter.prepare(short, 1, undefined, charged);
+  t.same(sizes.splice(0), [33]);
+  await prompter.count(long, 1, undefined, charged);
+  t.same(sizes.splice(0), [600 * (9 + 32)], 'messages count besides their text');
+  await prompter.prepare({ ...long, truncation: 'auto' }, 1, undefined, charged);
+  t.ok(sizes.length > 1, 'each time it is rendered');
+});
+
 t.test('control tokens in definitions are text', async (t) => {
   const { info } = engine;
   const writer = new PromptWriter(prompter.template, prompter.dialect, prompter.markers, startersOf(info.specialTokens));

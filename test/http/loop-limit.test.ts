@@ -25,6 +25,15 @@ const routes: Route[] = [
     method: 'POST', path, scope: 'inference', serve: (exchange) => { work(); exchange.json(200, {}); },
   })),
 ];
+/** The body is small, what is made of it is not, and is made later. */
+const later: Route = {
+  method: 'POST', path: '/v1/later', scope: 'inference',
+  async serve(exchange) {
+    await Promise.resolve();
+    exchange.charged(Number((exchange.query.get('size'))), work);
+    exchange.json(200, {});
+  },
+};
 const socket: SocketRoute = {
   path: '/v1/turns', scope: null,
   open: (connection) => ({
@@ -123,6 +132,16 @@ t.test('what large requests take is charged to who asks', async (t) => {
     t.equal(await metric('monolith_loop_limit_refused_total{endpoint="/v1/turns"}'), 1);
     client.terminate();
   });
+});
+
+t.test('what a small request becomes is charged as well', async (t) => {
+  const server = await startRoutes([...routes, later], { limits: { loop_ms: 1 } });
+  t.teardown(() => server.close());
+  t.equal((await server.post('/v1/later?size=10', {})).status, 200);
+  t.equal((await server.post('/v1/later?size=16384', {})).status, 200);
+  t.equal((await server.post(CHAT, LARGE)).status, 429, 'the large one was charged');
+  t.equal((await server.post('/v1/later?size=16384', {})).status, 200, 'what has been read is never refused for that');
+  t.match(await server.telemetry.scrape(), /^monolith_request_loop_seconds_total\{endpoint="\/v1\/later",status="200",code=""\} 0\.2/m);
 });
 
 t.test('off', async (t) => {

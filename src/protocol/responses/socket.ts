@@ -209,6 +209,7 @@ class Session implements SocketListener {
       identity: socket.identity, requestId: current.turn.requestId, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt,
       get aborted() { return !socket.open; },
       onAborted: (callback) => { current.onClosed = callback; },
+      charged: (characters, work) => current.turn.charged(characters, work),
       setHeader: () => undefined,   // a frame has none; what matters of them is in the error message
       annotate: (fields) => current.turn.annotate(fields),
     };
