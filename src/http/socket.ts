@@ -48,11 +48,11 @@ export interface ServerSocket {
 export interface SocketTurn {
   readonly requestId: string;                    // req_…, of its own
   readonly receivedAt: number;                   // performance.now()
-  annotate(fields: Record<string, string | number | boolean | null>): void;
   /** Runs what reads and checks a message of so many bytes, on the organization's account (limits.loop_ms). Throws ApiError 429 instead if that is used up. */
   read<T>(bytes: number, work: () => T): T;
   /** As read(), but what goes on with the message is not refused any more. */
   charged<T>(bytes: number, work: () => T): T;
+  annotate(fields: Record<string, string | number | boolean | null>): void;
   /** `status` as the answer would have over HTTP; 0 if the client left before it. Later calls do nothing. */
   end(status: number, code: ErrorCode | null): void;
 }

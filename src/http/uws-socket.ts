@@ -8,12 +8,12 @@
 
 import { performance } from 'node:perf_hooks';
 import type { WebSocket } from 'uWebSockets.js';
-import type { LoopTime } from '../admission/loop-time.js';
 import type { ErrorCode } from '../errors.js';
 import { newRequestId } from '../ids.js';
 import type { RequestRecord } from '../telemetry/types.js';
 import type { Identity } from './exchange.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
+import type { LoopTime } from '../admission/loop-time.js';
 import { CLOSE } from './socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './socket.js';
 
@@ -212,10 +212,6 @@ class Turn implements SocketTurn {
     host.turnBegun(this);
   }
 
-  annotate(fields: RequestRecord['fields']): void {
-    this.fields = { ...this.fields, ...fields };
-  }
-
   read<T>(bytes: number, work: () => T): T {
     return this.#account().run(bytes, work);
   }
@@ -228,6 +224,10 @@ class Turn implements SocketTurn {
     return new LoopAccount(this.host.loopTime, this.socket.identity.organizationId, this);
   }
 
+  annotate(fields: RequestRecord['fields']): void {
+    this.fields = { ...this.fields, ...fields };
+  }
+
   end(status: number, code: ErrorCode | null): void {
     if (this.ended) return;
     this.ended = true;
@@ -236,7 +236,8 @@ class Turn implements SocketTurn {
       requestId: this.requestId, clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
       method: 'WEBSOCKET', path: this.host.path, status, code,
       organizationId: socket.identity.organizationId, keyId: socket.identity.keyId,
-      durationMs: performance.now() - this.receivedAt, aborted: !socket.open, loopMs: this.loop.ms, fields: this.fields,
+      loopMs: this.loop.ms,
+      durationMs: performance.now() - this.receivedAt, aborted: !socket.open, fields: this.fields,
     });
   }
 }

@@ -37,11 +37,11 @@ export class Instruments {
 
   readonly requests = this.counter('monolith_http_requests_total', 'HTTP requests by outcome; status 0: the client left before an answer.', ['endpoint', 'status', 'code']);
   readonly rejects = this.counter('monolith_rejected_total', 'Requests refused with 429 or 503.', ['endpoint', 'code']);
-  readonly loopTime = this.counter('monolith_request_loop_seconds_total', 'Time that reading and checking large requests took of the threads that answer, by what became of them.', ['endpoint', 'status', 'code']);
-  readonly loopRefusals = this.counter('monolith_loop_limit_refused_total', 'Requests refused unread because their organization had used up limits.loop_ms.', ['endpoint']);
   readonly finished = this.counter('monolith_choices_finished_total', 'Choices by the reason they ended.', ['model', 'endpoint', 'reason']);
   readonly failures = this.counter('monolith_generation_failures_total', 'Generations that failed after admission.', ['model', 'endpoint', 'code']);
   readonly cancels = this.counter('monolith_cancelled_total', 'Generations whose client went away, by how far they were.', ['model', 'endpoint', 'stage']);
+  readonly loopTime = this.counter('monolith_request_loop_seconds_total', 'Time that reading and checking large requests took of the threads that answer, by what became of them.', ['endpoint', 'status', 'code']);
+  readonly loopRefusals = this.counter('monolith_loop_limit_refused_total', 'Requests refused unread because their organization had used up limits.loop_ms.', ['endpoint']);
 
   private readonly loopLag = new Gauge({ name: 'monolith_event_loop_lag_seconds', help: 'Event-loop delay since the last scrape, 99th percentile; of several threads, the slowest one\'s.', registers: [this.registry], aggregator: 'max' });
 
