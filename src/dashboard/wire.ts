@@ -147,8 +147,8 @@ export interface Percentiles { p50: number; p95: number; p99: number; count: num
 export interface LiveSample {
   at: string;
   engines: EngineSample[];
-  /** Since the sample before. */
-  requests: number; rejected_429: number; rejected_503: number; errors: number;
+  /** Since the sample before, by how they ended, within a stream too. errors: failures of the server, and answers that broke off. */
+  requests: number; rejected_429: number; rejected_503: number; errors: number; cancelled: number;
   in_flight: number; rss_bytes: number; loop_lag_ms: number; http_threads: number; viewers: number;
 }
 

@@ -3,6 +3,8 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
+import { addressGroup } from '../accounts/attempts.js';
+import type { Attempts } from '../accounts/attempts.js';
 import type { Actor } from '../accounts/audit.js';
 import type { Guard } from '../dashboard/api/guard.js';
 import { apiError } from '../errors.js';
@@ -41,13 +43,27 @@ export function sessionOperators(guard: Guard): OperatorGuard {
 const PREFIX = '/admin/api';
 const MAX_BODY_BYTES = 65_536;
 
-/** By token. */
-export function tokenOperators(token: string): OperatorGuard {
+/** By token. Of one listener: what it has not counted yet of wrong ones it alone knows. */
+export function tokenOperators(token: string, attempts: Attempts): OperatorGuard {
   const wanted = digest(token);
+  const uncounted = new Map<string, number>();
+  const wrong = (address: string): void => {
+    uncounted.set(address, (uncounted.get(address) ?? 0) + 1);
+    // One more than the share, or a database that fails: either way the answer is the same.
+    void attempts.count('operator', [address]).catch(() => undefined).finally(() => {
+      const left = (uncounted.get(address) ?? 1) - 1;
+      if (left === 0) uncounted.delete(address);
+      else uncounted.set(address, left);
+    });
+  };
   const check = (exchange: Exchange): void => {
     const given = /^bearer\s+(\S+)\s*$/i.exec(exchange.header('authorization'))?.[1];
     if (given === undefined) throw apiError('missing_api_key', 'Send the operator token (the setting admin.token) as "Authorization: Bearer <token>".');
-    if (!timingSafeEqual(digest(given), wanted)) throw apiError('invalid_api_key', 'The operator token is not valid.');
+    const address = addressGroup(exchange.remoteAddress);
+    attempts.check('operator', address, uncounted.get(address) ?? 0);
+    if (timingSafeEqual(digest(given), wanted)) return;
+    wrong(address);
+    throw apiError('invalid_api_key', 'The operator token is not valid.');
   };
   return ({ method, path, body: schema, serve }) => ({
     method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, maxBodyBytes: MAX_BODY_BYTES,

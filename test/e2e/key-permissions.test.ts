@@ -77,7 +77,12 @@ t.test('scopes: every route asks for its own', async (t) => {
     t.equal(await code(chat(key)), denied);
     t.equal(await code(message(key)), denied);
     t.equal(await code(openai(key).responses.create({ model: 'tycho-1.0', input: 'x' })), denied);
-    t.ok((await openai(key).models.list()).data.length === 3, 'any valid key may list models');
+  }
+  t.equal((await openai(reader).models.list()).data.length, 3);
+  t.equal((await anthropic(reader).models.retrieve('hal-1.0')).id, 'hal-1.0');
+  for (const key of [inference, counter]) {
+    t.equal(await code(openai(key).models.list()), denied);
+    t.equal(await code(anthropic(key).models.retrieve('hal-1.0')), denied);
   }
   t.ok((await anthropic(counter).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] })).input_tokens > 0);
   t.equal(await handshakeStatus(server.port, reader), 403);

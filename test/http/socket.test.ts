@@ -4,6 +4,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import t from 'tap';
 import { WebSocket } from 'ws';
 import type { ClientOptions } from 'ws';
+import { apiError } from '../../src/errors.js';
 import { CLOSE } from '../../src/http/socket.js';
 import type { ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../src/http/socket.js';
 import { echoRoutes, startRoutes } from './running-server.js';
@@ -253,10 +254,10 @@ t.test('turns, keys and the end of the server', async (t) => {
   t.equal(server.http.inFlight, 1);
   turn.annotate({ model: 'm' });
   turn.end(200, null);
-  turn.end(500, 'internal_error');
+  turn.end(500, apiError('internal_error', 'too late'));
   t.equal(server.http.inFlight, 0);
   const line = server.logs.map((text) => JSON.parse(text) as Record<string, unknown>).filter(({ request_id }) => request_id === turn.requestId);
-  t.match(line, [{ method: 'WEBSOCKET', path: '/v1/socket', status: 200, model: 'm', connection: socket.requestId }]);
+  t.match(line, [{ method: 'WEBSOCKET', path: '/v1/socket', status: 200, outcome: 'completed', model: 'm', connection: socket.requestId }]);
   t.equal(line.length, 1);
 
   t.equal(socket.identify().keyId, key.id);

@@ -5,6 +5,7 @@ import type { ServerEvent } from '../../src/dashboard/web/src/live/event-reader.
 import type { LiveSample } from '../../src/dashboard/wire.js';
 import { latencyBucket, LATENCY_BUCKETS, quantiles, SlidingCounts } from '../../src/telemetry/latency-counts.js';
 import { LiveCounts } from '../../src/telemetry/live-counts.js';
+import { finished } from '../../src/telemetry/outcome.js';
 import { dashboardClient, type DashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { ask } from '../support/wire.js';
@@ -41,8 +42,10 @@ t.test('quantiles of counted times are a few percent wide, and slide', (t) => {
 t.test('what a thread has counted is taken once', (t) => {
   const live = new LiveCounts();
   t.teardown(() => live.close());
-  const record = { requestId: '', clientRequestId: null, method: 'POST', code: null, organizationId: null, keyId: null, durationMs: 1, aborted: false, fields: {} };
-  for (const [path, status] of [['/v1/responses', 200], ['/v1/messages', 429], ['/v1/messages', 503], ['/v1/messages', 500], ['/dashboard/api/me', 500], ['/healthz', 200]] as const) live.request({ ...record, path, status });
+  const record = { requestId: '', clientRequestId: null, method: 'POST', organizationId: null, keyId: null, durationMs: 1, aborted: false, fields: {} };
+  for (const [path, status] of [['/v1/responses', 200], ['/v1/messages', 429], ['/v1/messages', 503], ['/v1/messages', 500], ['/dashboard/api/me', 500], ['/healthz', 200]] as const) {
+    live.request(finished({ ...record, path, status, failure: status === 200 ? null : { status, code: 'x' } }));
+  }
   const counter = live.latencies('m');
   counter.ttft(5);
   counter.itl(2, 7);

@@ -133,3 +133,14 @@ t.test('a model is drained and loaded again while the server runs', async (t) =>
   await admin('POST', '/models/tycho-1.0/load');
   t.equal(await ask('tycho-1.0'), 200);
 });
+
+t.test('wrong tokens: ten, then nobody from that address for a while', async (t) => {
+  const statuses: number[] = [];
+  // Five were wrong above. Many at once are no more than many in a row.
+  await Promise.all(Array.from({ length: 30 }, async (_, i) => { statuses.push((await admin('GET', '/users', undefined, `${TOKEN}${i}`)).status); }));
+  t.same(statuses.sort(), [...Array<number>(5).fill(401), ...Array<number>(25).fill(429)]);
+  const refused = await admin('PATCH', `/organizations/${organization.id}`, {});
+  t.match(refused, { status: 429, body: { error: { code: 'too_many_attempts' } } }, 'the right one too');
+  t.ok(Number(refused.headers.get('retry-after')) >= 1);
+  t.match(await admin('GET', '/users', undefined, null), { status: 401, body: { error: { code: 'missing_api_key' } } }, 'who sends none guesses nothing');
+});
