@@ -41,11 +41,9 @@ export class Attempts {
     if (wait > 0) throw tooMany(wait);
   }
 
-  /** For what must not wait: throws ApiError 429 if `whose` has had its share, of which `more` are not counted yet. */
-  check(kind: AttemptKind, whose: string, more: number): void {
-    const now = this.now();
-    const { count, until } = this.current(keyOf(kind, whose), now);
-    if (count + more >= MAX_ATTEMPTS[kind]) throw tooMany(until - now);
+  /** What has been counted so far, of the last moments perhaps not all. */
+  counted(kind: AttemptKind, whose: string): Readonly<Row> {
+    return this.current(keyOf(kind, whose), this.now());
   }
 
   /** Within a transaction: an attempt that was counted was none. */
@@ -73,7 +71,8 @@ export class Attempts {
   }
 }
 
-function tooMany(wait: number): Error {
+/** `wait` in milliseconds. */
+export function tooMany(wait: number): Error {
   const minutes = Math.ceil(wait / 60_000);
   return apiError('too_many_attempts', `Too many attempts. Try again in ${minutes} minute${minutes === 1 ? '' : 's'}.`, null, { retryAfterMs: wait });
 }

@@ -41,9 +41,6 @@ export interface InviteObject {
 /** GET /dashboard/api/invites/{token}: what its link tells whoever has it. */
 export interface InvitePreview { organization: { id: string; name: string }; email: string; role: Role; expires_at: string }
 
-/** POST /dashboard/api/signup */
-export interface SignedUpObject { user: UserObject; organization: OrganizationObject }
-
 export interface SessionObject {
   id: string; user_id: string; created_at: string; last_seen_at: string; expires_at: string; ip: string; user_agent: string;
   /** Of this very request. */

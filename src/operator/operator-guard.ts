@@ -3,7 +3,7 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
-import { addressGroup } from '../accounts/attempts.js';
+import { addressGroup, MAX_ATTEMPTS, tooMany } from '../accounts/attempts.js';
 import type { Attempts } from '../accounts/attempts.js';
 import type { Actor } from '../accounts/audit.js';
 import type { Guard } from '../dashboard/api/guard.js';
@@ -43,26 +43,26 @@ export function sessionOperators(guard: Guard): OperatorGuard {
 const PREFIX = '/admin/api';
 const MAX_BODY_BYTES = 65_536;
 
-/** By token. Of one listener: what it has not counted yet of wrong ones it alone knows. */
+/** Addresses whose last wrong tokens are remembered besides what is stored of them. */
+const MAX_REMEMBERED = 10_000;
+
+/** By token. Of one listener: what has just been counted of wrong ones is not read at once, so it is remembered too. */
 export function tokenOperators(token: string, attempts: Attempts): OperatorGuard {
   const wanted = digest(token);
-  const uncounted = new Map<string, number>();
-  const wrong = (address: string): void => {
-    uncounted.set(address, (uncounted.get(address) ?? 0) + 1);
-    // One more than the share, or a database that fails: either way the answer is the same.
-    void attempts.count('operator', [address]).catch(() => undefined).finally(() => {
-      const left = (uncounted.get(address) ?? 1) - 1;
-      if (left === 0) uncounted.delete(address);
-      else uncounted.set(address, left);
-    });
-  };
+  const remembered = new Map<string, { count: number; until: number }>();
   const check = (exchange: Exchange): void => {
     const given = /^bearer\s+(\S+)\s*$/i.exec(exchange.header('authorization'))?.[1];
     if (given === undefined) throw apiError('missing_api_key', 'Send the operator token (the setting admin.token) as "Authorization: Bearer <token>".');
     const address = addressGroup(exchange.remoteAddress);
-    attempts.check('operator', address, uncounted.get(address) ?? 0);
+    const now = Date.now();
+    const stored = attempts.counted('operator', address);
+    const recent = remembered.get(address);
+    const { count, until } = recent !== undefined && recent.until > now && recent.count > stored.count ? recent : stored;
+    if (count >= MAX_ATTEMPTS.operator) throw tooMany(until - now);
     if (timingSafeEqual(digest(given), wanted)) return;
-    wrong(address);
+    if (remembered.size >= MAX_REMEMBERED) remembered.clear();
+    remembered.set(address, { count: count + 1, until });
+    void attempts.count('operator', [address]).catch(() => undefined);   // full by others, or a database that fails: the answer is the same
     throw apiError('invalid_api_key', 'The operator token is not valid.');
   };
   return ({ method, path, body: schema, serve }) => ({

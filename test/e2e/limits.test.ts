@@ -108,7 +108,8 @@ t.test('the place is taken; the engine is busy', async (t) => {
   }
   leaving.abort();
   t.notOk(await whole, 'it ran all the time');
-  t.ok(await eventually(async () => (await ask(server, '/v1/responses', formats[1]!.body('hal-1.0', 'A: x'))).status === 200, 1_000), 'free again when its client has left');
+  t.ok(await eventually(async () => (await ask(server, '/v1/responses', formats[1]!.body('hal-1.0', 'A: x'))).status === 200), 'free again');
+  t.equal((await server.metrics()).get('monolith_engine_cancelled_total{model="hal-1.0",stage="decode"}'), 1, 'because its client had left');
 });
 
 t.test('of several faults the first in order is told', async (t) => {

@@ -236,8 +236,7 @@ t.test('pings', async (t) => {
   let pings = 0;
   alive.socket.on('ping', () => pings++);
   t.equal((await deaf.closed)[0], CLOSE.goingAway, 'two unanswered');
-  await sleep(150);
-  t.ok(pings >= 3);
+  t.ok(await until(() => pings >= 3));
   t.equal(alive.socket.readyState, WebSocket.OPEN, 'who answers stays');
   alive.socket.close();
 });
@@ -272,11 +271,10 @@ t.test('turns, keys and the end of the server', async (t) => {
   t.match(await refusal(server, { authorization: `Bearer ${server.key}` }), { status: 503, body: { error: { code: 'shutting_down' } } });
   let idle = false;
   void server.http.idle().then(() => { idle = true; });
-  await sleep(20);
+  await nextTurn();
   t.equal(idle, false, 'waits for the turn');
   running.end(200, null);
-  await sleep(5);
-  t.equal(idle, true);
+  t.ok(await until(() => idle));
   socket.close(CLOSE.serviceRestart, 'restart');
   t.same(await client.closed, [1012, 'restart']);
 });
