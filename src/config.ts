@@ -148,7 +148,8 @@ export const settings = {
   },
 
   metrics: {
-    public: setting(kind.flag, false, 'Serve /metrics without an API key.'),
+    token: setting(kind.nullable(kind.text(16, 512)), null, 'Bearer token that reads /metrics and all of /readyz, for what scrapes them; without it an operator\'s API key does.', { secret: true, shown: 'none' }),
+    public: setting(kind.flag, false, 'Serve /metrics to everybody.'),
   },
 } as const satisfies SettingTree;
 

@@ -6,6 +6,7 @@ import type { Config } from './config.js';
 import { Accounts } from './accounts/accounts.js';
 import { finishDeletions } from './accounts/delete-organization.js';
 import { Directory } from './accounts/directory.js';
+import { ServerReaders } from './accounts/server-readers.js';
 import { Admission, ledgerOf } from './admission/admission.js';
 import { dashboardRoutes } from './dashboard/api/routes.js';
 import type { DashboardDeps } from './dashboard/api/routes.js';
@@ -223,7 +224,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     monthTokens: (organizationId) => usage.monthTokens(organizationId, monthName(monthNumber(Date.now()))),
   };
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers: new ServerReaders(config.metrics.token, accounts, directory.users) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
     chat,
@@ -249,7 +250,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.push(() => http.close());
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
-    routes: operatorRoutes(tokenOperators(config.admin.token), dashboard),
+    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), dashboard),
   }) : null;
   undo.push(() => admin?.close());
 

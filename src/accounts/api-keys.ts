@@ -139,8 +139,8 @@ export class ApiKeys {
   }
 
   /**
-   * A successor with the same permissions; the old key stays valid for `overlapS` seconds. Null if there is no
-   * such key. Throws ApiError 422 if it has ended.
+   * A successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy` it is
+   * its creator's, as the old one. Null if there is no such key. Throws ApiError 422 if it has ended.
    */
   async rotate(organizationId: string, id: string, overlapS: number, actor: Actor, createdBy: string | null): Promise<CreatedKey | null> {
     const secret = await this.ensureSecret();
@@ -153,7 +153,7 @@ export class ApiKeys {
       if (status !== 'active') throw apiError('invalid_value', `This API key ${status === 'revoked' ? 'has been revoked' : 'has expired'}: it cannot be rotated. Create a new one.`, 'id');
       this.makeRoom(organizationId);
       const next: KeyRecord = {
-        ...key, id: newAccountId('key'), createdBy, publicId: made.publicId, last4: made.secret.slice(-4),
+        ...key, id: newAccountId('key'), createdBy: createdBy ?? key.createdBy, publicId: made.publicId, last4: made.secret.slice(-4),
         hash: new Uint8Array(keyedHash(secret, Buffer.from(keyDigest(made.secret), 'hex'))),
         createdAt: now.toISOString(), lastUsedAt: null, revokedAt: null, rotatedFrom: key.id,
       };

@@ -254,7 +254,7 @@ export class Admission {
   /** All that `taken` has but `used` tokens. The places last: they pin the records. */
   private giveBack(taken: readonly Taken[], used: number, n: number, now: bigint): void {
     for (const { record, limits, request, tokens } of taken) {
-      if (limits.tpm !== null && (tokens > 0 || used > 0)) this.counters.give(record, 'tpm', tokens - used, limits.tpm, now);
+      if (limits.tpm !== null) this.counters.give(record, 'tpm', tokens - used, limits.tpm, now);
       if (limits.rpm !== null && request) this.counters.give(record, 'rpm', 1, limits.rpm, now);
       this.table.leave(record, n);
     }

@@ -41,9 +41,6 @@ export interface InviteObject {
 /** GET /dashboard/api/invites/{token}: what its link tells whoever has it. */
 export interface InvitePreview { organization: { id: string; name: string }; email: string; role: Role; expires_at: string }
 
-/** POST /dashboard/api/signup */
-export interface SignedUpObject { user: UserObject; organization: OrganizationObject }
-
 export interface SessionObject {
   id: string; user_id: string; created_at: string; last_seen_at: string; expires_at: string; ip: string; user_agent: string;
   /** Of this very request. */
@@ -147,8 +144,8 @@ export interface Percentiles { p50: number; p95: number; p99: number; count: num
 export interface LiveSample {
   at: string;
   engines: EngineSample[];
-  /** Since the sample before. */
-  requests: number; rejected_429: number; rejected_503: number; errors: number;
+  /** Since the sample before, by how they ended, within a stream too. errors: failures of the server, and answers that broke off. */
+  requests: number; rejected_429: number; rejected_503: number; errors: number; cancelled: number;
   in_flight: number; rss_bytes: number; loop_lag_ms: number; http_threads: number; viewers: number;
 }
 

@@ -64,8 +64,8 @@ export interface StreamEvent { data: string; event?: string }
 export interface EventStream {
   /** Queues one event; `event` is the SSE event name if the format has one. Writes of one engine step are corked together. */
   send(data: string, event?: string): void;
-  /** Sends what is queued and ends the answer. */
-  end(): void;
+  /** Sends what is queued and ends the answer. `error`: what its last events have told of, for the outcome of the request. */
+  end(error?: ApiError | null): void;
   /** True once headers have left: failures must then travel in the stream. */
   readonly started: boolean;
   /** Bytes waiting for a slow reader. Past the bound the connection is dropped and onAborted fires. */

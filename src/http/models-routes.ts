@@ -34,8 +34,8 @@ export interface ModelsOptions {
 
 export function modelsRoutes(options: ModelsOptions): Route[] {
   return [
-    { method: 'GET', path: '/v1/models', scope: null, serve: (exchange) => serveList(exchange, options) },
-    { method: 'GET', path: '/v1/models/:id', scope: null, serve: (exchange) => serveOne(exchange, options) },
+    { method: 'GET', path: '/v1/models', scope: 'models.read', serve: (exchange) => serveList(exchange, options) },
+    { method: 'GET', path: '/v1/models/:id', scope: 'models.read', serve: (exchange) => serveOne(exchange, options) },
   ];
 }
 

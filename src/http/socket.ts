@@ -1,7 +1,7 @@
 // What a protocol sees of one WebSocket connection. Implemented over uWebSockets.js in this folder; protocols
 // depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
-import type { ErrorCode } from '../errors.js';
+import type { Failure } from '../telemetry/outcome.js';
 import type { Identity, Scope } from './exchange.js';
 
 /** The close codes of RFC 6455 that this server sends. */
@@ -53,6 +53,6 @@ export interface SocketTurn {
   /** As read(), but what goes on with the message is not refused any more. */
   charged<T>(bytes: number, work: () => T): T;
   annotate(fields: Record<string, string | number | boolean | null>): void;
-  /** `status` as the answer would have over HTTP; 0 if the client left before it. Later calls do nothing. */
-  end(status: number, code: ErrorCode | null): void;
+  /** `status` as the answer would have over HTTP; 0 if nobody waited for its end. `failure`: what was told. Later calls do nothing. */
+  end(status: number, failure: Failure | null): void;
 }

@@ -8,6 +8,7 @@ import type { LoopTime } from '../admission/loop-time.js';
 import { ApiError, apiError, errorBody, errorHeaders, toApiError } from '../errors.js';
 import type { WireShape } from '../errors.js';
 import { newRequestId } from '../ids.js';
+import { finished } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/types.js';
 import { SseStream } from './event-stream.js';
 import type { EventStream, Exchange, Identity, StreamEvent } from './exchange.js';
@@ -197,7 +198,7 @@ export class UwsExchange implements Exchange {
           return;   // the connection is closed next, which aborts
         }
         this.open = false;
-        this.finish(200, null);
+        this.finish(200, this.stream?.error ?? null);
       },
     });
     if (!this.open) this.stream.close();
@@ -210,7 +211,6 @@ export class UwsExchange implements Exchange {
     if (!this.open) return;
     const body = errorBody(error, this.shape, this.requestId);
     if (this.stream?.started === true) {
-      this.annotate({ error_code: error.code });
       if (this.onFailure !== undefined) {
         for (const { data, event } of this.onFailure(error)) this.stream.send(data, event);
       } else if (this.shape === 'messages') {
@@ -219,7 +219,7 @@ export class UwsExchange implements Exchange {
         this.stream.send(JSON.stringify(body));
         this.stream.send('[DONE]');
       }
-      this.stream.end();
+      this.stream.end(error);
       return;
     }
     for (const [name, value] of errorHeaders(error, this.shape)) this.setHeader(name, value);
@@ -271,24 +271,24 @@ export class UwsExchange implements Exchange {
         this.host.unexpected(error, this.requestId);
       }
     }
-    if (unanswered) this.finish(started ? 200 : 0, null);
+    if (unanswered) this.finish(started ? 200 : 0, this.stream?.error ?? null);
   }
 
-  private finish(status: number, error: ApiError | null): void {
+  private finish(status: number, failure: ApiError | null): void {
     this.abortCallbacks.length = 0;
-    this.host.finished({
+    this.host.finished(finished({
       requestId: this.requestId,
       clientRequestId: this.header('x-client-request-id').slice(0, 128) || null,
       method: this.method,
       path: this.label,
       status,
-      code: error?.code ?? null,
+      failure,
       organizationId: this.known?.organizationId ?? null,
       keyId: this.known?.keyId ?? null,
       durationMs: performance.now() - this.receivedAt,
       aborted: this.aborted,
       loopMs: this.loop.ms,
       fields: this.fields,
-    });
+    }));
   }
 }

@@ -8,8 +8,9 @@
 
 import { performance } from 'node:perf_hooks';
 import type { WebSocket } from 'uWebSockets.js';
-import type { ErrorCode } from '../errors.js';
 import { newRequestId } from '../ids.js';
+import { finished } from '../telemetry/outcome.js';
+import type { Failure } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/types.js';
 import type { Identity } from './exchange.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
@@ -228,16 +229,16 @@ class Turn implements SocketTurn {
     this.fields = { ...this.fields, ...fields };
   }
 
-  end(status: number, code: ErrorCode | null): void {
+  end(status: number, failure: Failure | null): void {
     if (this.ended) return;
     this.ended = true;
     const { socket } = this;
-    this.host.turnEnded(this, {
+    this.host.turnEnded(this, finished({
       requestId: this.requestId, clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
-      method: 'WEBSOCKET', path: this.host.path, status, code,
+      method: 'WEBSOCKET', path: this.host.path, status, failure,
       organizationId: socket.identity.organizationId, keyId: socket.identity.keyId,
       loopMs: this.loop.ms,
       durationMs: performance.now() - this.receivedAt, aborted: !socket.open, fields: this.fields,
-    });
+    }));
   }
 }

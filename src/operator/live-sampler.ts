@@ -18,7 +18,7 @@ const ASK_MS = 500;
 
 /** What one thread tells for a sample. */
 export interface LiveCollected {
-  requests: number; rejected429: number; rejected503: number; errors: number;
+  requests: number; rejected429: number; rejected503: number; errors: number; cancelled: number;
   loopLagMs: number; latencies: ModelLatencies[];
   inFlight: number; viewers: number;
 }
@@ -67,7 +67,7 @@ export class LiveSampler {
     return {
       at: new Date().toISOString(),
       engines: files.flatMap((engine) => this.#engine(engine, latencies, seconds)),
-      requests: sum((one) => one.requests), rejected_429: sum((one) => one.rejected429), rejected_503: sum((one) => one.rejected503), errors: sum((one) => one.errors),
+      requests: sum((one) => one.requests), rejected_429: sum((one) => one.rejected429), rejected_503: sum((one) => one.rejected503), errors: sum((one) => one.errors), cancelled: sum((one) => one.cancelled),
       in_flight: sum((one) => one.inFlight), rss_bytes: process.memoryUsage.rss(),
       loop_lag_ms: round(Math.max(...threads.map((one) => one.loopLagMs))), http_threads: this.bus.threads, viewers: sum((one) => one.viewers),
     };

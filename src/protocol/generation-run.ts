@@ -301,9 +301,9 @@ export class GenerationRun {
   /** What failed before its first token never counted. */
   #failWith(error: ApiError): void {
     this.admitted.meter.failed(error.code);
-    this.admitted.caller.annotate({ code: error.code });
     if (Math.max(this.#generated, this.usage.completionTokens) > 0) {
       this.#settle('failed', null, error.code);
+      this.admitted.caller.annotate({ completion_tokens: this.usage.completionTokens });
     } else {
       this.admitted.reservation.refund();
       this.#record.refused(error);

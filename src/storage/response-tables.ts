@@ -40,12 +40,6 @@ export interface OutputRow {
 
 export type Place = 'input' | 'output';
 
-/**
- * `created`: swept when past its retention. `open`: an unfinished background response. `log`: its event log ends.
- * `erase`: the erasure of a chain has to go on here. `staged`: rows of a save whose head may never have come.
- */
-export type TimeKind = 'created' | 'open' | 'log' | 'erase' | 'staged';
-
 export class ResponseTables {
   readonly heads: Table<Head>;
   readonly resources: Table<Record<string, unknown>>;
@@ -54,6 +48,10 @@ export class ResponseTables {
   readonly images: Table<Uint8Array>;
   readonly items: Table<[place: Place, item: number]>;
   readonly events: Table<[sequence: number, type: string, data: string][]>;
+  /**
+   * Kinds: `created`: swept when past its retention. `open`: an unfinished background response. `log`: its event log ends.
+   * `erase`: the erasure of a chain has to go on here. `staged`: rows of a save whose head may never have come.
+   */
   readonly times: Table<Key[]>;                  // `staged`: keys of `items`; else []
   readonly byOrganization: Table<[]>;
 

@@ -89,6 +89,20 @@ t.test('waits: exactly until the bucket holds the request', (t) => {
   t.end();
 });
 
+t.test('what comes back comes back to the bucket as it is by then', (t) => {
+  const { admission, pass } = gate({ tpm: 6_000 });
+  const long = admission.reserve(ask({ promptTokens: 50, statedCap: 50 }));
+  pass(60_000);
+  long.settle(1_100);
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '5000', 'what was used beyond the reservation is not paid by a minute in which the bucket was full');
+  const short = admission.reserve(ask({ promptTokens: 1_000, statedCap: 1_000 }));
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '3000');
+  pass(5_000);
+  short.settle(200);
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '5300');
+  t.end();
+});
+
 t.test('rpm refills at limit / 60 per second', (t) => {
   const { admission, pass } = gate({ rpm: 60, tpm: null });
   for (let i = 0; i < 60; i++) admission.reserve(ask()).settle(1);

@@ -48,7 +48,7 @@ t.test('deleted: unknown to the API at once; one that runs is ended first; a pag
   const running = await openai.responses.create({ model, input: 'L: endless', background: true, max_output_tokens: 8_000 });
   t.match((await owner.get<ListPage<StoredResponseObject>>(LIST)).data.find(({ id }) => id === running.id), { background: true, status: /queued|in_progress/ });
   await owner.delete(`${LIST}/${running.id}`);
-  t.ok(await eventually(async () => ((await (await fetch(`${server.url}/readyz`)).json()) as { models: { running: number }[] }).models.every((one) => one.running === 0)), 'it does not run any more');
+  t.ok(await eventually(async () => ((await (await fetch(`${server.url}/readyz`, { headers: { authorization: `Bearer ${server.key}` } })).json()) as { models: { running: number }[] }).models.every((one) => one.running === 0)), 'it does not run any more');
 });
 
 t.test('only admins, only of their own organization', async (t) => {

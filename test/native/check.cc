@@ -49,7 +49,6 @@ std::string data_path(const std::string& relative) { return repository() + "test
 std::string vectors_path(const std::string& relative) {
   std::vector<std::string> roots;
   if (const char* root = std::getenv("MONOLITH_VECTORS")) roots.push_back(root);
-  roots.push_back(repository() + "../shared/vectors");
   roots.push_back(repository() + "test/data/vectors");
   for (const auto& root : roots) {
     const std::string path = root + "/" + relative;

@@ -115,7 +115,7 @@ test('a ring keeps the newest', (t) => {
 });
 
 const sampleAt = (second: number, running: number | null): LiveSample => ({
-  at: new Date(second * 1000).toISOString(), requests: 0, rejected_429: 0, rejected_503: 0, errors: 0, in_flight: 0,
+  at: new Date(second * 1000).toISOString(), requests: 0, rejected_429: 0, rejected_503: 0, errors: 0, cancelled: 0, in_flight: 0,
   rss_bytes: 0, loop_lag_ms: 0, http_threads: 1, viewers: 1,
   engines: running === null ? [] : [{ model: 'a', running } as EngineSample],
 });

@@ -8,11 +8,13 @@
 //
 // The log outlives a broken connection, and a restart but for its last 200 ms; what a response came to is
 // saved durably before its last event, log or no log.
+import { performance } from 'node:perf_hooks';
 import { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Identity } from '../../http/exchange.js';
 import { isUnfinished, type ResponseRecord, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
-import type { Telemetry } from '../../telemetry/types.js';
+import { finished } from '../../telemetry/outcome.js';
+import type { RequestRecord, Telemetry } from '../../telemetry/types.js';
 import { LocalBus, type ThreadBus } from '../../threads/bus.js';
 import type { Caller } from '../generation-run.js';
 import type { EventDialect } from './encode-items.js';
@@ -81,6 +83,7 @@ export class BackgroundResponses {
     const turn = await startTurn(deps, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true });
     detached.detach();
     if (turn === null) return null;
+    void turn.done.then((end) => this.#ended(detached, end));
     const stored = run.begin(turn);   // before any event of the engine: they come with later turns of the event loop
     this.#runs.set(turn.id, run);
     void run.finished.then(() => this.#runs.delete(turn.id));
@@ -99,6 +102,15 @@ export class BackgroundResponses {
     if (this.#timer !== null) clearInterval(this.#timer);
     await Promise.all([...this.#runs.values()].map((run) => run.abandon()));
     this.#runs.clear();
+  }
+
+  /** Its outcome is its own: the request that began it has been answered. */
+  #ended({ identity, requestId, endpoint, receivedAt, fields }: DetachedCaller, { record, error }: TurnEnd): void {
+    const aborted = record.status === 'cancelled';
+    this.telemetry.request(finished({
+      requestId, clientRequestId: null, method: 'BACKGROUND', path: endpoint, status: error?.status ?? (aborted ? 0 : 200), failure: error,
+      organizationId: identity.organizationId, keyId: identity.keyId, durationMs: performance.now() - receivedAt, aborted, fields: { model: record.model, ...fields },
+    }));
   }
 
   #flush(): void {
@@ -261,13 +273,14 @@ export function answerBackground(exchange: Exchange, run: BackgroundRun, stream:
   else exchange.json(200, run.queued.resource);
 }
 
-/** The request that asked for it is over soon: then nothing of it is kept. */
+/** The request that asked for it is over soon: then nothing of it is kept but what the log says of it. */
 class DetachedCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly endpoint: string;
   readonly shape: Caller['shape'];
   readonly receivedAt: number;
+  fields: RequestRecord['fields'] = {};
   #caller: Caller | null;
 
   constructor(caller: Caller) {
@@ -288,6 +301,7 @@ class DetachedCaller implements Caller {
   }
 
   annotate(fields: Parameters<Caller['annotate']>[0]): void {
+    this.fields = { ...this.fields, ...fields };
     this.#caller?.annotate(fields);
   }
 

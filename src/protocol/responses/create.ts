@@ -83,7 +83,7 @@ async function streamed(exchange: Exchange, start: Start): Promise<void> {
     return;
   }
   stream.send(DONE);
-  stream.end();
+  stream.end(error);
 }
 
 /** A failure outside the turn while the stream is open: all that can be told without it. */

@@ -138,7 +138,7 @@ class Session implements SocketListener {
       // Without one, then: that the message is refused does not hang on it.
     }
     this.socket.send(errorMessage(error, streamId));
-    turn.end(error.status, error.code);
+    turn.end(error.status, error);
   }
 
   #begin(waiting: Waiting): void {
@@ -218,19 +218,18 @@ class Session implements SocketListener {
   #ended(current: Current, { record, error, announced }: TurnEnd, continued: Continued, saved: boolean): void {
     if (error !== null && !announced) throw error;
     if (error !== null) {
-      current.turn.annotate({ error_code: error.code });
       this.#forgetContinued(current);
     } else if (record.status !== 'cancelled' && this.socket.open) {
       this.#memory.remember(record, saved, continued, current.bytes);
     }
-    current.turn.end(this.socket.open ? 200 : 0, null);
+    current.turn.end(error?.status ?? (this.socket.open && record.status !== 'cancelled' ? 200 : 0), error);
   }
 
   #failed(current: Current, thrown: unknown): void {
     const error = toApiError(thrown);
     if (!(thrown instanceof ApiError)) this.deps.telemetry.log.error({ err: thrown, request_id: current.turn.requestId }, 'unexpected failure');
     this.socket.send(errorMessage(error, current.streamId));
-    current.turn.end(this.socket.open ? error.status : 0, error.code);
+    current.turn.end(error.status, error);
     this.#forgetContinued(current);
     if (error.status === 401) this.#closing ??= { error, code: CLOSE.policyViolation, tell: false };
     if (error === this.#closing?.error) this.#closing.tell = false;
