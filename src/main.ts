@@ -13,6 +13,7 @@ const commands: readonly Command[] = [
   { name: 'serve', summary: 'start the server (what happens without a command)', run: async (argv) => (await import('./cli/serve.js')).serve(argv) },
   { name: 'chat', summary: 'talk to a model in the terminal', run: async (argv) => (await import('./cli/chat.js')).chat(argv) },
   { name: 'keys', summary: 'create, list, rotate and revoke API keys', run: async (argv) => (await import('./cli/keys.js')).keys(argv) },
+  { name: 'data', summary: 'check, back up and restore the database', run: async (argv) => (await import('./cli/data.js')).data(argv) },
   { name: 'models', summary: 'list the models that would be served', run: async (argv) => (await import('./cli/models.js')).models(argv) },
   { name: 'inspect', summary: 'what a model file or folder holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
   { name: 'settings', summary: 'every setting, as a Markdown page', run: async (argv) => (await import('./cli/settings.js')).settings(argv) },

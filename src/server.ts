@@ -15,6 +15,7 @@ import { isLoopback } from './http/hosts.js';
 import { openService } from './service.js';
 import type { FailedModel, Service, SharedState } from './service.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
+import { ensureRoom } from './storage/lmdb-store.js';
 import { createTelemetry } from './telemetry/telemetry.js';
 import type { Telemetry } from './telemetry/types.js';
 import { HeldResponses } from './storage/held-responses.js';
@@ -77,8 +78,9 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const telemetry = options.telemetry ?? createTelemetry({ format: config.log, level: config.log_level });
   undo.push(() => telemetry.close());
   const { log } = telemetry;
-  const lock = await lockDataDir(config.data_dir);
+  const lock = lockDataDir(config.data_dir);
   undo.push(() => lock.release());
+  ensureRoom(config.data_dir);
 
   const hub = config.http.threads > 1 ? new HubBus({ threads: config.http.threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') }) : null;
   const bus = hub ?? new LocalBus();
@@ -122,7 +124,7 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
       await threads?.close();
       await service.close();
       bus.close();
-      await lock.release();
+      lock.release();
       telemetry.close();
     })();
     return closing;
