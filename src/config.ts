@@ -155,7 +155,10 @@ type SettingTree = { readonly [name: string]: Setting<never> | Setting<unknown> 
 type ValueOf<T> = T extends { kind: Kind<infer V> } ? V : { readonly [K in keyof T]: ValueOf<T[K]> };
 
 /** The checked, frozen settings of one process. Names are those of the file keys: `config.http.max_body_bytes`. */
-export type Config = ValueOf<typeof settings>;
+export type Config = ValueOf<typeof settings> & {
+  /** Settings that were not left to their default, by key, with the flag, the variable or the place in a file that gave them. */
+  readonly given: Readonly<Record<string, string>>;
+};
 
 export interface Declared {
   key: string;          // http.keepalive_ms
@@ -231,25 +234,25 @@ export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<str
   const fallback = join(typeof dataDir === 'string' && dataDir !== '' ? resolve(dataDir) : defaultDataDir, 'config.json');
   const file = readFile(asked === undefined || asked === '' ? fallback : resolve(asked), asked !== undefined && asked !== '');
 
-  const tree: Record<string, unknown> = {};
-  for (const one of declared) {
-    const found = flags.get(one.key) ?? variables.get(one.key) ?? file.values.get(one.key);
-    const value = found === undefined ? one.setting.default : check(one.setting, found.raw, found.source);
-    place(tree, one.key, value);
-  }
-  return { config: freeze(tree) as Config, rest, file: file.path };
+  return { config: checked((key) => flags.get(key) ?? variables.get(key) ?? file.values.get(key)), rest, file: file.path };
 }
 
 /** Defaults with some values replaced, checked like file keys: for tests and embedding. */
 export function configWith(overrides: object = {}): Config {
   const values: Values = new Map();
   flatten(overrides, '', 'configWith', values);
+  return checked((key) => values.get(key));
+}
+
+function checked(find: (key: string) => { raw: unknown; source: string } | undefined): Config {
   const tree: Record<string, unknown> = {};
+  const given: Record<string, string> = {};
   for (const one of declared) {
-    const found = values.get(one.key);
+    const found = find(one.key);
+    if (found !== undefined) given[one.key] = found.source;
     place(tree, one.key, found === undefined ? one.setting.default : check(one.setting, found.raw, found.source));
   }
-  return freeze(tree) as Config;
+  return freeze({ ...tree, given }) as Config;
 }
 
 function check(declaration: Setting<unknown>, raw: unknown, source: string): unknown {
@@ -465,6 +468,10 @@ Flag wins over variable, variable over file, file over default. The file is JSON
 (\`{"http": {"keepalive_ms": 5000}}\` or \`{"http.keepalive_ms": 5000}\`): \`--config FILE\` or
 \`MONOLITH_CONFIG\`, else \`config.json\` in the data folder if there is one. An unknown flag or key is
 an error. Sizes take \`KiB\`, \`MiB\`, \`GiB\`.
+
+What an operator changed of a running engine (batch, concurrency, queue: "Tunables" on the dashboard) is kept and used by
+later starts that do not give the setting. A start that gives it, by flag, variable or file, goes by that, forgets the
+change, and says so in its log.
 
 | key | flag | variable | value | default | what it does |
 |---|---|---|---|---|---|
