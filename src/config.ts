@@ -294,6 +294,7 @@ function readFlags(argv: readonly string[], own: Readonly<Record<string, boolean
       return value;
     };
     if (Object.hasOwn(own, name)) {
+      if (own[name] !== true && equals >= 0) throw new ConfigError(name, 'takes no value.');
       rest.push(name);
       if (own[name] === true) rest.push(next());
       continue;
@@ -422,14 +423,26 @@ function shownDefault(one: Declared): string {
   return typeof value === 'number' ? value.toLocaleString('en-US').replace(/^(\d),(\d{3})$/, '$1$2') : String(value);
 }
 
-/** The settings part of --help. */
-export function settingsHelp(): string {
-  const rows = declared.map((one) => [
-    `${one.aliasFlag ?? one.flag}${one.setting.kind.bare === true ? '' : ` ${one.setting.kind.metavar}`}`,
-    `${one.setting.help} [${shownDefault(one)}]`,
-  ] as const);
-  const width = Math.max(...rows.map(([left]) => left.length)) + 4;
-  return rows.map(([left, right]) => `  ${left.padEnd(width - 2)}${wrap(right, 100 - width).join(`\n${' '.repeat(width)}`)}`).join('\n');
+const SECTIONS: Readonly<Record<string, string>> = {
+  '': 'Server', http: 'HTTP', limits: 'Limits of organizations', engine: 'Engine', structured_outputs: 'Structured output', images: 'Images',
+  messages: 'Messages', responses: 'Stored responses', ws: 'WebSockets', secrets: 'Secrets', models: 'Models', accounts: 'Accounts',
+  dashboard: 'Dashboard', mail: 'Mail', admin: 'Operator API', usage: 'Usage', metrics: 'Metrics',
+};
+
+/** The settings part of --help: those most people touch, or with `all` every one, by section. */
+export function settingsHelp({ all = false } = {}): string {
+  const rows = declared.filter((one) => all || one.setting.main === true).map((one) => ({
+    section: one.key.includes('.') || Object.hasOwn(SECTIONS, one.key) ? one.key.split('.')[0] as string : '',
+    left: `${one.aliasFlag ?? one.flag}${one.setting.kind.bare === true ? '' : ` ${one.setting.kind.metavar}`}`,
+    right: `${one.setting.help} [${shownDefault(one)}]`,
+  }));
+  const told = (some: typeof rows): string => {
+    const width = Math.max(...some.map(({ left }) => left.length)) + 4;
+    return some.map(({ left, right }) => `  ${left.padEnd(width - 2)}${wrap(right, 100 - width).join(`\n${' '.repeat(width)}`)}`).join('\n');
+  };
+  if (!all) return told(rows);
+  const sections = [...new Set(rows.map(({ section }) => section))];
+  return sections.map((section) => `${SECTIONS[section] ?? section}:\n${told(rows.filter((row) => row.section === section))}`).join('\n\n');
 }
 
 function wrap(text: string, width: number): string[] {

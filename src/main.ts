@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The command line. Each command is loaded only when it is asked for, so that --help and keys start fast.
 
+import { noWords } from './cli/output.js';
 import { VERSION } from './version.js';
 
 interface Command {
@@ -20,8 +21,12 @@ const commands: readonly Command[] = [
   { name: 'debug', summary: 'tokens and logits of a model file, for comparing engines', run: async (argv) => (await import('./cli/debug.js')).debug(argv) },
 ];
 
-async function help(): Promise<string> {
-  const { settingsHelp } = await import('./config.js');
+/** `words`: what was given beside --help; settings may be. */
+async function help(words: readonly string[]): Promise<string> {
+  const { declared, loadConfig, settingsHelp } = await import('./config.js');
+  const { rest } = loadConfig({ argv: words }, { '--help': false, '--all': false });
+  noWords(rest.filter((one) => !['--all', '--help', '-h'].includes(one)));
+  const all = words.includes('--all');
   return `monolith ${VERSION}: serve language models from one machine
 
 Usage: monolith [command] [flags]
@@ -35,20 +40,22 @@ A model file that cannot be served does not stop the others: it is logged, its r
 model_unavailable, and /readyz names it and stays 503. The start fails if no model can be served.
 
 Settings. Each is also a variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS) and a key of the JSON
-file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.
+file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.${all ? '' : `
+These are the ones most people touch; "monolith serve --help --all" has all ${declared.length}.`}
 
-${settingsHelp()}
+${settingsHelp({ all })}
 `;
 }
 
 async function main(argv: string[]): Promise<number> {
   const [first = ''] = argv;
   if (first === '--version' || first === '-v') {
+    noWords(argv.slice(1));
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
   if (first === '--help' || first === '-h' || first === 'help') {
-    process.stdout.write(await help());
+    process.stdout.write(await help(argv.slice(1)));
     return 0;
   }
   if (first === '' || first.startsWith('-')) return (commands[0] as Command).run(argv);
@@ -59,7 +66,7 @@ async function main(argv: string[]): Promise<number> {
     return 2;
   }
   if (command.name === 'serve' && (argv.includes('--help') || argv.includes('-h'))) {
-    process.stdout.write(await help());
+    process.stdout.write(await help(argv.slice(1)));
     return 0;
   }
   return command.run(argv.slice(1));
