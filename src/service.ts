@@ -165,7 +165,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
     if (primary) tuning.apply(pooled, engine);
   });
-  const tuning = new EngineTuning(store, pool, config.engine);
+  const tuning = new EngineTuning(store, pool, config, log);
+  if (primary) await tuning.forgetGiven();
   undo.push(() => pool.close());
   const modelSettings = new ModelSettings(store, bus);
   undo.push(() => modelSettings.close());

@@ -12,6 +12,7 @@
 #include "addon/channel.h"
 #include "addon/engine_handle.h"
 #include "addon/errors.h"
+#include "addon/file_lock.h"
 #include "addon/grammar_handle.h"
 #include "addon/load_request.h"
 #include "addon/objects.h"
@@ -138,6 +139,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("inspect", Napi::Function::New<js_inspect>(env, "inspect"));
   exports.Set("loadTokenizer", Napi::Function::New<js_load_tokenizer>(env, "loadTokenizer"));
   exports.Set("load", Napi::Function::New<js_load>(env, "load"));
+  exports.Set("lockFile", Napi::Function::New<js_lock_file>(env, "lockFile"));
   exports.Set("debugLogits", Napi::Function::New<js_debug_logits>(env, "debugLogits"));
   exports.Set("arithmeticPeak", Napi::Function::New<js_arithmetic_peak>(env, "arithmeticPeak"));
   exports.Set("readBandwidth", Napi::Function::New<js_read_bandwidth>(env, "readBandwidth"));

@@ -150,7 +150,11 @@ export interface LiveSample {
 }
 
 /** GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: what can be changed while it runs. Effective from the engine's next step. */
-export interface Tunable { name: TunableName; value: number; default: number; min: number; max: number; help: string }
+export interface Tunable {
+  name: TunableName; value: number; default: number; min: number; max: number; help: string;
+  /** The flag, variable or file key that gave the default at this start: a change then lasts until the next start that gives it. */
+  given: string | null;
+}
 export type TunableName = 'max_batch_tokens' | 'max_sequences' | 'step_ms' | 'queue_max' | 'queue_max_tokens';
 export interface EngineTunables { model: string; names: string[]; tunables: Tunable[] }
 /** Null: back to the setting the server was started with. Absent: as it is. The answer is EngineTunables. */

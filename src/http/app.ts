@@ -22,6 +22,7 @@ import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
 import type { Identity, Route, Scope } from './exchange.js';
 import { hostGuard } from './hosts.js';
+import { listenProblem } from './listen-problem.js';
 import { ParseTurns } from './parse-turns.js';
 import { ReadingBudget } from './reading-budget.js';
 import { Router } from './router.js';
@@ -111,12 +112,12 @@ export class HttpServer {
     this.app.any('/*', (res, req) => this.receive(res, req));
   }
 
-  /** Port 0 takes any free one. Resolves to the port; rejects if the address cannot be bound. */
-  listen(host: string, port: number): Promise<number> {
+  /** Port 0 takes any free one. Resolves to the port; rejects if the address cannot be bound, with advice that names the flag. */
+  listen(host: string, port: number, flag = '--port'): Promise<number> {
     return new Promise((resolve, reject) => {
       listenExclusive(this.app, host, port, (socket) => {
         if (socket === false) {
-          reject(new StartError(`Cannot listen on ${host} port ${port}: the address is in use or not of this machine.`));
+          void listenProblem(host, port, flag).then((problem) => reject(new StartError(problem)));
           return;
         }
         this.listenSocket = socket;
