@@ -182,9 +182,9 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const usage = new UsageRecorder(store, log);
   undo.push(() => usage.close());
   const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
-    for (const { record, events, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
+    for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
       if (spent !== null) usage.finished(spent);
-      bus.publish('response.logged', { id: record.id, ended: true, end: events });
+      bus.publish('response.logged', { id, ended: true });
     }
     await usage.flush();
   };

@@ -249,7 +249,6 @@ class TableResponseStore implements ResponseStore {
         const head = this.#tables.heads.get(id);
         if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return;   // meanwhile
         this.#write(failed.record, itemParts(failed.record, ['output']));
-        this.#append(id, failed.events);
         all.push(failed);
       });
     }
@@ -265,7 +264,7 @@ class TableResponseStore implements ResponseStore {
     return keeper.fail(this.#record(id, head), this.events(id, -1) ?? [], head.usage ?? null);
   }
 
-  /** Of responses that were saved as they ended, and whose last events came to nothing. */
+  /** Of those that failed now, and of others that were saved as they ended, and whose last events came to nothing. */
   async #completeLogs(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<void> {
     for (const key of [...this.#tables.times.keys({ from: ['log', Math.floor(this.#now()) + 1], to: ['log', Number.MAX_SAFE_INTEGER] })]) {
       const id = (key as [string, number, string])[2];

@@ -43,16 +43,13 @@ export interface StoredEvent { readonly sequence: number; readonly type: string;
 
 /** How responses end that nobody generates any more, and logs that lack their last events. */
 export interface LogKeeper {
-  /**
-   * An unfinished response as its log has it, failed, and the last events of the log. `usage`: as it was told
-   * with its last events; with `usage` null nothing of it counts.
-   */
+  /** An unfinished response as its log has it, failed. `usage`: as it was told with its last events; null: nothing of it counts. */
   fail(record: ResponseRecord, log: readonly StoredEvent[], usage: FinishedUsage | null): Failed;
-  /** What a log lacks whose response has ended; [] if nothing. */
+  /** What a log lacks whose response has ended; [] if nothing. One that is empty lacks nothing: its response is replayed from its items. */
   missing(record: ResponseRecord, last: StoredEvent): readonly StoredEvent[];
 }
 
-export interface Failed { readonly record: ResponseRecord; readonly events: readonly StoredEvent[]; readonly usage: FinishedUsage | null }
+export interface Failed { readonly record: ResponseRecord; readonly usage: FinishedUsage | null }
 
 /** A stored response without anything of its content. Times in seconds. */
 export interface ResponseSummary {

@@ -16,13 +16,11 @@ export const unfinishedResponses: LogKeeper = {
         promptTokens: usage.inputTokens, cachedTokens: usage.cachedTokens, completionTokens: usage.outputTokens, reasoningTokens: usage.reasoningTokens,
       }),
     };
-    const last = log.at(-1);
     return {
       record: {
         ...record, status: 'failed', resource: { ...resource },
         output: output.map((item): StoredItem => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
       },
-      events: last === undefined ? [] : terminalEvents(resource, last.sequence + 1),   // without a log it is replayed from its items
       usage,
     };
   },
