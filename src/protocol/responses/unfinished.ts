@@ -24,7 +24,7 @@ export const unfinishedResponses: LogKeeper = {
       usage,
     };
   },
-  missing: ({ resource }, last) => (isTerminal(last) ? [] : terminalEvents(resource as unknown as ResponseResource, last.sequence + 1)),
+  missing: (record, last) => (isTerminal(last) ? [] : terminalEvents(record.resource as unknown as ResponseResource, last.sequence + 1)),
 };
 
 type Data = { item: OutputItem; delta: string; logprobs?: WireTokenLogprob[] };
