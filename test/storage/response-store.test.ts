@@ -436,6 +436,17 @@ t.test('events of another thread: the end of a log is the end', async (t) => {
   t.same([running.after(1, 10), running.ended], [[], false]);
   await open.responses.failUnfinished(unfinishedResponses);
   t.same([running.after(1, 10)?.map(({ sequence, type }) => [sequence, type]), running.ended], [[[2, 'error'], [3, 'response.failed']], true]);
+  t.same(running.after(-1, 10)?.length, 4);
+  const deleted = new RemoteRun(open.responses, new LocalBus(), 'org_a', saved.id);
+  await open.responses.delete('org_a', saved.id);
+  t.same([deleted.after(1, 10), deleted.end.map(({ type }) => type)], [null, ['error', 'response.failed']], 'who had begun to read is told the end');
+});
+
+t.test('events of another thread: nothing follows the last', async (t) => {
+  const saved = record({ background: true, status: 'queued', output: [] });
+  await open.responses.save(saved);
+  await open.responses.appendEvents(saved.id, [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })));
+  await open.responses.failUnfinished(unfinishedResponses);
   for (const after of [3, 4, 1_000]) {
     const late = new RemoteRun(open.responses, new LocalBus(), 'org_a', saved.id);
     t.same([late.after(after, 10), late.ended], [[], true], `nothing follows ${after}`);

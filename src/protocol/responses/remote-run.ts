@@ -3,7 +3,7 @@
 // Event-loop thread only.
 import { isUnfinished, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
 import type { ThreadBus } from '../../threads/bus.js';
-import { isTerminal, terminalEvents } from './replay.js';
+import { endOf, isTerminal, terminalEvents } from './replay.js';
 import type { ResponseResource } from './resource.js';
 import type { EventSource } from './stored-stream.js';
 
@@ -16,11 +16,15 @@ export class RemoteRun implements EventSource {
   end: readonly StoredEvent[] = [];
   #looks = 0;
 
-  constructor(private readonly responses: ResponseStore, private readonly bus: ThreadBus, private readonly organizationId: string, private readonly id: string) {}
+  constructor(private readonly responses: ResponseStore, private readonly bus: ThreadBus, private readonly organizationId: string, private readonly id: string) {
+    this.end = endOf(responses, id);             // if it has ended: it may be deleted while it is sent
+  }
 
   after(after: number, atLeast: number): readonly StoredEvent[] | null {
     const events = this.responses.events(this.id, after, atLeast);
-    if (events === null || this.ended) return events;
+    // Deleted: what tells how it ended was sent before that, and may come a moment later.
+    if (events === null) return this.end.length === 0 && this.#looks === 0 ? [] : null;
+    if (this.ended) return events;
     if (events.length > 0) {
       this.#looks = 0;
       this.ended = events.some(isTerminal);
@@ -50,7 +54,7 @@ export class RemoteRun implements EventSource {
     const stop = this.bus.on('response.logged', ({ id, ended, end = [] }) => {
       if (id !== this.id) return;
       if (ended) this.#looks = PATIENCE;   // what is not in the log by now is lost
-      this.end = end;
+      if (end.length > 0) this.end = end;
       wake();
     });
     return () => {

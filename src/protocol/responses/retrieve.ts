@@ -6,7 +6,7 @@ import type { Sealer } from '../../sealing/sealer.js';
 import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
 import { validate } from '../validation.js';
 import { eventDialect } from './encode-dialect.js';
-import { isTerminal, replayEvents, terminalEvents } from './replay.js';
+import { endOf, isTerminal, replayEvents, terminalEvents } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
 import { eventList, sendEvents, type EventSource } from './stored-stream.js';
@@ -69,7 +69,7 @@ function loggedEvents(responses: ResponseStore, record: ResponseRecord, starting
       return terminalEvents(resourceOf(record), after + 1);
     },
     ended: true,
-    end: [],
+    end: endOf(responses, record.id),
     watch: () => () => undefined,
   };
 }
