@@ -115,12 +115,11 @@ t.test('when its log is gone, or lacks its end, nothing is made up for who has s
 t.test('deleted while it runs: all who follow are told the same end', async (t) => {
   const { id } = await client.responses.create({ ...ENDLESS, max_output_tokens: 16_000 });
   await ofLength(id, 4_000);
-  const followers = [-1, -1, -1, 1_000, 2_000, 3_900].map(async (after) => {
-    const response = await fetch(`${server.url}/v1/responses/${id}?stream=true${after < 0 ? '' : `&starting_after=${after}`}`, { headers: { authorization: `Bearer ${server.key}` } });
-    await client.responses.delete(id).catch(() => null);   // whoever comes first
-    return (await events(response)).slice(-2);
-  });
-  const ends = await Promise.all(followers);
+  const following = await Promise.all([-1, -1, -1, 1_000, 2_000, 3_900].map((after) =>
+    fetch(`${server.url}/v1/responses/${id}?stream=true${after < 0 ? '' : `&starting_after=${after}`}`, { headers: { authorization: `Bearer ${server.key}` } })));
+  const deleted = client.responses.delete(id);
+  const ends = await Promise.all(following.map(async (response) => (await events(response)).slice(-2)));
+  await deleted;
   t.match(ends[0], [{ event: 'response.incomplete', data: /"status":"cancelled"/ }, { data: '[DONE]' }]);
   for (const end of ends) t.same(end, ends[0]);
   await t.rejects(client.responses.retrieve(id), { status: 404, code: 'response_not_found' });
