@@ -166,10 +166,10 @@ function sharedState({ http: { threads } }: Config): SharedState {
 const CLAIM_MS = 10_000;
 
 /** Gives up what a thread that has ended by itself held and ran. `others`: threads that run. */
-function giveUp(index: number, { responses, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, others: () => number): void {
+function giveUp(index: number, { failUnfinished, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, others: () => number): void {
   admission.leaveAll(ledgerOf(shared.ledgers, index));
   new HeldResponses(shared.held).clear(index);
-  responses.failUnfinished(async (organizationId, id) => {
+  failUnfinished(async (organizationId, id) => {
     const asked = others();
     const claims = await bus.ask('response.running', { organizationId, id }, CLAIM_MS);
     return claims.includes(true) || claims.length < asked;   // who does not answer may be the one

@@ -41,6 +41,7 @@ import { responsesRoutes } from './protocol/responses/routes.js';
 import type { ResponsesDeps } from './protocol/responses/routes.js';
 import { responsesSocket } from './protocol/responses/socket.js';
 import { RunningResponses } from './protocol/responses/stored-running.js';
+import { unfinishedResponses } from './protocol/responses/unfinished.js';
 import { openMailer } from './mail/mailer.js';
 import { openSealer } from './sealing/open-sealer.js';
 import { HeldResponses } from './storage/held-responses.js';
@@ -97,6 +98,8 @@ export interface Service {
   readonly http: HttpServer;
   /** The operator API, on a listener of its own; null without its token, and but for the primary one. */
   readonly admin: HttpServer | null;
+  /** Ends the background responses that nobody generates any more, see ResponseStore: their tokens count, who follows them is told. */
+  failUnfinished(isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<void>;
   /** New requests are refused, what runs goes on. */
   drain(): void;
   /** Resolves when nothing runs. */
@@ -155,7 +158,6 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(shared.held, bus.index) } } : {}),
   });
   undo.push(() => responses.close());
-  if (primary) await responses.failUnfinished();
   const directory = await Directory.open(store);
   undo.push(() => directory.close());
   const accounts = new Accounts(store, { bus, audit: directory.audit });
@@ -181,6 +183,14 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
 
   const usage = new UsageRecorder(store, log);
   undo.push(() => usage.close());
+  const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
+    for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
+      if (spent !== null) usage.finished(spent);
+      bus.publish('response.logged', { id, ended: true });
+    }
+    await usage.flush();
+  };
+  if (primary) await failUnfinished();
   const usageSweep = primary ? new UsageSweep(store, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
   undo.push(() => usageSweep?.close());
   const admission = new Admission(config.limits, {
@@ -256,7 +266,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.push(() => admin?.close());
 
   return {
-    store, accounts, directory, origin, admission, responses, pool, models, background, http, admin,
+    store, accounts, directory, origin, admission, responses, pool, models, background, http, admin, failUnfinished,
     drain: () => {
       draining = true;
       http.draining = true;

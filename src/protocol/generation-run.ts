@@ -16,7 +16,7 @@ import type { Identity, Scope } from '../http/exchange.js';
 import { headerPaths } from './ignored.js';
 import type { RunningGenerations } from './running-generations.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
-import type { UsageSink } from '../usage/usage-sink.js';
+import type { FinishedUsage, UsageSink } from '../usage/usage-sink.js';
 import { countImages, RunUsage } from './run-usage.js';
 import type { RunStatus } from './run-usage.js';
 
@@ -237,6 +237,13 @@ export class GenerationRun {
     this.admitted.meter.cancelled();
     this.#settle('cancelled', null, null);
     this.admitted.caller.annotate({ completion_tokens: this.usage.completionTokens, finish: 'cancelled' });
+  }
+
+  /** The record of it if the process ended now; null as long as nothing counts, and once it has ended. */
+  soFar(): FinishedUsage | null {
+    if (this.#ended || this.#generated === 0) return null;
+    const usage = { ...this.usage, completionTokens: this.#generated, reasoningTokens: this.#reasoned };
+    return this.#record.row(usage, 'failed', null, 'internal_error' satisfies ErrorCode);
   }
 
   /** A failure of our own must end this answer alone, not the process. */

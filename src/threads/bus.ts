@@ -2,6 +2,7 @@
 // nothing crosses: LocalBus. Each thread owns its own end and uses it on its own event loop only.
 
 import type { LiveCollected } from '../operator/live-sampler.js';
+import type { StoredEvent } from '../storage/response-store.js';
 
 /** Topic → what is published or asked, and what each asked thread answers. Every message there is, in one place. */
 export interface BusTopics {
@@ -13,8 +14,8 @@ export interface BusTopics {
   'response.cancel': { message: { id: string }; answer: boolean };
   /** Whether the response is being generated on the asked thread. */
   'response.running': { message: { organizationId: string; id: string }; answer: boolean };
-  /** New events of a background response are in its log; `ended`: these were the last. */
-  'response.logged': { message: { id: string; ended: boolean }; answer: void };
+  /** New events of a background response are in its log; `ended`: these were the last, `end` the very last. */
+  'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
   /** Metrics of the asked thread, as prom-client's JSON. */
   'metrics.collect': { message: Record<string, never>; answer: unknown };
   /** A live sample, encoded, for those who watch on the other threads (src/operator/live-view). */

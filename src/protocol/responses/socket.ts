@@ -182,11 +182,7 @@ class Session implements SocketListener {
     const continued = this.#memory.find(organizationId, parsed.previousId);
     const caller = this.#caller(current);
     const model = findModel(deps, caller, modelOf(parsed.model, continued.chain));
-    const stored = deps.responses.items(organizationId);
-    const created = parsed.content({
-      model, chain: continued.chain, unsaved: continued.tail.length,
-      item: (id) => this.#memory.item(continued.tail, id) ?? stored(id),
-    });
+    const created = parsed.content({ model, chain: continued.chain, unsaved: continued.tail.length, item: deps.responses.items(organizationId) });
     return { caller, model, created, continued };
   }
 

@@ -30,7 +30,7 @@ export function Responses(): ReactNode {
   };
   return (
     <>
-      <PageHeader title="Stored responses">Kept because the request said so (<Code>store: true</Code>), until they expire. Their content is for API keys only.</PageHeader>
+      <PageHeader title="Stored responses">Kept unless the request said otherwise (<Code>store: false</Code>), until they expire. Their content is for API keys only.</PageHeader>
       <Panel flush>
         <ListView list={list} empty={<EmptyState icon="responses" title="Nothing is stored">Responses of the responses format show here while they are kept.</EmptyState>}>
           {(rows) => (
