@@ -95,14 +95,14 @@ void ChannelCore::forget_ended() {
 
 void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* core, void*) {
   if (env == nullptr || core->closed()) return;   // queued before the end
-  std::chrono::steady_clock::time_point since;
+  Clock::time_point since;
   core->engine_->engine->drain_channel(core->id_, core->events_, &since);
   if (core->events_.empty()) return;
   const Napi::HandleScope scope(env);
   const Napi::Value events = to_uint8_array(env, core->events_.data(), core->events_.size());
   core->forget_ended();
   if (!env.IsExceptionPending()) {
-    const std::chrono::duration<double, std::milli> age = std::chrono::steady_clock::now() - since;
+    const std::chrono::duration<double, std::milli> age = Clock::now() - since;
     const napi_value arguments[] = {events, Napi::Number::New(env, age.count())};
     napi_value result = nullptr;
     napi_call_function(env, env.Undefined(), on_events, std::size(arguments), arguments, &result);

@@ -15,7 +15,7 @@ void Channel::publish() {
     return;
   }
   if (pending_.empty()) {
-    pending_since_ = std::chrono::steady_clock::now();
+    pending_since_ = Clock::now();
     std::swap(pending_, step_records_);
   } else {
     pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());
@@ -28,7 +28,7 @@ void Channel::publish() {
   }
 }
 
-bool Channel::drain(std::vector<std::byte>& out, std::chrono::steady_clock::time_point* since) {
+bool Channel::drain(std::vector<std::byte>& out, Clock::time_point* since) {
   out.clear();
   std::lock_guard lock(mutex_);
   if (since && !pending_.empty()) *since = pending_since_;

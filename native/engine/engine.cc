@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -29,10 +30,6 @@ namespace {
 
 // How often a loop whose work is all held up by full channels looks at its clock.
 constexpr std::chrono::milliseconds kStalledWait{20};
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
-}
 
 // What callers handed in since the last step. Swapped out as a whole; bounded by the queue's room for submissions,
 // one cancellation per live request, one finish per choice of it and one close per channel.
@@ -116,7 +113,7 @@ class ThreadedEngine final : public Engine {
     return id;
   }
 
-  void drain_channel(ChannelId id, std::vector<std::byte>& out, std::chrono::steady_clock::time_point* since) override {
+  void drain_channel(ChannelId id, std::vector<std::byte>& out, Clock::time_point* since) override {
     const std::shared_ptr<Channel> channel = find_channel(id);
     if (!channel) {
       out.clear();
@@ -206,7 +203,7 @@ class ThreadedEngine final : public Engine {
   }
   bool owns_grammar(const grammar::Grammar& grammar) const override { return grammars_.owns(grammar); }
 
-  EngineStats stats() const override { return counters_.snapshot(now_ns()); }
+  EngineStats stats() const override { return counters_.snapshot(Clock::now()); }
 
   void configure(const EngineTunables& tunables) override {
     post([&](Intake& intake) {
@@ -280,7 +277,7 @@ class ThreadedEngine final : public Engine {
         if (counters_.failed.load(std::memory_order_relaxed)) {
           loop_.fail_all(FailureCode::kEngineError, "the engine has stopped on an internal error");
           computed = false;
-          counters_.progress_at_ns.store(0, std::memory_order_relaxed);
+          counters_.note_idle();
           loop_.publish();
         } else {
           computed = loop_.step();   // with nothing to do it publishes what the intake wrote
@@ -305,7 +302,7 @@ class ThreadedEngine final : public Engine {
     const auto arrived = [this] { return !intake_.empty(); };
     if (loop_.idle()) {
       wake_.wait(lock, arrived);
-      counters_.progress_at_ns.store(now_ns(), std::memory_order_relaxed);
+      counters_.note_progress(Clock::now());
     } else if (!computed) {
       wake_.wait_for(lock, kStalledWait, arrived);
     }
@@ -335,7 +332,7 @@ class ThreadedEngine final : public Engine {
   // An idle engine looks, once a second at most (it reads every page's entry), whether all pages are back.
   void check_accounts() {
     const Clock::time_point now = Clock::now();
-    if (!loop_.idle() || now - checked_at_ < std::chrono::seconds(1)) return;
+    if (!loop_.idle() || (checked_at_ && now - *checked_at_ < std::chrono::seconds(1))) return;
     checked_at_ = now;
     if (!loop_.consistent()) throw std::logic_error("page accounts do not agree");
   }
@@ -343,7 +340,7 @@ class ThreadedEngine final : public Engine {
   // The state of sequences and pages is no longer trusted: nothing is computed from here on.
   void fail_engine(const char* what) {
     counters_.failed.store(true, std::memory_order_relaxed);
-    counters_.progress_at_ns.store(0, std::memory_order_relaxed);
+    counters_.note_idle();
     try {
       loop_.fail_all(FailureCode::kEngineError, std::string("internal error: ") + what);
       loop_.publish();
@@ -364,7 +361,7 @@ class ThreadedEngine final : public Engine {
   EngineCounters counters_;
   StepLoop loop_;       // engine thread only, once it runs
   Intake taken_;        // the same
-  Clock::time_point checked_at_{};   // the same
+  std::optional<Clock::time_point> checked_at_;   // the same
 
   std::mutex mutex_;    // guards what follows
   std::condition_variable wake_;

@@ -10,7 +10,6 @@
 // blocks on a step. Sequences, pages and the model belong to the engine thread alone.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "engine/events.h"
 #include "engine/grammar_compiler.h"
@@ -92,7 +92,7 @@ class Engine {
   // Swaps the channel's pending records into `out` (cleared first); out's capacity is reused. `since`, where there is
   // any record: when the first of them was published.
   virtual void drain_channel(ChannelId channel, std::vector<std::byte>& out,
-                             std::chrono::steady_clock::time_point* since = nullptr) = 0;
+                             Clock::time_point* since = nullptr) = 0;
   // Cancels the channel's requests. After return `wake` is not called again.
   virtual void close_channel(ChannelId channel) = 0;
 
