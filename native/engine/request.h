@@ -30,7 +30,8 @@ struct SamplingParams {
   float repetition_penalty = 1.0f;   // over prompt and output
   float frequency_penalty = 0.0f;    // over output
   float presence_penalty = 0.0f;     // over output
-  uint64_t seed = 0;                 // choice i uses seed + i
+  uint64_t seed = 0;
+  uint32_t stream = 0;               // of the seed's random numbers; choice i draws from stream + i
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned;       // never chosen, whatever the bias
   int top_logprobs = -1;             // -1: none wanted; 0 .. 20
