@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "addon/arguments.h"
@@ -35,16 +36,21 @@ std::shared_ptr<ChannelCore> ChannelCore::open(Napi::Env env, EngineRef engine, 
 Result<RequestId> ChannelCore::submit(GenerationRequest request) {
   const int n = request.n;
   auto id = engine_->engine->submit(id_, std::move(request));
-  if (id) {
-    if (live_.empty()) wakeups_.Ref(env_);
+  if (!id) return id;
+  const bool is_first = live_.empty();
+  try {
     live_.emplace(*id, n);
+  } catch (const std::bad_alloc&) {
+    engine_->engine->cancel(id_, *id);
+    return Error{ErrorCode::kOutOfMemory, "no memory"};
   }
+  if (is_first) wakeups_.Ref(env_);
   return id;
 }
 
 void ChannelCore::cancel(RequestId request) {
   if (!live_.contains(request)) return;   // ended, or another channel's
-  engine_->engine->cancel(request);
+  engine_->engine->cancel(id_, request);
   forget(request);
 }
 

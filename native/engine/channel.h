@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,11 +38,14 @@ class Channel {
   bool drain(std::vector<std::byte>& out, Clock::time_point* since = nullptr);
   // From here on no record of `request` reaches the consumer.
   void forget(uint32_t request);
+  // The same for one that has ended, all of whose records have been published.
+  void discard(uint32_t request);
   // No wake after return.
   void close();
 
  private:
-  static void remove_records(std::vector<std::byte>& records, const std::vector<uint32_t>& requests);
+  static void remove_records(std::vector<std::byte>& records, std::span<const uint32_t> requests);
+  void remove_pending(uint32_t request);
 
   std::vector<std::byte> step_records_;   // engine thread only
   std::mutex mutex_;                      // guards what follows

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
@@ -136,7 +137,7 @@ class ThreadedEngine final : public Engine {
     channel->close();
   }
 
-  Result<RequestId> submit(ChannelId channel_id, GenerationRequest params) override {
+  Result<RequestId> submit(ChannelId channel_id, GenerationRequest params) override try {
     if (Status status = check_request(params, n_vocab_, max_context_); !status) return status.error();
     if (Status status = check_grammars(params); !status) return status.error();
     if (Error refusal; refuses(refusal)) return refusal;
@@ -151,36 +152,49 @@ class ThreadedEngine final : public Engine {
         return Error{ErrorCode::kQueueFull,
                      "of " + std::to_string(counters_.queue.max_tokens()) + " prompt tokens that may wait, too many do already"};
     }
+    QueuePlace place(counters_.queue, n_tokens);
     // Built outside the lock: it copies the prompt and prepares the stop strings.
     auto request = std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_, model_->memory().layout);
     RequestId id;
     {
       std::lock_guard lock(mutex_);
-      if (closed_ || draining_) {
-        counters_.queue.give_back(1, n_tokens);
-        return Error{ErrorCode::kClosed, "the engine is closing"};
-      }
+      if (closed_ || draining_) return Error{ErrorCode::kClosed, "the engine is closing"};
       do {
         id = next_request_++;
       } while (id == 0 || live_.contains(id));
       request->id = id;
-      live_.emplace(id, Live{channel, {}});
-      intake_.submitted.push_back(std::move(request));
+      const auto live = live_.emplace(id, Live{channel, {}}).first;
+      try {
+        intake_.submitted.push_back(std::move(request));
+      } catch (...) {
+        live_.erase(live);
+        throw;
+      }
     }
+    place.hand_over();   // the loop gives it back when the request has a place to run
     EngineCounters::add(counters_.requests, 1);
     wake_.notify_one();
     return id;
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory"};   // a text so short that it needs none itself
   }
 
-  void cancel(RequestId id) override {
+  void cancel(ChannelId channel_id, RequestId id) override {
     std::shared_ptr<Channel> channel;
+    bool was_live = false;
     {
       std::lock_guard lock(mutex_);
-      const auto at = live_.find(id);
-      if (at == live_.end()) return;
-      channel = std::move(at->second.channel);
-      live_.erase(at);   // a second call finds nothing to do
+      const auto of = channels_.find(channel_id);
+      if (of == channels_.end()) return;
+      channel = of->second;
+      if (const auto at = live_.find(id); at != live_.end()) {
+        if (at->second.channel != channel) return;
+        was_live = true;
+        live_.erase(at);   // a second call finds nothing to end
+      }
     }
+    // Retired: then its last record has been published, but perhaps not drained.
+    if (!was_live) return channel->discard(id);
     channel->forget(id);
     post([&](Intake& intake) { intake.cancelled.push_back({id, std::move(channel)}); });
   }

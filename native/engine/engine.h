@@ -96,10 +96,11 @@ class Engine {
   // Cancels the channel's requests. After return `wake` is not called again.
   virtual void close_channel(ChannelId channel) = 0;
 
-  // Errors at once: kQueueFull, kTooLong, kInvalidArgument (names the field), kClosed.
+  // Errors at once: kQueueFull, kTooLong, kInvalidArgument (names the field), kClosed, kOutOfMemory.
   virtual Result<RequestId> submit(ChannelId channel, GenerationRequest request) = 0;
-  // Takes effect before the next step; unknown or ended ids are ignored.
-  virtual void cancel(RequestId id) = 0;
+  // Of a request of this channel: its records that are not drained yet are gone on return, and it ends before the next
+  // step if it has not. Unknown ids are ignored.
+  virtual void cancel(ChannelId channel, RequestId id) = 0;
   // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none; its text
   // held back and its kFinished record follow. Unknown ids and ended choices are ignored.
   virtual void finish(RequestId id, int choice) = 0;
