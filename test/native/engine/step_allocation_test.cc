@@ -145,7 +145,7 @@ TEST(engine_submission_without_memory_leaves_nothing_behind) {
       consumer.pump_until_ended(*id);
       break;
     }
-    CHECK(id.error().code == ErrorCode::kOutOfMemory);
+    REQUIRE(id.error().code == ErrorCode::kOutOfMemory);
     CHECK_EQ(engine->stats().waiting, 0);
     CHECK_EQ(engine->stats().waiting_tokens, int64_t{0});
   }
