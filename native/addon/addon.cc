@@ -79,8 +79,9 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
   return promise_of(
       info.Env(),
       [=]() {
-        const DebugLogitsOptions debug{options.cpu(), options.kv_type, options.engine.max_batch_tokens,
-                                       options.file()};
+        const DebugLogitsOptions debug{.backend = options.cpu(), .kv_type = options.kv_type,
+                                       .max_batch_tokens = options.engine.max_batch_tokens,
+                                       .max_context = options.max_context, .file = options.file()};
         auto backend = make_backend(options);
         if (!backend) return Result<DebugLogits>(backend.error());
         return debug_logits(path, **backend, debug, ids, positions, continue_tokens);

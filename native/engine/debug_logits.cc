@@ -26,12 +26,14 @@ Status check_arguments(const HyperParams& params, const DebugLogitsOptions& opti
   if (continue_tokens < 0)
     return invalid("continue_tokens is " + std::to_string(continue_tokens) +
                    ", expected 0 or more");
-  if (ids.size() + static_cast<size_t>(continue_tokens) >
-      static_cast<size_t>(params.context_length)) {
-    return Error{ErrorCode::kTooLong, std::to_string(ids.size()) + " ids and " +
-                                          std::to_string(continue_tokens) +
-                                          " tokens of continuation exceed the model's context of " +
-                                          std::to_string(params.context_length)};
+  if (options.max_context < 0)
+    return invalid("max_context is " + std::to_string(options.max_context) + ", expected 0 or more");
+  const bool is_asked = options.max_context > 0 && options.max_context < params.context_length;
+  const int context = is_asked ? options.max_context : params.context_length;
+  if (ids.size() + static_cast<size_t>(continue_tokens) > static_cast<size_t>(context)) {
+    return Error{ErrorCode::kTooLong, std::to_string(ids.size()) + " ids and " + std::to_string(continue_tokens) +
+                                          " tokens of continuation exceed " +
+                                          (is_asked ? "max_context, " : "the model's context of ") + std::to_string(context)};
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= params.n_vocab) {
@@ -111,8 +113,9 @@ Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend,
   ModelLimits limits;
   limits.max_batch_tokens = options.max_batch_tokens;
   limits.max_logit_rows = std::min(kMaxLogitRows, options.max_batch_tokens);
-  limits.max_context = static_cast<int>(ids.size()) + continue_tokens;
-  limits.n_pages = (limits.max_context + kPageTokens - 1) / kPageTokens;
+  const int n_positions = static_cast<int>(ids.size()) + continue_tokens;
+  limits.max_context = options.max_context > 0 ? std::min(options.max_context, params->context_length) : n_positions;
+  limits.n_pages = (n_positions + kPageTokens - 1) / kPageTokens;
   limits.kv_type = options.kv_type;
   auto model = Model::load(file, backend, limits, {});
   if (!model) return model.error();

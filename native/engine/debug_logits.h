@@ -19,6 +19,9 @@ struct DebugLogitsOptions {
   CpuBackendOptions backend;  // threads, isa, arithmetic
   KvType kv_type = KvType::kF16;
   int max_batch_tokens = 256;  // the prompt is fed in pieces of at most so many tokens
+  // The context that is opened, which decides between the frequencies that LongRoPE keeps for short and long ones;
+  // 0: as long as prompt and continuation.
+  int max_context = 0;
   ModelFileOptions file = {};
 };
 
@@ -39,7 +42,7 @@ struct DebugLogits {
 
 // `ids`: the prompt, 1 or more. `positions`: each in [0, ids.size()), any order.
 // Errors: kInvalidArgument names the argument and index; kTooLong if prompt and continuation exceed
-// the file's context; kInternal if a logit is not finite; and those of open_model_file and
+// the file's context or options.max_context; kInternal if a logit is not finite; and those of open_model_file and
 // Model::load. All begin with the path, but those of the backend's options.
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
                                  std::span<const int32_t> ids, std::span<const int32_t> positions,

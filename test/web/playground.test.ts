@@ -168,8 +168,9 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await say('J: a person');
     t.match((await sent).postDataJSON(), { temperature: 0, reasoning_effort: 'none', stream: true, response_format: { type: 'json_schema', json_schema: { strict: true } } });
     await finished();
-    const text = await answer().locator('.answer-text').innerText();
+    const text = await answer().locator('.answer-text .code-block code').innerText();
     t.same(JSON.parse(text), { name: 'Ada', age: 36, tags: ['math', 'engines'] });
+    t.match(text, '\n  "age": 36,', 'JSON is shown as JSON');
     await page.reload();
     t.equal(await settings.getByLabel('Temperature').inputValue(), '0', 'settings are kept');
     await settings.getByRole('button', { name: 'Reset to defaults' }).click();

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "model/gguf/parser.h"
+#include "model/gguf/split_file.h"
 
 namespace monolith {
 namespace {
@@ -82,12 +83,18 @@ Result<std::unique_ptr<GgufFile>> GgufFile::open_for_change(const std::string& p
   std::unique_ptr<GgufFile> file = std::move(parsed).value();
   // The pages stay where they are: every view remains valid.
   file->files_.push_back(std::move(mapped).value());
+  if (Status status = SplitFile::join(path, *file); !status) return status.error();
   return file;
 }
 
 Result<std::unique_ptr<const GgufFile>> GgufFile::parse(std::span<const std::byte> bytes) {
   Result<std::unique_ptr<GgufFile>> parsed = GgufParser(bytes).parse();
   if (!parsed) return parsed.error();
+  const auto parts = SplitFile::count(**parsed);
+  if (!parts) return parts.error();
+  if (*parts > 1)
+    return Error{ErrorCode::kUnsupported, "GGUF: one of " + std::to_string(*parts) +
+                                              " parts of a split model (split.count): it is opened by its path"};
   return std::unique_ptr<const GgufFile>(std::move(parsed).value());
 }
 

@@ -86,9 +86,10 @@ struct GgufTensor {
 // (see assembled_file.h).
 class GgufFile {
  public:
+  // A model in several files (NAME-00001-of-00003.gguf) is opened by the first; one that is missing is named.
   static Result<std::unique_ptr<const GgufFile>> open(const std::string& path);
   static Result<std::unique_ptr<GgufFile>> open_for_change(const std::string& path);   // see AssembledFile::quantize
-  // Parses bytes somebody else keeps alive (tests, fuzzing). Tensor data is as aligned as `bytes` is.
+  // Parses one whole file's bytes, which somebody else keeps alive (tests, fuzzing). Tensor data is as aligned as `bytes` is.
   static Result<std::unique_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
   // Metadata. A missing key is nullopt; a key of another type is an Error naming key and type.
@@ -118,6 +119,7 @@ class GgufFile {
  private:
   friend class GgufParser;
   friend class AssembledFile;
+  friend class SplitFile;
   GgufFile() = default;
   std::vector<MappedFile> files_;                // none after parse()
   std::vector<std::byte> image_;                 // metadata of an assembled file

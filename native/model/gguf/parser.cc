@@ -273,12 +273,6 @@ Status GgufParser::check_general() {
                                                 "; it must be a power of two, at least 8"};
     file_->alignment_ = bytes;
   }
-  const auto splits = file_->unsigned_integer("split.count");
-  if (!splits) return splits.error();
-  if (splits->value_or(1) > 1)
-    return Error{ErrorCode::kUnsupported,
-                 "GGUF: one of " + number(**splits) +
-                     " parts of a split model (split.count); merge them into one file"};
   return {};
 }
 

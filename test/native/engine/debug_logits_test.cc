@@ -4,7 +4,9 @@
 #include <string>
 
 #include "check.h"
+#include "model/all_cases.h"
 #include "support/golden.h"
+#include "support/network_run.h"
 #include "support/tiny_model.h"
 
 namespace monolith {
@@ -111,6 +113,50 @@ TEST(debug_logits_errors_about_a_file_begin_with_its_path) {
   REQUIRE(!result.ok());
   CHECK(result.error().code == ErrorCode::kUnsupported);
   CHECK(result.error().message.starts_with(path + ": architecture 'mamba' is not supported"));
+}
+
+// LongRoPE keeps other frequencies for long contexts, and the context that was opened decides.
+TEST(debug_logits_open_the_context_they_are_asked_for) {
+  const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);   // the same file, and its network either way
+  const ModelFile file(short_case.model);
+  const Tokens tokens = some_tokens(12);
+  for (const auto& [max_context, expected] : {std::pair{0, &short_case}, std::pair{64, &short_case}, std::pair{65, &long_case}}) {
+    DebugLogitsOptions options = exact(8);
+    options.max_context = max_context;
+    const std::vector<int32_t> positions = {11};
+    const auto result = debug_logits(file.path(), options, tokens, positions, 0);
+    if (!result) return check::fail(__FILE__, __LINE__, result.error().message);
+    const Row row = expected->network(PlainNetwork(expected->model), tokens).back();
+    double worst = 0;
+    for (size_t i = 0; i < row.size(); ++i) worst = std::max(worst, std::abs(result->positions[0].logits[i] - row[i]));
+    if (!(worst < 1e-3)) check::fail(__FILE__, __LINE__, "max_context " + std::to_string(max_context) + ": off by " + std::to_string(worst));
+  }
+  DebugLogitsOptions options = exact(8);
+  options.max_context = 11;
+  const auto result = debug_logits(file.path(), options, tokens, {}, 0);
+  REQUIRE(!result.ok());
+  CHECK(result.error().message.find("12 ids and 0 tokens of continuation exceed max_context, 11") != std::string::npos);
+}
+
+TEST(split_models_compute_what_the_whole_file_does) {
+  const TinyModel whole;
+  const ModelFile file(whole);   // its name is free: the parts take it as theirs
+  TinyModel first = whole, second = whole;
+  second.keys.clear();
+  for (const auto& [name, tensor] : whole.tensors) (name < "blk.1" ? second : first).tensors.erase(name);
+  for (const auto& [part, number] : {std::pair{&first, 0u}, std::pair{&second, 1u}}) {
+    part->keys["split.no"] = number;
+    part->keys["split.count"] = 2u;
+    const Bytes bytes = part->build();
+    std::ofstream(file.path() + (number == 0 ? "-00001" : "-00002") + "-of-00002.gguf", std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  const std::vector<int32_t> positions = {11};
+  const auto want = debug_logits(file.path(), exact(8), some_tokens(12), positions, 0);
+  const auto got = debug_logits(file.path() + "-00001-of-00002.gguf", exact(8), some_tokens(12), positions, 0);
+  for (const char* number : {"-00001", "-00002"}) std::filesystem::remove(file.path() + number + "-of-00002.gguf");
+  if (!want || !got) return check::fail(__FILE__, __LINE__, want ? got.error().message : want.error().message);
+  CHECK(want->positions[0].logits == got->positions[0].logits);
 }
 
 }  // namespace monolith

@@ -274,3 +274,77 @@ TEST(gguf_reads_the_golden_vocabularies) {
     CHECK((*file)->tensors().empty());
   }
 }
+
+namespace {
+
+// A model in several files as gguf-split writes it: tensors t0, t1, ... of 8 floats, one or more in each part.
+struct SplitModel {
+  uint16_t count = 3;
+  int n_tensors = 3;           // what split.tensors.count says
+  const char* twin = nullptr;  // the last part's tensor goes by this name
+
+  static std::string name(int number, int count) {
+    char text[64];
+    std::snprintf(text, sizeof text, "/big-%05d-of-%05d.gguf", number, count);
+    return text;
+  }
+  void write(const std::string& folder) const {
+    for (uint16_t i = 0; i < count; ++i) {
+      GgufBuilder part;
+      if (i == 0) part.string("general.architecture", "llama");
+      part.scalar<uint16_t>("split.no", i).scalar<uint16_t>("split.count", count).scalar<int32_t>("split.tensors.count", n_tensors);
+      const std::vector<float> values(8, static_cast<float>(i));
+      part.tensor(i + 1 == count && twin ? twin : "t" + std::to_string(i), TensorType::kF32, {8}, std::as_bytes(std::span(values)));
+      const Bytes bytes = part.build();
+      std::ofstream(folder + name(i + 1, count), std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    }
+  }
+};
+
+void check_split_refused(const std::string& path, ErrorCode code, std::string_view part) {
+  const auto file = GgufFile::open(path);
+  if (file) return check::fail(__FILE__, __LINE__, "opened " + path);
+  CHECK_EQ(static_cast<int>(file.error().code), static_cast<int>(code));
+  if (!mentions(file.error(), part)) check::fail(__FILE__, __LINE__, "expected '" + std::string(part) + "' in: " + file.error().message);
+}
+
+}  // namespace
+
+TEST(gguf_opens_a_split_model_by_its_first_part) {
+  const TemporaryFile folder({});
+  SplitModel().write(folder.folder());
+  const auto file = GgufFile::open(folder.folder() + SplitModel::name(1, 3));
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->string("general.architecture")->value(), std::string_view("llama"));
+  REQUIRE((*file)->tensors().size() == 3);
+  size_t bytes = 0;
+  for (int i = 0; i < 3; ++i) {
+    const GgufTensor* tensor = (*file)->tensor("t" + std::to_string(i));
+    REQUIRE(tensor != nullptr && tensor->data.size() == 32);
+    float value;
+    std::memcpy(&value, tensor->data.data() + 28, sizeof value);
+    CHECK_EQ(value, static_cast<float>(i));
+    bytes += std::filesystem::file_size(folder.folder() + SplitModel::name(i + 1, 3));
+  }
+  CHECK_EQ((*file)->file_bytes(), bytes);
+}
+
+TEST(gguf_refuses_split_models_that_are_not_whole_by_the_part) {
+  const TemporaryFile folder({});
+  const std::string at = folder.folder();
+  SplitModel().write(at);
+  check_split_refused(at + SplitModel::name(2, 3), ErrorCode::kInvalidArgument, "name the first one, " + at + SplitModel::name(1, 3));
+  std::filesystem::copy(at + SplitModel::name(1, 3), at + "/renamed.gguf");
+  check_split_refused(at + "/renamed.gguf", ErrorCode::kInvalidArgument, "must keep their names");
+  std::filesystem::copy(at + SplitModel::name(2, 3), at + SplitModel::name(3, 3), std::filesystem::copy_options::overwrite_existing);
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, SplitModel::name(3, 3) + ": is not part 3 of 3");
+  std::filesystem::remove(at + SplitModel::name(2, 3));
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kIo, at + SplitModel::name(1, 3) + ": part 2 of 3 cannot be read: " + at + SplitModel::name(2, 3));
+  SplitModel{.n_tensors = 4}.write(at);
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, "have 3 tensors, split.tensors.count says 4");
+  SplitModel{.twin = "t0"}.write(at);
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, "tensor 't0' occurs in two parts");
+  std::ofstream(at + SplitModel::name(2, 3), std::ios::binary) << "GGUF";
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, SplitModel::name(2, 3));
+}

@@ -186,7 +186,7 @@ function Welcome({ model, onSay }: { model: DashboardModel | undefined; onSay: (
       <h2>Say something to {model?.display_name ?? 'a model'}</h2>
       <div className="state-text">Requests here count towards the organization's limits and usage like any other.</div>
       <div className="ideas">{ideas.map((idea) => <Button key={idea} size="small" disabled={onSay === undefined} onClick={() => onSay?.(idea)}>{idea}</Button>)}</div>
-      <LinkButton href="/models" variant="ghost" size="small">Compare the models</LinkButton>
+      <LinkButton href="/models" variant="ghost" size="small">About the models</LinkButton>
     </div>
   );
 }
