@@ -15,7 +15,7 @@ void Channel::publish() {
     return;
   }
   if (pending_.empty()) {
-    pending_since_ = std::chrono::steady_clock::now();
+    pending_since_ = Clock::now();
     std::swap(pending_, step_records_);
   } else {
     pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());
@@ -28,7 +28,7 @@ void Channel::publish() {
   }
 }
 
-bool Channel::drain(std::vector<std::byte>& out, std::chrono::steady_clock::time_point* since) {
+bool Channel::drain(std::vector<std::byte>& out, Clock::time_point* since) {
   out.clear();
   std::lock_guard lock(mutex_);
   if (since && !pending_.empty()) *since = pending_since_;
@@ -42,8 +42,12 @@ bool Channel::drain(std::vector<std::byte>& out, std::chrono::steady_clock::time
 void Channel::forget(uint32_t request) {
   std::lock_guard lock(mutex_);
   forgotten_.push_back(request);
-  remove_records(pending_, {request});
-  pending_bytes_.store(pending_.size(), std::memory_order_relaxed);
+  remove_pending(request);
+}
+
+void Channel::discard(uint32_t request) {
+  std::lock_guard lock(mutex_);
+  remove_pending(request);
 }
 
 void Channel::remember(uint32_t request) {
@@ -59,7 +63,12 @@ void Channel::close() {
   pending_bytes_.store(0, std::memory_order_relaxed);
 }
 
-void Channel::remove_records(std::vector<std::byte>& records, const std::vector<uint32_t>& requests) {
+void Channel::remove_pending(uint32_t request) {
+  remove_records(pending_, {&request, 1});
+  pending_bytes_.store(pending_.size(), std::memory_order_relaxed);
+}
+
+void Channel::remove_records(std::vector<std::byte>& records, std::span<const uint32_t> requests) {
   size_t kept = 0;
   for (size_t at = 0; at < records.size();) {
     uint32_t header[2];   // size, request

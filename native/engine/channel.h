@@ -8,12 +8,14 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace monolith {
 
@@ -33,20 +35,23 @@ class Channel {
   // --- any thread ---
   // Swaps the pending records into `out`. Returns true if the channel was full before. `since`, where there is any
   // record: when the first of them was published.
-  bool drain(std::vector<std::byte>& out, std::chrono::steady_clock::time_point* since = nullptr);
+  bool drain(std::vector<std::byte>& out, Clock::time_point* since = nullptr);
   // From here on no record of `request` reaches the consumer.
   void forget(uint32_t request);
+  // The same for one that has ended, all of whose records have been published.
+  void discard(uint32_t request);
   // No wake after return.
   void close();
 
  private:
-  static void remove_records(std::vector<std::byte>& records, const std::vector<uint32_t>& requests);
+  static void remove_records(std::vector<std::byte>& records, std::span<const uint32_t> requests);
+  void remove_pending(uint32_t request);
 
   std::vector<std::byte> step_records_;   // engine thread only
   std::mutex mutex_;                      // guards what follows
   std::function<void()> wake_;
   std::vector<std::byte> pending_;
-  std::chrono::steady_clock::time_point pending_since_;   // while any is pending
+  Clock::time_point pending_since_;   // while any is pending
   std::vector<uint32_t> forgotten_;       // cancelled, and not yet ended by the engine
   bool signalled_ = false;                // wake was called and the consumer has not drained since
   bool closed_ = false;

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <stdexcept>
 #include <string>
+
+#include "base/clock.h"
 
 namespace monolith {
 namespace {
 
-using DraftClock = std::chrono::steady_clock;
-
-double ms_since(DraftClock::time_point start) { return std::chrono::duration<double, std::milli>(DraftClock::now() - start).count(); }
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
 size_t pages_for(int n_tokens) { return static_cast<size_t>((n_tokens + kPageTokens - 1) / kPageTokens); }
 
@@ -57,7 +56,7 @@ DraftModel::DraftModel(Model& model, int n_vocab)
 }
 
 double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
-  const DraftClock::time_point start = DraftClock::now();
+  const Clock::time_point start = Clock::now();
   ++round_;
   plan(wishes);
   if (tasks_.empty()) return ms_since(start);
@@ -77,7 +76,7 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   for (;;) {
     std::erase_if(tasks_, [](const Task& task) { return static_cast<size_t>(task.wish->n) == task.wish->out.size(); });
     if (tasks_.empty()) break;
-    const DraftClock::time_point before = DraftClock::now();
+    const Clock::time_point before = Clock::now();
     for (const Task& task : tasks_) {
       Slot& slot = *task.slot;
       slot.drafted[static_cast<size_t>(slot.n_drafted)] = task.wish->out[static_cast<size_t>(task.wish->n) - 1];

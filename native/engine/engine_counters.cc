@@ -4,7 +4,7 @@
 
 namespace monolith {
 
-EngineStats EngineCounters::snapshot(int64_t now_ns) const {
+EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   const auto get = [](const auto& counter) { return counter.load(std::memory_order_relaxed); };
   EngineStats stats;
   stats.waiting = queue.requests();
@@ -15,8 +15,8 @@ EngineStats EngineCounters::snapshot(int64_t now_ns) const {
   stats.pages_total = get(pages_total);
   stats.pages_free = get(pages_free);
   stats.pages_cached = get(pages_cached);
-  if (const int64_t progress = get(progress_at_ns); progress != 0)
-    stats.last_step_age_ms = static_cast<double>(std::max<int64_t>(0, now_ns - progress)) * 1e-6;
+  if (const int64_t progress = get(progress_at_ns); progress != kIdle)
+    stats.last_step_age_ms = static_cast<double>(std::max<int64_t>(0, now.time_since_epoch().count() - progress)) * 1e-6;
   stats.max_batch_tokens = get(max_batch_tokens);
   stats.max_sequences = get(max_sequences);
   stats.step_ms = get(step_ms);

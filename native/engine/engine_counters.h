@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/queue_room.h"
 
@@ -15,7 +17,8 @@ class EngineCounters {
   QueueRoom queue;              // submitted and neither started nor ended
   std::atomic<int> running{0};
   std::atomic<int64_t> pages_total{0}, pages_free{0}, pages_cached{0};
-  std::atomic<int64_t> progress_at_ns{0};   // steady clock of the last step, or of the work's arrival; 0 = idle
+  static constexpr int64_t kIdle = std::numeric_limits<int64_t>::min();
+  std::atomic<int64_t> progress_at_ns{kIdle};   // Clock of the last step, or of the work's arrival
   std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, most_batch_tokens{0}, most_sequences{0};
   std::atomic<bool> failed{false};
   std::atomic<uint64_t> steps{0}, step_rows{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0}, prompt_tokens{0}, prompt_tokens_cached{0};
@@ -27,7 +30,9 @@ class EngineCounters {
   static void add(std::atomic<uint64_t>& counter, uint64_t amount) {
     counter.fetch_add(amount, std::memory_order_relaxed);
   }
-  EngineStats snapshot(int64_t now_ns) const;
+  void note_progress(Clock::time_point now) { progress_at_ns.store(now.time_since_epoch().count(), std::memory_order_relaxed); }
+  void note_idle() { progress_at_ns.store(kIdle, std::memory_order_relaxed); }
+  EngineStats snapshot(Clock::time_point now) const;
 };
 
 }  // namespace monolith

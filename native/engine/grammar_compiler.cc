@@ -1,6 +1,9 @@
 #include "engine/grammar_compiler.h"
 
 #include <exception>
+#include <new>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #if defined(__linux__)
@@ -42,13 +45,25 @@ GrammarCompiler::~GrammarCompiler() {
 }
 
 void GrammarCompiler::compile(grammar::GrammarOptions options, Done done) {
-  if (auto known = cache_.find(options)) return done(std::move(*known));
-  {
-    const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-    fresh_.push_back({std::move(options), std::move(done)});
+  Wanted wanted{std::move(options), std::move(done)};
+  std::optional<CompiledGrammar> known;
+  try {
+    known = cache_.find(wanted.options);
+    if (!known) enqueue(wanted);
+  } catch (const std::bad_alloc&) {
+    known = refused("there is not enough memory to compile it");
+  } catch (const std::system_error&) {
+    known = refused("there is no thread to compile it");
   }
-  wake_.notify_one();
+  if (known) wanted.done(std::move(*known));
+  else wake_.notify_one();
+}
+
+// Takes `wanted` only if it does not throw.
+void GrammarCompiler::enqueue(Wanted& wanted) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  fresh_.push_back(std::move(wanted));
 }
 
 void GrammarCompiler::run() {
@@ -72,9 +87,18 @@ void GrammarCompiler::run() {
     } catch (const std::exception&) {
       compiled = refused("there is not enough memory to compile it");
     }
-    if (!is_long) wanted.done(std::move(compiled));
     lock.lock();
-    if (is_long) long_.push_back(std::move(wanted));
+    if (is_long) {
+      try {
+        long_.push_back(std::move(wanted));
+        continue;
+      } catch (const std::bad_alloc&) {
+        compiled = refused("there is not enough memory to compile it");
+      }
+    }
+    lock.unlock();
+    wanted.done(std::move(compiled));
+    lock.lock();
   }
 }
 

@@ -28,6 +28,7 @@ class GrammarCompiler {
     grammar::GrammarOptions options;
     Done done;
   };
+  void enqueue(Wanted& wanted);
   void run();
 
   GrammarCache& cache_;

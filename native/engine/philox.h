@@ -1,6 +1,6 @@
 // Philox4x32-10, a counter-based random generator: Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
 // as easy as 1, 2, 3", SC 2011. The numbers are a pure function of key and counter, so a sequence's draws
-// depend on its seed and position alone, never on what else ran.
+// depend on its seed, its stream and its position alone, never on what else ran.
 #pragma once
 
 #include <array>
@@ -24,10 +24,11 @@ constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// The 64 random bits that decide the token at `position` of a generation seeded with `seed`.
-constexpr uint64_t random_bits(uint64_t seed, uint64_t position) {
+// The 64 random bits that decide the token at `position` of the stream `stream` of a generation seeded with `seed`. No
+// two of seed, stream and position have the same key and counter.
+constexpr uint64_t random_bits(uint64_t seed, uint32_t stream, uint64_t position) {
   const PhiloxCounter bits =
-      philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0},
+      philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream, 0},
                  {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return uint64_t{bits[1]} << 32 | bits[0];
 }

@@ -49,4 +49,20 @@ class QueueRoom {
   std::atomic<int> max_requests_{1}, max_tokens_{kQueueTokensMost};
 };
 
+// What one request has taken of the room: given back at the end, unless somebody else counts it by then.
+class QueuePlace {
+ public:
+  QueuePlace(QueueRoom& room, size_t n_tokens) : room_(&room), n_tokens_(n_tokens) {}
+  ~QueuePlace() {
+    if (room_) room_->give_back(1, n_tokens_);
+  }
+  QueuePlace(const QueuePlace&) = delete;
+  QueuePlace& operator=(const QueuePlace&) = delete;
+  void hand_over() { room_ = nullptr; }
+
+ private:
+  QueueRoom* room_;
+  const size_t n_tokens_;
+};
+
 }  // namespace monolith

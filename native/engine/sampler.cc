@@ -30,11 +30,11 @@ TokenId only_token(const SampleTask& task) {
 
 }  // namespace
 
-SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint64_t seed,
+SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint32_t stream,
                        uint64_t position, const TokenConstraint& constraint) {
   SampleTask task;
   task.logits = logits;
-  task.random = random_bits(seed, position);
+  task.random = random_bits(params.seed, stream, position);
   task.temperature = params.temperature;
   task.top_k = params.top_k;
   task.top_p = params.top_p;

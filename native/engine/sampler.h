@@ -29,8 +29,8 @@ struct TokenConstraint {
   std::span<const uint64_t> mask = {};
 };
 
-// The choice of the token at generated position `position`. Refers to its arguments.
-SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint64_t seed,
+// The choice of the token at generated position `position`, drawn from that stream of the seed. Refers to its arguments.
+SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint32_t stream,
                        uint64_t position, const TokenConstraint& constraint);
 
 class Sampler {

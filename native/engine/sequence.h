@@ -22,11 +22,12 @@
 #pragma once
 
 #include <bitset>
-#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/channel.h"
 #include "engine/engine.h"
 #include "engine/logit_processors.h"
@@ -38,8 +39,6 @@
 #include "text/grammar/grammar.h"
 
 namespace monolith {
-
-using Clock = std::chrono::steady_clock;
 
 struct Request;
 
@@ -85,7 +84,7 @@ struct Sequence {
   bool format_due;            // the content must begin with the format, or with a call, and has not begun
   const GrammarRef* after_call = nullptr;   // that of a call that has ended: the end of the turn or another call follows
   int spaces_after_call = 0;  // tokens of white space since
-  Clock::time_point first_token_at{};
+  std::optional<Clock::time_point> first_token_at;
 
   int length() const { return static_cast<int>(tokens.size()); }
   int generated() const { return length() - n_prompt; }
@@ -110,13 +109,13 @@ struct Request {
   const KvLayout layout;
   uint64_t arrival = 0;         // set by the scheduler
   int kept_places = 0;          // the scheduler's: places given at admission to choices not yet forked
-  Clock::time_point submitted_at;
-  Clock::time_point started_at{};   // first step; zero before
+  const Clock::time_point submitted_at;
+  std::optional<Clock::time_point> started_at;   // first step
   int live_choices;             // not yet ended, unforked ones included
   std::bitset<kMaxChoices> finishing;   // choices to be ended instead of taking their first token
   std::vector<std::unique_ptr<Sequence>> choices;   // [0] from the start, the others from the fork on
 
-  bool started() const { return started_at != Clock::time_point{}; }
+  bool started() const { return started_at.has_value(); }
   bool wants_logprobs() const { return params.sampling.top_logprobs >= 0; }
 };
 

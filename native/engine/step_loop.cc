@@ -157,34 +157,25 @@ void StepLoop::note_step(const StepPlan& plan, Clock::duration duration) {
     guess_pace_.note(plan.n_decodes, plan.n_guesses, ms);
     draft_pace_.note_step(ms);
   }
-  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
-  EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(ns));
+  EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
 }
 
 // Before publishing: whoever learns of the last end finds an idle engine.
 void StepLoop::note_progress(Clock::time_point now) {
-  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now.time_since_epoch()).count();
-  counters_.progress_at_ns.store(idle() ? 0 : ns, std::memory_order_relaxed);
+  if (idle()) counters_.note_idle();
+  else counters_.note_progress(now);
 }
 
+// Who has waited or generated for too long. A request waits until a step computes something of it: until then the one
+// limit holds for it, wherever it stands, and from then on the other.
 void StepLoop::expire(Clock::time_point now) {
-  found_.clear();
-  scheduler_.waiting_queue().collect(
-      [&](const Sequence& sequence) {
-        const Request& request = sequence.request;
-        return sequence.state == SequenceState::kWaiting && request.params.queue_wait_ms > 0 &&
-               passed(request.submitted_at, request.params.queue_wait_ms, now);
-      },
-      found_);
-  for (Request* request : found_) fail(*request, FailureCode::kQueueTimeout, "waited too long for a free place");
-  found_.clear();
-  const auto out_of_time = [&](const Sequence& sequence) {
-    const uint32_t limit_ms = sequence.request.params.generation_ms;
-    return limit_ms > 0 && passed(sequence.request.started_at, limit_ms, now);
+  const auto out_of_time = [now](const Sequence& sequence) {
+    const Request& request = sequence.request;
+    const uint32_t limit_ms = request.started() ? request.params.generation_ms : request.params.queue_wait_ms;
+    return limit_ms > 0 && passed(request.started_at.value_or(request.submitted_at), limit_ms, now);
   };
-  scheduler_.waiting_queue().collect(
-      [&](const Sequence& sequence) { return sequence.state == SequenceState::kForked && out_of_time(sequence); },
-      found_);
+  found_.clear();
+  scheduler_.waiting_queue().collect(out_of_time, found_);
   for (const auto* sequences : {&scheduler_.running(), &scheduler_.preempted()}) {
     for (const Sequence* sequence : *sequences) {
       if (!out_of_time(*sequence)) continue;
@@ -192,7 +183,10 @@ void StepLoop::expire(Clock::time_point now) {
       if (std::find(found_.begin(), found_.end(), &request) == found_.end()) found_.push_back(&request);
     }
   }
-  for (Request* request : found_) finish_all_choices(*request, FinishReason::kTimeLimit);
+  for (Request* request : found_) {
+    if (request->started()) finish_all_choices(*request, FinishReason::kTimeLimit);
+    else fail(*request, FailureCode::kQueueTimeout, "waited too long for a free place");
+  }
 }
 
 void StepLoop::start_requests(const StepPlan& plan, Clock::time_point now) {
@@ -299,10 +293,10 @@ void StepLoop::finish(Sequence& sequence, FinishReason reason, int stop_index) {
     stop_index = stop;
   }
   const Clock::time_point now = Clock::now();
-  const Clock::time_point first = sequence.generated() > 0 ? sequence.first_token_at : now;
+  const Clock::time_point first = sequence.first_token_at.value_or(now);
   writer.finished(reason, static_cast<uint32_t>(sequence.generated()),
                   static_cast<uint32_t>(sequence.text.reasoning_tokens()), stop_index,
-                  milliseconds(first - request.started_at), milliseconds(now - first));
+                  milliseconds(first - request.started_at.value_or(first)), milliseconds(now - first));
   scheduler_.remove(sequence);
   if (draft_) draft_->forget(&sequence);
   if (--request.live_choices == 0) {

@@ -160,7 +160,7 @@ const SampleResult* StepLoop::sample(Sequence& sequence, const float* logits, co
 // The choice of the token `n_behind` places behind the sequence's next one.
 SampleTask StepLoop::task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) const {
   const SamplingParams& sampling = sequence.request.params.sampling;
-  return sample_task(logits, sampling, sequence.counts, sampling.seed + static_cast<uint64_t>(sequence.choice),
+  return sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
                      static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
 }
 

@@ -4,13 +4,14 @@ import { Admission, type Limited } from '../../src/admission/admission.js';
 import { duration } from '../../src/admission/headers.js';
 import { configWith } from '../../src/config.js';
 import { ApiError } from '../../src/errors.js';
+import { clockStart } from '../support/clock-start.js';
 
 const identity = (more: Partial<Limited> = {}): Limited => ({ organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null, ...more });
 const ORG = identity();
 
 /** An admission whose clock the test turns. */
 function gate(limits: object): { admission: Admission; pass(ms: number): void } {
-  let now = 5_000_000_000_000n;
+  let now = clockStart(5_000_000_000_000n);
   const admission = new Admission(configWith({ limits }).limits, { now: () => now });
   return { admission, pass: (ms) => { now += BigInt(Math.round(ms * 1e6)); } };
 }

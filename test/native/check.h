@@ -1,5 +1,6 @@
 // A test harness of one table: TEST(name) { ... CHECK(...) }. Each executable prints TAP 14 on stdout,
-// takes an optional substring filter and --list, and exits 1 if anything failed.
+// takes an optional substring filter and --list, and exits 1 if anything failed. Before them --clock=SECONDS, or
+// --clock=max, sets what the engine's clock begins with.
 #pragma once
 
 #include <cmath>

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "check.h"
 #include "engine/philox.h"
@@ -25,7 +26,9 @@ std::vector<float> random_logits(int n, float spread, uint32_t seed) {
 
 TokenId choose(Sampler& sampler, const std::vector<float>& logits, const SamplingParams& params, const PenaltyCounts& counts,
                uint64_t seed, uint64_t position, const TokenConstraint& constraint, TokenLogprobs* logprobs) {
-  SampleTask task = sample_task(logits.data(), params, counts, seed, position, constraint);
+  SamplingParams seeded = params;
+  seeded.seed = seed;
+  SampleTask task = sample_task(logits.data(), seeded, counts, 0, position, constraint);
   if (!logprobs) task.n_top = -1;
   SampleResult result;
   sampler.sample(task, result);
@@ -77,7 +80,7 @@ Plain plain_sample(std::vector<float> logits, const SamplingParams& params, cons
   for (const TokenId id : order) total += weight(id);
   const auto quanta = static_cast<uint64_t>(total / kQuantum);
   const long double target =
-      std::floor(std::ldexp(static_cast<long double>(random_bits(seed, position)), -64) * quanta) * kQuantum;
+      std::floor(std::ldexp(static_cast<long double>(random_bits(seed, 0, position)), -64) * quanta) * kQuantum;
   for (const TokenId id : order)
     if ((sum += weight(id)) > target) return {logits, id};
   return {logits, kNoToken};
@@ -90,6 +93,18 @@ TEST(philox_known_answers) {
         (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   CHECK(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
         (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+// Also where one seed is another plus the number of a choice.
+TEST(streams_of_all_seeds_draw_apart) {
+  std::set<uint64_t> drawn;
+  for (uint64_t seed = 0; seed < 4; ++seed)
+    for (uint32_t stream = 0; stream < 4; ++stream)
+      for (const uint64_t position : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 32})
+        CHECK(drawn.insert(random_bits(seed, stream, position)).second);
+  // The stream of a single answer is what it has always been.
+  const PhiloxCounter first = philox4x32({7, 0, 0, 0}, {5, 1});
+  CHECK_EQ(random_bits((uint64_t{1} << 32) + 5, 0, 7), uint64_t{first[1]} << 32 | first[0]);
 }
 
 TEST(weights_are_exp_and_exact_to_add) {

@@ -492,7 +492,6 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
 }
 
 TEST(channel_says_since_when_its_oldest_record_waits) {
-  using Clock = std::chrono::steady_clock;
   Channel channel([] {}, 1000);
   const auto write = [&] {
     channel.step_records().resize(20);
