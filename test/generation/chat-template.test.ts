@@ -149,6 +149,39 @@ t.test('one that does so for some content only fails there, and goes on', async 
   }
 });
 
+/** Each takes more than a budget that does for the rest of it. `c` has 200,000 characters, `l` and `map` 10,000 entries. */
+const PAID: [source: string, budget?: number][] = [
+  ['{{ a }}'.repeat(6_000)],
+  ['{% set x = {c: 1} %}'], ["{{ {'a': 1}[c] }}"], ['{% if c is upper %}{% endif %}'], ['{{ c[0] }}'], ['{% set x = c[1:] %}'], ['{% set x = c[::-1] %}'],
+  ['{% if c == l[1].content %}{% endif %}'], ["{% if 'b' in c %}{% endif %}"], ['{% set x = c ~ c %}'], ['{% set x = c + c %}'], ['{{ c }}'],
+  ...['upper', 'trim', 'indent', 'title', "replace('b', '')", "join('')", 'tojson', "tojson(indent=2)"].map((filter): [string] => [`{% set x = c | ${filter} %}`]),
+  ...['upper()', 'strip()', "startswith('a')", "split('b')", "replace('b', '')"].map((method): [string] => [`{% set x = c.${method} %}`]),
+  [`{% set x = [${'1, '.repeat(6_000)}] %}`], [`{% set x = {${"'a': 1, ".repeat(6_000)}} %}`], [`{% macro m() %}${'{{ a }}'.repeat(6_000)}{% endmacro %}`],
+  ['{% for x in l[:100] %}{% continue %}{% endfor %}', 3_000], ['{% macro m() %}{% endmacro %}{% set x = [' + 'm(), '.repeat(300) + '] %}', 3_000],
+  ['{% set x = range(2000) %}'], ["{% set x = 'a'.upper %}{% set y = [" + 'x(), '.repeat(200) + '] %}', 6_000],
+  [`${'{% for x in [1] %}'.repeat(30)}${'{{ q }}'.repeat(400)}${'{% endfor %}'.repeat(30)}`],
+  ['{{ l }}'], ["{% set x = 'a' ~ l %}"], ["{% set x = l ~ 'a' %}"], ["{% if l == 'a' %}{% endif %}"], ["{% if 'a' == l %}{% endif %}"], ['{% set x = l + l %}'], ['{% set x = l[1:] %}', 2_000],
+  ['{% set x = l[::-1] %}'], ["{% if 'a' in l %}{% endif %}"], ['{% for x in l %}{% break %}{% endfor %}'], ['{% set x = namespace(l) %}', 2_000], ['{% set x = namespace(map) %}', 2_000],
+  ...['reverse', 'unique', 'join', 'string', 'tojson', "sort(attribute='content')", "map(attribute='role')", "selectattr('role')"].map((filter): [string] => [`{% set x = l | ${filter} %}`]),
+  ...['items', 'dictsort', 'keys', 'tojson'].map((filter): [string] => [`{% set x = map | ${filter} %}`]),
+  ...['items()', 'dictsort()', 'values()'].map((method): [string] => [`{% set x = map.${method} %}`]),
+];
+const CHEAP = ["{% set x = c ~ 'a' %}", '{{ c | length }}{{ l | length }}{{ c.length }}', '{{ l[0].role }}{{ l[-1].role }}{{ map.k1 }}', '{% set x = l | first %}{% set y = l | list %}', '{% if c %}{% endif %}', "{% if 'a' in map %}{% endif %}"];
+
+t.test('everything is paid for by its size', async (t) => {
+  const map = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`k${index}`, index]));
+  const text = 'a '.repeat(100_000);
+  const messages = Array.from({ length: 10_000 }, (_, index) => user(index < 2 ? `${text}${index}` : ''));
+  const error = (source: string, budget: number): unknown => {
+    const set = '{% set l = messages %}{% set c = l[0].content %}{% set map = tools[0].function.parameters %}';
+    const template = new ChatTemplate(`{% if messages | length < 9 %}{{ messages[0].content }}{% else %}${set}${source}{% endif %}`, tokens);
+    const tools = [{ type: 'function' as const, function: { name: '', description: '', parameters: map } }];
+    return errorOf(() => template.render({ messages, tools, addGenerationPrompt: true, enableThinking: false }, new RenderBudget(budget)));
+  };
+  for (const [source, budget = 5_000] of PAID) t.match(error(source, budget), { exhausted: true }, source.slice(0, 80));
+  for (const source of CHEAP) t.type(error(source, 200), 'string', source);
+});
+
 t.test('what cannot be read in time is not read', async (t) => {
   t.throws(() => new ChatTemplate(`{{ messages[0].content }}${' '.repeat(100_000)}x`, tokens), { message: /white space in a row/ });
   t.throws(() => new ChatTemplate(`{{ ${'('.repeat(100_000)}`, tokens), { message: /does not parse: it is nested too deep/ });
