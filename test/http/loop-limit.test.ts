@@ -46,7 +46,7 @@ const socket: SocketRoute = {
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
         connection.send(error.code);
-        turn.end(error.status, error.code);
+        turn.end(error.status, error);
       }
     },
     drain: () => undefined, closed: () => undefined,
