@@ -21,9 +21,9 @@ import { createTelemetry } from './telemetry/telemetry.js';
 import type { Telemetry } from './telemetry/types.js';
 import { HeldResponses } from './storage/held-responses.js';
 import { AnsweringThreads } from './threads/answering-threads.js';
-import { LocalBus } from './threads/bus.js';
+import { LocalBus } from './shared/bus.js';
 import { HubBus } from './threads/hub-bus.js';
-import { ThreadStates } from './threads/thread-states.js';
+import { ThreadStates } from './shared/thread-states.js';
 
 // What a drain waits for after everything should have ended.
 const STUCK_MS = 10_000;

@@ -9,7 +9,7 @@ import { Directory } from './accounts/directory.js';
 import { ServerReaders } from './accounts/server-readers.js';
 import { Admission, ledgerOf } from './admission/admission.js';
 import { dashboardRoutes } from './dashboard/api/routes.js';
-import type { DashboardDeps } from './dashboard/api/routes.js';
+import type { DashboardDeps } from './dashboard/api/deps.js';
 import { SessionGuard } from './dashboard/api/session-guard.js';
 import { Letters } from './dashboard/api/letters.js';
 import { DashboardOrigin } from './dashboard/origin.js';
@@ -27,18 +27,18 @@ import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
 import { healthRoutes } from './http/health-routes.js';
 import type { Health } from './http/health-routes.js';
-import { modelsRoutes } from './http/models-routes.js';
+import { modelsRoutes } from './protocol/models/routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { ModelSettings } from './operator/model-settings.js';
-import { tokenOperators } from './operator/operator-guard.js';
+import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
 import { operatorRoutes } from './operator/routes.js';
 import type { GenerationDeps } from './protocol/generation-run.js';
 import { RunningGenerations } from './protocol/running-generations.js';
 import { messagesRoutes } from './protocol/messages/routes.js';
 import { BackgroundResponses } from './protocol/responses/background.js';
 import { responsesRoutes } from './protocol/responses/routes.js';
-import type { ResponsesDeps } from './protocol/responses/routes.js';
+import type { ResponsesDeps } from './protocol/responses/deps.js';
 import { responsesSocket } from './protocol/responses/socket.js';
 import { RunningResponses } from './protocol/responses/stored-running.js';
 import { unfinishedResponses } from './protocol/responses/unfinished.js';
@@ -52,11 +52,11 @@ import { openResponseStore } from './storage/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
 import type { Store } from './storage/store.js';
 import type { EngineGauges, Telemetry } from './telemetry/types.js';
-import type { ThreadBus } from './threads/bus.js';
+import type { ThreadBus } from './shared/bus.js';
 import { rejectionOf } from './usage/rejections.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import { UsageSweep } from './usage/usage-sweep.js';
-import { ThreadStates } from './threads/thread-states.js';
+import { ThreadStates } from './shared/thread-states.js';
 
 /** Memory that all threads see. */
 export interface SharedState {
@@ -66,7 +66,7 @@ export interface SharedState {
   ledgers: SharedArrayBuffer;
   /** Stored responses held against erasure: src/storage/held-responses.ts. */
   held: SharedArrayBuffer;
-  /** What the answering threads are doing: src/threads/thread-states.ts. Empty if there is but one thread. */
+  /** What the answering threads are doing: src/shared/thread-states.ts. Empty if there is but one thread. */
   threads: SharedArrayBuffer;
 }
 
@@ -242,7 +242,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),
-    ...(config.dashboard.enabled ? dashboardRoutes(dashboard) : []),
+    ...(config.dashboard.enabled ? [...dashboardRoutes(dashboard), ...operatorRoutes(sessionOperators(dashboard.guard), dashboard)] : []),
   ];
   const generating = new Map(routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]));
   const http = new HttpServer({

@@ -9,7 +9,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { LimitOverride } from '../config-kinds.js';
 import { apiError } from '../errors.js';
-import type { Scope } from '../http/exchange.js';
+import type { Scope } from '../identity/identity.js';
 import { newAccountId, newApiKey } from '../ids.js';
 import type { Key, Store, Table } from '../storage/store.js';
 import type { Actor, AuditLog } from './audit.js';
@@ -275,25 +275,6 @@ export class ApiKeys {
     if (known !== undefined) return known;
     await this.secrets.insert(SECRET, new Uint8Array(randomBytes(SECRET_BYTES)));
     return this.secret() as Uint8Array;
-  }
-}
-
-/** Within a transaction: keys as schema version 4 had them, under a plain SHA-256 and without a list per organization. */
-export function keyTheHashes(store: Store): void {
-  const rows = store.table<KeyRecord>('keys');
-  const byHash = store.table<string>('keys-by-hash');
-  const byOrganization = store.table<number | null>('keys-by-organization');
-  const secret = new Uint8Array(randomBytes(SECRET_BYTES));
-  void store.table<Uint8Array>('secrets').put(SECRET, secret);
-  for (const id of [...rows.keys()]) {
-    const key = rows.get(id) as KeyRecord;
-    const hash = keyedHash(secret, key.hash);
-    void byHash.remove(Buffer.from(key.hash).toString('hex'));
-    void byHash.put(hash.toString('hex'), key.id);
-    const next: KeyRecord = { ...key, hash: new Uint8Array(hash), limits: (key as Partial<KeyRecord>).limits ?? null };
-    void rows.put(id, next);
-    const end = Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
-    void byOrganization.put(placeOf(next), end === Infinity ? null : end);
   }
 }
 

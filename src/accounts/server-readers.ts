@@ -5,7 +5,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { ApiError, apiError } from '../errors.js';
 import { identify } from '../http/authentication.js';
-import type { Exchange, Identity } from '../http/exchange.js';
+import type { Exchange } from '../http/exchange.js';
+import type { Identity } from '../identity/identity.js';
 import type { Accounts } from './accounts.js';
 import { FIRST_TENANT } from './organizations.js';
 import type { Users } from './users.js';

@@ -7,7 +7,7 @@ import type { SubmitOptions } from '../engine/addon-types.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import { apiError, type ApiError } from '../errors.js';
-import { shareOf } from '../threads/thread-count.js';
+import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../version.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import { FairSlots } from './fair-slots.js';

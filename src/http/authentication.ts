@@ -2,7 +2,7 @@
 // which one they send; with both, one valid key is enough.
 
 import { apiError } from '../errors.js';
-import type { Identity } from './exchange.js';
+import type { Identity } from '../identity/identity.js';
 
 /** Looks a key up; throws ApiError 401 or 403. */
 export type Authenticate<T = Identity> = (key: string) => T;

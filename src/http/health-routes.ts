@@ -4,7 +4,7 @@
 
 import type { Exchange, Route } from './exchange.js';
 import type { Telemetry } from '../telemetry/types.js';
-import type { ThreadState } from '../threads/thread-states.js';
+import type { ThreadState } from '../shared/thread-states.js';
 
 export interface ModelHealth {
   name: string;

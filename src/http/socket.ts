@@ -2,7 +2,7 @@
 // depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
 import type { Failure } from '../telemetry/outcome.js';
-import type { Identity, Scope } from './exchange.js';
+import type { Identity, Scope } from '../identity/identity.js';
 
 /** The close codes of RFC 6455 that this server sends. */
 export const CLOSE = { goingAway: 1001, policyViolation: 1008, tooBig: 1009, internalError: 1011, serviceRestart: 1012 } as const;

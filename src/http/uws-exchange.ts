@@ -11,7 +11,8 @@ import { newRequestId } from '../ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/types.js';
 import { SseStream } from './event-stream.js';
-import type { EventStream, Exchange, Identity, StreamEvent } from './exchange.js';
+import type { EventStream, Exchange, StreamEvent } from './exchange.js';
+import type { Identity } from '../identity/identity.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
 import { wireShape } from './shape.js';
 

@@ -12,7 +12,7 @@ import { newRequestId } from '../ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { Failure } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/types.js';
-import type { Identity } from './exchange.js';
+import type { Identity } from '../identity/identity.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
 import type { LoopTime } from '../admission/loop-time.js';
 import { CLOSE } from './socket.js';

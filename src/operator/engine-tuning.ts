@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { settings } from '../config.js';
 import type { Config } from '../config.js';
-import type { EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../dashboard/wire.js';
+import type { EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../wire/dashboard.js';
 import type { NativeStats, NativeTunables } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../engine/model-pool.js';

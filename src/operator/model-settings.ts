@@ -5,7 +5,7 @@
 import type { CatalogModel } from '../engine/catalog.js';
 import { type DeclaredLifecycle, type LifecycleState } from '../generation/model-lifecycle.js';
 import type { Store, Table } from '../storage/store.js';
-import type { ThreadBus } from '../threads/bus.js';
+import type { ThreadBus } from '../shared/bus.js';
 
 /** Undefined: as the catalog and the settings have it. */
 export interface ModelRow {

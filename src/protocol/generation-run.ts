@@ -5,18 +5,18 @@
 //   find ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► start ─► events ─► settle
 //   404/403 503      422       422, too long 400                   429        503
 import type { Admission, Reservation } from '../admission/admission.js';
-import { permit } from '../accounts/permissions.js';
+import { permit } from '../identity/permissions.js';
 import { apiError, toApiError, type ApiError, type ErrorCode, type WireShape } from '../errors.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { lifecycleHeaders } from '../generation/model-lifecycle.js';
 import type { Charged, Prompter } from '../generation/prompter.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationEvent, GenerationRequest, PreparedGeneration, RunningGeneration } from '../generation/types.js';
-import type { Identity, Scope } from '../http/exchange.js';
+import type { Identity, Scope } from '../identity/identity.js';
 import { headerPaths } from './ignored.js';
 import type { RunningGenerations } from './running-generations.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
-import type { FinishedUsage, UsageSink } from '../usage/usage-sink.js';
+import type { FinishedUsage, UsageSink } from '../shared/usage-sink.js';
 import { countImages, RunUsage } from './run-usage.js';
 import type { RunStatus } from './run-usage.js';
 

@@ -3,7 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import type { ApiError } from '../errors.js';
 import type { Message } from '../generation/types.js';
-import type { FinishedUsage, UsageSink } from '../usage/usage-sink.js';
+import type { FinishedUsage, UsageSink } from '../shared/usage-sink.js';
 import type { Caller, Usage } from './generation-run.js';
 
 export type RunStatus = FinishedUsage['status'];

@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { ABORT, open } from 'lmdb';
 import type { Database, RootDatabase } from 'lmdb';
-import { keyTheHashes } from '../accounts/api-keys.js';
 import { showBytes } from '../config-kinds.js';
 import { checkHead, DamagedFile } from './database-file.js';
 import { indexByOrganization } from './response-tables.js';
 import { splitInputs } from './response-rows.js';
 import { StorageError, TABLES } from './store.js';
+import { keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */

@@ -12,10 +12,11 @@ import type { Link, ListingOrder } from './response-listing.js';
 import { ResponseRows, erased, once, pages } from './response-rows.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from './response-size.js';
 import { isUnfinished } from './response-store.js';
-import type { Failed, LogKeeper, ResponsePage, ResponseRecord, ResponseStore, StoredEvent, StoredItem } from './response-store.js';
+import type { Failed, LogKeeper, ResponsePage, ResponseRecord, ResponseStore, StoredItem } from './response-store.js';
+import type { StoredEvent } from '../shared/stored-event.js';
 import { ResponseTables, isResponseId, itemParts, itemRows, listKey, outputRow } from './response-tables.js';
 import type { Head, ItemParts, ItemRow } from './response-tables.js';
-import type { FinishedUsage } from '../usage/usage-sink.js';
+import type { FinishedUsage } from '../shared/usage-sink.js';
 import { StorageError } from './store.js';
 import type { Store } from './store.js';
 

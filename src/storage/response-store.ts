@@ -2,7 +2,8 @@
 // open-response-store.ts; every read is synchronous, every write resolves when it is on disk. Isolated per
 // organization: another organization's id is unknown here.
 
-import type { FinishedUsage } from '../usage/usage-sink.js';
+import type { StoredEvent } from '../shared/stored-event.js';
+import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { ListingOrder } from './response-listing.js';
 
 /** An item as stored: the wire form of the Responses API with its id, plus bytes of images that were loaded. */
@@ -37,9 +38,6 @@ export interface ResponseRecord {
   readonly input: readonly StoredItem[];                         // this request's own, without the chain's
   readonly output: readonly StoredItem[];
 }
-
-/** One event of a background response, as sent. */
-export interface StoredEvent { readonly sequence: number; readonly type: string; readonly data: string }
 
 /** How responses end that nobody generates any more, and logs that lack their last events. */
 export interface LogKeeper {

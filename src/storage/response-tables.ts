@@ -13,7 +13,7 @@
 //   responses-by-organization  [organization, made, id]      → nothing; those that can be seen
 
 import { createHash } from 'node:crypto';
-import type { FinishedUsage } from '../usage/usage-sink.js';
+import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { ResponseRecord, ResponseStatus, StoredItem } from './response-store.js';
 import type { Key, Store, Table } from './store.js';
 

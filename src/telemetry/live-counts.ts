@@ -2,14 +2,12 @@
 // another thread every second. Event-loop thread only.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { ModelLatencies } from '../shared/live-collected.js';
 import type { RequestRecord } from './types.js';
 import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 
 // As in telemetry.ts; coarser, because it counts a timer of its own.
 const LOOP_RESOLUTION_MS = 20;
-
-/** One model's times; null: none. */
-export interface ModelLatencies { model: string; ttft: Uint32Array | null; itl: Uint32Array | null }
 
 export interface LiveTaken {
   requests: number; rejected429: number; rejected503: number; errors: number; cancelled: number;

@@ -8,8 +8,8 @@ import { createLog } from './logger.js';
 import type { LogOptions } from './logger.js';
 import { LiveCounts } from './live-counts.js';
 import { Meter } from './meter.js';
-import { LocalBus } from '../threads/bus.js';
-import type { ThreadBus } from '../threads/bus.js';
+import { LocalBus } from '../shared/bus.js';
+import type { ThreadBus } from '../shared/bus.js';
 import type { EngineGauges, GenerationLabels, GenerationMeter, Log, RequestRecord, Telemetry } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.

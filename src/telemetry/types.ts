@@ -3,7 +3,7 @@
 
 import type { LiveCounts } from './live-counts.js';
 import type { Failure, Outcome } from './outcome.js';
-import type { ThreadBus } from '../threads/bus.js';
+import type { ThreadBus } from '../shared/bus.js';
 
 export type CancelStage = 'queue' | 'prefill' | 'decode';
 

@@ -2,7 +2,7 @@
 // admitted tells its usage itself when it ends (generation-run.ts), failures included.
 
 import type { RequestRecord } from '../telemetry/types.js';
-import type { RejectedUsage } from './usage-sink.js';
+import type { RejectedUsage } from '../shared/usage-sink.js';
 
 /** Null: answered, admitted, of nobody known, or of an endpoint that generates nothing. `generating`: paths of those that do, each with the one it counts as. */
 export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<string, string>): RejectedUsage | null {

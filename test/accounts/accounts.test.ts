@@ -5,7 +5,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { Accounts } from '../../src/accounts/accounts.js';
 import { keyObject } from '../../src/accounts/keys.js';
-import { permit } from '../../src/accounts/permissions.js';
+import { permit } from '../../src/identity/permissions.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { eventually } from '../e2e/monolith.js';
 

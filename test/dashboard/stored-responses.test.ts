@@ -2,7 +2,7 @@
 
 import t from 'tap';
 import OpenAI from 'openai';
-import type { CreatedApiKey, InviteObject, ListPage, StoredResponseObject } from '../../src/dashboard/wire.js';
+import type { CreatedApiKey, InviteObject, ListPage, StoredResponseObject } from '../../src/wire/dashboard.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';

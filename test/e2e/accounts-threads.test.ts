@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';
-import type { CreatedApiKey } from '../../src/dashboard/wire.js';
+import type { CreatedApiKey } from '../../src/wire/dashboard.js';
 import { openOwned } from '../support/owned-server.js';
 
 t.setTimeout(300_000);     // for a busy machine

@@ -7,7 +7,7 @@ import { said, startScripted } from '../support/script-model.js';
 import { ask, events } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import type { Head } from '../../src/storage/response-tables.js';
-import type { FinishedUsage } from '../../src/usage/usage-sink.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { dataFolder, inside } from './stored-server.js';
 
 t.setTimeout(300_000);     // for a busy machine

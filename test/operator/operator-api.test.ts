@@ -1,7 +1,7 @@
 // The operator API by both ways in: organizations, users, models, usage.
 
 import t from 'tap';
-import type { AuditEntry, CreatedApiKey, DashboardModel, ListPage, Me, OperatorOrganization, OperatorUser } from '../../src/dashboard/wire.js';
+import type { AuditEntry, CreatedApiKey, DashboardModel, ListPage, Me, OperatorOrganization, OperatorUser } from '../../src/wire/dashboard.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';

@@ -10,8 +10,8 @@ import { newResponseId } from '../../src/ids.js';
 import { unfinishedResponses } from '../../src/protocol/responses/unfinished.js';
 import { RemoteRun } from '../../src/protocol/responses/remote-run.js';
 import type { ResponsePage, StoredItem } from '../../src/storage/response-store.js';
-import { LocalBus } from '../../src/threads/bus.js';
-import type { FinishedUsage } from '../../src/usage/usage-sink.js';
+import { LocalBus } from '../../src/shared/bus.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 import { cpuTime } from '../support/cpu-time.js';
 

@@ -11,7 +11,7 @@ import { rejectionOf } from '../../src/usage/rejections.js';
 import { HOUR_MS } from '../../src/usage/sums.js';
 import { usageRows, usageTotals, type UsageCursor, type UsageQuery } from '../../src/usage/usage-query.js';
 import { UsageRecorder } from '../../src/usage/usage-recorder.js';
-import type { FinishedUsage } from '../../src/usage/usage-sink.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { UsageSweep } from '../../src/usage/usage-sweep.js';
 
 const NOW = Date.parse('2026-11-21T10:30:00Z');

@@ -2,7 +2,7 @@
 // audit log; keyboard, narrow screens, and a server that cannot be reached.
 import OpenAI from 'openai';
 import { test } from 'tap';
-import type { CreatedApiKey } from '../../src/dashboard/wire.js';
+import type { CreatedApiKey } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { go, noBrowser, noneWrong, openBrowser, openWindow, overflow, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';

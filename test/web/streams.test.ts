@@ -10,7 +10,7 @@ import { follow } from '../../src/dashboard/web/src/live/follow.js';
 import type { Connection } from '../../src/dashboard/web/src/live/follow.js';
 import { Ring } from '../../src/dashboard/web/src/live/ring.js';
 import { ofEngine, Samples } from '../../src/dashboard/web/src/live/samples.js';
-import type { EngineSample, LiveSample } from '../../src/dashboard/wire.js';
+import type { EngineSample, LiveSample } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 
 const text = '\uFEFF: keep-alive\n\nevent: sample\ndata: {"a":1}\n\ndata: é👋\r\ndata:second\r\n\r\ndata\rdata: x\r\r: c\nid: 7\nretry: 5\nevent: nothing\n\ndata: last\n\n';

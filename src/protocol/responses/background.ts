@@ -12,11 +12,13 @@
 import { performance } from 'node:perf_hooks';
 import { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
-import type { Exchange, Identity } from '../../http/exchange.js';
-import { isUnfinished, type ResponseRecord, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
+import type { Exchange } from '../../http/exchange.js';
+import type { Identity } from '../../identity/identity.js';
+import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
+import { type StoredEvent } from '../../shared/stored-event.js';
 import { finished } from '../../telemetry/outcome.js';
 import type { RequestRecord, Telemetry } from '../../telemetry/types.js';
-import { LocalBus, type ThreadBus } from '../../threads/bus.js';
+import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { Caller } from '../generation-run.js';
 import type { EventDialect } from './encode-items.js';
 import type { CreateGeneration } from './parse.js';

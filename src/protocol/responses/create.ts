@@ -13,7 +13,7 @@ import { eventDialect } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
 import { findChain, modelOf } from './input-chain.js';
 import { parseCreate, type CreateGeneration } from './parse.js';
-import type { ResponsesDeps } from './routes.js';
+import type { ResponsesDeps } from './deps.js';
 import { startTurn, type TurnOptions } from './turn.js';
 
 const PATH = '/v1/responses';

@@ -1,8 +1,9 @@
 // The events of a background response that runs on another thread, as they come into its log: that thread
 // tells when it has written some. In case it does not get to tell, the log is looked at by itself, seldom.
 // Event-loop thread only.
-import { isUnfinished, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
-import type { ThreadBus } from '../../threads/bus.js';
+import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
+import { type StoredEvent } from '../../shared/stored-event.js';
+import type { ThreadBus } from '../../shared/bus.js';
 import { endOf, isTerminal, terminalEvents } from './replay.js';
 import type { ResponseResource } from './resource.js';
 import type { EventSource } from './stored-stream.js';

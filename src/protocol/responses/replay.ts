@@ -1,6 +1,7 @@
 // The events of a stored response, made again from its items: one delta per part (contract section 7). Pure but for
 // reads of its log.
-import type { ResponseStore, StoredEvent } from '../../storage/response-store.js';
+import type { ResponseStore } from '../../storage/response-store.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
 import type { FunctionCallItem, MessageItem, OutputItem, ReasoningItem, ResponseResource } from './resource.js';
 

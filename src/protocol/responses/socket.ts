@@ -16,7 +16,7 @@ import { findModel, type Caller } from '../generation-run.js';
 import { eventDialect } from './encode-dialect.js';
 import { modelOf } from './input-chain.js';
 import { parseCreate, type CreateGeneration } from './parse.js';
-import type { ResponsesDeps } from './routes.js';
+import type { ResponsesDeps } from './deps.js';
 import { SocketMemory, type Continued } from './socket-memory.js';
 import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId, type Fields } from './socket-message.js';
 import { startTurn, type Turn, type TurnEnd } from './turn.js';

@@ -3,7 +3,7 @@
 // ready again. Event-loop thread only.
 import { apiError, type ApiError } from '../../errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
-import type { StoredEvent } from '../../storage/response-store.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
 import { inDialect } from './replay.js';
 

@@ -10,7 +10,7 @@ import type { EndReason } from '../../generation/types.js';
 import { newResponseId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
-import type { FinishedUsage } from '../../usage/usage-sink.js';
+import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';
 import { admit, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { ResponseMachine } from './encode.js';

@@ -1,6 +1,7 @@
 // Background responses that the end of the process, or of a thread of it, cut short: what is in their logs is what
 // they came to. Pure.
-import type { LogKeeper, StoredEvent, StoredItem } from '../../storage/response-store.js';
+import type { LogKeeper, StoredItem } from '../../storage/response-store.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
 import { isTerminal, terminalEvents } from './replay.js';
 import { wireUsage, type OutputItem, type ResponseResource, type WireTokenLogprob } from './resource.js';
 

@@ -1,6 +1,6 @@
 // What the live view shows: every figure and every chart, declared once. Pure.
 
-import type { EngineSample, LiveSample, Percentiles } from '../../../wire.js';
+import type { EngineSample, LiveSample, Percentiles } from '../../../../wire/dashboard.js';
 
 /** Short, with a unit where it needs one; a dash where nothing happened. */
 export const showCount = (value: number | null): string => (value === null ? '–' : value >= 1000 ? Math.round(value).toLocaleString('en-US') : String(Math.round(value * 10) / 10));

@@ -1,7 +1,7 @@
 // What the engines and the server do right now: figures and moving charts of the last five minutes, one sample a second.
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EngineSample, LiveSample } from '../../../wire.js';
+import type { EngineSample, LiveSample } from '../../../../wire/dashboard.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';
 import { Chart } from '../components/chart.js';

@@ -1,8 +1,8 @@
 // How the threads of one server tell each other things. Values cross as structured clones. With one thread
 // nothing crosses: LocalBus. Each thread owns its own end and uses it on its own event loop only.
 
-import type { LiveCollected } from '../operator/live-sampler.js';
-import type { StoredEvent } from '../storage/response-store.js';
+import type { LiveCollected } from './live-collected.js';
+import type { StoredEvent } from './stored-event.js';
 
 /** Topic → what is published or asked, and what each asked thread answers. Every message there is, in one place. */
 export interface BusTopics {

@@ -2,7 +2,7 @@
 // exist, because 404 comes before 403.
 
 import { apiError } from '../errors.js';
-import type { Identity, Scope } from '../http/exchange.js';
+import type { Identity, Scope } from './identity.js';
 
 export function mayUse(identity: Identity, model: string): boolean {
   return identity.models.includes('*') || identity.models.includes(model);

@@ -1,29 +1,13 @@
 // GET /v1/models and /v1/models/{id}, in the shape the client expects.
 
-import { mayUse } from '../accounts/permissions.js';
-import { apiError } from '../errors.js';
-import type { ReasoningEffort } from '../generation/types.js';
-import type { Exchange, Identity, Route } from './exchange.js';
-import { queryList } from './query.js';
-import { wireShape } from './shape.js';
-
-/** What is published of a served model. */
-export interface ModelDescription {
-  id: string;
-  displayName: string;
-  createdAt: Date;
-  lifecycle: 'active' | 'deprecated' | 'retired';
-  /** RFC 3339; null: not decided. */
-  deprecatedAt: string | null;
-  retiresAt: string | null;
-  successor: string | null;
-  inputModalities: readonly string[];
-  contextWindow: number;          // prompt plus completion, tokens
-  maxOutputTokens: number;
-  efforts: readonly ReasoningEffort[];   // ['none'] for a model without reasoning
-  defaultEffort: ReasoningEffort;
-  sampling: { temperature: number; top_p: number; top_k: number; min_p: number; repetition_penalty: number };
-}
+import { mayUse } from '../../identity/permissions.js';
+import { apiError } from '../../errors.js';
+import type { ModelDescription } from '../../generation/model-description.js';
+import type { ReasoningEffort } from '../../generation/types.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import type { Identity } from '../../identity/identity.js';
+import { queryList } from '../../http/query.js';
+import { wireShape } from '../../http/shape.js';
 
 export interface ModelsOptions {
   /** Highest tier first. */
