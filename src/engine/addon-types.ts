@@ -262,6 +262,11 @@ export interface Addon {
   /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
   debugLogits(path: string, options: LoadOptions, ids: Int32Array, positions: Int32Array, continueTokens: number): Promise<DebugLogits>;
+  /**
+   * Locks an open file for whoever holds this descriptor: false if another one has it. The kernel drops the lock when
+   * the descriptor is closed, or with the process however it ends. `io` if the file system has no locks.
+   */
+  lockFile(descriptor: number): boolean;
   /** Bytes per second a plain read loop of `threads` threads reaches over a buffer of `bytes`: best of `repeats`. For benches. */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
   /** Multiplications and additions per second of the vector units, in products of bytes and of floats: best of `repeats`. For benches. */

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { notReady } from '../../src/http/health-routes.js';
 import type { ModelHealth } from '../../src/http/health-routes.js';
-import type { ThreadState } from '../../src/threads/thread-states.js';
+import type { ThreadState } from '../../src/shared/thread-states.js';
 
 const model = (more: Partial<ModelHealth>): ModelHealth => ({ name: 'm', state: 'ready', progress: 1, error: null, running: 0, waiting: 0, lastStepAgeMs: 0, ...more });
 const verdict = (...models: Partial<ModelHealth>[]): string | null => notReady({ draining: false, threads: [], models: models.map(model) }, 1_000);
