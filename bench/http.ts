@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
 import { loadConfig } from '../src/config.js';
-import type { Prompter } from '../src/generation/prompter.js';
+import type { Prompter } from '../src/generation/local/prompter.js';
 import { ServedModels } from '../src/generation/served-models.js';
 import type { GenerationRequest } from '../src/generation/types.js';
 import { startServer } from '../src/server.js';

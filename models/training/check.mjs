@@ -2,7 +2,7 @@
 // tokenizes with the engine, and compares both with what the training read.
 // usage: node check.mjs MODEL.gguf RECORDS.jsonl   (lines of {record, text, ids}, written by make.py check; build the project first)
 import { readFileSync } from 'node:fs';
-import { ChatTemplate } from '../../dist/generation/chat-template.js';
+import { ChatTemplate } from '../../dist/generation/local/chat-template.js';
 import { loadAddon } from '../../dist/engine/load-addon.js';
 
 const [model, lines] = process.argv.slice(2);

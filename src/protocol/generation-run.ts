@@ -9,7 +9,7 @@ import { permit } from '../identity/permissions.js';
 import { apiError, toApiError, type ApiError, type ErrorCode, type WireShape } from '../errors.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { lifecycleHeaders } from '../generation/model-lifecycle.js';
-import type { Charged, Prompter } from '../generation/prompter.js';
+import type { Charged, Prompter } from '../generation/local/prompter.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationEvent, GenerationRequest, PreparedGeneration, RunningGeneration } from '../generation/types.js';
 import type { Identity, Scope } from '../identity/identity.js';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { CHATML_TEMPLATE, ChatTemplate, TemplateError, type TemplateMessage } from '../../src/generation/chat-template.js';
-import { RenderBudget, stepsFor, TEMPLATE_LIMITS } from '../../src/generation/template-limits.js';
+import { CHATML_TEMPLATE, ChatTemplate, TemplateError, type TemplateMessage } from '../../src/generation/local/chat-template.js';
+import { RenderBudget, stepsFor, TEMPLATE_LIMITS } from '../../src/generation/local/template-limits.js';
 import { cpuTime } from '../support/cpu-time.js';
 import { hostileTemplate } from '../support/hostile-templates.js';
 import { randomFrom } from '../support/random.js';

@@ -1,9 +1,9 @@
 // One request's engine events as generation events: spellings beside logprobs, tool calls told from text,
 // stop strings by their wording. Event-loop thread only.
-import type { EngineEvent, FinishedEvent, TextEvent } from '../engine/events.js';
+import type { EngineEvent, FinishedEvent, TextEvent } from '../../engine/events.js';
 import type { TokenTexts } from './token-texts.js';
 import { ChoiceEvents, type CallRules } from './tools/choice-events.js';
-import type { GenerationEvent, TokenLogprob } from './types.js';
+import type { GenerationEvent, TokenLogprob } from '../types.js';
 
 /** What of a request its events depend on. */
 export interface EventRules {

@@ -1,5 +1,5 @@
 // Spelling and bytes of single tokens, for logprobs. Event-loop thread only.
-import type { Logprob, TokenLogprob } from './types.js';
+import type { Logprob, TokenLogprob } from '../types.js';
 
 interface RawLogprob { token: number; logprob: number }
 

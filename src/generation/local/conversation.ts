@@ -7,7 +7,7 @@ import type { Shield } from './shield.js';
 import type { TemplateCapabilities } from './template-probe.js';
 import { CallArguments, parseObject, stringsIn } from './tools/call-arguments.js';
 import type { ToolDialect } from './tools/dialect.js';
-import type { Content, ImagePart, Message } from './types.js';
+import type { Content, ImagePart, Message } from '../types.js';
 
 type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 type ToolMessage = Extract<Message, { role: 'tool' }>;

@@ -1,6 +1,6 @@
 // From a JSON pointer into a schema to the path of that place in the client's request, as errors name places. Pure.
-import type { GrammarProblem } from '../engine/addon-types.js';
-import type { JsonSchema } from './types.js';
+import type { GrammarProblem } from '../../engine/addon-types.js';
+import type { JsonSchema } from '../types.js';
 
 /** `path`: where `schema` stands. It is made of the client's own words and may be as long as they: it is cut. */
 export function pathOf(schema: JsonSchema, path: string, { pointer, keyword }: Pick<GrammarProblem, 'pointer' | 'keyword'>): string {

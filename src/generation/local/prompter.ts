@@ -2,15 +2,15 @@
 // fix the sampling, submit, and turn engine events into generation events. One per loaded model; it holds
 // no state of any request.
 import { createHash, randomBytes } from 'node:crypto';
-import { MAX_OUTPUT_TOKENS } from '../config-kinds.js';
-import type { SubmitOptions } from '../engine/addon-types.js';
-import type { CatalogModel } from '../engine/catalog.js';
-import type { Engine } from '../engine/engine.js';
-import { apiError, type ApiError } from '../errors.js';
-import { shareOf } from '../shared/thread-count.js';
-import { VERSION } from '../version.js';
+import { MAX_OUTPUT_TOKENS } from '../../config-kinds.js';
+import type { SubmitOptions } from '../../engine/addon-types.js';
+import type { CatalogModel } from '../../engine/catalog.js';
+import type { Engine } from '../../engine/engine.js';
+import { apiError, type ApiError } from '../../errors.js';
+import { shareOf } from '../../shared/thread-count.js';
+import { VERSION } from '../../version.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
-import { FairSlots } from './fair-slots.js';
+import { FairSlots } from '../fair-slots.js';
 import { compileGrammars, type GrammarSettings, type RequestGrammars } from './grammars.js';
 import { PromptWriter } from './prompt-writer.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
@@ -21,7 +21,7 @@ import { TokenTexts } from './token-texts.js';
 import { callableTools, callOptions } from './tools/call-options.js';
 import { findDialect, type ToolDialect } from './tools/dialect.js';
 import { droppableGroups, withoutUpTo } from './truncate.js';
-import type { GenerationEvent, GenerationRequest, Message, PreparedGeneration, ReasoningEffort, RunningGeneration } from './types.js';
+import type { GenerationEvent, GenerationRequest, Message, PreparedGeneration, ReasoningEffort, RunningGeneration } from '../types.js';
 
 /** Limits that are the operator's, not the model's. */
 export interface GenerationLimits {

@@ -1,6 +1,6 @@
 // What the engine has to know of a request's tools: how calls begin, which may, and whether one must. Pure.
-import type { CallOptions, NativeGrammar } from '../../engine/addon-types.js';
-import type { GenerationRequest } from '../types.js';
+import type { CallOptions, NativeGrammar } from '../../../engine/addon-types.js';
+import type { GenerationRequest } from '../../types.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntaxes.js';
 

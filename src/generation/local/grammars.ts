@@ -1,15 +1,15 @@
 // What a request binds its answer to, as grammars the engine samples under: its output format and its tools'
 // parameters. Compiled by the engine, off the event loop, before anything is reserved; one request's one after
 // the other and each in its organization's turn, so that nobody's many hold up another's. Event-loop thread only.
-import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../engine/addon-types.js';
-import type { Engine } from '../engine/engine.js';
-import { apiError, type ApiError } from '../errors.js';
-import { shareOf } from '../shared/thread-count.js';
-import { FairSlots, type Claimant } from './fair-slots.js';
-import { schemaCharacters } from './output-format.js';
+import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../engine/addon-types.js';
+import type { Engine } from '../../engine/engine.js';
+import { apiError, type ApiError } from '../../errors.js';
+import { shareOf } from '../../shared/thread-count.js';
+import { FairSlots, type Claimant } from '../fair-slots.js';
+import { schemaCharacters } from '../output-format.js';
 import { pathOf } from './schema-path.js';
 import type { ToolSyntax } from './tools/syntaxes.js';
-import type { GenerationRequest, JsonSchema, OutputFormat, ToolDefinition } from './types.js';
+import type { GenerationRequest, JsonSchema, OutputFormat, ToolDefinition } from '../types.js';
 
 /** White space a model may write in JSON; the operator's. */
 export interface GrammarSettings {

@@ -1,5 +1,5 @@
 // The ways models write tool calls, and what each is like. A template decides which (dialect.ts). Pure.
-import type { ToolCall } from '../types.js';
+import type { ToolCall } from '../../types.js';
 import type { CallableTools, CallSink } from './call-reader.js';
 import type { CallSyntax } from './call-stream.js';
 import { JsonCall } from './json-call.js';

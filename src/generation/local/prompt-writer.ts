@@ -1,6 +1,6 @@
 // From a request's messages, tools and output format to the text of the prompt, with the model's own chat
 // template. One per loaded model; it holds no state of any request. Event-loop thread only.
-import { apiError, type ApiError } from '../errors.js';
+import { apiError, type ApiError } from '../../errors.js';
 import { TemplateError, type ChatTemplate, type TemplateMessage } from './chat-template.js';
 import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
 import { formatInstruction } from './format-instruction.js';
@@ -11,7 +11,7 @@ import { keepsInlineReasoning } from './template-probe.js';
 import { describeTools } from './tools/describe.js';
 import type { ToolDialect } from './tools/dialect.js';
 import { TemplateTools } from './tools/template-tools.js';
-import type { GenerationRequest, Message } from './types.js';
+import type { GenerationRequest, Message } from '../types.js';
 
 /** The fields of a request that shape its prompt. */
 export type PromptRequest = Pick<GenerationRequest, 'messages' | 'tools' | 'format' | 'continueFinal' | 'promptParam'>;

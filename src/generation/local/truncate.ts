@@ -1,5 +1,5 @@
 // Leaving out the oldest turns of a conversation that does not fit. Pure.
-import type { Message } from './types.js';
+import type { Message } from '../types.js';
 
 /**
  * What can be left out, oldest first: turns, each a user message with all that answers it; then of the last

@@ -1,7 +1,7 @@
 // One choice of a request with tools: what the engine says of it, told apart into text and tool calls. White
 // space around calls is nobody's, but that texts with calls between them stay apart. Event-loop thread only.
-import type { FinishedEvent, TextEvent } from '../../engine/events.js';
-import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
+import type { FinishedEvent, TextEvent } from '../../../engine/events.js';
+import type { EndReason, GenerationEvent, TokenLogprob } from '../../types.js';
 import { CallStream } from './call-stream.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntaxes.js';

@@ -1,6 +1,6 @@
 // Telling a model what form its answer must have. Decoding is constrained to the form, but a model that does
 // not know it is led through it word by word: it says what it would not, and closes what it meant to go on with. Pure.
-import type { OutputFormat } from './types.js';
+import type { OutputFormat } from '../types.js';
 
 /** Null where any text will do. */
 export function formatInstruction(format: OutputFormat): string | null {

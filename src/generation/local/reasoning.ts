@@ -1,6 +1,6 @@
 // Where a model's reasoning begins and ends, how much of it a request may have, and whether a rendered
 // prompt has opened it already.
-import type { ReasoningEffort } from './types.js';
+import type { ReasoningEffort } from '../types.js';
 
 export interface ReasoningMarkers {
   open: string;

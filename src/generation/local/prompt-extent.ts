@@ -1,7 +1,7 @@
 // How much text a request brings, known before any of it is rendered. Pure; linear in the number of messages,
 // not in their length.
-import { schemaCharacters } from './output-format.js';
-import type { Content, GenerationRequest, Message } from './types.js';
+import { schemaCharacters } from '../output-format.js';
+import type { Content, GenerationRequest, Message } from '../types.js';
 
 /** What of a request its prompt's length depends on. */
 type Extensive = Pick<GenerationRequest, 'messages' | 'tools'>;
