@@ -71,7 +71,7 @@ async function measure(organizations: number, runs: number, requests: number): P
       const began = performance.now();
       const identities = chosen.map((authorization) => identify((name) => (name === 'authorization' ? authorization : ''), (key) => accounts.authenticate(key)));
       const known = performance.now();
-      const reservations = identities.map((identity) => admission.reserve({ identity, model: MODEL, promptTokens: 120, statedCap: 500, modelMaximum: 8_192, n: 1 }));
+      const reservations = identities.map((identity) => admission.reserve({ identity, model: MODEL, promptTokens: { tokens: 120, exact: true }, statedCap: 500, modelMaximum: 8_192, n: 1 }));
       const reserved = performance.now();
       for (const reservation of reservations) reservation.headers('chat');
       const shown = performance.now();

@@ -21,7 +21,7 @@ import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
-import type { GenerationLimits } from './generation/local/prompter.js';
+import type { GenerationLimits } from './generation/generation-limits.js';
 import { ServedModels } from './generation/served-models.js';
 import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';

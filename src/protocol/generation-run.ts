@@ -9,9 +9,9 @@ import { permit } from '../identity/permissions.js';
 import { apiError, toApiError, type ApiError, type ErrorCode, type WireShape } from '../errors.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { lifecycleHeaders } from '../generation/model-lifecycle.js';
-import type { Charged, Prompter } from '../generation/local/prompter.js';
+import type { Asker, Charged, PreparedGeneration, Provider, RunningGeneration } from '../generation/provider.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
-import type { GenerationEvent, GenerationRequest, PreparedGeneration, RunningGeneration } from '../generation/types.js';
+import type { GenerationEvent, GenerationRequest } from '../generation/types.js';
 import type { Identity, Scope } from '../identity/identity.js';
 import { headerPaths } from './ignored.js';
 import type { RunningGenerations } from './running-generations.js';
@@ -21,7 +21,7 @@ import { countImages, RunUsage } from './run-usage.js';
 import type { RunStatus } from './run-usage.js';
 
 export interface GenerationDeps {
-  models: ServedModels;
+  models: Pick<ServedModels, 'find'>;
   images: ImageLoader;
   admission: Admission;
   telemetry: Telemetry;
@@ -57,8 +57,6 @@ export interface AdmittedGeneration {
   /** The model as the client named it: answers show this. */
   readonly asked: string;
   readonly fingerprint: string;
-  /** Of the model: prompt plus output, in tokens. */
-  readonly contextWindow: number;
   /** As asked for, images loaded. */
   readonly request: GenerationRequest;
   readonly prepared: PreparedGeneration;
@@ -79,14 +77,14 @@ export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, 
   return model;
 }
 
-interface LoadedRequest { prompter: Prompter; request: GenerationRequest }
+interface LoadedRequest { provider: Provider; request: GenerationRequest }
 
-/** A request with its images loaded, beside the prompter that takes it. Throws ApiError 422, 503; the signal's reason. */
+/** A request with its images loaded, beside the provider that takes it. Throws ApiError 422, 503; the signal's reason. */
 async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined): Promise<LoadedRequest> {
-  const prompter = model.ready();
-  prompter.check(request);
+  const provider = model.ready();
+  provider.check(request);
   const messages = await deps.images.load(request.messages, { organization: caller.identity.tenant, signal });
-  return { prompter, request: messages === request.messages ? request : { ...request, messages } };
+  return { provider, request: messages === request.messages ? request : { ...request, messages } };
 }
 
 /** What becomes aborted with the client. */
@@ -97,12 +95,16 @@ function signalOf(caller: Caller): AbortSignal | undefined {
   return controller.signal;
 }
 
+export function askerOf({ identity, charged }: Caller, signal: AbortSignal | undefined): Asker {
+  return { organization: identity.tenant, signal, charged };
+}
+
 /** The tokens of a request's prompt; null if the client has gone meanwhile. Throws ApiError 422, 503. */
 export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<number | null> {
   const signal = signalOf(caller);
   try {
-    const { prompter, request } = await loadRequest(deps, caller, model, asked, signal);
-    return await prompter.count(request, caller.identity.tenant, signal, caller.charged);
+    const { provider, request } = await loadRequest(deps, caller, model, asked, signal);
+    return (await provider.count(request, askerOf(caller, signal))).tokens;
   } catch (error) {
     if (caller.aborted) return null;
     throw error;
@@ -112,13 +114,13 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
 /** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 429, 503. */
 export async function admit(deps: GenerationDeps, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<AdmittedGeneration | null> {
   const { identity, shape } = caller;
-  let prompter: Prompter;
+  let provider: Provider;
   let request: GenerationRequest;
   let prepared: PreparedGeneration;
   const signal = signalOf(caller);
   try {
-    ({ prompter, request } = await loadRequest(deps, caller, model, asked, signal));
-    prepared = await prompter.prepare(request, identity.tenant, signal, caller.charged);
+    ({ provider, request } = await loadRequest(deps, caller, model, asked, signal));
+    prepared = await provider.prepare(request, askerOf(caller, signal));
   } catch (error) {
     if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.
@@ -134,7 +136,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   });
   try {
     setHeaders(caller, reservation.headers(shape));
-    caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens });
+    caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
     if (prepared.leftOut.length > 0) {
       const paths = headerPaths(prepared.leftOut);
       caller.setHeader('x-ignored-schema-keywords', paths);
@@ -143,7 +145,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
     const meter = deps.telemetry.generation({
       model: model.name, endpoint: caller.endpoint, choices: prepared.n, receivedAt: caller.receivedAt,
     });
-    return { caller, model: model.name, asked: model.asked, fingerprint: prompter.fingerprint, contextWindow: prompter.contextWindow, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, run: null };
+    return { caller, model: model.name, asked: model.asked, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, run: null };
   } catch (error) {
     reservation.refund();
     throw error;
@@ -186,7 +188,7 @@ export class GenerationRun {
     const { caller, model, request } = admitted;
     this.#record = new RunUsage({ caller, model, stream, images: countImages(request.messages) }, admitted.usage);
     admitted.run = this;
-    this.usage = { promptTokens: admitted.prepared.promptTokens, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
+    this.usage = { promptTokens: admitted.prepared.promptTokens.tokens, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
     this.#choicesLeft = admitted.prepared.n;
   }
 
@@ -264,8 +266,9 @@ export class GenerationRun {
         this.#fail(event);
         return;
       case 'started':
+        this.usage.promptTokens = event.promptTokens;
         this.usage.cachedTokens = event.cachedTokens;
-        caller.annotate({ cached_tokens: event.cachedTokens, queue_ms: Math.round(event.queueMs) });
+        caller.annotate({ prompt_tokens: event.promptTokens, cached_tokens: event.cachedTokens, queue_ms: Math.round(event.queueMs) });
         meter.started(event);
         this.#record.started();
         break;

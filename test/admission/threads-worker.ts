@@ -32,7 +32,7 @@ for (let round = 0; round < rounds; round++) {
   const organization = draw(organizations);
   const identity: Limited = { organizationId: `org_${organization}`, limits: {}, keyId: `key_${organization}`, keyLimits: { '*': { concurrency: keyPlaces } }, monthlyTokenCap: null };
   try {
-    const reservation = admission.reserve({ identity, model: 'm', promptTokens: 10, statedCap: 10, modelMaximum: 100, n: 1 });
+    const reservation = admission.reserve({ identity, model: 'm', promptTokens: { tokens: 10, exact: true }, statedCap: 10, modelMaximum: 100, n: 1 });
     told.highest = Math.max(told.highest, Atomics.add(inside, organization, 1) + 1);
     told.admitted++;
     told.tokens += 20;

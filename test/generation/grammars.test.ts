@@ -1,7 +1,8 @@
 // What a request asks the engine to compile, and what becomes of what the compiler says.
 import t from 'tap';
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../src/engine/addon-types.js';
-import { compileGrammars, type GrammarSettings } from '../../src/generation/local/grammars.js';
+import { compileGrammars } from '../../src/generation/local/grammars.js';
+import type { GrammarSettings } from '../../src/generation/generation-limits.js';
 import { HERMES, XML } from '../../src/generation/local/tools/syntaxes.js';
 import type { OutputFormat, ToolDefinition } from '../../src/generation/types.js';
 

@@ -80,6 +80,12 @@ t.test('TypeScript: no room imports from a room above it, no files import each o
   t.same(circles(links), []);
 });
 
+t.test('only the room of generation knows what its local provider is made of', async (t) => {
+  const local = 'src/generation/local/';
+  const known = [...typescriptLinks()].filter(([file, targets]) => !file.startsWith('src/generation/') && targets.some((target) => target.startsWith(local)));
+  t.same(known.map(([file]) => file), []);
+});
+
 t.test('C++: no room includes from a room above it', async (t) => {
   const links = nativeLinks();
   t.ok(links.size > 200, `${links.size} files`);

@@ -9,15 +9,8 @@ import { FairSlots, type Claimant } from '../fair-slots.js';
 import { schemaCharacters } from '../output-format.js';
 import { pathOf } from './schema-path.js';
 import type { ToolSyntax } from './tools/syntaxes.js';
+import type { GrammarSettings } from '../generation-limits.js';
 import type { GenerationRequest, JsonSchema, OutputFormat, ToolDefinition } from '../types.js';
-
-/** White space a model may write in JSON; the operator's. */
-export interface GrammarSettings {
-  /** In answers. */
-  whiteSpace: 'compact' | 'flexible';
-  /** In the arguments of tool calls. */
-  callWhiteSpace: 'compact' | 'flexible';
-}
 
 export interface RequestGrammars {
   /** Null: the content is free. */

@@ -1,34 +1,19 @@
-// One model's way from a GenerationRequest to the engine: render the template, tokenize, fit the context,
-// fix the sampling, submit, and turn engine events into generation events. One per loaded model; it holds
-// no state of any request.
-import { createHash, randomBytes } from 'node:crypto';
-import { MAX_OUTPUT_TOKENS } from '../../config-kinds.js';
-import type { SubmitOptions } from '../../engine/addon-types.js';
+// What a request costs one model in tokens: its template rendered, tokenized, fitted into the context. One per loaded
+// model; it holds no state of any request.
 import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../errors.js';
 import { shareOf } from '../../shared/thread-count.js';
-import { VERSION } from '../../version.js';
-import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import { FairSlots } from '../fair-slots.js';
-import { compileGrammars, type GrammarSettings, type RequestGrammars } from './grammars.js';
+import type { Asker, Charged } from '../provider.js';
+import type { GenerationRequest, Message, ReasoningEffort } from '../types.js';
+import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import { PromptWriter } from './prompt-writer.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
-import { closeText, findMarkers, openReasoning, reasoningBudget, type OpenReasoning, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
-import { RequestEvents, type EventRules } from './request-events.js';
+import { closeText, findMarkers, openReasoning, type OpenReasoning, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
 import { startersOf } from './shield.js';
-import { TokenTexts } from './token-texts.js';
-import { callableTools, callOptions } from './tools/call-options.js';
 import { findDialect, type ToolDialect } from './tools/dialect.js';
 import { droppableGroups, withoutUpTo } from './truncate.js';
-import type { GenerationEvent, GenerationRequest, Message, PreparedGeneration, ReasoningEffort, RunningGeneration } from '../types.js';
-
-/** Limits that are the operator's, not the model's. */
-export interface GenerationLimits {
-  queueWaitMs: number;
-  maxGenerationMs: number;
-  grammar: GrammarSettings;
-}
 
 /** The addon tokenizes no longer text; far above what any context takes. */
 const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
@@ -45,9 +30,6 @@ const MAX_WAITING = shareOf(1 << 28);
 const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
 const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
 
-/** Does work on so many characters on the account of who asks: it takes this thread's time. */
-export type Charged = <T>(characters: number, work: () => T) => T;
-
 /** A message costs the template about as much as so many characters, however short it is. */
 const CHARACTERS_OF_A_MESSAGE = 32;
 
@@ -56,101 +38,75 @@ interface Writing { readonly effort: ReasoningEffort; readonly charged: Charged 
 
 const uncharged: Charged = (_characters, work) => work();
 
-interface Prompt { tokens: Int32Array; reasoning: OpenReasoning | null }
+/** A request as the model reads it. */
+export interface Prompt { readonly tokens: Int32Array; readonly reasoning: OpenReasoning | null }
 
 export class Prompter {
   readonly template: ChatTemplate;
   /** The delimiters of the model's reasoning; null if it has no such mode. */
   readonly markers: ReasoningMarkers | null;
-  /** Prompt plus output, in tokens. */
-  readonly contextWindow: number;
-  /** What one answer may have, whatever the client asks. */
-  readonly maxOutputTokens: number;
-  /** `fp_` + 10 hex over the engine's build, the weights and the kernels: same fingerprint, same arithmetic. */
-  readonly fingerprint: string;
   /** How the model writes tool calls. */
   readonly dialect: ToolDialect;
+  /** Prompt plus output, in tokens. */
+  readonly contextWindow: number;
   readonly #writer: PromptWriter;
-  readonly #texts: TokenTexts;
   #longestToken: number | null = null;      // bytes; known after the first huge prompt
-  #closingTokens: number | null = null;     // what the engine writes to end the reasoning; known after the first request
-
-  private readonly grammarSettings: GrammarSettings;
+  #closingTokens: number | null = null;     // known after the first request
 
   /** Throws TemplateError if the model's chat template is unusable. */
-  constructor(private readonly engine: Engine, private readonly model: CatalogModel, private readonly limits: GenerationLimits) {
-    this.grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
+  constructor(private readonly engine: Engine, private readonly model: CatalogModel) {
     const { info } = engine;
     const source = info.chatTemplate ?? CHATML_TEMPLATE;
+    const hasToken = (spelling: string): boolean => engine.findToken(spelling) !== -1;
     this.template = new ChatTemplate(source, { bos: info.bos, eos: info.eos });
-    this.markers = findMarkers(source, (spelling) => engine.findToken(spelling) !== -1);
+    this.markers = findMarkers(source, hasToken);
+    this.dialect = findDialect(this.template, hasToken);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
-    this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
-    this.dialect = findDialect(this.template, (spelling) => engine.findToken(spelling) !== -1);
     this.#writer = new PromptWriter(this.template, this.dialect, this.markers, startersOf(info.specialTokens));
-    this.#texts = new TokenTexts(engine);
-    const identity = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa].join('\n');
-    this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
   }
 
-  /** What can be refused before images are fetched and text is rendered. Throws ApiError 422. */
-  check(request: GenerationRequest): void {
-    for (const { token } of request.sampling.logitBias ?? []) {
-      if (token >= this.engine.info.vocabulary) {
-        throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
-      }
-    }
-    if (this.model.image_input === 'note') return;
-    for (const { content } of request.messages) {
-      if (typeof content !== 'object' || content === null) continue;
-      for (const part of content) {
-        if (part.type === 'image') throw apiError('unsupported_content', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
-      }
-    }
-  }
-
-  /**
-   * Compiles what a checked request binds its answer to, renders and tokenizes it; nothing is reserved yet. Throws
-   * ApiError: a schema is refused, the template refuses the messages, the prompt does not fit, too many long ones
-   * wait (503); the signal's reason if it aborts before.
-   */
-  async prepare(request: GenerationRequest, organization: number, signal?: AbortSignal, charged = uncharged): Promise<PreparedGeneration> {
-    const effort = this.#effort(request);
-    const extent = extentOf(request);
+  /** Throws ApiError 400 if a request cannot fit for its length alone, before anything is done with it. */
+  checkLength(request: GenerationRequest, extent: Extent): void {
     const atLeast = this.#atLeast(extent);
     if (request.truncation === 'disabled' && atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`, request);
-    const grammars = await compileGrammars(this.engine, request, this.dialect.syntax, this.grammarSettings, { organization, signal });
-    const prompt = await inTurn(preparing, extent, organization, signal, () => this.#fitted(request, { effort, charged }, extent));
-    const promptTokens = prompt.tokens.length;
-    if (promptTokens >= this.contextWindow) throw this.#tooLong(String(promptTokens), request);
-    const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens, this.contextWindow - promptTokens);
-    this.#closingTokens ??= await this.#countClosing();
-    const options = this.#submitOptions(request, effort, prompt, grammars, maxTokens, organization, this.#closingTokens);
-    const tools = callableTools(request);
-    const rules: EventRules = {
-      stop: request.stop, promptOnly: maxTokens === 0,
-      calls: tools.size === 0 ? null : { syntax: this.dialect.syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
-    };
-    return {
-      promptTokens, maxTokens, n: request.n, leftOut: grammars.leftOut,
-      start: (onEvent) => this.#start(options, rules, onEvent, request),
-    };
   }
 
   /**
-   * The prompt's tokens as prepare() would have them; a prompt that does not fit is counted too. Throws ApiError
-   * 422, 503; the signal's reason if it aborts before.
+   * The prompt, without its oldest turns if it does not fit and may be shortened. Throws ApiError: the template refuses
+   * the messages, the prompt does not fit, too many long ones wait (503); the signal's reason if it aborts before.
    */
-  async count(request: GenerationRequest, organization: number, signal?: AbortSignal, charged = uncharged): Promise<number> {
-    const how: Writing = { effort: this.#effort(request), charged };
+  async prompt(request: GenerationRequest, extent: Extent, asker: Asker): Promise<Prompt> {
+    const prompt = await inTurn(preparing, extent, asker, () => this.#fitted(request, this.#writing(request, asker), extent));
+    if (prompt.tokens.length >= this.contextWindow) throw this.#tooLong(String(prompt.tokens.length), request);
+    return prompt;
+  }
+
+  /** The tokens that prompt() would have; one that does not fit is counted too. Throws ApiError 422, 503; the signal's reason. */
+  async count(request: GenerationRequest, asker: Asker): Promise<number> {
+    const how = this.#writing(request, asker);
     const extent = extentOf(request);
-    return inTurn(counting, extent, organization, signal, async () => {
+    return inTurn(counting, extent, asker, async () => {
       if (request.truncation === 'disabled') return this.#countWhole(request, how, extent);
       const least = shortest(request);
       const leastExtent = extentOf(least);
       if (this.#atLeast(leastExtent) >= this.contextWindow) return this.#countWhole(least, how, leastExtent);
       return (await this.#fitted(request, how, extent)).tokens.length;
     });
+  }
+
+  /** Tokens that the engine writes to end the reasoning. */
+  async closingTokens(): Promise<number> {
+    return (this.#closingTokens ??= await this.#countClosing());
+  }
+
+  effort(request: GenerationRequest): ReasoningEffort {
+    const fallback = this.model.default_effort;
+    if (request.effort === 'enabled') return fallback === 'none' ? 'medium' : fallback;
+    return request.effort ?? fallback;
+  }
+
+  #writing(request: GenerationRequest, { charged = uncharged }: Asker): Writing {
+    return { effort: this.effort(request), charged };
   }
 
   /** Definitions and arguments far longer than any context are counted as plain text: the template would take seconds over them. */
@@ -169,12 +125,6 @@ export class Prompter {
       `This model's maximum context length is ${this.contextWindow} tokens.`, promptParam);
   }
 
-  #effort(request: GenerationRequest): ReasoningEffort {
-    const fallback = this.model.default_effort;
-    if (request.effort === 'enabled') return fallback === 'none' ? 'medium' : fallback;
-    return request.effort ?? fallback;
-  }
-
   /**
    * Tokens that a prompt of this extent has at least: no token is longer than the vocabulary's longest, and
    * templates mark where a turn begins. So a text that cannot fit costs no rendering.
@@ -190,7 +140,6 @@ export class Prompter {
     return Math.max(turns, Math.ceil(characters / this.#longestToken));   // characters are at least one byte each
   }
 
-  /** The prompt, without its oldest turns if it does not fit and may be shortened. */
   async #fitted(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
     if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
     const whole = this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
@@ -250,85 +199,15 @@ export class Prompter {
     const reasoning = this.markers === null ? null : openReasoning(text, this.markers, request.continueFinal);
     return { tokens, reasoning };
   }
-
-  #submitOptions(request: GenerationRequest, effort: ReasoningEffort, prompt: Prompt, grammars: RequestGrammars, maxTokens: number, organization: number, closing: number): SubmitOptions {
-    const { sampling } = request;
-    const defaults = this.model.sampling;
-    return {
-      prompt: prompt.tokens,
-      organization,
-      n: request.n,
-      maxTokens: Math.max(1, maxTokens),   // the engine generates something or nothing at all, not even the cache
-      temperature: sampling.temperature ?? defaults.temperature,
-      topK: sampling.topK ?? defaults.top_k,
-      topP: sampling.topP ?? defaults.top_p,
-      minP: sampling.minP ?? defaults.min_p,
-      repetitionPenalty: sampling.repetitionPenalty ?? defaults.repetition_penalty,
-      frequencyPenalty: sampling.frequencyPenalty ?? 0,
-      presencePenalty: sampling.presencePenalty ?? 0,
-      seed: BigInt.asUintN(64, sampling.seed ?? randomBytes(8).readBigUInt64LE()),
-      logitBias: sampling.logitBias ?? [],
-      topLogprobs: request.topLogprobs ?? -1,
-      stop: request.stop,
-      stopTokens: [],
-      ignoreEos: request.ignoreEos,
-      prefixCache: true,
-      queueWaitMs: this.limits.queueWaitMs,
-      generationMs: this.limits.maxGenerationMs,
-      reasoning: this.markers === null ? null : {
-        open: this.markers.open,
-        close: this.markers.close,
-        startsInside: prompt.reasoning !== null,
-        continued: prompt.reasoning?.begun === true,
-        budget: request.reasoningBudget ?? reasoningBudget(effort, maxTokens, closing),
-        closeText: closeText(this.markers),
-      },
-      calls: callOptions(request, this.dialect.syntax, grammars.calls),
-      // An answer that must be a call has no other text.
-      format: request.toolChoice.mode === 'required' ? null : grammars.format,
-    };
-  }
-
-  #start(options: SubmitOptions, rules: EventRules, onEvent: (event: GenerationEvent) => void, { promptParam }: GenerationRequest): RunningGeneration {
-    const queueDrainMs = (): number => this.engine.queueDrainMs();
-    const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice), queueDrainMs);
-    const generation = submitted(() => this.engine.generate(options, (event) => events.take(event)), promptParam, queueDrainMs);
-    return generation;
-  }
 }
 
 /** Long prompts wait for their turn; short ones cost too little for that. */
-function inTurn<T>(slots: FairSlots, { weight }: Extent, organization: number, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-  return weight < LARGE_PROMPT ? work() : slots.run({ organization, signal }, weight, work);
+function inTurn<T>(slots: FairSlots, { weight }: Extent, asker: Asker, work: () => Promise<T>): Promise<T> {
+  return weight < LARGE_PROMPT ? work() : slots.run(asker, weight, work);
 }
 
 /** What is left of a request that may be shortened when all has gone that may go. */
 function shortest(request: GenerationRequest): GenerationRequest {
   const { messages } = request;
   return { ...request, messages: withoutUpTo(messages, droppableGroups(messages).at(-1)?.[1] ?? 0) };
-}
-
-/** The result of a submission; what it refuses is thrown as the client sees it. */
-function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => number): T {
-  try {
-    return submit();
-  } catch (error) {
-    throw submitFailure(error, promptParam, queueDrainMs);
-  }
-}
-
-function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  switch (code) {
-    case 'queue_full': return apiError('capacity_exhausted', 'The model\'s queue is full.', null, { retryAfterMs: queueDrainMs() });
-    case 'too_long': return apiError('context_length_exceeded', messageOf(error), promptParam);
-    case 'closed': return apiError('shutting_down', 'The server is shutting down.', null);
-    // A value the parsers let through and the engine does not take is still the request's, not a failure.
-    case 'invalid_argument': return apiError('invalid_value', `The engine refuses the request: ${messageOf(error)}.`, null);
-    default: return error instanceof TypeError ? apiError('invalid_value', `The engine refuses the request: ${error.message}.`, null) : error;
-  }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -10,8 +10,6 @@ export interface EventRules {
   readonly stop: readonly string[];
   /** Null if no tool can be called. */
   readonly calls: CallRules | null;
-  /** Only the prompt is wanted: what the engine generates all the same is nobody's. */
-  readonly promptOnly: boolean;
 }
 
 export class RequestEvents {
@@ -30,7 +28,7 @@ export class RequestEvents {
         this.emit({ type: 'started', promptTokens: event.promptTokens, cachedTokens: event.cachedTokens, queueMs: event.queueMs });
         return;
       case 'text':
-        if (!this.rules.promptOnly) this.#text(event);
+        this.#text(event);
         return;
       case 'finished':
         this.#finished(event);
@@ -48,18 +46,14 @@ export class RequestEvents {
   }
 
   #finished(event: FinishedEvent): void {
-    const { stop, calls, promptOnly } = this.rules;
+    const { stop, calls } = this.rules;
     const stopString = stop[event.stopIndex] ?? null;
-    if (calls !== null && !promptOnly) {
+    if (calls !== null) {
       this.#choice(event.choice, calls).finished(event, stopString);
       return;
     }
-    const generated = promptOnly ? { completionTokens: 0, reasoningTokens: 0 } : event;
-    this.emit({
-      type: 'finished', choice: event.choice, reason: promptOnly ? 'max_tokens' : event.reason, stopString: promptOnly ? null : stopString,
-      completionTokens: generated.completionTokens, reasoningTokens: generated.reasoningTokens, calls: 0,
-      timings: { prefillMs: event.prefillMs, decodeMs: event.decodeMs },
-    });
+    const { choice, reason, completionTokens, reasoningTokens, prefillMs, decodeMs } = event;
+    this.emit({ type: 'finished', choice, reason, stopString, completionTokens, reasoningTokens, calls: 0, timings: { prefillMs, decodeMs } });
   }
 
   #choice(choice: number, calls: CallRules): ChoiceEvents {

@@ -80,13 +80,12 @@ function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGenerati
 }
 
 function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, admitted: AdmittedGeneration): void {
-  const { promptTokens, maxTokens } = admitted.prepared;
   const context = { organizationId: exchange.identity.organizationId, model: admitted.asked };
   const envelope: MessageEnvelope = {
     id: newMessageId(), model: admitted.asked, visibleThinking: asked.visibleThinking,
     signature: asked.visibleThinking ? (text) => sealer.signThinking(text, context) : (text) => sealer.sealThinking(text, context),
     empty: asked.request.maxTokens === 0,
-    cappedByContext: maxTokens < (asked.request.maxTokens ?? Infinity) && promptTokens + maxTokens >= admitted.contextWindow,
+    cappedByContext: admitted.prepared.cappedByContext,
   };
   const check = new FormatCheck(asked.request.format);
   const sink = asked.stream ? new StreamedAnswer(exchange, envelope, check) : new WholeAnswer(exchange, envelope, check);

@@ -1,13 +1,14 @@
-// The prompter on the embedded model: what a request becomes, and what comes back.
+// The provider on the embedded model: what a request becomes, and what comes back.
 import { join } from 'node:path';
 import t from 'tap';
 import { modelOfFile, type CatalogModel } from '../../src/engine/catalog.js';
 import { Engine } from '../../src/engine/engine.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { PromptWriter } from '../../src/generation/local/prompt-writer.js';
-import { Prompter } from '../../src/generation/local/prompter.js';
+import { LocalProvider } from '../../src/generation/local/local-provider.js';
+import type { Asker, PreparedGeneration } from '../../src/generation/provider.js';
 import { startersOf } from '../../src/generation/local/shield.js';
-import type { GenerationEvent, GenerationRequest, Message, PreparedGeneration, ToolDefinition } from '../../src/generation/types.js';
+import type { GenerationEvent, GenerationRequest, Message, ToolDefinition } from '../../src/generation/types.js';
 import { loadOptions, loadStarter, starterPath } from '../addon/starter.js';
 import { cpuTime } from '../support/cpu-time.js';
 import { writeScriptModel } from '../support/script-model.js';
@@ -15,9 +16,9 @@ import { writeScriptModel } from '../support/script-model.js';
 const engine = new Engine(await loadStarter('prompter', { maxContext: 512 }));
 t.teardown(() => engine.close());
 const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } } as const;
-const prompterOf = (more: Partial<CatalogModel> = {}): Prompter =>
-  new Prompter(engine, { ...modelOfFile('m', starterPath), ...more }, limits);
-const prompter = prompterOf();
+const providerOf = (more: Partial<CatalogModel> = {}): LocalProvider =>
+  new LocalProvider(engine, { ...modelOfFile('m', starterPath), ...more }, limits);
+const provider = providerOf();
 
 const tool = (name: string, description = 'Weather at a place.'): ToolDefinition => ({
   name, description, strict: false, path: `tools.${name}`,
@@ -44,7 +45,10 @@ function run(prepared: PreparedGeneration): Promise<GenerationEvent[]> {
   });
 }
 
-const generate = async (asked: GenerationRequest): Promise<GenerationEvent[]> => run(await prompter.prepare(asked, 1));
+const me: Asker = { organization: 1 };
+const prepare = (asked: GenerationRequest): Promise<PreparedGeneration> => provider.prepare(asked, me);
+const count = async (asked: GenerationRequest): Promise<number> => (await provider.count(asked, me)).tokens;
+const generate = async (asked: GenerationRequest): Promise<GenerationEvent[]> => run(await prepare(asked));
 const last = (events: GenerationEvent[]) => events.at(-1) as Extract<GenerationEvent, { type: 'finished' }>;
 
 t.test('count() is what prepare() has', async (t) => {
@@ -55,15 +59,15 @@ t.test('count() is what prepare() has', async (t) => {
   const counts = new Set<number>();
   for (const more of cases) {
     const asked = request(more);
-    const tokens = await prompter.count(asked, 1);
-    t.equal(tokens, (await prompter.prepare(asked, 1)).promptTokens);
+    const tokens = await count(asked);
+    t.equal(tokens, (await prepare(asked)).promptTokens.tokens);
     counts.add(tokens);
   }
   t.equal(counts.size, cases.length, 'each adds its own');
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }] });
-  t.ok(await prompter.count(long, 1) > prompter.contextWindow, 'more than fits is counted too');
-  await t.rejects(prompter.prepare(long, 1), { code: 'context_length_exceeded', param: 'messages' });
-  await t.rejects(prompter.prepare({ ...long, promptParam: 'input' }, 1), { code: 'context_length_exceeded', param: 'input' });
+  t.ok(await count(long) > provider.contextWindow, 'more than fits is counted too');
+  await t.rejects(prepare(long), { code: 'context_length_exceeded', param: 'messages' });
+  await t.rejects(prepare({ ...long, promptParam: 'input' }), { code: 'context_length_exceeded', param: 'input' });
 });
 
 t.test('rendering is charged to who asks, by what there is to render', async (t) => {
@@ -74,17 +78,18 @@ t.test('rendering is charged to who asks, by what there is to render', async (t)
   };
   const short = request({ messages: [{ role: 'user', content: 'x' }] });
   const long = request({ messages: Array.from({ length: 600 }, () => ({ role: 'user', content: 'word word' })) });
-  await prompter.prepare(short, 1, undefined, charged);
+  await provider.prepare(short, { ...me, charged });
   t.same(sizes.splice(0), [33]);
-  await prompter.count(long, 1, undefined, charged);
+  await provider.count(long, { ...me, charged });
   t.same(sizes.splice(0), [600 * (9 + 32)], 'messages count besides their text');
-  await prompter.prepare({ ...long, truncation: 'auto' }, 1, undefined, charged);
+  await provider.prepare({ ...long, truncation: 'auto' }, { ...me, charged });
   t.ok(sizes.length > 1, 'each time it is rendered');
 });
 
 t.test('control tokens in definitions are text', async (t) => {
   const { info } = engine;
-  const writer = new PromptWriter(prompter.template, prompter.dialect, prompter.markers, startersOf(info.specialTokens));
+  const { template, dialect, markers } = provider.prompter;
+  const writer = new PromptWriter(template, dialect, markers, startersOf(info.specialTokens));
   const end = engine.findToken('<|im_end|>');
   const ends = async (description: string, parameters: ToolDefinition['parameters']): Promise<number> => {
     const { text, guard } = writer.write(request({ tools: [{ ...tool('f', description), parameters }] }), false);
@@ -125,7 +130,7 @@ t.test('no call where none is wanted', async (t) => {
 
 t.test('only the prompt: nothing is generated, and the next request finds it cached', async (t) => {
   const messages: Message[] = [{ role: 'system', content: 'You are a very patient assistant. '.repeat(6) }, { role: 'user', content: 'Wait for it.' }];
-  const prepared = await prompter.prepare(request({ messages, maxTokens: 0 }), 1);
+  const prepared = await prepare(request({ messages, maxTokens: 0 }));
   t.equal(prepared.maxTokens, 0);
   const events = await run(prepared);
   t.same(events.map(({ type }) => type), ['started', 'finished']);
@@ -147,17 +152,17 @@ t.test('truncation leaves out whole turns, oldest first', async (t) => {
     { role: 'assistant', content: `answer ${n}` },
   ];
   const messages: Message[] = [{ role: 'system', content: 'Be brief.' }, ...Array.from({ length: 40 }, (_, n) => turn(n)).flat(), { role: 'user', content: 'The last one.' }];
-  await t.rejects(prompter.prepare(request({ messages }), 1), { code: 'context_length_exceeded' });
+  await t.rejects(prepare(request({ messages })), { code: 'context_length_exceeded' });
   const asked = request({ messages, truncation: 'auto' });
-  const prepared = await prompter.prepare(asked, 1);
-  t.ok(prepared.promptTokens <= prompter.contextWindow - 60, `${prepared.promptTokens} leave room for the answer`);
-  t.ok(prepared.promptTokens > prompter.contextWindow / 2, 'and no more is left out than needed');
-  t.equal(await prompter.count(asked, 1), prepared.promptTokens);
-  t.equal((await prompter.prepare(request({ truncation: 'auto' }), 1)).promptTokens, await prompter.count(request(), 1), 'what fits is left alone');
+  const prepared = await prepare(asked);
+  t.ok(prepared.promptTokens.tokens <= provider.contextWindow - 60, `${prepared.promptTokens.tokens} leave room for the answer`);
+  t.ok(prepared.promptTokens.tokens > provider.contextWindow / 2, 'and no more is left out than needed');
+  t.equal(await count(asked), prepared.promptTokens.tokens);
+  t.equal((await prepare(request({ truncation: 'auto' }))).promptTokens.tokens, await count(request()), 'what fits is left alone');
   const hopeless = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }], truncation: 'auto' });
-  await t.rejects(prompter.prepare(hopeless, 1), { code: 'context_length_exceeded' });
+  await t.rejects(prepare(hopeless), { code: 'context_length_exceeded' });
   const huge = request({ messages: [{ role: 'user', content: 'x'.repeat(1 << 22) }, { role: 'assistant', content: 'y' }, { role: 'user', content: 'z' }], truncation: 'auto' });
-  t.ok((await prompter.prepare(huge, 1)).promptTokens < 100, 'a huge turn goes without being rendered');
+  t.ok((await prepare(huge)).promptTokens.tokens < 100, 'a huge turn goes without being rendered');
 });
 
 t.test('what cannot fit for its length alone costs next to nothing', async (t) => {
@@ -173,32 +178,32 @@ t.test('what cannot fit for its length alone costs next to nothing', async (t) =
     { messages: called(`{"a":${'['.repeat(size / 2)}`) },
     { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`).slice(0, 3), truncation: 'auto' },     // the last turn stays
   ];
-  await prompter.prepare(request({ messages: called('{}') }), 1);
-  await t.rejects(prompter.prepare(request(cases[0]), 1), { code: 'context_length_exceeded' });    // the longest token is known from now on
+  await prepare(request({ messages: called('{}') }));
+  await t.rejects(prepare(request(cases[0])), { code: 'context_length_exceeded' });    // the longest token is known from now on
   const spent = cpuTime();
-  for (const more of cases) await t.rejects(prompter.prepare(request(more), 1), { code: 'context_length_exceeded', message: /at least/ });
+  for (const more of cases) await t.rejects(prepare(request(more)), { code: 'context_length_exceeded', message: /at least/ });
   t.ok(spent() < 500, `${spent().toFixed()} ms`);
-  const dropped = await prompter.prepare(request({ messages: called(`{"a":"${'x'.repeat(size)}"}`), truncation: 'auto' }), 1);
-  t.equal(dropped.promptTokens, await prompter.count(request({ messages: [{ role: 'user', content: 'z' }] }), 1));
+  const dropped = await prepare(request({ messages: called(`{"a":"${'x'.repeat(size)}"}`), truncation: 'auto' }));
+  t.equal(dropped.promptTokens.tokens, await count(request({ messages: [{ role: 'user', content: 'z' }] })));
 });
 
 t.test('counts of large parts, in turns', async (t) => {
   const described = (length: number) => request({ tools: [tool('f', 'word '.repeat(length / 5))] });
-  const whole = await prompter.count(described(1_000_000), 1);
-  const apart = await prompter.count(described(1_100_000), 1);
+  const whole = await count(described(1_000_000));
+  const apart = await count(described(1_100_000));
   t.ok(Math.abs(apart / whole - 1.1) < 0.001, 'what the template is spared is counted all the same');
   const deep = request({ messages: [
     { role: 'user', content: 'x' }, { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: `{"a":${'['.repeat(900_000)}` }] }, { role: 'tool', toolCallId: 'c', content: 'y' },
   ] });
   const spent = cpuTime();
-  t.ok(await prompter.count(deep, 1) > prompter.contextWindow);
+  t.ok(await count(deep) > provider.contextWindow);
   t.ok(spent() < 2_000, 'arguments nested without end are text');
 
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(200_000) }] });
   const client = new AbortController();
   let done = 0;
-  const many = Promise.allSettled(Array.from({ length: 20 }, () => prompter.count(long, 1, client.signal).finally(() => done++)));
-  await prompter.count(long, 2);
+  const many = Promise.allSettled(Array.from({ length: 20 }, () => provider.count(long, { ...me, signal: client.signal }).finally(() => done++)));
+  await provider.count(long, { organization: 2 });
   t.ok(done < 8, `another organization's does not wait behind twenty (${done} were done)`);
   client.abort(new Error('gone'));
   t.match((await many).at(-1), { status: 'rejected', reason: { message: 'gone' } });
@@ -208,11 +213,11 @@ t.test('images are refused by name, or noted', async (t) => {
   const path = 'messages[0].content[1]';
   const image = { bytes: new Uint8Array(), format: 'png' as const, width: 640, height: 480 };
   const asked = request({ messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }, { type: 'image', source: { kind: 'loaded', image }, detail: 'auto', path }] }] });
-  t.throws(() => prompter.check(asked), { code: 'unsupported_content', param: path });
-  const noting = prompterOf({ image_input: 'note' });
+  t.throws(() => provider.check(asked), { code: 'unsupported_content', param: path });
+  const noting = providerOf({ image_input: 'note' });
   noting.check(asked);
-  t.ok(await noting.count(asked, 1) > await noting.count(request({ messages: [{ role: 'user', content: 'See' }] }), 1));
-  t.throws(() => prompter.check(request({ sampling: { logitBias: [{ token: 1_000_000, bias: 1 }] } })), { code: 'invalid_value', param: 'logit_bias' });
+  t.ok((await noting.count(asked, me)).tokens > await count(request({ messages: [{ role: 'user', content: 'See' }] })));
+  t.throws(() => provider.check(request({ sampling: { logitBias: [{ token: 1_000_000, bias: 1 }] } })), { code: 'invalid_value', param: 'logit_bias' });
 });
 
 t.test('no answer is longer than a client library can read, whatever the window', async (t) => {
@@ -220,6 +225,6 @@ t.test('no answer is longer than a client library can read, whatever the window'
   writeScriptModel(path, { context: 70_000 });
   const wide = new Engine(await loadAddon().load('wide', path, { ...loadOptions, maxContext: 0 }, () => {}));
   t.teardown(() => wide.close());
-  t.match(new Prompter(wide, modelOfFile('m', path), limits), { contextWindow: 70_000, maxOutputTokens: 65_535 });
-  t.equal(new Prompter(wide, { ...modelOfFile('m', path), context_window: 60_000 }, limits).maxOutputTokens, 59_999);
+  t.match(new LocalProvider(wide, modelOfFile('m', path), limits), { contextWindow: 70_000, maxOutputTokens: 65_535 });
+  t.equal(new LocalProvider(wide, { ...modelOfFile('m', path), context_window: 60_000 }, limits).maxOutputTokens, 59_999);
 });
