@@ -33,7 +33,7 @@ import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { ModelSettings } from './operator/model-settings.js';
 import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
 import { operatorRoutes } from './operator/routes.js';
-import type { GenerationDeps } from './protocol/generation-run.js';
+import type { GenerationDeps } from './protocol/admit.js';
 import { RunningGenerations } from './protocol/running-generations.js';
 import { messagesRoutes } from './protocol/messages/routes.js';
 import { BackgroundResponses } from './protocol/responses/background.js';

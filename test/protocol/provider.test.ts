@@ -8,7 +8,7 @@ import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../
 import type { ServedModel } from '../../src/generation/served-models.js';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation/types.js';
 import { chatCompletionsRoute } from '../../src/protocol/chat-completions/route.js';
-import type { GenerationDeps } from '../../src/protocol/generation-run.js';
+import type { GenerationDeps } from '../../src/protocol/admit.js';
 import { messagesRoutes } from '../../src/protocol/messages/routes.js';
 import { BackgroundResponses } from '../../src/protocol/responses/background.js';
 import { responsesRoutes } from '../../src/protocol/responses/routes.js';
@@ -27,7 +27,7 @@ const TPM = 10_000;
 const CAP = 100;
 
 /** A request's text says how it goes: "<estimate> <true number> <course>". */
-type Course = 'answers' | 'refuses' | 'fails at once' | 'fails begun' | 'fails midway' | 'waits' | 'stalls';
+type Course = 'answers' | 'refuses' | 'fails at once' | 'fails begun' | 'fails midway' | 'waits' | 'stalls' | 'stalls in its second choice' | 'holds everything back';
 
 /** Answers "one two" in two tokens a choice. Counts what it is told to, truly only once it has begun. */
 class Elsewhere implements Provider {
@@ -93,14 +93,17 @@ function* eventsOf(course: Course, promptTokens: number, n: number): Generator<G
   if (course === 'fails at once') return yield failed;
   yield { type: 'started', promptTokens, cachedTokens: 5, queueMs: 1 };
   if (course === 'fails begun') return yield failed;
+  if (course === 'holds everything back') return yield { ...finished, choice: 0, completionTokens: 4 };
   for (let choice = 0; choice < n; choice++) {
     yield { type: 'text', choice, section: 'content', text: 'one', tokens: 1, logprobs: null };
     if (course === 'fails midway') return yield failed;
-    if (course === 'stalls') return;
+    if (course === 'stalls' || (course === 'stalls in its second choice' && choice === 1)) return;
     yield { type: 'text', choice, section: 'content', text: ' two', tokens: 1, logprobs: null };
-    yield { type: 'finished', choice, reason: 'end_of_turn', stopString: null, completionTokens: 2, reasoningTokens: 0, calls: 0, timings: { prefillMs: 1, decodeMs: 1 } };
+    yield { ...finished, choice, completionTokens: course === 'answers' ? 2 : 3 };
   }
 }
+
+const finished = { type: 'finished', reason: 'end_of_turn', stopString: null, reasoningTokens: 0, calls: 0, timings: { prefillMs: 1, decodeMs: 1 } } as const;
 
 const elsewhere = new Elsewhere();
 const model: ServedModel = {
@@ -212,24 +215,45 @@ for (const { path, body, inputTokens } of formats) {
     t.match(rows, [{ status: 'failed', inputTokens: 40, outputTokens: 1, errorCode: 'model_error' }]);
   });
 
-  for (const course of ['waits', 'stalls'] as const) {
+  for (const [course, input, output] of [['waits', 500, 0], ['stalls', 40, 1]] as const) {
     t.test(`${path}: the client leaves one that ${course}`, async (t) => {
       const before = taken();
-      const { cancelled, silent } = elsewhere;
-      const rows = await told(async () => {
-        const leaving = new AbortController();
-        const response = fetch(server.url + path, {
-          method: 'POST', signal: leaving.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
-          body: JSON.stringify(body(`500 40 ${course}`)),
-        }).catch(() => undefined);
-        await eventually(() => elsewhere.silent > silent, 10_000);
-        leaving.abort();
-        await response;
-      });
+      const { cancelled } = elsewhere;
+      const rows = await told(() => leave(path, body(`500 40 ${course}`)));
       t.equal(elsewhere.cancelled - cancelled, 1, 'it is told so');
-      const [input, output] = course === 'waits' ? [500, 0] : [40, 1];
-      t.match(rows, [{ status: 'cancelled', inputTokens: input, outputTokens: output }], 'the estimate stands as long as nothing better is known');
+      t.match(rows, [{ status: 'cancelled', inputTokens: input, outputTokens: output }], 'an estimate stands as long as nothing better is known');
       t.equal(taken() - before, input + output);
     });
   }
 }
+
+/** Goes away when the provider has said all it will. */
+async function leave(path: string, body: object): Promise<void> {
+  const { silent } = elsewhere;
+  const leaving = new AbortController();
+  const response = fetch(server.url + path, {
+    method: 'POST', signal: leaving.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` }, body: JSON.stringify(body),
+  }).catch(() => undefined);
+  await eventually(() => elsewhere.silent > silent, 10_000);
+  leaving.abort();
+  await response;
+}
+
+t.test('of choices that are left, what each came to: the end of one tells of more than its events', async (t) => {
+  const before = taken();
+  const rows = await told(() => leave('/v1/chat/completions', { model: 'far', n: 2, messages: [{ role: 'user', content: '500 40 stalls in its second choice' }] }));
+  t.match(rows, [{ status: 'cancelled', outputTokens: 3 + 1 }]);
+  t.equal(taken() - before, 40 + 3 + 1);
+});
+
+t.test('an answer that is refused at its end tells what it cost, though nothing of it was told', async (t) => {
+  const before = taken();
+  let answer = '';
+  const rows = await told(async () => {
+    const response = await server.post('/v1/responses', { model: 'far', input: '500 40 holds everything back', stream: true, store: false, text: { format: { type: 'json_object' } } });
+    answer = await response.text();
+  });
+  t.match(answer, /"type":"response.failed".*"output_tokens":4/);
+  t.match(rows, [{ status: 'failed', outputTokens: 4 }]);
+  t.equal(taken() - before, 40 + 4);
+});

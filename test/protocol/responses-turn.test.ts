@@ -1,7 +1,7 @@
 // The beginning of a turn, over a real store.
 import t from 'tap';
 import type { ServedModel } from '../../src/generation/served-models.js';
-import type { Caller } from '../../src/protocol/generation-run.js';
+import type { Caller } from '../../src/protocol/caller.js';
 import { findChain } from '../../src/protocol/responses/input-chain.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
 import { startTurn, type TurnDeps } from '../../src/protocol/responses/turn.js';

@@ -19,7 +19,7 @@ import { type StoredEvent } from '../../shared/stored-event.js';
 import { finished } from '../../telemetry/outcome.js';
 import type { RequestRecord, Telemetry } from '../../telemetry/types.js';
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
-import type { Caller } from '../generation-run.js';
+import type { Caller } from '../caller.js';
 import type { EventDialect } from './encode-items.js';
 import type { CreateGeneration } from './parse.js';
 import { isTerminal, terminalEvents } from './replay.js';

@@ -2,7 +2,10 @@
 // into the model's context, oldest part first, each with the summary so far in front. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
-import { admit, askerOf, GenerationRun, withAdmitted, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
+import { askerOf, type Caller } from '../caller.js';
+import { GenerationRun, type RunSink } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 
 const TASK = 'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
   'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';

@@ -5,8 +5,8 @@
 import type { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
-import { annotateEndUser, callerOf } from '../caller.js';
-import { findModel, type Caller } from '../generation-run.js';
+import { findModel } from '../admit.js';
+import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { headerList, nameIgnored } from '../ignored.js';
 import { answerBackground } from './background.js';
 import { eventDialect } from './encode-dialect.js';

@@ -2,9 +2,9 @@
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { countPrompt, findModel, type Caller } from '../generation-run.js';
+import { countPrompt, findModel } from '../admit.js';
+import { callerOf, type Caller } from '../caller.js';
 import { pick } from './compact.js';
-import { callerOf } from '../caller.js';
 import { nameLeftOut } from './create.js';
 import { findChain, modelOf } from './input-chain.js';
 import { parseCreate } from './parse.js';

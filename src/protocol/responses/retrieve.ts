@@ -1,16 +1,24 @@
 // GET /v1/responses/{id}: a stored response as it is, or its events as a stream. Event-loop thread only.
+import type { Config } from '../../config.js';
 import { apiError } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { queryList } from '../../http/query.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
 import { validate } from '../validation.js';
+import type { BackgroundResponses } from './background.js';
 import { eventDialect } from './encode-dialect.js';
 import { endOf, isTerminal, replayEvents, terminalEvents } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
 import { eventList, sendEvents, type EventSource } from './stored-stream.js';
-import type { StoredDeps } from './stored-routes.js';
+
+export interface RetrieveDeps {
+  responses: ResponseStore;
+  background: BackgroundResponses;
+  sealer: Sealer;
+  settings: Config['responses'];
+}
 
 const includeSchema = createSchema.pick({ include: true });
 
@@ -32,7 +40,7 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
 }
 
-export function retrieve(deps: StoredDeps, exchange: Exchange, record: ResponseRecord, include: readonly string[], { stream, startingAfter }: StreamQuery): void {
+export function retrieve(deps: RetrieveDeps, exchange: Exchange, record: ResponseRecord, include: readonly string[], { stream, startingAfter }: StreamQuery): void {
   if (!stream) {
     exchange.json(200, include.includes('reasoning.encrypted_content') ? withSealedReasoning(record, deps.sealer) : record.resource);
     return;
