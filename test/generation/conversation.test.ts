@@ -1,5 +1,6 @@
 import t from 'tap';
-import { ChatTemplate, type TemplateMessage } from '../../src/generation/local/chat-template.js';
+import { ChatTemplate } from '../../src/generation/local/chat-template.js';
+import type { TemplateMessage } from '../../src/generation/local/template-context.js';
 import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from '../../src/generation/local/conversation.js';
 import { Shield, startersOf } from '../../src/generation/local/shield.js';
 import type { TemplateCapabilities } from '../../src/generation/local/template-probe.js';

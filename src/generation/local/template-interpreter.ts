@@ -6,15 +6,9 @@
 import * as jinja from '@huggingface/jinja';
 import { filterSteps, JSON_TIMES, loopSteps, methodSteps, spendDeep } from './template-costs.js';
 import { type RenderBudget, searchSteps, TEMPLATE_LIMITS, textSteps } from './template-limits.js';
+import type { Arguments, Value } from './template-values.js';
 
 // What is used of the library. Its own declarations do not resolve under this module resolution.
-
-export interface Value {
-  readonly type: string;
-  readonly value: unknown;
-  readonly builtins: ReadonlyMap<string, Value>;
-  toString(): string;
-}
 
 /** Variables of a block, and those around it. */
 export interface Scope {
@@ -29,8 +23,6 @@ interface Node { readonly type: string }
 export interface Program extends Node { readonly body: readonly Node[] }
 
 export const Environment = jinja.Environment as new (parent?: Scope) => Scope;
-/** Positional and keyword arguments, evaluated. */
-export type Arguments = [positional: Value[], keywords: Map<string, Value>];
 
 /** The library declares the last three private; it calls them on `this`, in the version that package.json names. */
 const Interpreter = jinja.Interpreter as new (environment: Scope) => {
