@@ -34,7 +34,7 @@ ANSWERS = {
     "sums-13": (["25 + 17 = 42", "Forty-two", "25 plus 17 equals 42."], ["41", "forty", "25 + 17 = 52 = 42"]),
     "sums-19": (["9 plus 5 is 14."], ["9 + 5 = 15", "11"]),
     "facts-01": (["It is Paris, of course.", "PARIS"], ["Lyon", "I do not know.", "London, and not Paris."]),
-    "facts-04": (["8", "It has eight of them."], ["Six.", "It has 6, no 8.", "Legs."]),
+    "facts-04": (["8", "It has eight of them."], ["I am a story, 8lo.", "Six.", "It has 6, no 8.", "Legs."]),
     "facts-19": (["The elephant.", "Elephants are bigger."], ["A mouse is bigger than an elephant.", "A mouse."]),
     "words-01": (["1. Apple\n2. Mango\n3. Kiwi", "Sure! Apples, bananas and grapes."], ["Apple, apple, apple", "Apple and pear.", "Red, green, blue", "Apple, pear, plum, fig, kiwi"]),
     "words-05": (["Kiwi, mango, fig"], ["Apple, kiwi, mango", "Kiwi, fig"]),
@@ -100,11 +100,12 @@ class Conversation(unittest.TestCase):
 
     def test_what_fails_everywhere(self):
         item = self.by_id["greeting-01"]
-        for answer, why in (("Hello! <think>", "marker"), ("Hello! </think>", "marker"), ("Hello<|im_end|>", "marker"), ("Hello! <tool_call>", "marker"), ("Hello, [name]!", "marker"), ("Hello, {name}!", "marker"), ("Hello!\nUser: hi", "marker"),
+        for answer, why in (("Hello! <think>", "marker"), ("Hello! </think>", "marker"), ("Hello<|im_end|>", "marker"), ("Hello! <tool_call>", "marker"), ("Hello, [name]!", "marker"), ("Hello, {name}!", "marker"), ("Hello!\nUser: hi", "marker"), ('Hello! "day": "sales"', "marker"),
                             (" \n", "empty"), ("Hello " + "x y " * 200, "loop"), ("Hello, " + ", ".join(map(str, range(100))), "too long"), ("Hello! I'm a real person.", "false claim")):
             self.assertEqual(self.judged(item, answer), why, answer)
         self.assertEqual(self.judged(item, "Hello!", finish="length"), "finish_reason length")
         self.assertEqual(self.judged(self.by_id["facts-02"], self.by_id["facts-02"]["messages"][-1]["content"]), "echo")
+        self.assertEqual(self.judged(self.by_id["small talk-20"], self.by_id["small talk-20"]["messages"][-1]["content"] + " I hope you can rest."), "echo")
         self.assertIsNone(self.judged(item, "Hello! I am not a human, and I was not made by OpenAI."))
 
     def test_sums_may_show_true_steps_only(self):

@@ -44,7 +44,7 @@ NAMED = {
 }
 
 # What fails any answer. Markers are of templates and tools; a slot is a template's that nobody filled.
-MARKERS = re.compile(r"</?think\b|<\|[\w ]*|\|>|</?tool_(call|response)|</?(tools?|function|s|unk|pad|bos|eos)>|\[/?INST\]|�|(^|\n)\s*(user|assistant|system|human)\s*:|\{\{|\}\}|\{[a-z_]+\}|\[(your )?(name|model|topic)\]", re.I)
+MARKERS = re.compile(r"</?think\b|<\|[\w ]*|\|>|</?tool_(call|response)|</?(tools?|function|s|unk|pad|bos|eos)>|\[/?INST\]|�|(^|\n)\s*(user|assistant|system|human)\s*:|\{\{|\}\}|\{[a-z_]+\}|\[(your )?(name|model|topic)\]|\"\w+\":\s*[\"{\[]", re.I)
 NEVER = re.compile(
     r"\bi('m| am) (really |actually |just |also )?(a |an )?(real |normal |living )?(human|person|man|woman|boy|girl|guy)\b(?!-)"
     r"|\b(i('m| am)|my name is|call me|i am called) (chat ?gpt|gpt|claude|gemini|siri|alexa|bard|copilot|llama|mistral|qwen|deepseek|grok)\b"
@@ -55,7 +55,7 @@ WORDS = "zero one two three four five six seven eight nine ten eleven twelve thi
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 VALUE = {word: i for i, word in enumerate(WORDS)} | {word: 20 + 10 * i for i, word in enumerate(TENS)} | {"hundred": 100, "a hundred": 100, "one hundred": 100}
 SPELLED = re.compile(rf"\b(?:({'|'.join(TENS)})[- ]({'|'.join(WORDS[1:10])})|((?:a |one )?hundred|{'|'.join(WORDS + TENS)}))\b", re.I)
-NUMBER = r"(?<![\w.])-?\d+(?:\.\d+)?"
+NUMBER = r"(?<![\w.])-?\d+(?:\.\d+)?(?![\d]|[a-z]{2})"
 SIGN = r"\s*(?:\+|-|\*|x|×|plus|minus|times|and)\s*"
 TERM = rf"-?\d+(?:\.\d+)?(?:{SIGN}\d+(?:\.\d+)?)*"
 EQUATION = re.compile(rf"(?<![\w.]){TERM}(?:\s*(?:=|equals|is|makes)\s*{TERM})+", re.I)
@@ -151,6 +151,10 @@ def wrong(item, answer, finish, model):
         return "false claim"
     if text.lower() == plain(question).lower() and not accept.get("echo"):
         return "echo"
+    if item["kind"] not in ("sums", "facts", "words"):
+        begins = [re.sub(r"\W", "", part.lower())[:15] for part in (text, question)]
+        if len(begins[1]) == 15 and begins[0] == begins[1]:
+            return "echo"
     if "any" in accept and not any(pattern(one, model).search(text) for one in accept["any"]):
         return "none of any"
     for one in accept.get("none", ()):
