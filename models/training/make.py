@@ -79,12 +79,17 @@ def work(worker, args, plan, tokenizer, name, leg):
     start = train.load(os.path.join(args.work, model["start"], "checkpoint.pt"))["model"] if model["start"] else None
     train.train(os.path.join(args.work, name), dict(model["shape"], vocab=len(tokenizer.tokens)), data.load(packed_path(args, name, leg)), leg, plan["legs"], plan["batch"][leg >= model["small"]],
                 model["seed"], model["lr"], model["adam_lr"], plan["prompt_share"], start, lambda line: say(name, line), tokenizer.stems(), worker, args.workers)
+    if args.workers > 1:
+        train.leave()
 
 
 def fit(args, plan, tokenizer, name):
     """All legs that are left. The records of the next one are made while one is read."""
     import torch
     at = at_leg(args, name) or 0
+    log = os.path.join(args.work, name, "progress.jsonl")
+    if at and not (os.path.exists(log) and any(json.loads(line)["leg"] == at for line in open(log))):
+        measure(args, plan, tokenizer, name, at - 1)   # it was cut short before that
     for leg in range(at, plan["legs"]):
         pack(args, plan, tokenizer, name, leg)
         ahead = multiprocessing.get_context("fork").Process(target=pack, args=(args, plan, tokenizer, name, leg + 1)) if leg + 1 < plan["legs"] else None

@@ -95,6 +95,12 @@ def together(parameters, workers):
         at += p.numel()
 
 
+def leave():
+    """Ends a worker when all have come to the end; one that goes while others wait for it takes them down."""
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def load(path):
     return torch.load(path, map_location="cpu", weights_only=True)
 

@@ -71,7 +71,7 @@ def things_sum(r):
     if more:
         ask = r.choice([f"{who} {x} {thing} and {'gets' if s else 'get'} {y} more. How many {thing} {has}?", f"If {who if them in (n, 'I') else who.lower()} {x} {thing} and {'buys' if s else 'buy'} {y} more, how many {has}?", f"{who} {x} {thing}. Then {them} {'finds' if s else 'find'} {y}. How many are there now?"])
         return ask, f"{x} + {y} = {x + y}"
-    ask = r.choice([f"{who} {x} {thing} and {'loses' if s else 'lose'} {y}. How many {thing} are left?", f"{who} {x} {thing}. {them[0].upper() + them[1:]} {'gives' if s else 'give'} away {y}. How many {thing} {has} now?", f"{who} {x} {thing} and {'eats' if s else 'eat'} {y}. How many are left?"])
+    ask = r.choice([f"{who} {x} {thing} and {'loses' if s else 'lose'} {y}. How many {thing} are left?", f"{who} {x} {thing}. {them[0].upper() + them[1:]} {'gives' if s else 'give'} away {y}. How many {thing} {has} now?", f"{who} {x} {thing} and {'sells' if s else 'sell'} {y}. How many are left?"])
     return ask, f"{x} - {y} = {x - y}"
 
 
