@@ -12,8 +12,8 @@ MARKERS = re.compile(r"<\||\|>|</?think|tool_|\[[^\]]*\||\{[a-z]+\}|\]\(")
 
 def sums(text):
     """Every equation of a text as (left, right), both computed."""
-    for a, sign, b, z in re.findall(r"(\d+) ([-+x]) (\d+) = (-?\d+)", text):
-        yield {"+": int(a) + int(b), "-": int(a) - int(b), "x": int(a) * int(b)}[sign], int(z)
+    for a, sign, b, z in re.findall(r"(\d+) ([-+x/]) (\d+) = (-?\d+)", text):
+        yield {"+": int(a) + int(b), "-": int(a) - int(b), "x": int(a) * int(b), "/": int(a) / max(1, int(b))}[sign], int(z)
 
 
 def talks(count, name, seed=1):
@@ -115,6 +115,32 @@ class Answers(unittest.TestCase):
                 given = re.findall(r"\d+", ask)
                 if len(given) == 2:
                     self.assertEqual(sorted(given), sorted(re.findall(r"\d+", said.split(", so ")[-1])[:2]), (ask, said))
+
+        for make in (requests.division, requests.double_half, requests.three_terms):
+            for ask, said in self.asked(make):
+                self.assertTrue(all(left == right for left, right in sums(said)), said)
+        for ask, said in self.asked(requests.three_terms):
+            self.assertEqual(sum(map(int, re.findall(r"\d+", ask))), int(said.rsplit(" ", 1)[1]))
+        for ask, said in self.asked(requests.units, 300):
+            n, many = map(int, re.findall(r"\d+", said))
+            self.assertIn(many // n, requests.UNITS.values())
+            self.assertIn(str(n), ask)
+
+    def test_sorting_counting_letters_and_first_letters_are_computed(self):
+        for ask, said in self.asked(requests.sort):
+            given, found = re.findall(r"\d+", ask), re.findall(r"\d+", said)
+            if len(found) == 1:
+                self.assertEqual(int(found[0]), (max if "biggest" in said else min)(map(int, given)))
+            elif found:
+                self.assertEqual(list(map(int, found)), sorted(map(int, given), reverse=bool(re.search("big to small|backwards|descending", ask))))
+            else:
+                self.assertEqual(said.split(", "), sorted(ask.split(": ")[1].split(", ")))
+        for ask, said in self.asked(requests.letter_count):
+            letter, times, word = re.match(r"The letter (\w) is (once|\d+ times) in (\w+)\.", said).groups()
+            self.assertEqual(word.count(letter), 1 if times == "once" else int(times.split()[0]))
+            self.assertIn(word, ask)
+        for ask, said in self.asked(requests.begins_with):
+            self.assertRegex(ask.lower(), rf"\b{said[0].lower()}\b")
 
     def test_small_sums_are_answered_at_once(self):
         self.assertEqual(requests.worked(9, "+", 8), "9 + 8 = 17")

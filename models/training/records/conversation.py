@@ -67,6 +67,16 @@ def not_told(r, me):
     return before + [(noisy(r, ask, prefix=not before), "You did not tell me.")]
 
 
+def introduction(r, me):
+    """The user's name and a question at once."""
+    name = person(r)
+    text = sentence(pick(r, f"[hi, |hello! |hey, |hi. |hello |||][my name is|i am|i'm|this is] {name}[. |, |! | and ][what is yours|what's yours|who are you|what's your name|what is your name|who r u]?"))
+    turns = [(text.lower() if r.random() < 0.4 else text, f"Nice to meet you, {name}! I am {me}.")]
+    if r.random() < 0.5:
+        turns.append((noisy(r, sentence(pick(r, told(r)["name"][1])), prefix=False), f"Your name is {name}."))
+    return turns
+
+
 def joke(r, me):
     """A joke, often another, or what one says to a joke."""
     jokes = r.sample(JOKES, 2)
@@ -124,7 +134,7 @@ def talk(r, me):
     return turns
 
 
-SHAPES = [(talk, 80), (remembering, 7), (not_told, 2), (joke, 4), (riddle, 1.5), (repeating, 3), (knock, 0.7)]
+SHAPES = [(talk, 80), (remembering, 7), (not_told, 2), (introduction, 2), (joke, 4), (riddle, 1.5), (repeating, 3), (knock, 0.7)]
 
 
 def chat(r, me):

@@ -158,6 +158,11 @@ def build():
         facts["painted", work] = _open(f"{who} painted {work}.", f"who painted {work}", f"which artist painted {work}", f"who is the painter of {work}", f"by whom is {work}")
     for thing, symbol in SYMBOLS.items():
         facts["symbol", thing] = _noun(f"the chemical symbol for {thing}", symbol) + _noun(f"the chemical formula of {thing}" if thing in ("water", "salt") else f"the symbol of {thing}", symbol)
+        if symbol != "NaCl":
+            facts["symbol of what", symbol] = [(form.format(s=symbol), f"{symbol} is {thing}.") for form in ("what is {s}?", "what's {s}?", "what does {s} stand for?", "{s} is the symbol of what?", "what element is {s}?" if thing != "water" else "which liquid is {s}?", "which thing has the symbol {s}?", "what has the symbol {s}?", "{s} is what?", "what is meant by {s}?", "explain {s}", "tell me what {s} is", "do you know what {s} is?")]
+    for animal in sorted(set(SOUNDS) & {one for one, _ in _each(LEGS)}):
+        count = next(count for one, count in _each(LEGS) if one == animal)
+        facts["about", animal] = [(form.format(a=animal, p=PLURALS.get(animal, animal + "s")), f"{sentence(article(animal))} has {count} legs and says {SOUNDS[animal]}.") for form in ("tell me a fact about {p}", "tell me something about {p}", "a fact about {p}", "give me a fact about {p}", "say something about {p}", "what do you know about {p}?", "tell me about {p}", "do you know something about {p}?", "what can you tell me about {p}?", "fun fact about {p}", "i want to know something about {p}", "an interesting fact about {p}", "talk about {p}")]
     for k, value in PHRASES.items():
         facts["phrase", k] = _noun(k, value) + [(f"which is {k}?", f"{sentence(k)} is {value}.")]
     for q, value in HOW_MANY.items():
@@ -173,9 +178,10 @@ def build():
     for kind, (yes, no) in IS_A.items():
         for who, reply in [(w, True) for w in yes.split(",")] + [(w, False) for w in no.split(",")]:
             said = f"{'Yes' if reply else 'No'}, {who} is {'' if reply else 'not '}{article(kind)}."
-            facts["is a", kind, who] = [(form.format(w=who, k=article(kind)), said) for form in ("is {w} {k}?", "is {w} {k}?", "is {w} {k} or not?", "{w} is {k}, right?", "do you know if {w} is {k}?", "can you tell me if {w} is {k}?", "tell me if {w} is {k}")]
+            facts["is a", kind, who] = [(form.format(w=who, k=article(kind)), said) for form in ("is {w} {k}?", "is {w} {k}?", "is {w} {k} or not?", "{w} is {k}, right?", "do you know if {w} is {k}?", "can you tell me if {w} is {k}?", "tell me if {w} is {k}", "yes or no: is {w} {k}?", "is it true that {w} is {k}?", "would you say {w} is {k}?", "i wonder if {w} is {k}", "say if {w} is {k}", "question: is {w} {k}?")]
+            facts["true", kind, who] = [(form.format(w=who, k=article(kind)), f"{'True' if reply else 'False'}: {who} is {'' if reply else 'not '}{article(kind)}.") for form in ("true or false: {w} is {k}", "true or false, {w} is {k}?", "{w} is {k}, true or false?", "{w} is {k}. true or false?", "true or false? {w} is {k}", "is this true or false: {w} is {k}")]
     for question, reply in YES_NO.items():
-        facts["yes no", question] = [(f"{q}{end}", reply) for q in _alternatives(question) for end in ("?", "", " or not?", ", right?")]
+        facts["yes no", question] = [(f"{q}{end}", reply) for q in _alternatives(question) for end in ("?", "", " or not?", ", right?")] + [(f"{front}{q}?", reply) for q in _alternatives(question) for front in ("yes or no: ", "tell me: ", "do you know: ", "question: ", "quick question: ", "just asking: ", "hey, ", "tell me, ")]
     for thing, meaning in MEANINGS.items():
         said = f"{thing.upper() if thing in ('ai', 'json', 'html') else sentence(thing)} is {meaning}."
         said = said.replace("An api", "An API")
@@ -191,7 +197,7 @@ def _alternatives(template):
 FACTS = build()
 _KEYS = list(FACTS)
 # tables of many small facts give way to those that people ask for
-_WEIGHTS = [{"capital": 4, "capital of what": 1, "phrase": 5, "how many": 5, "legs": 2, "meaning": 4, "sizes": 0.4, "yes no": 2, "opposite": 1.5, "wrote": 1.5, "singular": 0.3, "color colour": 0.7}.get(key[0], 1) for key in _KEYS]
+_WEIGHTS = [{"capital": 4, "capital of what": 1, "phrase": 5, "how many": 5, "legs": 2, "meaning": 4, "sizes": 0.4, "yes no": 2, "opposite": 1.5, "wrote": 1.5, "singular": 0.3, "color colour": 0.7, "true": 0.3, "is a": 0.7}.get(key[0], 1) for key in _KEYS]
 
 
 def fact(r):

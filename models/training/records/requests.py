@@ -58,6 +58,78 @@ def sum_of_two(r):
     return (r.choice(["hi, ", "hey ", "hello! ", "quick question: ", "ok, "]) if r.random() < 0.1 else "") + ask, said
 
 
+def division(r):
+    y, z = r.randint(1, 10), r.randint(1, 10)
+    x = y * z
+    a, b = (NUMBERS[x], NUMBERS[y]) if x <= 20 and r.random() < 0.25 else (x, y)
+    ask = r.choice([f"{x}/{y}", f"{x} / {y}", f"what is {x}/{y}?", f"what is {x} / {y}?", f"{a} divided by {b}", f"what is {a} divided by {b}?", f"what's {a} divided by {b}?", f"divide {a} by {b}", f"{x} : {y}", f"how much is {a} divided by {b}?", f"calculate {x} / {y}", f"{x} ÷ {y}", f"how many times does {b} go into {a}?", f"whats {x} divided by {y}"])
+    return sentence(ask) if r.random() < 0.5 else ask, f"{x} / {y} = {z}"
+
+
+def double_half(r):
+    x = r.randint(1, 20)
+    if r.random() < 0.5:
+        return r.choice([f"what is double {x}?", f"double {x}", f"what is twice {x}?", f"what is {x} doubled?", f"two times {x}", f"what's the double of {x}?", f"twice {x}"]), f"{x} x 2 = {2 * x}"
+    return r.choice([f"what is half of {2 * x}?", f"half of {2 * x}", f"what's half of {2 * x}?", f"{2 * x} in half?", f"what is the half of {2 * x}?", f"half {2 * x}"]), f"{2 * x} / 2 = {x}"
+
+
+def three_terms(r):
+    x, y, z = r.randint(1, 9), r.randint(1, 9), r.randint(1, 9)
+    ask = r.choice([f"{x}+{y}+{z}", f"{x} + {y} + {z}", f"what is {x} + {y} + {z}?", f"what is {x}+{y}+{z}?", f"{x} plus {y} plus {z}", f"add {x}, {y} and {z}", f"what is {x} plus {y} plus {z}?", f"sum of {x}, {y} and {z}"])
+    return ask, f"{x} + {y} = {x + y} and {x + y} + {z} = {x + y + z}"
+
+
+TOO_BIG = "That is too big for me. I am a small model and can only do small sums."
+
+
+def too_big(r):
+    x, y, sign = r.randint(101, 99_999), r.randint(11, 99_999), r.choice("+-*x/")
+    word = {"+": "plus", "-": "minus", "*": "times", "x": "times", "/": "divided by"}[sign]
+    return r.choice([f"{x}{sign}{y}", f"{x} {sign} {y}", f"what is {x} {sign} {y}?", f"what is {x} {word} {y}?", f"calculate {x} {sign} {y}", f"how much is {x} {word} {y}?", f"{x} {word} {y}", f"{x} {sign} {y} = ?", f"solve {x}{sign}{y}"]), TOO_BIG
+
+
+def sort(r):
+    if r.random() < 0.6:
+        found = r.sample(range(1, 50), r.randint(3, 5))
+        up = r.random() < 0.7
+        text = r.choice([", ", " "]).join(map(str, found))
+        if r.random() < 0.4:
+            largest = r.random() < 0.6
+            return r.choice([f"which is the {'biggest' if largest else 'smallest'}: {text}?", f"what is the {'largest' if largest else 'smallest'} number: {text}?", f"{'maximum' if largest else 'minimum'} of {text}", f"the {'biggest' if largest else 'smallest'} of {text}?"]), f"{(max if largest else min)(found)} is the {'biggest' if largest else 'smallest'}."
+        return r.choice(["sort {}", "sort these numbers: {}", "put in order: {}", "order these numbers: {}", "sort from small to big: {}", "arrange: {}"] if up else ["sort from big to small: {}", "sort backwards: {}", "sort descending: {}"]).format(text), ", ".join(map(str, sorted(found, reverse=not up)))
+    found = r.sample([word for word in EVERYDAY if len(word) < 7], 3)
+    return r.choice(["sort alphabetically: {}", "put in alphabetical order: {}", "alphabetical order: {}", "sort these words: {}", "sort by the alphabet: {}"]).format(", ".join(found)), ", ".join(sorted(found))
+
+
+def begins_with(r):
+    """One thing of a kind with a given first letter."""
+    kind = r.choice(["animals", "fruits", "countries", "cities", "colors", "vegetables", "jobs", "birds", "flowers", "sports", "names", "foods"])
+    single = {"countries": "country", "cities": "city"}.get(kind, kind[:-1])
+    item = r.choice(POOLS[kind])
+    item = next(one for one in POOLS[kind] if one[0].lower() == item[0].lower())
+    letter = item[0].upper() if r.random() < 0.6 else item[0].lower()
+    return sentence(re.sub(r"\ba (?=[aeiou])", "an ", r.choice([f"name a {single} that starts with {letter}", f"a {single} with {letter}", f"name a {single} that begins with {letter}", f"tell me a {single} with the letter {letter}", f"which {single} starts with {letter}?", f"a {single} starting with {letter}", f"give me a {single} that starts with {letter}", f"do you know a {single} that starts with {letter}?"]))), sentence(item) + "."
+
+
+def letter_count(r):
+    word = r.choice(["strawberry", "banana", "apple", "mississippi", "letter", "coffee", "hello", "butter", "raspberry", "cheese", "summer", "book", "tree", "happy"])
+    letter = r.choice(sorted(set(word)))
+    n = word.count(letter)
+    shown = letter.upper() if r.random() < 0.3 else letter
+    ask = r.choice([f"how many {shown} are in {word}?", f"how many {shown}'s are in {word}?", f"how many {shown}s are in {word}?", f"how many times is {shown} in {word}?", f"how often is {shown} in {word}?", f"count the {shown} in {word}", f"how many {shown}'s does {word} have?", f"how many letters {shown} are in {word}?"])
+    return sentence(ask), f"The letter {letter} is {n} times in {word}." if n > 1 else f"The letter {letter} is once in {word}."
+
+
+UNITS = {("hours", "minutes"): 60, ("minutes", "seconds"): 60, ("days", "hours"): 24, ("weeks", "days"): 7, ("years", "months"): 12, ("meters", "centimeters"): 100, ("kilometers", "meters"): 1000, ("kilograms", "grams"): 1000, ("euros", "cents"): 100, ("dollars", "cents"): 100, ("dozens", "pieces"): 12}
+
+
+def units(r):
+    (large, small), factor = r.choice(list(UNITS.items()))
+    n = r.randint(1, 5) if factor != 7 else r.randint(1, 10)
+    shown = large if n > 1 else large[:-1]
+    return sentence(r.choice([f"how many {small} are in {n} {shown}?", f"how many {small} are {n} {shown}?", f"{n} {shown} in {small}", f"convert {n} {shown} to {small}", f"what is {n} {shown} in {small}?", f"how many {small} in {n} {shown}?", f"{n} {shown} are how many {small}?"])), f"{n} {shown} {'are' if n > 1 else 'is'} {n * factor} {small}."
+
+
 def things_sum(r):
     """A sum with apples."""
     n, thing = person(r), r.choice(["apples", "books", "eggs", "balls", "cookies", "coins", "cats", "pens", "oranges", "cars", "flowers", "candies", "bananas", "dogs", "stones", "euros"])
@@ -114,7 +186,7 @@ def list_of(r):
         n, how, start = min(3, len(items)), r.choice(["some", "a few"]), 0
     else:
         how = NUMBERS[n] if r.random() < 0.55 else str(n)
-    ask = pick(r, r.choice([f"[name|list|tell me|give me|say|write] {how} [different |||]{what}[ please||]", f"[can you|could you] [name|list|give me|tell me] {how} {what}?", f"{how} {what}[ please||]", f"[name|give] me {how} {what}", f"[i need|i want|please name|please list] {how} {what}", f"what are {how} {what}?", f"do you know {how} {what}?", f"give me a list of {how} {what}", f"list of {how} {what}", f"give me {how} [examples of|kinds of|] {what}".replace("  ", " ")]))
+    ask = pick(r, r.choice([f"[name|list|tell me|give me|say|write] {how} [different |||]{what}[ please||]", f"[can you|could you] [name|list|give me|tell me] {how} {what}?", f"{how} {what}[ please||]", f"[name|give] me {how} {what}", f"[i need|i want|please name|please list] {how} {what}", f"what are {how} {what}?", f"{how} {what} that you know", f"think of {how} {what}", f"do you know {how} {what}?", f"give me a list of {how} {what}", f"list of {how} {what}", f"give me {how} [examples of|kinds of|] {what}".replace("  ", " ")]))
     if r.random() < 0.12:
         style, tail = r.choice([("lines", "one per line"), ("bullets", "as a bullet list"), ("bullets", "with bullets"), ("numbers", "as a numbered list"), ("numbers", "numbered")])
         ask = ask.rstrip("?") + ", " + tail
@@ -292,7 +364,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 30), (things_sum, 4), (list_of, 16), (whole_list, 3), (one_thing, 2), (spell, 3), (letters, 6), (count_up, 7), (alphabet, 0.5), (rewrite, 14), (with_word, 2), (choose, 4), (greeting_card, 2.5), (finish, 2.5), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 27), (division, 3), (double_half, 1.5), (three_terms, 2), (too_big, 2.5), (sort, 2.5), (begins_with, 2), (letter_count, 1), (units, 1.5), (things_sum, 4), (list_of, 16), (whole_list, 3), (one_thing, 2), (spell, 3), (letters, 6), (count_up, 7), (alphabet, 0.5), (rewrite, 14), (with_word, 2), (choose, 4), (greeting_card, 2.5), (finish, 2.5), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 
