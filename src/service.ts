@@ -311,6 +311,7 @@ function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], drai
         state: reason === null ? status.state : 'failed',
         progress: status.state === 'loading' ? status.progress : reason === null && status.state === 'ready' ? 1 : 0,
         error: reason,
+        stopped: stats?.failed === true,
         running: stats?.running ?? 0,
         waiting: stats?.waiting ?? 0,
         lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
