@@ -92,7 +92,9 @@ export class EngineTuning {
 
   /** A setting above what could be allocated holds as far as it goes. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: Values): number {
-    return Math.min(Math.max(values[name] ?? this.config[name], min), max(stats));
+    // Left to the device: as it was loaded.
+    const unchanged = name === 'max_batch_tokens' && this.config[name] === 0 ? stats.loadedBatchTokens : this.config[name];
+    return Math.min(Math.max(values[name] ?? unchanged, min), max(stats));
   }
 
   private find(model: string): { pooled: PooledEngine; engine: Engine } {
