@@ -6,6 +6,7 @@ import { grammarBenchCommand } from './grammar.js';
 import { httpBenchCommand } from './http.js';
 import { liveBenchCommand } from './live.js';
 import { makeModelCommand } from './make-model.js';
+import { refusedBenchCommand } from './refused.js';
 import { speculationBenchCommand } from './speculation.js';
 import { streamsBenchCommand } from './streams.js';
 import { submitBenchCommand } from './submit.js';
@@ -19,6 +20,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   http: { about: 'what HTTP adds to the time to first token', run: httpBenchCommand },
   live: { about: 'what operators watching the live view cost the engine', run: liveBenchCommand },
   'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
+  refused: { about: 'what one organization\'s refused large requests do to the first byte of another', run: refusedBenchCommand },
   speculation: { about: 'decoding with guesses and without: texts that repeat themselves, and texts that do not', run: speculationBenchCommand },
   streams: { about: 'stream events a second the JavaScript carries, with many streams open', run: streamsBenchCommand },
   submit: { about: 'what a request costs before the engine has it', run: submitBenchCommand },

@@ -42,6 +42,7 @@ export const settings = {
 
   http: {
     max_body_bytes: setting(kind.bytes(1024, 1024 ** 3), 33_554_432, 'Largest request body, before and after decompression; above it 413.'),
+    max_header_bytes: setting(kind.bytes(4096, 1_048_576), 16_384, 'Most bytes of a request line and its headers together; above it 400.'),
     max_reading_bytes: setting(kind.bytes(1024, 1024 ** 4), 536_870_912, 'Bytes of bodies being read and decompressed that are held at once, half of it for one organization; above it 503. Two whole bodies always fit.'),
     keepalive_ms: setting(kind.integer(100, 3_600_000), 15_000, 'Silence after which a stream gets a keep-alive; also how long headers wait for the first event.'),
     cors_origins: setting(kind.list, ['*'], 'Origins browsers may call from, or *.', { shown: '*' }),
@@ -56,6 +57,7 @@ export const settings = {
     tpm: setting(kind.nullable(kind.integer(1, 1e9)), 999_999, 'Tokens per minute of an organization on one model; off for none.'),
     read_rpm: setting(kind.nullable(kind.integer(1, 1e9)), null, 'Requests per minute of one key on what generates nothing: models, counts, stored responses; off for none.', { shown: 'off' }),
     concurrency: setting(kind.nullable(kind.integer(1, 1e6)), 99, 'Requests an organization may have unfinished on one model; off for none.'),
+    loop_ms: setting(kind.nullable(kind.integer(1, 1_000)), 250, 'Milliseconds of every second that each answering thread spends at most on reading and checking an organization\'s large requests (16 KiB and more), ten seconds\' worth at once; above it 429. off for none.'),
     tpm_default_reservation: setting(kind.integer(1, 1e9), 4_096, 'Output tokens reserved for a request that states no cap.'),
     max_n: setting(kind.integer(1, 128), 8, 'Most choices (`n`) of one request.'),
     overrides: setting(kind.limitOverrides, {}, 'Limits of one organization and model: {"org_…": {"hal-1.0": {"rpm": 10, "tpm": null}}}; * stands for any.', { shown: 'none' }),
@@ -71,7 +73,7 @@ export const settings = {
     kv_type: setting(kind.choice('f16', 'q8_0', 'fp8', 'f32'), 'f16', 'Number type of the KV cache; q8_0 and fp8 (on a GPU) hold nearly twice the tokens in the same memory, q8_0 a little less exactly, fp8 less than that.', { alias: 'kv-type' }),
     max_context: setting(kind.integer(0, 16_777_216), 0, 'Longest prompt plus completion in tokens; 0 takes the file\'s own, as memory allows.', { alias: 'max-context', main: true }),
     kv_bytes: setting(kind.bytes(0, 2 ** 46), 0, 'Memory for KV pages of one model, e.g. 2GiB; 0 makes room for a few full contexts.', { alias: 'kv-bytes', main: true }),
-    max_batch_tokens: setting(kind.integer(1, 65_536), 256, 'Tokens computed per step, decodes first.', { main: true }),
+    max_batch_tokens: setting(kind.integer(0, 65_536), 0, 'Tokens computed per step, decodes first; 0 takes 256 on the CPU and 2,048 on a GPU.', { main: true }),
     max_sequences: setting(kind.integer(1, 4_096), 32, 'Sequences running at once.', { main: true }),
     step_ms: setting(kind.integer(0, 60_000), 250, 'Aimed-at longest pause, in ms, that other requests\' prompts put between two tokens of a running answer; 0 for no bound.', { main: true }),
     queue_max: setting(kind.integer(1, 1_000_000), 512, 'Requests waiting per model; above it 503.'),
@@ -146,7 +148,8 @@ export const settings = {
   },
 
   metrics: {
-    public: setting(kind.flag, false, 'Serve /metrics without an API key.'),
+    token: setting(kind.nullable(kind.text(16, 512)), null, 'Bearer token that reads /metrics and all of /readyz, for what scrapes them; without it an operator\'s API key does.', { secret: true, shown: 'none' }),
+    public: setting(kind.flag, false, 'Serve /metrics to everybody.'),
   },
 } as const satisfies SettingTree;
 
@@ -155,7 +158,10 @@ type SettingTree = { readonly [name: string]: Setting<never> | Setting<unknown> 
 type ValueOf<T> = T extends { kind: Kind<infer V> } ? V : { readonly [K in keyof T]: ValueOf<T[K]> };
 
 /** The checked, frozen settings of one process. Names are those of the file keys: `config.http.max_body_bytes`. */
-export type Config = ValueOf<typeof settings>;
+export type Config = ValueOf<typeof settings> & {
+  /** Settings that were not left to their default, by key, with the flag, the variable or the place in a file that gave them. */
+  readonly given: Readonly<Record<string, string>>;
+};
 
 export interface Declared {
   key: string;          // http.keepalive_ms
@@ -231,25 +237,25 @@ export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<str
   const fallback = join(typeof dataDir === 'string' && dataDir !== '' ? resolve(dataDir) : defaultDataDir, 'config.json');
   const file = readFile(asked === undefined || asked === '' ? fallback : resolve(asked), asked !== undefined && asked !== '');
 
-  const tree: Record<string, unknown> = {};
-  for (const one of declared) {
-    const found = flags.get(one.key) ?? variables.get(one.key) ?? file.values.get(one.key);
-    const value = found === undefined ? one.setting.default : check(one.setting, found.raw, found.source);
-    place(tree, one.key, value);
-  }
-  return { config: freeze(tree) as Config, rest, file: file.path };
+  return { config: checked((key) => flags.get(key) ?? variables.get(key) ?? file.values.get(key)), rest, file: file.path };
 }
 
 /** Defaults with some values replaced, checked like file keys: for tests and embedding. */
 export function configWith(overrides: object = {}): Config {
   const values: Values = new Map();
   flatten(overrides, '', 'configWith', values);
+  return checked((key) => values.get(key));
+}
+
+function checked(find: (key: string) => { raw: unknown; source: string } | undefined): Config {
   const tree: Record<string, unknown> = {};
+  const given: Record<string, string> = {};
   for (const one of declared) {
-    const found = values.get(one.key);
+    const found = find(one.key);
+    if (found !== undefined) given[one.key] = found.source;
     place(tree, one.key, found === undefined ? one.setting.default : check(one.setting, found.raw, found.source));
   }
-  return freeze(tree) as Config;
+  return freeze({ ...tree, given }) as Config;
 }
 
 function check(declaration: Setting<unknown>, raw: unknown, source: string): unknown {
@@ -291,6 +297,7 @@ function readFlags(argv: readonly string[], own: Readonly<Record<string, boolean
       return value;
     };
     if (Object.hasOwn(own, name)) {
+      if (own[name] !== true && equals >= 0) throw new ConfigError(name, 'takes no value.');
       rest.push(name);
       if (own[name] === true) rest.push(next());
       continue;
@@ -419,14 +426,26 @@ function shownDefault(one: Declared): string {
   return typeof value === 'number' ? value.toLocaleString('en-US').replace(/^(\d),(\d{3})$/, '$1$2') : String(value);
 }
 
-/** The settings part of --help. */
-export function settingsHelp(): string {
-  const rows = declared.map((one) => [
-    `${one.aliasFlag ?? one.flag}${one.setting.kind.bare === true ? '' : ` ${one.setting.kind.metavar}`}`,
-    `${one.setting.help} [${shownDefault(one)}]`,
-  ] as const);
-  const width = Math.max(...rows.map(([left]) => left.length)) + 4;
-  return rows.map(([left, right]) => `  ${left.padEnd(width - 2)}${wrap(right, 100 - width).join(`\n${' '.repeat(width)}`)}`).join('\n');
+const SECTIONS: Readonly<Record<string, string>> = {
+  '': 'Server', http: 'HTTP', limits: 'Limits of organizations', engine: 'Engine', structured_outputs: 'Structured output', images: 'Images',
+  messages: 'Messages', responses: 'Stored responses', ws: 'WebSockets', secrets: 'Secrets', models: 'Models', accounts: 'Accounts',
+  dashboard: 'Dashboard', mail: 'Mail', admin: 'Operator API', usage: 'Usage', metrics: 'Metrics',
+};
+
+/** The settings part of --help: those most people touch, or with `all` every one, by section. */
+export function settingsHelp({ all = false } = {}): string {
+  const rows = declared.filter((one) => all || one.setting.main === true).map((one) => ({
+    section: one.key.includes('.') || Object.hasOwn(SECTIONS, one.key) ? one.key.split('.')[0] as string : '',
+    left: `${one.aliasFlag ?? one.flag}${one.setting.kind.bare === true ? '' : ` ${one.setting.kind.metavar}`}`,
+    right: `${one.setting.help} [${shownDefault(one)}]`,
+  }));
+  const told = (some: typeof rows): string => {
+    const width = Math.max(...some.map(({ left }) => left.length)) + 4;
+    return some.map(({ left, right }) => `  ${left.padEnd(width - 2)}${wrap(right, 100 - width).join(`\n${' '.repeat(width)}`)}`).join('\n');
+  };
+  if (!all) return told(rows);
+  const sections = [...new Set(rows.map(({ section }) => section))];
+  return sections.map((section) => `${SECTIONS[section] ?? section}:\n${told(rows.filter((row) => row.section === section))}`).join('\n\n');
 }
 
 function wrap(text: string, width: number): string[] {
@@ -465,6 +484,10 @@ Flag wins over variable, variable over file, file over default. The file is JSON
 (\`{"http": {"keepalive_ms": 5000}}\` or \`{"http.keepalive_ms": 5000}\`): \`--config FILE\` or
 \`MONOLITH_CONFIG\`, else \`config.json\` in the data folder if there is one. An unknown flag or key is
 an error. Sizes take \`KiB\`, \`MiB\`, \`GiB\`.
+
+What an operator changed of a running engine (batch, concurrency, queue: "Tunables" on the dashboard) is kept and used by
+later starts that do not give the setting. A start that gives it, by flag, variable or file, goes by that, forgets the
+change, and says so in its log.
 
 | key | flag | variable | value | default | what it does |
 |---|---|---|---|---|---|

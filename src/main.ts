@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The command line. Each command is loaded only when it is asked for, so that --help and keys start fast.
 
+import { noWords } from './cli/output.js';
 import { VERSION } from './version.js';
 
 interface Command {
@@ -13,14 +14,19 @@ const commands: readonly Command[] = [
   { name: 'serve', summary: 'start the server (what happens without a command)', run: async (argv) => (await import('./cli/serve.js')).serve(argv) },
   { name: 'chat', summary: 'talk to a model in the terminal', run: async (argv) => (await import('./cli/chat.js')).chat(argv) },
   { name: 'keys', summary: 'create, list, rotate and revoke API keys', run: async (argv) => (await import('./cli/keys.js')).keys(argv) },
+  { name: 'data', summary: 'check, back up and restore the database', run: async (argv) => (await import('./cli/data.js')).data(argv) },
   { name: 'models', summary: 'list the models that would be served', run: async (argv) => (await import('./cli/models.js')).models(argv) },
   { name: 'inspect', summary: 'what a model file or folder holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
   { name: 'settings', summary: 'every setting, as a Markdown page', run: async (argv) => (await import('./cli/settings.js')).settings(argv) },
   { name: 'debug', summary: 'tokens and logits of a model file, for comparing engines', run: async (argv) => (await import('./cli/debug.js')).debug(argv) },
 ];
 
-async function help(): Promise<string> {
-  const { settingsHelp } = await import('./config.js');
+/** `words`: what was given beside --help; settings may be. */
+async function help(words: readonly string[]): Promise<string> {
+  const { declared, loadConfig, settingsHelp } = await import('./config.js');
+  const { rest } = loadConfig({ argv: words }, { '--help': false, '--all': false });
+  noWords(rest.filter((one) => !['--all', '--help', '-h'].includes(one)));
+  const all = words.includes('--all');
   return `monolith ${VERSION}: serve language models from one machine
 
 Usage: monolith [command] [flags]
@@ -34,20 +40,22 @@ A model file that cannot be served does not stop the others: it is logged, its r
 model_unavailable, and /readyz names it and stays 503. The start fails if no model can be served.
 
 Settings. Each is also a variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS) and a key of the JSON
-file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.
+file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.${all ? '' : `
+These are the ones most people touch; "monolith serve --help --all" has all ${declared.length}.`}
 
-${settingsHelp()}
+${settingsHelp({ all })}
 `;
 }
 
 async function main(argv: string[]): Promise<number> {
   const [first = ''] = argv;
   if (first === '--version' || first === '-v') {
+    noWords(argv.slice(1));
     process.stdout.write(`${VERSION}\n`);
     return 0;
   }
   if (first === '--help' || first === '-h' || first === 'help') {
-    process.stdout.write(await help());
+    process.stdout.write(await help(argv.slice(1)));
     return 0;
   }
   if (first === '' || first.startsWith('-')) return (commands[0] as Command).run(argv);
@@ -58,7 +66,7 @@ async function main(argv: string[]): Promise<number> {
     return 2;
   }
   if (command.name === 'serve' && (argv.includes('--help') || argv.includes('-h'))) {
-    process.stdout.write(await help());
+    process.stdout.write(await help(argv.slice(1)));
     return 0;
   }
   return command.run(argv.slice(1));

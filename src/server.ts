@@ -1,7 +1,6 @@
 // One server: the data folder's lock, the service that answers, the listening socket, and its end. Used by
 // the command line and, in-process, by tests.
 
-import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from './accounts/accounts.js';
 import type { Directory } from './accounts/directory.js';
@@ -9,19 +8,22 @@ import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/admission.js';
 import type { Config } from './config.js';
 import { setupUrl } from './dashboard/api/objects.js';
 import { StartError } from './errors.js';
+import { tellLoading } from './engine/loading.js';
+import type { Loading } from './engine/loading.js';
 import type { ModelPool } from './engine/model-pool.js';
 import type { HttpServer } from './http/app.js';
 import { isLoopback } from './http/hosts.js';
 import { openService } from './service.js';
 import type { FailedModel, Service, SharedState } from './service.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
+import { ensureRoom } from './storage/lmdb-store.js';
 import { createTelemetry } from './telemetry/telemetry.js';
 import type { Telemetry } from './telemetry/types.js';
 import { HeldResponses } from './storage/held-responses.js';
 import { AnsweringThreads } from './threads/answering-threads.js';
-import { LocalBus } from './threads/bus.js';
+import { LocalBus } from './shared/bus.js';
 import { HubBus } from './threads/hub-bus.js';
-import { ThreadStates } from './threads/thread-states.js';
+import { ThreadStates } from './shared/thread-states.js';
 
 // What a drain waits for after everything should have ended.
 const STUCK_MS = 10_000;
@@ -60,6 +62,8 @@ export interface Server {
 export interface StartOptions {
   /** Used instead of one made from the settings. */
   telemetry?: Telemetry;
+  /** Now and then while models load. */
+  onLoading?: (loading: Loading) => void;
 }
 
 /** Rejects if no model, or the data folder or the address, can be used; nothing is left open then. */
@@ -77,8 +81,9 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const telemetry = options.telemetry ?? createTelemetry({ format: config.log, level: config.log_level });
   undo.push(() => telemetry.close());
   const { log } = telemetry;
-  const lock = await lockDataDir(config.data_dir);
+  const lock = lockDataDir(config.data_dir);
   undo.push(() => lock.release());
+  ensureRoom(config.data_dir);
 
   const hub = config.http.threads > 1 ? new HubBus({ threads: config.http.threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') }) : null;
   const bus = hub ?? new LocalBus();
@@ -87,14 +92,14 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const service = await openService({ config, telemetry, bus, shared, primary: true });
   undo.push(() => service.close());
   const { accounts, background, http, pool } = service;
-  const loading = watchLoading(pool, telemetry);
+  const loading = tellLoading(pool, log, options.onLoading);
   const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUp(index, service, hub, shared, telemetry, () => threads?.size ?? 0) });
   undo.push(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
   if (!isLoopback(config.host)) log.warn({ host: config.host }, 'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front');
 
-  const adminPort = service.admin === null ? null : await service.admin.listen(config.admin.host, config.admin.port);
+  const adminPort = service.admin === null ? null : await service.admin.listen(config.admin.host, config.admin.port, '--admin-port');
   const adminUrl = adminPort === null ? null : `http://${urlHost(config.admin.host)}:${adminPort}`;
   if (adminUrl !== null) log.info({ url: `${adminUrl}/admin/api` }, 'operator API');
 
@@ -122,7 +127,7 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
       await threads?.close();
       await service.close();
       bus.close();
-      await lock.release();
+      lock.release();
       telemetry.close();
     })();
     return closing;
@@ -161,27 +166,14 @@ function sharedState({ http: { threads } }: Config): SharedState {
 const CLAIM_MS = 10_000;
 
 /** Gives up what a thread that has ended by itself held and ran. `others`: threads that run. */
-function giveUp(index: number, { responses, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, others: () => number): void {
+function giveUp(index: number, { failUnfinished, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, others: () => number): void {
   admission.leaveAll(ledgerOf(shared.ledgers, index));
   new HeldResponses(shared.held).clear(index);
-  responses.failUnfinished(async (organizationId, id) => {
+  failUnfinished(async (organizationId, id) => {
     const asked = others();
     const claims = await bus.ask('response.running', { organizationId, id }, CLAIM_MS);
     return claims.includes(true) || claims.length < asked;   // who does not answer may be the one
   }).catch((err: unknown) => log.error({ err }, 'responses of an ended thread could not be marked failed'));
-}
-
-/** Logs what has been loaded; resolves when nothing loads any more. */
-async function watchLoading(pool: ModelPool, telemetry: Telemetry): Promise<void> {
-  const begun = performance.now();
-  await pool.settled();
-  for (const { file, names, status } of pool.engines()) {
-    const fields = { file, models: names.join(','), ms: performance.now() - begun };
-    if (status.state === 'ready') {
-      const { backend, plan, maxContext } = status.engine;
-      telemetry.log.info({ ...fields, backend: backend.name, isa: backend.isa, threads: backend.threads, context: maxContext, weight_bytes: plan.weightBytes, kv_bytes: plan.kvBytes }, 'model loaded');
-    }
-  }
 }
 
 function urlHost(host: string): string {

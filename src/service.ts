@@ -6,9 +6,10 @@ import type { Config } from './config.js';
 import { Accounts } from './accounts/accounts.js';
 import { finishDeletions } from './accounts/delete-organization.js';
 import { Directory } from './accounts/directory.js';
+import { ServerReaders } from './accounts/server-readers.js';
 import { Admission, ledgerOf } from './admission/admission.js';
 import { dashboardRoutes } from './dashboard/api/routes.js';
-import type { DashboardDeps } from './dashboard/api/routes.js';
+import type { DashboardDeps } from './dashboard/api/deps.js';
 import { SessionGuard } from './dashboard/api/session-guard.js';
 import { Letters } from './dashboard/api/letters.js';
 import { DashboardOrigin } from './dashboard/origin.js';
@@ -16,6 +17,8 @@ import { pageRoutes } from './dashboard/pages/routes.js';
 import type { LoadOptions } from './engine/addon-types.js';
 import { checkedAliases, checkedDrafts, modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
 import type { CatalogModel } from './engine/catalog.js';
+import { EngineNotes } from './engine/engine-notes.js';
+import type { NotedEngine } from './engine/engine-notes.js';
 import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
 import { StartError } from './errors.js';
@@ -26,20 +29,21 @@ import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
 import { healthRoutes } from './http/health-routes.js';
 import type { Health } from './http/health-routes.js';
-import { modelsRoutes } from './http/models-routes.js';
+import { modelsRoutes } from './protocol/models/routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { ModelSettings } from './operator/model-settings.js';
-import { tokenOperators } from './operator/operator-guard.js';
+import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
 import { operatorRoutes } from './operator/routes.js';
 import type { GenerationDeps } from './protocol/generation-run.js';
 import { RunningGenerations } from './protocol/running-generations.js';
 import { messagesRoutes } from './protocol/messages/routes.js';
 import { BackgroundResponses } from './protocol/responses/background.js';
 import { responsesRoutes } from './protocol/responses/routes.js';
-import type { ResponsesDeps } from './protocol/responses/routes.js';
+import type { ResponsesDeps } from './protocol/responses/deps.js';
 import { responsesSocket } from './protocol/responses/socket.js';
 import { RunningResponses } from './protocol/responses/stored-running.js';
+import { unfinishedResponses } from './protocol/responses/unfinished.js';
 import { openMailer } from './mail/mailer.js';
 import { openSealer } from './sealing/open-sealer.js';
 import { HeldResponses } from './storage/held-responses.js';
@@ -50,11 +54,11 @@ import { openResponseStore } from './storage/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
 import type { Store } from './storage/store.js';
 import type { EngineGauges, Telemetry } from './telemetry/types.js';
-import type { ThreadBus } from './threads/bus.js';
+import type { ThreadBus } from './shared/bus.js';
 import { rejectionOf } from './usage/rejections.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import { UsageSweep } from './usage/usage-sweep.js';
-import { ThreadStates } from './threads/thread-states.js';
+import { ThreadStates } from './shared/thread-states.js';
 
 /** Memory that all threads see. */
 export interface SharedState {
@@ -64,7 +68,7 @@ export interface SharedState {
   ledgers: SharedArrayBuffer;
   /** Stored responses held against erasure: src/storage/held-responses.ts. */
   held: SharedArrayBuffer;
-  /** What the answering threads are doing: src/threads/thread-states.ts. Empty if there is but one thread. */
+  /** What the answering threads are doing: src/shared/thread-states.ts. Empty if there is but one thread. */
   threads: SharedArrayBuffer;
 }
 
@@ -96,6 +100,8 @@ export interface Service {
   readonly http: HttpServer;
   /** The operator API, on a listener of its own; null without its token, and but for the primary one. */
   readonly admin: HttpServer | null;
+  /** Ends the background responses that nobody generates any more, see ResponseStore: their tokens count, who follows them is told. */
+  failUnfinished(isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<void>;
   /** New requests are refused, what runs goes on. */
   drain(): void;
   /** Resolves when nothing runs. */
@@ -154,7 +160,6 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(shared.held, bus.index) } } : {}),
   });
   undo.push(() => responses.close());
-  if (primary) await responses.failUnfinished();
   const directory = await Directory.open(store);
   undo.push(() => directory.close());
   const accounts = new Accounts(store, { bus, audit: directory.audit });
@@ -164,7 +169,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
     if (primary) tuning.apply(pooled, engine);
   });
-  const tuning = new EngineTuning(store, pool, config.engine);
+  const tuning = new EngineTuning(store, pool, config, log);
+  if (primary) await tuning.forgetGiven();
   undo.push(() => pool.close());
   const modelSettings = new ModelSettings(store, bus);
   undo.push(() => modelSettings.close());
@@ -179,6 +185,14 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
 
   const usage = new UsageRecorder(store, log);
   undo.push(() => usage.close());
+  const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
+    for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
+      if (spent !== null) usage.finished(spent);
+      bus.publish('response.logged', { id, ended: true });
+    }
+    await usage.flush();
+  };
+  if (primary) await failUnfinished();
   const usageSweep = primary ? new UsageSweep(store, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
   undo.push(() => usageSweep?.close());
   const admission = new Admission(config.limits, {
@@ -186,6 +200,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     buffer: shared.counters, ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
   });
   telemetry.observeEngines(() => engineGauges(pool));
+  const notes = primary ? new EngineNotes(() => notedEngines(pool), log) : null;
+  undo.push(() => notes?.close());
   telemetry.shareWith(bus);
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
@@ -223,14 +239,14 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     monthTokens: (organizationId) => usage.monthTokens(organizationId, monthName(monthNumber(Date.now()))),
   };
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers: new ServerReaders(config.metrics.token, accounts, directory.users) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
     chat,
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),
-    ...(config.dashboard.enabled ? dashboardRoutes(dashboard) : []),
+    ...(config.dashboard.enabled ? [...dashboardRoutes(dashboard), ...operatorRoutes(sessionOperators(dashboard.guard), dashboard)] : []),
   ];
   const generating = new Map(routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]));
   const http = new HttpServer({
@@ -249,12 +265,12 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.push(() => http.close());
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
-    routes: operatorRoutes(tokenOperators(config.admin.token), dashboard),
+    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), dashboard),
   }) : null;
   undo.push(() => admin?.close());
 
   return {
-    store, accounts, directory, origin, admission, responses, pool, models, background, http, admin,
+    store, accounts, directory, origin, admission, responses, pool, models, background, http, admin, failUnfinished,
     drain: () => {
       draining = true;
       http.draining = true;
@@ -267,6 +283,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     },
     close: async () => {
       live.close();
+      notes?.close();
       http.close();
       admin?.close();
       generations.close();
@@ -311,12 +328,17 @@ function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], drai
         state: reason === null ? status.state : 'failed',
         progress: status.state === 'loading' ? status.progress : reason === null && status.state === 'ready' ? 1 : 0,
         error: reason,
+        stopped: stats?.failed === true,
         running: stats?.running ?? 0,
         waiting: stats?.waiting ?? 0,
         lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
       };
     }),
   };
+}
+
+function notedEngines(pool: ModelPool): NotedEngine[] {
+  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', engine: status.engine, stats: status.engine.stats() }] : []));
 }
 
 // Models that share a file share an engine: its numbers are shown once, under the first of its names.

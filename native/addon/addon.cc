@@ -12,6 +12,7 @@
 #include "addon/channel.h"
 #include "addon/engine_handle.h"
 #include "addon/errors.h"
+#include "addon/file_lock.h"
 #include "addon/grammar_handle.h"
 #include "addon/load_request.h"
 #include "addon/objects.h"
@@ -19,11 +20,11 @@
 #include "addon/promise_work.h"
 #include "addon/make_backend.h"
 #include "addon/text.h"
-#include "backend/cpu/peak.h"
+#include "backend/cpu/machine/peak.h"
 #include "base/memory_bandwidth.h"
-#include "engine/debug_logits.h"
-#include "engine/inspect.h"
-#include "model/hf/model_file.h"
+#include "engine/diagnose/debug_logits.h"
+#include "engine/diagnose/inspect.h"
+#include "formats/hf/model_file.h"
 
 namespace monolith::addon {
 namespace {
@@ -38,7 +39,7 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   if (!arguments.ok()) return env.Undefined();
   auto backend = make_backend(options);
   if (!backend) return raise(env, backend.error());
-  const auto inspection = inspect(path, **backend, options.limits(), options.max_context, options.kv_bytes, options.file());
+  const auto inspection = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes, options.file());
   if (!inspection) return raise(env, inspection.error());
   return to_object(env, *inspection);
 }
@@ -79,10 +80,11 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
   return promise_of(
       info.Env(),
       [=]() {
-        const DebugLogitsOptions debug{options.cpu(), options.kv_type, options.engine.max_batch_tokens,
-                                       options.file()};
         auto backend = make_backend(options);
         if (!backend) return Result<DebugLogits>(backend.error());
+        const DebugLogitsOptions debug{.backend = options.cpu(), .kv_type = options.kv_type,
+                                       .max_batch_tokens = for_backend(options, **backend).engine.max_batch_tokens,
+                                       .max_context = options.max_context, .file = options.file()};
         return debug_logits(path, **backend, debug, ids, positions, continue_tokens);
       },
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
@@ -137,6 +139,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("inspect", Napi::Function::New<js_inspect>(env, "inspect"));
   exports.Set("loadTokenizer", Napi::Function::New<js_load_tokenizer>(env, "loadTokenizer"));
   exports.Set("load", Napi::Function::New<js_load>(env, "load"));
+  exports.Set("lockFile", Napi::Function::New<js_lock_file>(env, "lockFile"));
   exports.Set("debugLogits", Napi::Function::New<js_debug_logits>(env, "debugLogits"));
   exports.Set("arithmeticPeak", Napi::Function::New<js_arithmetic_peak>(env, "arithmeticPeak"));
   exports.Set("readBandwidth", Napi::Function::New<js_read_bandwidth>(env, "readBandwidth"));

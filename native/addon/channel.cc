@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "addon/arguments.h"
@@ -35,16 +36,21 @@ std::shared_ptr<ChannelCore> ChannelCore::open(Napi::Env env, EngineRef engine, 
 Result<RequestId> ChannelCore::submit(GenerationRequest request) {
   const int n = request.n;
   auto id = engine_->engine->submit(id_, std::move(request));
-  if (id) {
-    if (live_.empty()) wakeups_.Ref(env_);
+  if (!id) return id;
+  const bool is_first = live_.empty();
+  try {
     live_.emplace(*id, n);
+  } catch (const std::bad_alloc&) {
+    engine_->engine->cancel(id_, *id);
+    return Error{ErrorCode::kOutOfMemory, "no memory"};
   }
+  if (is_first) wakeups_.Ref(env_);
   return id;
 }
 
 void ChannelCore::cancel(RequestId request) {
   if (!live_.contains(request)) return;   // ended, or another channel's
-  engine_->engine->cancel(request);
+  engine_->engine->cancel(id_, request);
   forget(request);
 }
 
@@ -95,14 +101,14 @@ void ChannelCore::forget_ended() {
 
 void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* core, void*) {
   if (env == nullptr || core->closed()) return;   // queued before the end
-  std::chrono::steady_clock::time_point since;
+  Clock::time_point since;
   core->engine_->engine->drain_channel(core->id_, core->events_, &since);
   if (core->events_.empty()) return;
   const Napi::HandleScope scope(env);
   const Napi::Value events = to_uint8_array(env, core->events_.data(), core->events_.size());
   core->forget_ended();
   if (!env.IsExceptionPending()) {
-    const std::chrono::duration<double, std::milli> age = std::chrono::steady_clock::now() - since;
+    const std::chrono::duration<double, std::milli> age = Clock::now() - since;
     const napi_value arguments[] = {events, Napi::Number::New(env, age.count())};
     napi_value result = nullptr;
     napi_call_function(env, env.Undefined(), on_events, std::size(arguments), arguments, &result);

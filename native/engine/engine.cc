@@ -12,6 +12,8 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -21,18 +23,14 @@
 #include <pthread.h>
 #endif
 
-#include "engine/request_check.h"
-#include "engine/step_loop.h"
+#include "engine/schedule/request_check.h"
+#include "engine/loop/step_loop.h"
 
 namespace monolith {
 namespace {
 
 // How often a loop whose work is all held up by full channels looks at its clock.
 constexpr std::chrono::milliseconds kStalledWait{20};
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
-}
 
 // What callers handed in since the last step. Swapped out as a whole; bounded by the queue's room for submissions,
 // one cancellation per live request, one finish per choice of it and one close per channel.
@@ -116,7 +114,7 @@ class ThreadedEngine final : public Engine {
     return id;
   }
 
-  void drain_channel(ChannelId id, std::vector<std::byte>& out, std::chrono::steady_clock::time_point* since) override {
+  void drain_channel(ChannelId id, std::vector<std::byte>& out, Clock::time_point* since) override {
     const std::shared_ptr<Channel> channel = find_channel(id);
     if (!channel) {
       out.clear();
@@ -139,7 +137,7 @@ class ThreadedEngine final : public Engine {
     channel->close();
   }
 
-  Result<RequestId> submit(ChannelId channel_id, GenerationRequest params) override {
+  Result<RequestId> submit(ChannelId channel_id, GenerationRequest params) override try {
     if (Status status = check_request(params, n_vocab_, max_context_); !status) return status.error();
     if (Status status = check_grammars(params); !status) return status.error();
     if (Error refusal; refuses(refusal)) return refusal;
@@ -154,36 +152,49 @@ class ThreadedEngine final : public Engine {
         return Error{ErrorCode::kQueueFull,
                      "of " + std::to_string(counters_.queue.max_tokens()) + " prompt tokens that may wait, too many do already"};
     }
+    QueuePlace place(counters_.queue, n_tokens);
     // Built outside the lock: it copies the prompt and prepares the stop strings.
     auto request = std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_, model_->memory().layout);
     RequestId id;
     {
       std::lock_guard lock(mutex_);
-      if (closed_ || draining_) {
-        counters_.queue.give_back(1, n_tokens);
-        return Error{ErrorCode::kClosed, "the engine is closing"};
-      }
+      if (closed_ || draining_) return Error{ErrorCode::kClosed, "the engine is closing"};
       do {
         id = next_request_++;
       } while (id == 0 || live_.contains(id));
       request->id = id;
-      live_.emplace(id, Live{channel, {}});
-      intake_.submitted.push_back(std::move(request));
+      const auto live = live_.emplace(id, Live{channel, {}}).first;
+      try {
+        intake_.submitted.push_back(std::move(request));
+      } catch (...) {
+        live_.erase(live);
+        throw;
+      }
     }
+    place.hand_over();   // the loop gives it back when the request has a place to run
     EngineCounters::add(counters_.requests, 1);
     wake_.notify_one();
     return id;
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kOutOfMemory, "no memory"};   // a text so short that it needs none itself
   }
 
-  void cancel(RequestId id) override {
+  void cancel(ChannelId channel_id, RequestId id) override {
     std::shared_ptr<Channel> channel;
+    bool was_live = false;
     {
       std::lock_guard lock(mutex_);
-      const auto at = live_.find(id);
-      if (at == live_.end()) return;
-      channel = std::move(at->second.channel);
-      live_.erase(at);   // a second call finds nothing to do
+      const auto of = channels_.find(channel_id);
+      if (of == channels_.end()) return;
+      channel = of->second;
+      if (const auto at = live_.find(id); at != live_.end()) {
+        if (at->second.channel != channel) return;
+        was_live = true;
+        live_.erase(at);   // a second call finds nothing to end
+      }
     }
+    // Retired: then its last record has been published, but perhaps not drained.
+    if (!was_live) return channel->discard(id);
     channel->forget(id);
     post([&](Intake& intake) { intake.cancelled.push_back({id, std::move(channel)}); });
   }
@@ -206,7 +217,11 @@ class ThreadedEngine final : public Engine {
   }
   bool owns_grammar(const grammar::Grammar& grammar) const override { return grammars_.owns(grammar); }
 
-  EngineStats stats() const override { return counters_.snapshot(now_ns()); }
+  EngineStats stats() const override {
+    EngineStats stats = counters_.snapshot(Clock::now());
+    stats.note = backend_->note();
+    return stats;
+  }
 
   void configure(const EngineTunables& tunables) override {
     post([&](Intake& intake) {
@@ -280,7 +295,7 @@ class ThreadedEngine final : public Engine {
         if (counters_.failed.load(std::memory_order_relaxed)) {
           loop_.fail_all(FailureCode::kEngineError, "the engine has stopped on an internal error");
           computed = false;
-          counters_.progress_at_ns.store(0, std::memory_order_relaxed);
+          counters_.note_idle();
           loop_.publish();
         } else {
           computed = loop_.step();   // with nothing to do it publishes what the intake wrote
@@ -305,7 +320,7 @@ class ThreadedEngine final : public Engine {
     const auto arrived = [this] { return !intake_.empty(); };
     if (loop_.idle()) {
       wake_.wait(lock, arrived);
-      counters_.progress_at_ns.store(now_ns(), std::memory_order_relaxed);
+      counters_.note_progress(Clock::now());
     } else if (!computed) {
       wake_.wait_for(lock, kStalledWait, arrived);
     }
@@ -335,7 +350,7 @@ class ThreadedEngine final : public Engine {
   // An idle engine looks, once a second at most (it reads every page's entry), whether all pages are back.
   void check_accounts() {
     const Clock::time_point now = Clock::now();
-    if (!loop_.idle() || now - checked_at_ < std::chrono::seconds(1)) return;
+    if (!loop_.idle() || (checked_at_ && now - *checked_at_ < std::chrono::seconds(1))) return;
     checked_at_ = now;
     if (!loop_.consistent()) throw std::logic_error("page accounts do not agree");
   }
@@ -343,7 +358,7 @@ class ThreadedEngine final : public Engine {
   // The state of sequences and pages is no longer trusted: nothing is computed from here on.
   void fail_engine(const char* what) {
     counters_.failed.store(true, std::memory_order_relaxed);
-    counters_.progress_at_ns.store(0, std::memory_order_relaxed);
+    counters_.note_idle();
     try {
       loop_.fail_all(FailureCode::kEngineError, std::string("internal error: ") + what);
       loop_.publish();
@@ -364,7 +379,7 @@ class ThreadedEngine final : public Engine {
   EngineCounters counters_;
   StepLoop loop_;       // engine thread only, once it runs
   Intake taken_;        // the same
-  Clock::time_point checked_at_{};   // the same
+  std::optional<Clock::time_point> checked_at_;   // the same
 
   std::mutex mutex_;    // guards what follows
   std::condition_variable wake_;

@@ -10,7 +10,6 @@
 // blocks on a step. Sequences, pages and the model belong to the engine thread alone.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,9 +19,10 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "engine/events.h"
-#include "engine/grammar_compiler.h"
+#include "engine/text/grammar_compiler.h"
 #include "engine/request.h"
 #include "model/model.h"
 #include "text/tokenizer/tokenizer.h"
@@ -62,8 +62,10 @@ struct EngineStats {
   // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
   double last_step_age_ms = 0;
   int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;   // in effect
+  int loaded_batch_tokens = 0;                     // max_batch_tokens when it was loaded
   int most_batch_tokens = 0, most_sequences = 0;   // allocated: what the first two may be raised to
   bool failed = false;                          // the engine thread has stopped on an internal error
+  std::string note;                             // Backend::note()
   // counters since start
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache
@@ -92,14 +94,15 @@ class Engine {
   // Swaps the channel's pending records into `out` (cleared first); out's capacity is reused. `since`, where there is
   // any record: when the first of them was published.
   virtual void drain_channel(ChannelId channel, std::vector<std::byte>& out,
-                             std::chrono::steady_clock::time_point* since = nullptr) = 0;
+                             Clock::time_point* since = nullptr) = 0;
   // Cancels the channel's requests. After return `wake` is not called again.
   virtual void close_channel(ChannelId channel) = 0;
 
-  // Errors at once: kQueueFull, kTooLong, kInvalidArgument (names the field), kClosed.
+  // Errors at once: kQueueFull, kTooLong, kInvalidArgument (names the field), kClosed, kOutOfMemory.
   virtual Result<RequestId> submit(ChannelId channel, GenerationRequest request) = 0;
-  // Takes effect before the next step; unknown or ended ids are ignored.
-  virtual void cancel(RequestId id) = 0;
+  // Of a request of this channel: its records that are not drained yet are gone on return, and it ends before the next
+  // step if it has not. Unknown ids are ignored.
+  virtual void cancel(ChannelId channel, RequestId id) = 0;
   // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none; its text
   // held back and its kFinished record follow. Unknown ids and ended choices are ignored.
   virtual void finish(RequestId id, int choice) = 0;

@@ -22,8 +22,8 @@
 //               f32 prefill_ms, f32 decode_ms                                once per choice
 //   kFailed     u32 n_bytes, message bytes, padded                           once per request, ends it
 //
-// Tokens of a choice arrive in order. After the last choice's kFinished, or after kFailed, or after
-// cancel() was called, no record of that request follows.
+// Tokens of a choice arrive in order. After the last choice's kFinished, or after kFailed, no record of that request
+// follows; nor is one in what is drained after cancel() has returned, even if the request had ended by then.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,8 @@ struct SamplingParams {
   float repetition_penalty = 1.0f;   // over prompt and output
   float frequency_penalty = 0.0f;    // over output
   float presence_penalty = 0.0f;     // over output
-  uint64_t seed = 0;                 // choice i uses seed + i
+  uint64_t seed = 0;
+  uint32_t stream = 0;               // of the seed's random numbers; choice i draws from stream + i
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned;       // never chosen, whatever the bias
   int top_logprobs = -1;             // -1: none wanted; 0 .. 20
@@ -88,8 +89,10 @@ struct GenerationRequest {
   std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
   bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it
   bool use_prefix_cache = true;
-  uint32_t queue_wait_ms = 30'000;   // longer without a first step → failed with kQueueTimeout; 0 = for ever
-  uint32_t generation_ms = 3'600'000;  // wall time from the first step; then ends as length; 0 = for ever
+  // From the submission to the first step that computes something of it, however long it has had a place by then;
+  // longer → failed with kQueueTimeout. 0 = for ever.
+  uint32_t queue_wait_ms = 30'000;
+  uint32_t generation_ms = 3'600'000;  // wall time from that step on; then ends as length; 0 = for ever
 };
 
 enum class FinishReason : uint8_t {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "model/architectures.h"
-#include "model/gguf/parser.h"
+#include "formats/gguf/parser.h"
 #include "model/layer_params.h"
 #include "model/metadata_reader.h"
 #include "model/model.h"
@@ -98,19 +98,11 @@ Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
   return stated;
 }
 
-Status refuse_what_is_not_computed(const GgufFile& file, const MetadataReader& read,
-                                   const ArchitectureTraits& traits) {
+Status refuse_what_is_not_computed(const MetadataReader& read, const ArchitectureTraits& traits) {
   for (const RefusedKey& refused : kRefusedKeys) {
     if (refused.computed != nullptr && traits.*refused.computed) continue;
     if (Status status = read.refuse_unless(refused.name, refused.harmless, refused.what); !status)
       return status;
-  }
-  auto pieces = file.unsigned_integer("split.count");
-  if (!pieces) return pieces.error();
-  if (*pieces && **pieces > 1) {
-    return Error{ErrorCode::kUnsupported,
-                 "a model split into several files is not supported ('split.count' is " +
-                     std::to_string(**pieces) + ")"};
   }
   return {};
 }
@@ -255,7 +247,7 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context) {
   auto context = read.integer("context_length", 1, kMaxContext);
   if (!context) return context.error();
   params.context_length = *context;
-  if (Status s = refuse_what_is_not_computed(file, read, traits); !s) return s.error();
+  if (Status s = refuse_what_is_not_computed(read, traits); !s) return s.error();
   if (Status s = read_sizes(file, read, traits, params); !s) return s.error();
   if (Status s = read_scales(read, traits, params); !s) return s.error();
   if (Status s = read_layers(file, read, traits, max_context, params); !s) return s.error();

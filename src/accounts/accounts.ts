@@ -4,9 +4,9 @@
 
 import type { LimitOverride } from '../config-kinds.js';
 import { apiError } from '../errors.js';
-import type { Identity } from '../http/exchange.js';
+import type { Identity } from '../identity/identity.js';
 import type { Store, Table } from '../storage/store.js';
-import type { ThreadBus } from '../threads/bus.js';
+import type { ThreadBus } from '../shared/bus.js';
 import { ApiKeys } from './api-keys.js';
 import type { CreatedKey, NewKey } from './api-keys.js';
 export type { CreatedKey, NewKey } from './api-keys.js';

@@ -9,7 +9,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { LimitOverride } from '../config-kinds.js';
 import { apiError } from '../errors.js';
-import type { Scope } from '../http/exchange.js';
+import type { Scope } from '../identity/identity.js';
 import { newAccountId, newApiKey } from '../ids.js';
 import type { Key, Store, Table } from '../storage/store.js';
 import type { Actor, AuditLog } from './audit.js';
@@ -139,8 +139,8 @@ export class ApiKeys {
   }
 
   /**
-   * A successor with the same permissions; the old key stays valid for `overlapS` seconds. Null if there is no
-   * such key. Throws ApiError 422 if it has ended.
+   * A successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy` it is
+   * its creator's, as the old one. Null if there is no such key. Throws ApiError 422 if it has ended.
    */
   async rotate(organizationId: string, id: string, overlapS: number, actor: Actor, createdBy: string | null): Promise<CreatedKey | null> {
     const secret = await this.ensureSecret();
@@ -153,7 +153,7 @@ export class ApiKeys {
       if (status !== 'active') throw apiError('invalid_value', `This API key ${status === 'revoked' ? 'has been revoked' : 'has expired'}: it cannot be rotated. Create a new one.`, 'id');
       this.makeRoom(organizationId);
       const next: KeyRecord = {
-        ...key, id: newAccountId('key'), createdBy, publicId: made.publicId, last4: made.secret.slice(-4),
+        ...key, id: newAccountId('key'), createdBy: createdBy ?? key.createdBy, publicId: made.publicId, last4: made.secret.slice(-4),
         hash: new Uint8Array(keyedHash(secret, Buffer.from(keyDigest(made.secret), 'hex'))),
         createdAt: now.toISOString(), lastUsedAt: null, revokedAt: null, rotatedFrom: key.id,
       };
@@ -275,25 +275,6 @@ export class ApiKeys {
     if (known !== undefined) return known;
     await this.secrets.insert(SECRET, new Uint8Array(randomBytes(SECRET_BYTES)));
     return this.secret() as Uint8Array;
-  }
-}
-
-/** Within a transaction: keys as schema version 4 had them, under a plain SHA-256 and without a list per organization. */
-export function keyTheHashes(store: Store): void {
-  const rows = store.table<KeyRecord>('keys');
-  const byHash = store.table<string>('keys-by-hash');
-  const byOrganization = store.table<number | null>('keys-by-organization');
-  const secret = new Uint8Array(randomBytes(SECRET_BYTES));
-  void store.table<Uint8Array>('secrets').put(SECRET, secret);
-  for (const id of [...rows.keys()]) {
-    const key = rows.get(id) as KeyRecord;
-    const hash = keyedHash(secret, key.hash);
-    void byHash.remove(Buffer.from(key.hash).toString('hex'));
-    void byHash.put(hash.toString('hex'), key.id);
-    const next: KeyRecord = { ...key, hash: new Uint8Array(hash), limits: (key as Partial<KeyRecord>).limits ?? null };
-    void rows.put(id, next);
-    const end = Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
-    void byOrganization.put(placeOf(next), end === Infinity ? null : end);
   }
 }
 

@@ -1,5 +1,5 @@
 // How often something was done that strangers may do, or that leaves something behind for good: sign-ins by address
-// and by e-mail, sign-ups, forgotten passwords; organizations, invitations and names of a user. Counted in the table `attempts`, so that all threads count together; rows go when their time is over.
+// and by e-mail, wrong operator tokens, sign-ups, forgotten passwords; organizations, invitations and names of a user. Counted in the table `attempts`, so that all threads count together; rows go when their time is over.
 
 import { isIPv6 } from 'node:net';
 import { createHash } from 'node:crypto';
@@ -9,7 +9,7 @@ import { walk } from '../storage/walk.js';
 
 export const ATTEMPTS_MS = 15 * 60_000;
 /** Within ATTEMPTS_MS from the first one. */
-export const MAX_ATTEMPTS = { login: 10, password: 10, signup: 30, forgot: 10, mail: 3, organization: 50, invite: 100, name: 20 } as const;
+export const MAX_ATTEMPTS = { login: 10, operator: 10, password: 10, signup: 30, forgot: 10, mail: 3, organization: 50, invite: 100, name: 20 } as const;
 export type AttemptKind = keyof typeof MAX_ATTEMPTS;
 
 interface Row { count: number; until: number }
@@ -38,10 +38,12 @@ export class Attempts {
       if (late === 0) rows.forEach((row, at) => void this.rows.put(keys[at] as Key, { ...row, count: row.count + 1 }));
       return late;
     });
-    if (wait > 0) {
-      const minutes = Math.ceil(wait / 60_000);
-      throw apiError('too_many_attempts', `Too many attempts. Try again in ${minutes} minute${minutes === 1 ? '' : 's'}.`, null, { retryAfterMs: wait });
-    }
+    if (wait > 0) throw tooMany(wait);
+  }
+
+  /** What has been counted so far, of the last moments perhaps not all. */
+  counted(kind: AttemptKind, whose: string): Readonly<Row> {
+    return this.current(keyOf(kind, whose), this.now());
   }
 
   /** Within a transaction: an attempt that was counted was none. */
@@ -67,6 +69,12 @@ export class Attempts {
     const row = this.rows.get(key);
     return row === undefined || row.until <= now ? { count: 0, until: now + ATTEMPTS_MS } : row;
   }
+}
+
+/** `wait` in milliseconds. */
+export function tooMany(wait: number): Error {
+  const minutes = Math.ceil(wait / 60_000);
+  return apiError('too_many_attempts', `Too many attempts. Try again in ${minutes} minute${minutes === 1 ? '' : 's'}.`, null, { retryAfterMs: wait });
 }
 
 /** Whom an address stands for: of IPv6 the /64, which is what one subscriber has. */

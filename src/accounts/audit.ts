@@ -1,7 +1,7 @@
 // Who changed what: one entry per change that a person or an operator makes to an organization's accounts,
 // keys and limits. Table `audit`, keyed [organization, milliseconds, id]; '' stands for the server as a whole.
 
-import type { AuditEntry } from '../dashboard/wire.js';
+import type { AuditEntry } from '../wire/dashboard.js';
 import { apiError } from '../errors.js';
 import { newAccountId } from '../ids.js';
 import type { Key, Store, Table } from '../storage/store.js';

@@ -3,7 +3,7 @@
 // can be shown again as long as the invitation stands, and rows alone let nobody in.
 
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Role } from '../dashboard/wire.js';
+import type { Role } from '../wire/dashboard.js';
 import { apiError } from '../errors.js';
 import { newAccountId } from '../ids.js';
 import type { Store, Table } from '../storage/store.js';

@@ -1,8 +1,8 @@
 // Who belongs to which organization, with which role. Owns the tables `memberships`, keyed [organization, user],
 // and `members-by-user`, keyed [user, organization]. What writes is called within a transaction.
 
-import { ROLES } from '../dashboard/wire.js';
-import type { Role } from '../dashboard/wire.js';
+import { ROLES } from '../wire/dashboard.js';
+import type { Role } from '../wire/dashboard.js';
 import type { Key, Store, Table } from '../storage/store.js';
 
 export interface Membership { organizationId: string; userId: string; role: Role; createdAt: string }

@@ -6,6 +6,8 @@ import type { Organization } from './keys.js';
 
 // Row of `meta`: the highest tenant number that was ever given out.
 const LAST_TENANT = 'last-tenant';
+/** Of the organization that the first start makes: the operator's. No other ever gets it. */
+export const FIRST_TENANT = 1;
 
 export class Organizations {
   private readonly organizations: Table<Organization>;

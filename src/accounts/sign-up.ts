@@ -1,6 +1,6 @@
 // Who may sign up, and what there is once somebody has: a user, an organization, a session, in one transaction.
 
-import type { Role } from '../dashboard/wire.js';
+import type { Role } from '../wire/dashboard.js';
 import { apiError } from '../errors.js';
 import type { Directory } from './directory.js';
 import type { Invite } from './invites.js';

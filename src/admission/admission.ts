@@ -6,7 +6,7 @@
 import { apiError } from '../errors.js';
 import type { ApiError, ErrorCode, WireShape } from '../errors.js';
 import type { Config } from '../config.js';
-import type { Identity } from '../http/exchange.js';
+import type { Identity } from '../identity/identity.js';
 import { Counters } from './counters.js';
 import { rateLimitHeaders, tighter } from './headers.js';
 import type { LimitState } from './headers.js';
@@ -254,7 +254,7 @@ export class Admission {
   /** All that `taken` has but `used` tokens. The places last: they pin the records. */
   private giveBack(taken: readonly Taken[], used: number, n: number, now: bigint): void {
     for (const { record, limits, request, tokens } of taken) {
-      if (limits.tpm !== null && (tokens > 0 || used > 0)) this.counters.give(record, 'tpm', tokens - used, limits.tpm, now);
+      if (limits.tpm !== null) this.counters.give(record, 'tpm', tokens - used, limits.tpm, now);
       if (limits.rpm !== null && request) this.counters.give(record, 'rpm', 1, limits.rpm, now);
       this.table.leave(record, n);
     }

@@ -1,16 +1,16 @@
 // monolith chat: a conversation in the terminal, streamed over HTTP: from the server named by --url, or
 // the one that runs on the data folder, or one started here for as long as the conversation lasts.
 
+import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
-import { Accounts } from '../accounts/accounts.js';
 import { loadConfig } from '../config.js';
 import type { Config } from '../config.js';
 import { startServer } from '../server.js';
 import type { Server } from '../server.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
-import { openStore } from '../storage/lmdb-store.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
+import { accountsOf, ChatKey } from './chat-key.js';
 import { streamChat, unreachable } from './chat-stream.js';
 import type { ChatMessage } from './chat-stream.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
@@ -19,15 +19,16 @@ const HELP = `
 Usage: monolith chat [--model NAME | --model NAME=PATH] [--url URL --api-key KEY] [--system TEXT]
 
 Talks to the server at --url, else to the one that runs on the data folder, else starts the models here.
-In the conversation: /reset forgets it, /exit or Ctrl-D ends it, Ctrl-C stops the answer.
+In the conversation: /model shows the models or takes another one, /reset forgets what was said, /exit or
+Ctrl-D ends it, Ctrl-C stops the answer. The key it uses is made for it, and revoked at its end.
 `;
 
 const FLAGS = { '--url': true, '--model': true, '--system': true };
 
-// A key made for a conversation is only good for as long as one lasts.
-const KEY_LIFE_MS = 24 * 3_600_000;
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+const COMMANDS = '/model shows the models, /model NAME takes one, /reset forgets the conversation, /exit ends it';
 
-export interface Peer { url: string; key: string; close(): Promise<void> }
+export interface Peer { url: string; key(): Promise<string>; close(): Promise<void> }
 
 export async function chat(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
@@ -38,34 +39,60 @@ export async function chat(argv: string[]): Promise<number> {
   const { config, rest } = loadConfig({ argv }, own);
   noWords(ownFlags(rest, FLAGS).words);
 
-  const peer = await findPeer(values.get('--url'), config);
+  const stop = new AbortController();
+  let begun = false;
+  // The key is revoked however the conversation ends; before there is one, and the second time, nothing is waited for.
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (!begun || stop.signal.aborted) process.exit(128 + constants.signals[signal]);
+    process.exitCode = 128 + constants.signals[signal];
+    stop.abort();
+  };
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+  const peer = await findPeer(values.get('--url'), config, () => { begun = true; });
   try {
-    const model = await chooseModel(peer, wanted ?? config.model[0]?.name);
+    const models = await modelsOf(peer);
+    const model = wanted ?? config.model[0]?.name ?? models[0];
+    if (model === undefined || !models.includes(model)) throw new UsageError(`chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${models.join(', ')}`);
     const system = values.get('--system');
-    await converse(peer, model, system === undefined ? [] : [{ role: 'system', content: system }]);
-    return 0;
+    await converse(peer, model, system === undefined ? [] : [{ role: 'system', content: system }], stop.signal);
+    return stop.signal.aborted ? Number(process.exitCode) : 0;
   } finally {
     await peer.close();
+    for (const signal of SIGNALS) process.off(signal, onSignal);
   }
 }
 
-async function findPeer(url: string | undefined, config: Config): Promise<Peer> {
-  const none = async (): Promise<void> => undefined;
+/** `keyed`: from now on there may be a key to revoke. */
+async function findPeer(url: string | undefined, config: Config, keyed: () => void): Promise<Peer> {
+  const chosen = config.api_key;
   if (url !== undefined) {
-    if (config.api_key === null) throw new UsageError('chat: --url needs --api-key, or MONOLITH_API_KEY');
-    return { url: url.replace(/\/+$/, '').replace(/\/v1$/, ''), key: config.api_key, close: none };
+    if (chosen === null) throw new UsageError('chat: --url needs --api-key, or MONOLITH_API_KEY');
+    keyed();
+    return { url: url.replace(/\/+$/, '').replace(/\/v1$/, ''), key: () => Promise.resolve(chosen), close: () => Promise.resolve() };
   }
   const record = readServerRecord(config.data_dir);
   if (record !== null && config.model.length === 0 && await answers(record.url)) {
-    return { url: record.url, key: config.api_key ?? await temporaryKey(config), close: none };
+    keyed();
+    if (chosen !== null) return { url: record.url, key: () => Promise.resolve(chosen), close: () => Promise.resolve() };
+    const key = new ChatKey(accountsOf(config.data_dir));
+    return { url: record.url, key: () => key.current(), close: () => key.revoke() };
   }
-  if (process.stderr.isTTY) process.stderr.write('Loading …\r');
   const server: Server = await startServer(
     { ...config, host: '127.0.0.1', port: 0 },
-    { telemetry: createTelemetry({ format: 'text', level: 'error' }) },
+    {
+      telemetry: createTelemetry({ format: 'text', level: 'error' }),
+      onLoading: ({ progress }) => { if (process.stderr.isTTY) process.stderr.write(`Loading … ${Math.floor(100 * progress)} %\r`); },
+    },
   );
-  const { secret } = await server.accounts.createKey({ name: 'monolith chat', expiresAt: new Date(Date.now() + KEY_LIFE_MS) });
-  return { url: server.url, key: secret, close: () => server.close() };
+  keyed();
+  const key = new ChatKey((work) => work(server.accounts));
+  return {
+    url: server.url, key: () => key.current(),
+    close: async () => {
+      await key.revoke();
+      await server.close();
+    },
+  };
 }
 
 async function answers(url: string): Promise<boolean> {
@@ -76,45 +103,36 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-// Whoever can read the data folder may make keys anyway.
-async function temporaryKey(config: Config): Promise<string> {
-  const store = await openStore(config.data_dir);
-  const accounts = new Accounts(store);
-  try {
-    return (await accounts.createKey({ name: 'monolith chat', expiresAt: new Date(Date.now() + KEY_LIFE_MS) })).secret;
-  } finally {
-    await accounts.close();
-    await store.close();
-  }
-}
-
-async function chooseModel(peer: Peer, wanted: string | undefined): Promise<string> {
+async function modelsOf(peer: Peer): Promise<string[]> {
   let response: Response;
   try {
-    response = await fetch(`${peer.url}/v1/models`, { headers: { authorization: `Bearer ${peer.key}` } });
+    response = await fetch(`${peer.url}/v1/models`, { headers: { authorization: `Bearer ${await peer.key()}` } });
   } catch (error) {
     throw new UsageError(`chat: ${unreachable(peer.url, error)}`, error);
   }
   if (!response.ok) throw new UsageError(`chat: ${peer.url} answered ${response.status} to the question which models it has`);
   const body = await response.json().catch(() => null) as { data?: { id: string }[] } | null;
   if (!Array.isArray(body?.data)) throw new UsageError(`chat: ${peer.url} is not the address of a model server`);
-  const names = body.data.map(({ id }) => id);
-  const model = wanted ?? names[0];
-  if (model === undefined || !names.includes(model)) throw new UsageError(`chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${names.join(', ')}`);
-  return model;
+  return body.data.map(({ id }) => id);
 }
 
 const dim = (text: string): string => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text);
 const bold = (text: string): string => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[22m` : text);
 
-async function converse(peer: Peer, model: string, opening: readonly ChatMessage[]): Promise<void> {
+async function converse(peer: Peer, first: string, opening: readonly ChatMessage[], stop: AbortSignal): Promise<void> {
+  let model = first;
   const terminal = createInterface({ input: process.stdin, output: process.stdout, terminal: process.stdin.isTTY === true });
-  process.stdout.write(`${bold(model)} at ${peer.url}  ${dim('/reset  /exit')}\n`);
+  process.stdout.write(`${bold(model)} at ${peer.url}  ${dim('/model  /reset  /exit')}\n`);
   let history = [...opening];
   let answering: AbortController | null = null;
+  if (stop.aborted) return;
   terminal.on('SIGINT', () => {
     if (answering !== null) answering.abort();
     else terminal.close();
+  });
+  stop.addEventListener('abort', () => {
+    answering?.abort();
+    terminal.close();
   });
   terminal.setPrompt(bold('> '));
   terminal.prompt();
@@ -124,8 +142,10 @@ async function converse(peer: Peer, model: string, opening: readonly ChatMessage
     if (text === '/reset') {
       history = [...opening];
       process.stdout.write(dim('forgotten\n'));
+    } else if (/^\/model(\s|$)/.test(text)) {
+      model = await changeModel(peer, model, text.slice('/model'.length).trim());
     } else if (text.startsWith('/')) {
-      process.stdout.write(dim('/reset forgets the conversation, /exit ends it\n'));
+      process.stdout.write(dim(`${COMMANDS}\n`));
     } else if (text !== '') {
       answering = new AbortController();
       history.push({ role: 'user', content: text });
@@ -135,9 +155,28 @@ async function converse(peer: Peer, model: string, opening: readonly ChatMessage
       if (answer === '') history.pop();
       else history.push({ role: 'assistant', content: answer });
     }
+    if (stop.aborted) break;
     terminal.prompt();
   }
   terminal.close();
+}
+
+/** Without a name: says which there are. Returns the model that answers from now on; the conversation goes on. */
+async function changeModel(peer: Peer, model: string, wanted: string): Promise<string> {
+  let models: string[];
+  try {
+    models = await modelsOf(peer);
+  } catch (error) {
+    process.stdout.write(`${(error as Error).message}\n`);
+    return model;
+  }
+  if (wanted !== '' && models.includes(wanted)) {
+    process.stdout.write(dim(`${wanted} answers from now on\n`));
+    return wanted;
+  }
+  const list = models.map((one) => (one === model ? `${one} (answers now)` : one)).join(', ');
+  process.stdout.write(dim(`${wanted === '' ? '' : `there is no model "${wanted}"; `}${list}\n`));
+  return model;
 }
 
 /** Prints the answer as it comes; returns its text, without the reasoning. */
@@ -145,7 +184,7 @@ async function say(peer: Peer, model: string, history: readonly ChatMessage[], s
   let answer = '';
   let reasoned = false;
   try {
-    for await (const piece of streamChat(peer, { model, messages: history }, signal)) {
+    for await (const piece of streamChat({ url: peer.url, key: await peer.key() }, { model, messages: history }, signal)) {
       if (piece.reasoning !== '') {
         reasoned = true;
         process.stdout.write(dim(piece.reasoning));

@@ -11,7 +11,7 @@ import type { KeyRecord, Organization } from '../accounts/keys.js';
 import { loadConfig } from '../config.js';
 import { limitsField } from '../dashboard/api/key-fields.js';
 import { ApiError } from '../errors.js';
-import type { Scope } from '../http/exchange.js';
+import type { Scope } from '../identity/identity.js';
 import { openStore } from '../storage/lmdb-store.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 

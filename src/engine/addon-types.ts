@@ -23,7 +23,7 @@ export interface LoadOptions {
   draftQuantize?: Quantize;   // as `quantize`, for that one
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
-  maxBatchTokens: number;
+  maxBatchTokens: number;     // of a step; 0 = as suits the device
   maxSequences: number;
   stepMs: number;             // pause a prompt may put between two tokens of a running answer, aimed at; 0 = no bound
   queueMax: number;           // requests waiting
@@ -175,7 +175,9 @@ export interface NativeStats {
   waitingTokens: number;      // of the prompts of those that wait
   pagesTotal: number; pagesFree: number; pagesCached: number;
   lastStepAgeMs: number; maxBatchTokens: number; maxSequences: number; failed: boolean;
+  note: string;               // what an operator should know of how it runs by now; empty: nothing
   stepMs: number; queueMax: number; queueMaxTokens: number;
+  loadedBatchTokens: number;  // maxBatchTokens when it was loaded
   mostBatchTokens: number; mostSequences: number;   // allocated: what configure() clamps to
   steps: number; stepRows: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
   promptTokens: number; promptTokensCached: number;   // of requests begun; of these, found in the prefix cache
@@ -262,6 +264,11 @@ export interface Addon {
   /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
   debugLogits(path: string, options: LoadOptions, ids: Int32Array, positions: Int32Array, continueTokens: number): Promise<DebugLogits>;
+  /**
+   * Locks an open file for whoever holds this descriptor: false if another one has it. The kernel drops the lock when
+   * the descriptor is closed, or with the process however it ends. `io` if the file system has no locks.
+   */
+  lockFile(descriptor: number): boolean;
   /** Bytes per second a plain read loop of `threads` threads reaches over a buffer of `bytes`: best of `repeats`. For benches. */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
   /** Multiplications and additions per second of the vector units, in products of bytes and of floats: best of `repeats`. For benches. */

@@ -1,6 +1,6 @@
 // Which models a server offers: models/catalog.json, or files and folders named on the command line.
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { MAX_OUTPUT_TOKENS, QUANTIZE_TYPES } from '../config-kinds.js';
 import { packageRoot } from './load-addon.js';
@@ -114,13 +114,19 @@ function recommendedSampling(folder: string): Partial<CatalogModel['sampling']> 
   return given(values);
 }
 
-/** Bytes of a model's weights: of the file, or of all *.safetensors in the folder; null if nothing is there. */
+/** Bytes of a model's weights: of the file and its other parts, or of all *.safetensors in the folder; null if nothing is there. */
 export function modelBytes(path: string): number | null {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (stat === undefined) return null;
-  if (!stat.isDirectory()) return stat.size;
-  return readdirSync(path).filter((name) => name.endsWith('.safetensors'))
-    .reduce((sum, name) => sum + (statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0), 0);
+  if (stat.isDirectory()) return bytesOf(path, readdirSync(path).filter((name) => name.endsWith('.safetensors')));
+  const [, stem, count] = /^(.*)-00001-of-(\d{5})\.gguf$/.exec(basename(path)) ?? [];
+  if (stem === undefined || count === undefined) return stat.size;
+  const ending = `-of-${count}.gguf`;
+  return bytesOf(dirname(path), readdirSync(dirname(path)).filter((name) => name.startsWith(`${stem}-`) && name.endsWith(ending) && name.length === basename(path).length));
+}
+
+function bytesOf(folder: string, names: readonly string[]): number {
+  return names.reduce((sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0), 0);
 }
 
 const isModelFolder = (path: string, stat: Stats): boolean => stat.isDirectory() && existsSync(join(path, 'config.json'));

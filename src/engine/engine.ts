@@ -6,7 +6,7 @@ import type {
 } from './addon-types.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import { QueuePace } from './queue-pace.js';
-import { threadCount } from '../threads/thread-count.js';
+import { threadCount } from '../shared/thread-count.js';
 
 /** A text this short is tokenized on the event loop: about 0.1 ms, less than a trip to another thread and back. */
 const kSyncTextLength = 4_096;

@@ -1,6 +1,7 @@
-// Rendering a model's chat template (Jinja, from the GGUF) under a time limit and without reach beyond
-// its own input. One per loaded model; event-loop thread only.
-import { Environment, parseTemplate, RenderTimeout, TemplateInterpreter, valueOf, type Program, type Value } from './template-interpreter.js';
+// Rendering a model's chat template (Jinja, from the GGUF) within limits (template-limits.ts) and without reach
+// beyond its own input. One per loaded model; event-loop thread only.
+import { Environment, parseTemplate, TemplateInterpreter, valueOf, type Program, type Value } from './template-interpreter.js';
+import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './template-limits.js';
 import { probe, type TemplateCapabilities } from './template-probe.js';
 
 /** A message in the shape chat templates expect (the Hugging Face convention). */
@@ -26,41 +27,34 @@ export interface TemplateContext {
   enableThinking: boolean;
 }
 
-/** The template refused this conversation (raise_exception), took too long, or grew too large. */
-export class TemplateError extends Error {
-  /** Set when it was stopped for running too long: rendering again would cost as much. */
-  readonly timedOut: boolean;
-
-  constructor(message: string, timedOut = false) {
-    super(message);
-    this.timedOut = timedOut;
-  }
-}
+export { TemplateError };
 
 /** Used when a file has no template of its own: ChatML, the most common convention. */
 export const CHATML_TEMPLATE =
   "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
   "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-const RENDER_TIMEOUT_MS = 2_000;
-const MAX_TEMPLATE_CHARS = 1 << 20;
-const MAX_RANGE = 100_000;
-
-function range(start: number, stop?: number, step = 1): number[] {
+/** What is passed on is as the template has it: of any type. */
+function range(start: unknown, stop?: unknown, step: unknown = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop];
+  if (typeof from !== 'number' || typeof to !== 'number' || typeof step !== 'number') throw new TemplateError('range(): takes numbers');
   if (!Number.isInteger(step) || step === 0) throw new TemplateError('range(): step must be a non-zero integer');
   const count = Math.max(0, Math.ceil((to - from) / step));
-  if (!(count <= MAX_RANGE)) throw new TemplateError(`range(): more than ${MAX_RANGE} numbers`);
+  if (!(count <= TEMPLATE_LIMITS.range)) throw new TemplateError(`range(): more than ${TEMPLATE_LIMITS.range} numbers`);
   return Array.from({ length: count }, (_, i) => from + i * step);
 }
 
-function strftimeNow(format: string): string {
+const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December'];
+const MAX_TIME_FORMAT = 256;
+
+function strftimeNow(format: unknown): string {
+  if (typeof format !== 'string' || format.length > MAX_TIME_FORMAT) throw new TemplateError(`strftime_now(): takes a text of at most ${MAX_TIME_FORMAT} characters`);
   const now = new Date();
   const two = (n: number) => String(n).padStart(2, '0');
-  const month = (style: 'long' | 'short') => new Intl.DateTimeFormat('en-US', { month: style }).format(now);
+  const month = MONTHS[now.getMonth()] as string;
   const fields: Record<string, () => string> = {
     Y: () => String(now.getFullYear()), m: () => two(now.getMonth() + 1), d: () => two(now.getDate()),
-    B: () => month('long'), b: () => month('short'), H: () => two(now.getHours()), M: () => two(now.getMinutes()),
+    B: () => month, b: () => month.slice(0, 3), H: () => two(now.getHours()), M: () => two(now.getMinutes()),
     '%': () => '%',
   };
   return format.replace(/%(.)/g, (whole, letter: string) => fields[letter]?.() ?? whole);
@@ -70,42 +64,49 @@ export class ChatTemplate {
   readonly capabilities: TemplateCapabilities;
   readonly #program: Program;
   readonly #globals = new Environment();   // what every render has alike
+  readonly #trials: RenderBudget;          // of all that is tried while the model is loaded
   readonly #tools = new WeakMap<TemplateTool[], Value>();   // as values: the same ones come again and again
   /** What the template takes for "no tools"; some walk through them without asking whether there are any. */
   #noTools: [] | null = null;
 
   /** Throws TemplateError if the source does not parse or cannot render one plain user message. */
   constructor(source: string, tokens: { bos: string | null; eos: string | null }) {
-    if (source.length > MAX_TEMPLATE_CHARS) throw new TemplateError(`chat template is longer than ${MAX_TEMPLATE_CHARS} characters`);
+    const { characters } = TEMPLATE_LIMITS;
+    if (source.length > characters) throw new TemplateError(`chat template is longer than ${characters} characters`);
     try {
       this.#program = parseTemplate(source);
     } catch (error) {
-      throw new TemplateError(`chat template does not parse: ${messageOf(error)}`);
+      throw new TemplateError(`chat template does not parse: ${reasonOf(error)}`);
     }
     const globals: Record<string, unknown> = {
       true: true, false: false, none: null, True: true, False: false, None: null,
-      raise_exception: (message: unknown) => { throw new TemplateError(String(message)); },
+      raise_exception: (message: unknown) => { throw new TemplateError(typeof message === 'string' ? message : 'chat template raises an exception'); },
       range, strftime_now: strftimeNow, documents: null,
       bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '',
     };
     for (const [name, value] of Object.entries(globals)) this.#globals.set(name, value);
-    this.capabilities = probe((context) => this.render(context), this.#renderPlain());
+    this.#trials = new RenderBudget();
+    this.capabilities = probe((context) => this.try(context), this.#renderPlain());
   }
 
   /** The prompt text. Throws TemplateError with the template's own words where it has some. */
-  render(context: TemplateContext): string {
+  render(context: TemplateContext, budget = new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(context))): string {
     const environment = new Environment(this.#globals);
     environment.set('messages', context.messages);
     environment.set('add_generation_prompt', context.addGenerationPrompt);
     environment.set('enable_thinking', context.enableThinking);
     environment.setVariable('tools', this.#toolsValue(context.tools));
     try {
-      return new TemplateInterpreter(environment, RENDER_TIMEOUT_MS).text(this.#program);
+      return new TemplateInterpreter(environment, budget).text(this.#program);
     } catch (error) {
       if (error instanceof TemplateError) throw error;
-      const timedOut = error instanceof RenderTimeout;
-      throw new TemplateError(timedOut ? `chat template ran longer than ${RENDER_TIMEOUT_MS} ms` : messageOf(error), timedOut);
+      throw new TemplateError(reasonOf(error));
     }
+  }
+
+  /** render(), to learn what the template does with conversations made up for that. */
+  try(context: TemplateContext): string {
+    return this.render(context, this.#trials);
   }
 
   #toolsValue(tools: TemplateTool[] | null): Value {
@@ -117,17 +118,17 @@ export class ChatTemplate {
 
   /** The least a template must do. */
   #renderPlain(): string {
-    const plain = (): string => this.render({ messages: [{ role: 'user', content: 'probe-one' }], tools: null, addGenerationPrompt: true, enableThinking: false });
+    const plain = (): string => this.try({ messages: [{ role: 'user', content: 'probe-one' }], tools: null, addGenerationPrompt: true, enableThinking: false });
     let text: string;
     try {
       text = plain();
     } catch (error) {
       try {
-        if (error instanceof TemplateError && error.timedOut) throw error;
+        if (error instanceof TemplateError && error.exhausted) throw error;
         this.#noTools = [];
         text = plain();
       } catch {
-        throw new TemplateError(`chat template cannot render one user message: ${messageOf(error)}`);
+        throw new TemplateError(`chat template cannot render one user message: ${reasonOf(error)}`);
       }
     }
     if (!text.includes('probe-one')) throw new TemplateError('chat template drops the user message');
@@ -135,6 +136,8 @@ export class ChatTemplate {
   }
 }
 
-function messageOf(error: unknown): string {
+/** A template nested too deep, or calling itself without end, is stopped by the stack's own limit. */
+function reasonOf(error: unknown): string {
+  if (error instanceof RangeError && error.message.includes('call stack')) return 'it is nested too deep, or calls itself without end';
   return error instanceof Error ? error.message : String(error);
 }

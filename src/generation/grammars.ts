@@ -4,7 +4,7 @@
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import { apiError, type ApiError } from '../errors.js';
-import { shareOf } from '../threads/thread-count.js';
+import { shareOf } from '../shared/thread-count.js';
 import { FairSlots, type Claimant } from './fair-slots.js';
 import { schemaCharacters } from './output-format.js';
 import { pathOf } from './schema-path.js';

@@ -6,6 +6,7 @@ import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type Templ
 import { formatInstruction } from './format-instruction.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import { Shield, type Starters } from './shield.js';
+import { RenderBudget } from './template-limits.js';
 import { keepsInlineReasoning } from './template-probe.js';
 import { describeTools } from './tools/describe.js';
 import type { ToolDialect } from './tools/dialect.js';
@@ -63,11 +64,15 @@ export class PromptWriter {
     return { text: text.slice(0, end), guard: shield.guard };
   }
 
-  /** Names the first message at which the template gives up, by rendering ever longer beginnings. */
+  /** Names the first message at which the template gives up, by rendering ever longer beginnings, which together take no more than one. */
   #refusal({ messages, promptParam }: PromptRequest, error: TemplateError): ApiError {
+    if (error.exhausted) return apiError('invalid_value', `The model's chat template cannot be used on ${promptParam}: ${error.message}.`, promptParam);
+    const budget = new RenderBudget();
     let at = messages.length - 1;
-    for (let length = 1; !error.timedOut && length < Math.min(messages.length, 64); length++) {
-      if (!this.#refuses(messages.slice(0, length))) continue;
+    for (let length = 1; length < Math.min(messages.length, 64); length++) {
+      const refused = this.#refuses(messages.slice(0, length), budget);
+      if (refused === null) break;
+      if (!refused) continue;
       at = length - 1;
       break;
     }
@@ -77,14 +82,15 @@ export class PromptWriter {
       `The model's chat template refuses ${path} (role ${message?.role ?? 'unknown'}): ${error.message.slice(0, 200)}`, path);
   }
 
-  #refuses(messages: readonly Message[]): boolean {
+  /** Null if the budget does not do to learn it. */
+  #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
     const shield = Shield.for([], null) as Shield;
     const folded: TemplateMessage[] = toTemplateMessages(placeSystem(messages, this.#shape.can), shield, this.#shape).messages;
     try {
-      this.template.render({ messages: folded, tools: null, addGenerationPrompt: true, enableThinking: false });
+      this.template.render({ messages: folded, tools: null, addGenerationPrompt: true, enableThinking: false }, budget);
       return false;
-    } catch {
-      return true;
+    } catch (error) {
+      return error instanceof TemplateError && error.exhausted ? null : true;
     }
   }
 }

@@ -7,7 +7,7 @@ import type { SubmitOptions } from '../engine/addon-types.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import { apiError, type ApiError } from '../errors.js';
-import { shareOf } from '../threads/thread-count.js';
+import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../version.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import { FairSlots } from './fair-slots.js';
@@ -44,6 +44,17 @@ const MAX_WAITING = shareOf(1 << 28);
 /** Of the whole process, as far as threads can divide two. What is only counted holds up no generation. */
 const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
 const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
+
+/** Does work on so many characters on the account of who asks: it takes this thread's time. */
+export type Charged = <T>(characters: number, work: () => T) => T;
+
+/** A message costs the template about as much as so many characters, however short it is. */
+const CHARACTERS_OF_A_MESSAGE = 32;
+
+/** How a prompt is written. */
+interface Writing { readonly effort: ReasoningEffort; readonly charged: Charged }
+
+const uncharged: Charged = (_characters, work) => work();
 
 interface Prompt { tokens: Int32Array; reasoning: OpenReasoning | null }
 
@@ -103,13 +114,13 @@ export class Prompter {
    * ApiError: a schema is refused, the template refuses the messages, the prompt does not fit, too many long ones
    * wait (503); the signal's reason if it aborts before.
    */
-  async prepare(request: GenerationRequest, organization: number, signal?: AbortSignal): Promise<PreparedGeneration> {
+  async prepare(request: GenerationRequest, organization: number, signal?: AbortSignal, charged = uncharged): Promise<PreparedGeneration> {
     const effort = this.#effort(request);
     const extent = extentOf(request);
     const atLeast = this.#atLeast(extent);
     if (request.truncation === 'disabled' && atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`, request);
     const grammars = await compileGrammars(this.engine, request, this.dialect.syntax, this.grammarSettings, { organization, signal });
-    const prompt = await inTurn(preparing, extent, organization, signal, () => this.#fitted(request, effort, extent));
+    const prompt = await inTurn(preparing, extent, organization, signal, () => this.#fitted(request, { effort, charged }, extent));
     const promptTokens = prompt.tokens.length;
     if (promptTokens >= this.contextWindow) throw this.#tooLong(String(promptTokens), request);
     const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens, this.contextWindow - promptTokens);
@@ -130,25 +141,25 @@ export class Prompter {
    * The prompt's tokens as prepare() would have them; a prompt that does not fit is counted too. Throws ApiError
    * 422, 503; the signal's reason if it aborts before.
    */
-  async count(request: GenerationRequest, organization: number, signal?: AbortSignal): Promise<number> {
-    const effort = this.#effort(request);
+  async count(request: GenerationRequest, organization: number, signal?: AbortSignal, charged = uncharged): Promise<number> {
+    const how: Writing = { effort: this.#effort(request), charged };
     const extent = extentOf(request);
     return inTurn(counting, extent, organization, signal, async () => {
-      if (request.truncation === 'disabled') return this.#countWhole(request, effort, extent);
+      if (request.truncation === 'disabled') return this.#countWhole(request, how, extent);
       const least = shortest(request);
       const leastExtent = extentOf(least);
-      if (this.#atLeast(leastExtent) >= this.contextWindow) return this.#countWhole(least, effort, leastExtent);
-      return (await this.#fitted(request, effort, extent)).tokens.length;
+      if (this.#atLeast(leastExtent) >= this.contextWindow) return this.#countWhole(least, how, leastExtent);
+      return (await this.#fitted(request, how, extent)).tokens.length;
     });
   }
 
   /** Definitions and arguments far longer than any context are counted as plain text: the template would take seconds over them. */
-  async #countWhole(request: GenerationRequest, effort: ReasoningEffort, { parts }: Extent): Promise<number> {
-    if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, effort)).tokens.length;
+  async #countWhole(request: GenerationRequest, how: Writing, { parts }: Extent): Promise<number> {
+    if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, how)).tokens.length;
     const { rest, text } = withoutLargeParts(request);
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
     const tokens = await this.engine.tokenize(text, { addSpecial: false, parseSpecial: false, guard: 0 });
-    return tokens.length + (await this.#prompt(rest, rest.messages, effort)).tokens.length;
+    return tokens.length + (await this.#prompt(rest, rest.messages, how)).tokens.length;
   }
 
   /** Both wordings that clients' recovery code looks for. */
@@ -180,14 +191,14 @@ export class Prompter {
   }
 
   /** The prompt, without its oldest turns if it does not fit and may be shortened. */
-  async #fitted(request: GenerationRequest, effort: ReasoningEffort, extent: Extent): Promise<Prompt> {
-    if (request.truncation === 'disabled') return this.#prompt(request, request.messages, effort);
-    const whole = this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, effort);
-    return whole !== null && whole.tokens.length < this.contextWindow ? whole : this.#truncated(request, effort, extent);
+  async #fitted(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
+    if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
+    const whole = this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
+    return whole !== null && whole.tokens.length < this.contextWindow ? whole : this.#truncated(request, how, extent);
   }
 
   /** As few of the oldest turns left out as leave the answer some room. */
-  async #truncated(request: GenerationRequest, effort: ReasoningEffort, extent: Extent): Promise<Prompt> {
+  async #truncated(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
     const { messages } = request;
     const groups = droppableGroups(messages);
     const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
@@ -195,10 +206,10 @@ export class Prompter {
     // Between what cannot fit for its length alone and all that may go.
     let low = this.#firstHopeful(request, groups, extent);
     let high = groups.length;
-    let best = await this.#prompt(request, after(high), effort);
+    let best = await this.#prompt(request, after(high), how);
     while (low < high) {
       const middle = (low + high) >> 1;
-      const prompt = await this.#prompt(request, after(middle), effort);
+      const prompt = await this.#prompt(request, after(middle), how);
       if (prompt.tokens.length <= room) {
         best = prompt;
         high = middle;
@@ -228,9 +239,10 @@ export class Prompter {
     return (await this.engine.tokenize(closeText(this.markers), { addSpecial: false, parseSpecial: true, guard: 0 })).length;
   }
 
-  async #prompt(request: GenerationRequest, messages: Message[], effort: ReasoningEffort): Promise<Prompt> {
-    const thinking = request.reasoningBudget === null ? effort !== 'none' : request.reasoningBudget > 0;
-    const { text: rendered, guard } = this.#writer.write(messages === request.messages ? request : { ...request, messages }, thinking);
+  async #prompt(request: GenerationRequest, messages: Message[], how: Writing): Promise<Prompt> {
+    const thinking = request.reasoningBudget === null ? how.effort !== 'none' : request.reasoningBudget > 0;
+    const written = messages === request.messages ? request : { ...request, messages };
+    const { text: rendered, guard } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () => this.#writer.write(written, thinking));
     const text = request.continueFinal ? rendered : withReasoningOpened(rendered, this.markers);
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
     const { bos } = this.engine.info;

@@ -5,7 +5,7 @@ import { apiError, type ErrorExtra } from '../errors.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
-import type { ModelDescription } from '../http/models-routes.js';
+import type { ModelDescription } from './model-description.js';
 import { lifecycleAt, type DeclaredLifecycle, type ModelLifecycle } from './model-lifecycle.js';
 import { TemplateError } from './chat-template.js';
 import { Prompter, type GenerationLimits } from './prompter.js';

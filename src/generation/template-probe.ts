@@ -2,6 +2,7 @@
 // through. Templates drop silently what they have no place for. Once per loaded model.
 import type { ChatTemplate, TemplateMessage, TemplateTool } from './chat-template.js';
 import type { ReasoningMarkers } from './reasoning.js';
+import { TemplateError } from './template-limits.js';
 
 export interface TemplateCapabilities {
   system: 'anywhere' | 'first' | 'none';   // where a system message may stand without being lost or refused
@@ -16,7 +17,7 @@ export interface TemplateCapabilities {
   reasoningField: boolean;                 // reasoning_content in a running tool loop is shown
 }
 
-type Render = ChatTemplate['render'];
+type Render = ChatTemplate['try'];
 type Call = NonNullable<TemplateMessage['tool_calls']>[number];
 
 const PROBE_TOOL = 'probe_tool';
@@ -46,11 +47,12 @@ function calling(calls: Call[], more: Partial<TemplateMessage> = {}): TemplateMe
   return [user('probe-one'), { role: 'assistant', content: '', tool_calls: calls, ...more }, ...results];
 }
 
-/** One render, or null where the template refuses. */
+/** One render, or null where the template refuses. Throws TemplateError where it takes more than it may: it is of no use. */
 function attempt(render: Render, messages: TemplateMessage[], tools: TemplateTool[] | null = null): string | null {
   try {
     return render({ messages, tools, addGenerationPrompt: true, enableThinking: false });
-  } catch {
+  } catch (error) {
+    if (error instanceof TemplateError && error.exhausted) throw error;
     return null;
   }
 }
@@ -102,7 +104,7 @@ export function keepsInlineReasoning(template: ChatTemplate, { open, close }: Re
   const messages = capabilities.calls === 'none'
     ? [user('probe-one'), { ...assistant, content }, user('probe-two')]
     : calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })], { content });
-  return attempt((context) => template.render(context), messages)?.includes(content) === true;
+  return attempt((context) => template.try(context), messages)?.includes(content) === true;
 }
 
 /** A past call as the template writes it. */
@@ -120,7 +122,7 @@ export function writtenCall(template: ChatTemplate): WrittenCall | null {
   const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;
   const messages = calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })]).slice(0, 2);
   const behindUser = (some: TemplateMessage[]): string => {
-    const text = attempt((context) => template.render(context), some, capabilities.tools ? [probeTool] : null) ?? '';
+    const text = attempt((context) => template.try(context), some, capabilities.tools ? [probeTool] : null) ?? '';
     return text.slice(text.lastIndexOf('probe-one') + 'probe-one'.length);
   };
   const text = behindUser(messages);

@@ -11,21 +11,25 @@
 // docs/http-limits.md; neither reaches this code.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
+import { LoopTime } from '../admission/loop-time.js';
 import type { Config } from '../config.js';
 import { apiError, StartError } from '../errors.js';
 import type { RequestRecord, Telemetry } from '../telemetry/types.js';
-import { shareOf } from '../threads/thread-count.js';
+import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../version.js';
 import { identify } from './authentication.js';
 import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
-import type { Identity, Route, Scope } from './exchange.js';
+import type { Route } from './exchange.js';
+import type { Identity, Scope } from '../identity/identity.js';
 import { hostGuard } from './hosts.js';
+import { listenProblem } from './listen-problem.js';
 import { ParseTurns } from './parse-turns.js';
 import { ReadingBudget } from './reading-budget.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
-import { uws } from './uws.js';
+import { loadUws } from './uws.js';
+import type { Uws } from './uws.js';
 import { UwsExchange } from './uws-exchange.js';
 import type { ExchangeHost } from './uws-exchange.js';
 import type { SocketData } from './uws-socket.js';
@@ -46,6 +50,8 @@ export interface HttpOptions {
   finished?: (record: RequestRecord) => void;
   /** Longest time a body may take to arrive. */
   bodyTimeoutMs?: number;
+  /** Longest pause in a body that comes in chunks. */
+  chunkSilenceMs?: number;
   /** Time between two pings of a WebSocket; two unanswered end it. */
   pingMs?: number;
 }
@@ -53,6 +59,7 @@ export interface HttpOptions {
 const BODY_TIMEOUT_MS = 300_000;
 
 export class HttpServer {
+  private readonly uws: Uws;
   private readonly app: TemplatedApp;
   private readonly router: Router;
   private readonly exchangeHost: ExchangeHost;
@@ -60,6 +67,7 @@ export class HttpServer {
   private readonly sockets: UwsSockets;
   private readonly reading: ReadingBudget;
   private readonly turns = new ParseTurns();
+  private readonly loopTime: LoopTime;
   private readonly live = new Set<UwsExchange>();
   private readonly idleCallbacks: (() => void)[] = [];
   private listenSocket: us_listen_socket | null = null;
@@ -70,11 +78,13 @@ export class HttpServer {
     const socketRoutes = options.sockets ?? [];
     this.router = new Router(options.routes, socketRoutes.map(({ path }) => path));
     this.reading = new ReadingBudget(shareOf(config.http.max_reading_bytes), config.http.max_body_bytes);
+    this.loopTime = new LoopTime(config.limits.loop_ms);
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
     this.exchangeHost = {
       keepaliveMs: config.http.keepalive_ms,
       streamBufferBytes: config.http.stream_buffer_bytes,
       commonHeaders: commonHeaders(config.http.cors_origins),
+      loopTime: this.loopTime,
       trustProxy: config.http.trust_proxy,
       finished: (record) => {
         telemetry.request(record);
@@ -86,6 +96,7 @@ export class HttpServer {
       config,
       pingMs: options.pingMs,
       connect: options.connect,
+      loopTime: this.loopTime,
       draining: () => this.refusing,
       turnEnded: (record) => {
         this.exchangeHost.finished(record);
@@ -93,24 +104,25 @@ export class HttpServer {
       },
       unexpected: this.exchangeHost.unexpected,
     });
-    hideLibraryHeader();
-    this.app = uws.App();
+    this.uws = loadUws(config.http.max_header_bytes).uws;
+    hideLibraryHeader(this.uws);
+    this.app = this.uws.App();
     for (const route of socketRoutes) {
       this.sockets.register(this.app, route, (res, req, context, admit) => this.upgrade(route, res, req, context, admit));
     }
     this.app.any('/*', (res, req) => this.receive(res, req));
   }
 
-  /** Port 0 takes any free one. Resolves to the port; rejects if the address cannot be bound. */
-  listen(host: string, port: number): Promise<number> {
+  /** Port 0 takes any free one. Resolves to the port; rejects if the address cannot be bound, with advice that names the flag. */
+  listen(host: string, port: number, flag = '--port'): Promise<number> {
     return new Promise((resolve, reject) => {
       listenExclusive(this.app, host, port, (socket) => {
         if (socket === false) {
-          reject(new StartError(`Cannot listen on ${host} port ${port}: the address is in use or not of this machine.`));
+          void listenProblem(host, port, flag).then((problem) => reject(new StartError(problem)));
           return;
         }
         this.listenSocket = socket;
-        resolve(uws.us_socket_local_port(socket));
+        resolve(this.uws.us_socket_local_port(socket));
       });
     });
   }
@@ -153,7 +165,7 @@ export class HttpServer {
 
   /** Stops accepting connections; those open stay. */
   stopListening(): void {
-    if (this.listenSocket !== null) uws.us_listen_socket_close(this.listenSocket);
+    if (this.listenSocket !== null) this.uws.us_listen_socket_close(this.listenSocket);
     this.listenSocket = null;
   }
 
@@ -183,10 +195,11 @@ export class HttpServer {
   // The server library ends the process on an exception here and in upgrade(): none may leave.
   private receive(res: HttpResponse, req: HttpRequest): void {
     const exchange = this.exchangeOf(res, req);
-    if (exchange.lengthsDiffer) {
-      // Not at once: the library would go on to the bytes after the shorter body as to a new request. One
-      // that comes while another is unanswered makes it close the connection.
-      setImmediate(() => exchange.fail(apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')));
+    const { unclearEnd } = exchange;
+    if (unclearEnd !== null) {
+      // Not at once: the library would go on to the bytes behind the body, as it understands it, as to a new
+      // request. One that comes while another is unanswered makes it close the connection.
+      setImmediate(() => exchange.fail(unclearEnd));
       return;
     }
     try {
@@ -261,11 +274,13 @@ export class HttpServer {
     route.before?.(exchange);
     const limit = Math.min(route.maxBodyBytes ?? Infinity, this.options.config.http.max_body_bytes);
     const state = checkBodyHeaders({
-      contentLength: header('content-length'), contentType: header('content-type'), contentEncoding: header('content-encoding'),
+      contentLength: header('content-length'), contentType: exchange.hasHeader('content-type') ? header('content-type') : null, contentEncoding: header('content-encoding'),
     }, limit);
-    const reading = this.reading.open(exchange.organizationId);
-    const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS };
-    const forget = readJsonBody(res, limits, state, reading, this.turns, () => exchange.aborted, (body) => {
+    const { organizationId, account } = exchange;
+    const refused = state.oversized ? null : account.refusal(Number(header('content-length')));
+    const reading = this.reading.open(organizationId);
+    const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS, chunkSilenceMs: this.options.chunkSilenceMs };
+    const forget = readJsonBody(res, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, this.turns, organizationId, account, () => exchange.aborted, (body) => {
       exchange.body = body;
       this.serve(route, exchange);
     }, (error, unread) => {
@@ -319,7 +334,7 @@ const hasNoBody = (header: (name: string) => string): boolean => /^0*$/.test(hea
 const shuttingDown = (): Error => apiError('shutting_down', 'The server is shutting down and takes no new requests.');
 
 // Leaves the library's name and version out of answers. Its configuration call takes magic words.
-function hideLibraryHeader(): void {
+function hideLibraryHeader(uws: Uws): void {
   const configure = (uws as unknown as { _cfg?: (word: string) => void })._cfg;
   configure?.('999999990007');
 }

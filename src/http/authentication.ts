@@ -2,13 +2,13 @@
 // which one they send; with both, one valid key is enough.
 
 import { apiError } from '../errors.js';
-import type { Identity } from './exchange.js';
+import type { Identity } from '../identity/identity.js';
 
 /** Looks a key up; throws ApiError 401 or 403. */
-export type Authenticate = (key: string) => Identity;
+export type Authenticate<T = Identity> = (key: string) => T;
 
 /** `header` returns '' for an absent header. Throws ApiError. */
-export function identify(header: (name: string) => string, authenticate: Authenticate): Identity {
+export function identify<T = Identity>(header: (name: string) => string, authenticate: Authenticate<T>): T {
   const bearer = /^bearer\s+(\S+)\s*$/i.exec(header('authorization'))?.[1] ?? '';
   const apiKey = header('x-api-key').trim();
   if (bearer === '' && apiKey === '') {

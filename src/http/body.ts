@@ -7,6 +7,7 @@ import { createGunzip } from 'node:zlib';
 import type { HttpResponse } from 'uWebSockets.js';
 import { ApiError, apiError } from '../errors.js';
 import { parseJsonBody } from './json.js';
+import type { LoopAccount } from './loop-account.js';
 import type { ParseTurns } from './parse-turns.js';
 import { tooMuchToRead } from './reading-budget.js';
 import type { Reading } from './reading-budget.js';
@@ -14,9 +15,14 @@ import type { Reading } from './reading-budget.js';
 // A client that is told 413 or 503 while it still sends may see a reset instead of the answer. What it sends is
 // therefore swallowed for a while before the connection closes.
 const SWALLOW_MS = 2_000;
+// Who has used up his time is read and answered so much later: one connection that repeats a large body all the
+// time is then read once a second.
+const HOLD_MS = 1_000;
 // The library closes a connection 10 seconds after the last bytes of an unfinished body. Resuming a paused
 // socket starts its clock anew: done this often, the bound that holds is ours.
 const RENEW_MS = 4_000;
+/** A chunk with an extension keeps the library waiting for bytes that nobody will send. */
+const CHUNK_SILENCE_MS = 20_000;
 const INFLATED_PIECE_BYTES = 65_536;
 /** Room made beyond a piece for those after it; at most as much as there is already. */
 const MOST_AHEAD_BYTES = 65_536;
@@ -25,17 +31,29 @@ export interface BodyLimits {
   maxBytes: number;
   /** From the headers to the last byte; then 400 request_timeout. */
   timeoutMs: number;
+  /** The same for any pause of a body in chunks. */
+  chunkSilenceMs?: number | undefined;
 }
 
-export interface BodyHeaders { contentLength: string; contentType: string; contentEncoding: string }
+/** `contentType` null: absent; '': none that is text. */
+export interface BodyHeaders { contentLength: string; contentType: string | null; contentEncoding: string }
+
+/** What decides over a body before it is read. */
+export interface BodyState {
+  gzip: boolean;
+  oversized: boolean;
+  /** It is not read for that reason. */
+  refused?: ApiError | null;
+  chunked?: boolean;
+}
 
 /** Throws ApiError for headers that already decide against the body. Returns whether it is compressed. */
-export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): { gzip: boolean; oversized: boolean } {
+export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): BodyState {
   const { contentLength } = headers;
   if (contentLength !== '' && !/^\d+$/.test(contentLength)) throw apiError('invalid_header', 'Content-Length must be a whole number.', 'Content-Length');
   if (Number(contentLength) > maxBytes) return { gzip: false, oversized: true };
-  const mediaType = (headers.contentType.split(';')[0] as string).trim().toLowerCase();
-  if (mediaType !== '' && mediaType !== 'application/json') {
+  const mediaType = headers.contentType === null ? null : (headers.contentType.split(';')[0] as string).trim().toLowerCase();
+  if (mediaType !== null && mediaType !== 'application/json') {
     throw apiError('unsupported_media_type', `Content-Type must be application/json, not ${quoted(mediaType)}.`);
   }
   const encoding = headers.contentEncoding.trim().toLowerCase();
@@ -52,29 +70,40 @@ export function tooLarge(maxBytes: number): ApiError {
 }
 
 /**
- * Reads and parses the body, then calls exactly one of the two, unless the client goes away first; `unread`
- * tells that the client may still be sending. Must be called within the route callback of the server library;
+ * Reads and parses the body, then calls exactly one of the two, unless the client goes away first; what `done`
+ * takes of the thread is the account's too, and it must not throw. `unread` tells that the client may still be sending. Must be called within the route callback of the server library;
  * `onAborted` must be registered already, and call what this returns: it lets go of everything.
  */
 export function readJsonBody(
-  res: HttpResponse, { maxBytes, timeoutMs }: BodyLimits, state: { gzip: boolean; oversized: boolean }, reading: Reading, turns: ParseTurns,
-  gone: () => boolean, done: (body: object) => void, failed: (error: unknown, unread: boolean) => void,
+  res: HttpResponse, { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits, state: BodyState, reading: Reading, turns: ParseTurns,
+  organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object) => void, failed: (error: unknown, unread: boolean) => void,
 ): () => void {
   const gathered = new Gathered();
   let size = 0;
   let refusal: ApiError | null = null;   // what is left of the body is swallowed
+  let held = false;              // nothing is read for a while
+  let complete = false;
   let settled = false;
   let timer: NodeJS.Timeout | undefined;
   const began = performance.now();
+  let heard = began;             // something of the body came last
+  const overdue = (): string | null => {
+    const now = performance.now();
+    if (now - began >= timeoutMs) return `The request body was not complete after ${timeoutMs / 1000} seconds.`;
+    if (state.chunked !== true || now - heard < chunkSilenceMs) return null;
+    return `The request body is not complete and nothing of it came for ${chunkSilenceMs / 1000} seconds. Chunks with extensions are not supported.`;
+  };
   const renewal = setInterval(() => {
-    if (performance.now() - began < timeoutMs) {
+    if (held) return;
+    const late = overdue();
+    if (late === null) {
       res.pause();
       res.resume();   // without the pause it would stop reading
     } else if (settle()) {
       reading.release();
-      failed(apiError('request_timeout', `The request body was not complete after ${timeoutMs / 1000} seconds.`), true);
+      failed(apiError('request_timeout', late), true);
     }
-  }, Math.min(RENEW_MS, timeoutMs));
+  }, Math.min(RENEW_MS, timeoutMs, chunkSilenceMs));
   renewal.unref();
 
   /** False if it was settled before. */
@@ -97,16 +126,34 @@ export function readJsonBody(
     timer = setTimeout(refuse, SWALLOW_MS);
     timer.unref();
   };
+  const hold = (error: ApiError): void => {
+    refusal = error;
+    held = true;
+    res.pause();
+    timer = setTimeout(() => {
+      held = false;
+      if (complete) {
+        refuse();
+        return;
+      }
+      res.resume();
+      startSwallowing(error);
+    }, HOLD_MS);
+  };
   if (state.oversized) startSwallowing(tooLarge(maxBytes));
+  else if (state.refused != null) hold(state.refused);
 
   res.onData((piece, isLast) => {
     if (settled) return;
     size += piece.byteLength;
+    heard = performance.now();
     if (refusal === null) {
       if (size > maxBytes) startSwallowing(tooLarge(maxBytes));
       else if (!reading.add(piece.byteLength)) startSwallowing(tooMuchToRead());
     }
     if (refusal !== null) {
+      complete = isLast;
+      if (held) return;
       if (isLast || size > 4 * maxBytes) refuse();
       return;
     }
@@ -150,22 +197,24 @@ export function readJsonBody(
   }
 
   function parse(bytes: Uint8Array): void {
-    turns.take(bytes.length, () => {
-      if (!gone()) parseNow(bytes);
+    turns.take(organizationId, bytes.length, () => {
+      if (gone()) return;
+      try {
+        account.run(bytes.length, () => done(parsed(bytes)));
+      } catch (error) {
+        failed(error, false);
+      } finally {
+        reading.release();   // if it was not parsed at all
+      }
     });
   }
 
-  function parseNow(bytes: Uint8Array): void {
-    let body: object;
+  function parsed(bytes: Uint8Array): object {
     try {
-      body = parseJsonBody(bytes);
-    } catch (error) {
-      failed(error, false);
-      return;
+      return parseJsonBody(bytes);
     } finally {
-      reading.release();
+      reading.release();   // before anything comes of it
     }
-    done(body);
   }
 }
 

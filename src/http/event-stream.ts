@@ -10,6 +10,7 @@
 // of it is within the bound: one that is longer than all of it may still go to a reader who keeps up.
 
 import type { HttpResponse } from 'uWebSockets.js';
+import type { ApiError } from '../errors.js';
 import type { EventStream } from './exchange.js';
 
 export interface StreamOptions {
@@ -39,6 +40,8 @@ function writeDue(): void {
 
 export class SseStream implements EventStream {
   started = false;
+  /** What the last events tell of. */
+  error: ApiError | null = null;
   private queue = '';
   private queueBytes = 0;        // counted only while the socket is full
   private unsentBytes = 0;       // upper bound of what the server library still holds
@@ -72,9 +75,10 @@ export class SseStream implements EventStream {
     if (!this.blocked || this.overflowed) this.schedule();
   }
 
-  end(): void {
+  end(error: ApiError | null = null): void {
     if (this.closed || this.ending) return;
     this.ending = true;
+    this.error = error;
     this.schedule();
   }
 

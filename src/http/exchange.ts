@@ -1,24 +1,8 @@
 // What a route sees of one HTTP request and its answer. Implemented over uWebSockets.js in this folder;
 // protocols depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
-import type { LimitOverride } from '../config-kinds.js';
 import type { ApiError, HeaderList } from '../errors.js';
-
-export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
-
-export interface Identity {
-  readonly organizationId: string;               // org_…
-  readonly tenant: number;                       // 32-bit number of the organization: prefix-cache namespace, fairness
-  readonly keyId: string;                        // key_…
-  readonly models: readonly string[];            // ['*'] or model names the key may use
-  readonly scopes: readonly string[];
-  /** What an operator set for the organization, by model or `*`; what is absent is as the settings have it. */
-  readonly limits: Readonly<Record<string, LimitOverride>>;
-  /** Of this key alone, besides the organization's; null: none. */
-  readonly keyLimits: Readonly<Record<string, LimitOverride>> | null;
-  /** Tokens the organization may use in a calendar month (UTC); null: no cap. */
-  readonly monthlyTokenCap: number | null;
-}
+import type { Identity, Scope } from '../identity/identity.js';
 
 export interface Exchange {
   readonly requestId: string;                    // req_…, already set as x-request-id and request-id
@@ -35,6 +19,8 @@ export interface Exchange {
   readonly params: Readonly<Record<string, string>>;   // of the path pattern
   header(name: string): string;                  // lower-case name; '' if absent
   readonly aborted: boolean;
+  /** Does work on so many bytes or characters on the account of the organization (limits.loop_ms), which it may overdraw. */
+  charged<T>(bytes: number, work: () => T): T;
   /** Called once if the client goes away before the answer is complete; at once if it already has. */
   onAborted(callback: () => void): void;
   /** Headers of the answer; before json()/sse(). A second value for a name replaces the first. */
@@ -62,8 +48,8 @@ export interface StreamEvent { data: string; event?: string }
 export interface EventStream {
   /** Queues one event; `event` is the SSE event name if the format has one. Writes of one engine step are corked together. */
   send(data: string, event?: string): void;
-  /** Sends what is queued and ends the answer. */
-  end(): void;
+  /** Sends what is queued and ends the answer. `error`: what its last events have told of, for the outcome of the request. */
+  end(error?: ApiError | null): void;
   /** True once headers have left: failures must then travel in the stream. */
   readonly started: boolean;
   /** Bytes waiting for a slow reader. Past the bound the connection is dropped and onAborted fires. */

@@ -1,8 +1,8 @@
 // What a protocol sees of one WebSocket connection. Implemented over uWebSockets.js in this folder; protocols
 // depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
-import type { ErrorCode } from '../errors.js';
-import type { Identity, Scope } from './exchange.js';
+import type { Failure } from '../telemetry/outcome.js';
+import type { Identity, Scope } from '../identity/identity.js';
 
 /** The close codes of RFC 6455 that this server sends. */
 export const CLOSE = { goingAway: 1001, policyViolation: 1008, tooBig: 1009, internalError: 1011, serviceRestart: 1012 } as const;
@@ -48,7 +48,11 @@ export interface ServerSocket {
 export interface SocketTurn {
   readonly requestId: string;                    // req_…, of its own
   readonly receivedAt: number;                   // performance.now()
+  /** Runs what reads and checks a message of so many bytes, on the organization's account (limits.loop_ms). Throws ApiError 429 instead if that is used up. */
+  read<T>(bytes: number, work: () => T): T;
+  /** As read(), but what goes on with the message is not refused any more. */
+  charged<T>(bytes: number, work: () => T): T;
   annotate(fields: Record<string, string | number | boolean | null>): void;
-  /** `status` as the answer would have over HTTP; 0 if the client left before it. Later calls do nothing. */
-  end(status: number, code: ErrorCode | null): void;
+  /** `status` as the answer would have over HTTP; 0 if nobody waited for its end. `failure`: what was told. Later calls do nothing. */
+  end(status: number, failure: Failure | null): void;
 }

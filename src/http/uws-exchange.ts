@@ -4,12 +4,16 @@
 
 import { performance } from 'node:perf_hooks';
 import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js';
-import { ApiError, errorBody, errorHeaders, toApiError } from '../errors.js';
+import type { LoopTime } from '../admission/loop-time.js';
+import { ApiError, apiError, errorBody, errorHeaders, toApiError } from '../errors.js';
 import type { WireShape } from '../errors.js';
 import { newRequestId } from '../ids.js';
+import { finished } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/types.js';
 import { SseStream } from './event-stream.js';
-import type { EventStream, Exchange, Identity, StreamEvent } from './exchange.js';
+import type { EventStream, Exchange, StreamEvent } from './exchange.js';
+import type { Identity } from '../identity/identity.js';
+import { LoopAccount, LoopClock } from './loop-account.js';
 import { wireShape } from './shape.js';
 
 export interface ExchangeHost {
@@ -17,6 +21,7 @@ export interface ExchangeHost {
   streamBufferBytes: number;
   /** Headers every answer carries: version, and CORS unless only this server's pages may read it. */
   commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
+  loopTime: LoopTime;
   /** X-Forwarded-For tells the client's address. */
   trustProxy: boolean;
   finished(record: RequestRecord): void;
@@ -29,6 +34,8 @@ const STATUS_LINES: Readonly<Record<number, string>> = {
   404: '404 Not Found', 413: '413 Content Too Large', 422: '422 Unprocessable Content', 429: '429 Too Many Requests',
   500: '500 Internal Server Error', 503: '503 Service Unavailable',
 };
+
+const MAY_HAVE_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
 /** An address as some proxies write it, with the client's port, which is another one each time. */
 const withoutPort = (address: string): string => /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
@@ -45,9 +52,10 @@ export class UwsExchange implements Exchange {
   aborted = false;
   /** The connection ends with the answer: what follows on it cannot be told from the body. */
   closes = false;
-  /** Two Content-Length headers that differ: nobody knows where the request ends (RFC 9112, section 6.3). */
-  readonly lengthsDiffer: boolean;
+  /** Why nobody knows where the request ends (RFC 9112, section 6.3), or null. */
+  readonly unclearEnd: ApiError | null;
   sameOrigin = false;
+  readonly loop = new LoopClock();
   /** The route's pattern once known: a bounded label for metrics. */
   label = 'unmatched';
 
@@ -65,13 +73,22 @@ export class UwsExchange implements Exchange {
     this.path = req.getUrl();
     this.query = new URLSearchParams(req.getQuery());
     let lengthsDiffer = false;
+    let codings = 0;
     req.forEach((name, value) => {
       const first = this.requestHeaders.get(name);
+      if (name === 'transfer-encoding') codings++;
       if (first === undefined) this.requestHeaders.set(name, value);
       else if (name.startsWith('x-forwarded-')) this.requestHeaders.set(name, `${first}, ${value}`);   // a proxy may add a line of its own behind the client's
       else if (name === 'content-length' && first !== value) lengthsDiffer = true;
     });
-    this.lengthsDiffer = lengthsDiffer;
+    this.unclearEnd = lengthsDiffer ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
+      // The library takes any for `chunked`, and an empty one for none.
+      : codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
+        ? apiError('invalid_header', 'Transfer-Encoding may only be chunked, once.', 'Transfer-Encoding') : null;
+    // A request that may have a body and says nothing of it has none. But a header that the library does not show may
+    // say otherwise, so what follows on the connection cannot be trusted.
+    const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
+    this.closes = this.unclearEnd !== null || saysNoLength;
     this.shape = wireShape(this.path, (name) => this.header(name));
     res.onAborted(() => this.abort());
   }
@@ -102,6 +119,20 @@ export class UwsExchange implements Exchange {
 
   header(name: string): string {
     return this.requestHeaders.get(name) ?? '';
+  }
+
+  /** Also if it is empty, or of bytes that the library takes for no text. */
+  hasHeader(name: string): boolean {
+    return this.requestHeaders.has(name);
+  }
+
+  charged<T>(bytes: number, work: () => T): T {
+    return this.account.charged(bytes, work);
+  }
+
+  /** Of who asks, as far as that is known now. */
+  get account(): LoopAccount {
+    return new LoopAccount(this.host.loopTime, this.organizationId, this);
   }
 
   onAborted(callback: () => void): void {
@@ -168,7 +199,7 @@ export class UwsExchange implements Exchange {
           return;   // the connection is closed next, which aborts
         }
         this.open = false;
-        this.finish(200, null);
+        this.finish(200, this.stream?.error ?? null);
       },
     });
     if (!this.open) this.stream.close();
@@ -181,7 +212,6 @@ export class UwsExchange implements Exchange {
     if (!this.open) return;
     const body = errorBody(error, this.shape, this.requestId);
     if (this.stream?.started === true) {
-      this.annotate({ error_code: error.code });
       if (this.onFailure !== undefined) {
         for (const { data, event } of this.onFailure(error)) this.stream.send(data, event);
       } else if (this.shape === 'messages') {
@@ -190,7 +220,7 @@ export class UwsExchange implements Exchange {
         this.stream.send(JSON.stringify(body));
         this.stream.send('[DONE]');
       }
-      this.stream.end();
+      this.stream.end(error);
       return;
     }
     for (const [name, value] of errorHeaders(error, this.shape)) this.setHeader(name, value);
@@ -205,7 +235,7 @@ export class UwsExchange implements Exchange {
     this.open = false;
     this.stream?.close();
     const length = (): number => (typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength);
-    const closeAfter = status === 413 || this.closes || this.lengthsDiffer;
+    const closeAfter = status === 413 || this.closes;
     this.res.cork(() => {
       this.writeHead(status, contentType);
       if (this.method !== 'HEAD') this.res.end(body, closeAfter);
@@ -242,23 +272,24 @@ export class UwsExchange implements Exchange {
         this.host.unexpected(error, this.requestId);
       }
     }
-    if (unanswered) this.finish(started ? 200 : 0, null);
+    if (unanswered) this.finish(started ? 200 : 0, this.stream?.error ?? null);
   }
 
-  private finish(status: number, error: ApiError | null): void {
+  private finish(status: number, failure: ApiError | null): void {
     this.abortCallbacks.length = 0;
-    this.host.finished({
+    this.host.finished(finished({
       requestId: this.requestId,
       clientRequestId: this.header('x-client-request-id').slice(0, 128) || null,
       method: this.method,
       path: this.label,
       status,
-      code: error?.code ?? null,
+      failure,
       organizationId: this.known?.organizationId ?? null,
       keyId: this.known?.keyId ?? null,
       durationMs: performance.now() - this.receivedAt,
       aborted: this.aborted,
+      loopMs: this.loop.ms,
       fields: this.fields,
-    });
+    }));
   }
 }

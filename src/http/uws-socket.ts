@@ -8,10 +8,13 @@
 
 import { performance } from 'node:perf_hooks';
 import type { WebSocket } from 'uWebSockets.js';
-import type { ErrorCode } from '../errors.js';
 import { newRequestId } from '../ids.js';
+import { finished } from '../telemetry/outcome.js';
+import type { Failure } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/types.js';
-import type { Identity } from './exchange.js';
+import type { Identity } from '../identity/identity.js';
+import { LoopAccount, LoopClock } from './loop-account.js';
+import type { LoopTime } from '../admission/loop-time.js';
 import { CLOSE } from './socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './socket.js';
 
@@ -26,6 +29,7 @@ export interface SocketHost {
   bufferBytes: number;
   pingMs: number;
   maxMessageBytes: number;
+  loopTime: LoopTime;
   draining(): boolean;
   turnBegun(turn: SocketTurn): void;
   turnEnded(turn: SocketTurn, record: RequestRecord): void;
@@ -200,6 +204,7 @@ export class UwsSocket implements ServerSocket {
 class Turn implements SocketTurn {
   readonly requestId = newRequestId();
   readonly receivedAt = performance.now();
+  readonly loop = new LoopClock();
   private fields: RequestRecord['fields'] = {};
   private ended = false;
 
@@ -208,19 +213,32 @@ class Turn implements SocketTurn {
     host.turnBegun(this);
   }
 
+  read<T>(bytes: number, work: () => T): T {
+    return this.#account().run(bytes, work);
+  }
+
+  charged<T>(bytes: number, work: () => T): T {
+    return this.#account().charged(bytes, work);
+  }
+
+  #account(): LoopAccount {
+    return new LoopAccount(this.host.loopTime, this.socket.identity.organizationId, this);
+  }
+
   annotate(fields: RequestRecord['fields']): void {
     this.fields = { ...this.fields, ...fields };
   }
 
-  end(status: number, code: ErrorCode | null): void {
+  end(status: number, failure: Failure | null): void {
     if (this.ended) return;
     this.ended = true;
     const { socket } = this;
-    this.host.turnEnded(this, {
+    this.host.turnEnded(this, finished({
       requestId: this.requestId, clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
-      method: 'WEBSOCKET', path: this.host.path, status, code,
+      method: 'WEBSOCKET', path: this.host.path, status, failure,
       organizationId: socket.identity.organizationId, keyId: socket.identity.keyId,
+      loopMs: this.loop.ms,
       durationMs: performance.now() - this.receivedAt, aborted: !socket.open, fields: this.fields,
-    });
+    }));
   }
 }

@@ -2,6 +2,7 @@
 // and their end at shutdown. The handshake's checks that HTTP requests have too are app.ts's.
 
 import type { HttpResponse, TemplatedApp, HttpRequest, us_socket_context_t } from 'uWebSockets.js';
+import type { LoopTime } from '../admission/loop-time.js';
 import type { Config } from '../config.js';
 import { apiError } from '../errors.js';
 import type { RequestRecord } from '../telemetry/types.js';
@@ -15,6 +16,7 @@ export interface SocketsOptions {
   config: Config;
   pingMs?: number | undefined;
   connect?: Connect | undefined;
+  loopTime: LoopTime;
   draining(): boolean;
   turnEnded(record: RequestRecord): void;
   unexpected(error: unknown, requestId: string): void;
@@ -47,6 +49,7 @@ export class UwsSockets {
     const host: SocketHost = {
       path: route.path, bufferBytes: config.http.stream_buffer_bytes, maxMessageBytes: limit,
       pingMs: this.options.pingMs ?? PING_MS,
+      loopTime: this.options.loopTime,
       draining: () => this.options.draining(),
       turnBegun: (turn) => this.turns.add(turn),
       turnEnded: (turn, record) => {

@@ -10,6 +10,9 @@
 // A copy of the binary with other texts in the same bytes, and lengths and addresses to match, is written
 // once into build/ and loaded instead. Every byte that is changed is checked first: a binary that looks
 // different in any way, or a folder that cannot be written, means the library as it is.
+//
+// How large a request's headers may be the library reads from a variable when it is loaded, once for all
+// threads of the process. It is therefore loaded by the first server there is, with that server's setting.
 
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -18,7 +21,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type * as Library from 'uWebSockets.js';
 import { packageRoot } from '../engine/load-addon.js';
-import { apiError, chatErrorBody } from '../errors.js';
+import { apiError, chatErrorBody, StartError } from '../errors.js';
 import type { ErrorCode } from '../errors.js';
 
 export type Uws = typeof Library;
@@ -107,24 +110,50 @@ function readElf(file: Buffer): Elf | null {
   };
 }
 
-async function load(): Promise<LoadedUws> {
+/** Read by the library when it is loaded. */
+const HEADER_BYTES_VARIABLE = 'UWS_HTTP_MAX_HEADERS_SIZE';
+
+let loaded: LoadedUws | null = null;
+
+/** The library. `maxHeaderBytes` counts in the first call of the process; the main thread's comes before any other's. */
+export function loadUws(maxHeaderBytes: number): LoadedUws {
+  if (loaded !== null) return loaded;
+  const before = process.env[HEADER_BYTES_VARIABLE];
+  process.env[HEADER_BYTES_VARIABLE] = String(maxHeaderBytes);
   try {
-    const name = `bin/uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
-    const original = readFileSync(fileURLToPath(new URL(name, import.meta.resolve('uWebSockets.js'))));
-    const hash = createHash('sha256').update(original).update(MALFORMED).update(TOO_LARGE).digest('hex').slice(0, 16);
-    const copy = join(packageRoot, 'build', `uws-${hash}.node`);
-    if (!existsSync(copy)) {
-      const patched = withJsonPages(original);
-      if (patched === null) throw new Error('another layout');
-      mkdirSync(join(packageRoot, 'build'), { recursive: true });
-      const partial = `${copy}.${process.pid}`;
-      writeFileSync(partial, patched, { mode: 0o755 });
-      renameSync(partial, copy);   // never half a file under the final name
-    }
-    return { uws: createRequire(import.meta.url)(copy) as Uws, patched: true };
-  } catch {
-    return { uws: await import('uWebSockets.js'), patched: false };
+    loaded = load();
+  } finally {
+    if (before === undefined) delete process.env[HEADER_BYTES_VARIABLE];   // no child process shall have it
+    else process.env[HEADER_BYTES_VARIABLE] = before;
   }
+  return loaded;
 }
 
-export const { uws, patched: parserAnswersJson } = await load();
+function load(): LoadedUws {
+  const require = createRequire(import.meta.url);
+  const name = `bin/uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
+  const binary = fileURLToPath(new URL(name, import.meta.resolve('uWebSockets.js')));
+  if (!existsSync(binary)) throw new StartError(`The HTTP library uWebSockets.js has no binary for this platform and version of Node.js: ${name}.`);
+  let copy: string;
+  try {
+    copy = copyWithJsonPages(binary);
+  } catch {
+    return { uws: require(binary) as Uws, patched: false };
+  }
+  return { uws: require(copy) as Uws, patched: true };
+}
+
+/** Where the binary with JSON pages is; made if need be. Throws if it cannot be. */
+function copyWithJsonPages(binary: string): string {
+  const original = readFileSync(binary);
+  const hash = createHash('sha256').update(original).update(MALFORMED).update(TOO_LARGE).digest('hex').slice(0, 16);
+  const copy = join(packageRoot, 'build', `uws-${hash}.node`);
+  if (existsSync(copy)) return copy;
+  const patched = withJsonPages(original);
+  if (patched === null) throw new Error('another layout');
+  mkdirSync(join(packageRoot, 'build'), { recursive: true });
+  const partial = `${copy}.${process.pid}`;
+  writeFileSync(partial, patched, { mode: 0o755 });
+  renameSync(partial, copy);   // never half a file under the final name
+  return copy;
+}

@@ -1,7 +1,7 @@
 // GET /audit-log: what was done to the server as a whole (users, models, settings), or with `organization` to one.
 
 import { readPage } from '../dashboard/api/paging.js';
-import type { AuditEntry, ListPage } from '../dashboard/wire.js';
+import type { AuditEntry, ListPage } from '../wire/dashboard.js';
 import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { askedOrganization } from './organizations.js';

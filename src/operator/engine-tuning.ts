@@ -1,16 +1,18 @@
 // What operators changed of the engines while they ran: kept, and applied again when an engine is loaded. Owns
 // the table `engine-settings`, keyed by the first of an engine's names. An engine is one for all threads: whoever
-// changes it tells it so at once, and nobody else need know. After loading, the primary thread does.
+// changes it tells it so at once, and nobody else need know. After loading, the primary thread does. A setting that
+// the start was given (flag, variable, file) is said later than a change that was kept, and so ends that.
 
 import { z } from 'zod';
 import { settings } from '../config.js';
 import type { Config } from '../config.js';
-import type { EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../dashboard/wire.js';
+import type { EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../wire/dashboard.js';
 import type { NativeStats, NativeTunables } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
 import { apiError } from '../errors.js';
 import type { Store, Table } from '../storage/store.js';
+import type { Log } from '../telemetry/types.js';
 
 type Values = Partial<Record<TunableName, number>>;
 
@@ -32,7 +34,7 @@ export const tunablesPatch = z.object({
 export class EngineTuning {
   private readonly table: Table<Values>;
 
-  constructor(private readonly store: Store, private readonly pool: ModelPool, private readonly config: Config['engine']) {
+  constructor(private readonly store: Store, private readonly pool: ModelPool, private readonly config: Pick<Config, 'engine' | 'given'>, private readonly log: Log) {
     this.table = store.table('engine-settings');
   }
 
@@ -70,10 +72,30 @@ export class EngineTuning {
     return this.describe(pooled, engine);
   }
 
+  /** At the start: changes that were kept of settings this start was given are over. Once, before any engine is loaded. */
+  async forgetGiven(): Promise<void> {
+    const given = DECLARED.filter(({ name }) => this.givenBy(name) !== null);
+    if (given.length === 0) return;
+    for (const { key: model, value: kept } of [...this.table.range()]) {
+      const over = given.filter(({ name }) => kept[name] !== undefined);
+      if (over.length === 0) continue;
+      await this.table.put(model, Object.fromEntries(Object.entries(kept).filter(([name]) => !over.some((one) => one.name === name))));
+      for (const { name } of over) {
+        this.log.info({ model, setting: `engine.${name}`, value: this.config.engine[name], by: this.givenBy(name), forgotten: kept[name] }, 'a setting given now ends what was set on the dashboard');
+      }
+    }
+  }
+
   /** What was changed before this engine was loaded. */
   apply(pooled: PooledEngine, engine: Engine): void {
     const values = this.table.get(keyOf(pooled));
-    if (values !== undefined) engine.configure(this.native(engine.stats(), values));
+    if (values === undefined || Object.keys(values).length === 0) return;
+    engine.configure(this.native(engine.stats(), values));
+    this.log.info({ model: keyOf(pooled), ...values }, 'as set on the dashboard');
+  }
+
+  private givenBy(name: TunableName): string | null {
+    return this.config.given[`engine.${name}`] ?? null;
   }
 
   private native(stats: NativeStats, values: Values): NativeTunables {
@@ -85,14 +107,16 @@ export class EngineTuning {
     const values = this.table.get(keyOf(pooled)) ?? {};
     const tunables = DECLARED.map((one): Tunable => ({
       name: one.name, value: this.value(one, stats, values), default: this.value(one, stats, {}),
-      min: one.min, max: one.max(stats), help: settings.engine[one.name].help,
+      min: one.min, max: one.max(stats), help: settings.engine[one.name].help, given: this.givenBy(one.name),
     }));
     return { model: keyOf(pooled), names: [...pooled.names], tunables };
   }
 
   /** A setting above what could be allocated holds as far as it goes. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: Values): number {
-    return Math.min(Math.max(values[name] ?? this.config[name], min), max(stats));
+    // Left to the device: as it was loaded.
+    const unchanged = name === 'max_batch_tokens' && this.config.engine[name] === 0 ? stats.loadedBatchTokens : this.config.engine[name];
+    return Math.min(Math.max(values[name] ?? unchanged, min), max(stats));
   }
 
   private find(model: string): { pooled: PooledEngine; engine: Engine } {

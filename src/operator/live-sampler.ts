@@ -2,26 +2,19 @@
 // other threads what they have counted, and makes one sample of it, encoded once for everybody who watches.
 // It reads; no engine does anything for it.
 
-import type { EngineSample, LiveSample } from '../dashboard/wire.js';
+import type { EngineSample, LiveSample } from '../wire/dashboard.js';
 import type { NativeStats } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
 import { quantiles, SlidingCounts } from '../telemetry/latency-counts.js';
-import type { ModelLatencies } from '../telemetry/live-counts.js';
-import type { ThreadBus } from '../threads/bus.js';
+import type { ModelLatencies, LiveCollected } from '../shared/live-collected.js';
+import type { ThreadBus } from '../shared/bus.js';
 
 export const SAMPLE_MS = 1_000;
 /** Seconds that percentiles are over. */
 const WINDOW_S = 60;
 /** A thread that has not answered by then is left out of this sample; what it counted is in the next. */
 const ASK_MS = 500;
-
-/** What one thread tells for a sample. */
-export interface LiveCollected {
-  requests: number; rejected429: number; rejected503: number; errors: number;
-  loopLagMs: number; latencies: ModelLatencies[];
-  inFlight: number; viewers: number;
-}
 
 interface Windows { ttft: SlidingCounts; itl: SlidingCounts }
 
@@ -67,7 +60,7 @@ export class LiveSampler {
     return {
       at: new Date().toISOString(),
       engines: files.flatMap((engine) => this.#engine(engine, latencies, seconds)),
-      requests: sum((one) => one.requests), rejected_429: sum((one) => one.rejected429), rejected_503: sum((one) => one.rejected503), errors: sum((one) => one.errors),
+      requests: sum((one) => one.requests), rejected_429: sum((one) => one.rejected429), rejected_503: sum((one) => one.rejected503), errors: sum((one) => one.errors), cancelled: sum((one) => one.cancelled),
       in_flight: sum((one) => one.inFlight), rss_bytes: process.memoryUsage.rss(),
       loop_lag_ms: round(Math.max(...threads.map((one) => one.loopLagMs))), http_threads: this.bus.threads, viewers: sum((one) => one.viewers),
     };

@@ -11,9 +11,9 @@ import { apiError } from '../errors.js';
 import type { EventStream, Exchange } from '../http/exchange.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import type { Telemetry } from '../telemetry/types.js';
-import type { ThreadBus } from '../threads/bus.js';
+import type { ThreadBus } from '../shared/bus.js';
 import { LiveSampler } from './live-sampler.js';
-import type { LiveCollected } from './live-sampler.js';
+import type { LiveCollected } from '../shared/live-collected.js';
 
 /** Samples a page gets when it opens: five minutes. */
 const HISTORY = 300;

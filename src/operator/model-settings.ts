@@ -3,9 +3,9 @@
 // thread reads it again when told of a change, and once a second for what other processes wrote.
 
 import type { CatalogModel } from '../engine/catalog.js';
-import { lifecycleAt, type DeclaredLifecycle, type LifecycleState } from '../generation/model-lifecycle.js';
+import { type DeclaredLifecycle, type LifecycleState } from '../generation/model-lifecycle.js';
 import type { Store, Table } from '../storage/store.js';
-import type { ThreadBus } from '../threads/bus.js';
+import type { ThreadBus } from '../shared/bus.js';
 
 /** Undefined: as the catalog and the settings have it. */
 export interface ModelRow {
@@ -81,6 +81,3 @@ function merged(model: CatalogModel, row: ModelRow): DeclaredLifecycle {
     successor: row.successor === undefined ? model.successor : row.successor,
   };
 }
-
-/** How it stands with a model now. */
-export const lifecycleNow = (settings: ModelSettings, model: CatalogModel): ReturnType<typeof lifecycleAt> => lifecycleAt(settings.declared(model), Date.now());

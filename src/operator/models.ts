@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Actor } from '../accounts/audit.js';
 import { dateField } from '../dashboard/api/key-fields.js';
 import { describeModels } from '../dashboard/api/models.js';
-import type { DashboardModel, OperatorModelPatch } from '../dashboard/wire.js';
+import type { DashboardModel, OperatorModelPatch } from '../wire/dashboard.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import { apiError } from '../errors.js';
 import { NOTICE_DAYS, type DeclaredLifecycle } from '../generation/model-lifecycle.js';

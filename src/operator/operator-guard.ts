@@ -3,6 +3,8 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
+import { addressGroup, MAX_ATTEMPTS, tooMany } from '../accounts/attempts.js';
+import type { Attempts } from '../accounts/attempts.js';
 import type { Actor } from '../accounts/audit.js';
 import type { Guard } from '../dashboard/api/guard.js';
 import { apiError } from '../errors.js';
@@ -41,13 +43,27 @@ export function sessionOperators(guard: Guard): OperatorGuard {
 const PREFIX = '/admin/api';
 const MAX_BODY_BYTES = 65_536;
 
-/** By token. */
-export function tokenOperators(token: string): OperatorGuard {
+/** Addresses whose last wrong tokens are remembered besides what is stored of them. */
+const MAX_REMEMBERED = 10_000;
+
+/** By token. Of one listener: what has just been counted of wrong ones is not read at once, so it is remembered too. */
+export function tokenOperators(token: string, attempts: Attempts): OperatorGuard {
   const wanted = digest(token);
+  const remembered = new Map<string, { count: number; until: number }>();
   const check = (exchange: Exchange): void => {
     const given = /^bearer\s+(\S+)\s*$/i.exec(exchange.header('authorization'))?.[1];
     if (given === undefined) throw apiError('missing_api_key', 'Send the operator token (the setting admin.token) as "Authorization: Bearer <token>".');
-    if (!timingSafeEqual(digest(given), wanted)) throw apiError('invalid_api_key', 'The operator token is not valid.');
+    const address = addressGroup(exchange.remoteAddress);
+    const now = Date.now();
+    const stored = attempts.counted('operator', address);
+    const recent = remembered.get(address);
+    const { count, until } = recent !== undefined && recent.until > now && recent.count > stored.count ? recent : stored;
+    if (count >= MAX_ATTEMPTS.operator) throw tooMany(until - now);
+    if (timingSafeEqual(digest(given), wanted)) return;
+    if (remembered.size >= MAX_REMEMBERED) remembered.clear();
+    remembered.set(address, { count: count + 1, until });
+    void attempts.count('operator', [address]).catch(() => undefined);   // full by others, or a database that fails: the answer is the same
+    throw apiError('invalid_api_key', 'The operator token is not valid.');
   };
   return ({ method, path, body: schema, serve }) => ({
     method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, maxBodyBytes: MAX_BODY_BYTES,

@@ -6,7 +6,7 @@ import type { Organization } from '../accounts/keys.js';
 import { limitsField, checkLimits } from '../dashboard/api/key-fields.js';
 import { organizationObject } from '../dashboard/api/objects.js';
 import { readPage } from '../dashboard/api/paging.js';
-import type { ListPage, OperatorOrganization, OperatorOrganizationPatch } from '../dashboard/wire.js';
+import type { ListPage, OperatorOrganization, OperatorOrganizationPatch } from '../wire/dashboard.js';
 import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';

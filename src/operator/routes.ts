@@ -1,6 +1,6 @@
 // Every operator route, once for each way in.
 
-import type { DashboardDeps } from '../dashboard/api/routes.js';
+import type { DashboardDeps } from '../dashboard/api/deps.js';
 import type { Route } from '../http/exchange.js';
 import { auditLogRoutes } from './audit-log.js';
 import { liveRoutes } from './live.js';

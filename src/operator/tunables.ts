@@ -1,6 +1,6 @@
 // Operators and what can be changed of an engine while it runs. Null in a change: back to the settings.
 
-import type { EngineTunablesPatch } from '../dashboard/wire.js';
+import type { EngineTunablesPatch } from '../wire/dashboard.js';
 import type { Route } from '../http/exchange.js';
 import { tunablesPatch } from './engine-tuning.js';
 import type { OperatorGuard } from './operator-guard.js';

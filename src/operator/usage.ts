@@ -2,7 +2,7 @@
 
 import { dateField } from '../dashboard/api/key-fields.js';
 import { readPage } from '../dashboard/api/paging.js';
-import type { ListPage } from '../dashboard/wire.js';
+import type { ListPage } from '../wire/dashboard.js';
 import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
 import { usageTotals } from '../usage/usage-query.js';

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { User } from '../accounts/users.js';
 import { userObject } from '../dashboard/api/objects.js';
 import { readPage } from '../dashboard/api/paging.js';
-import type { ListPage, OperatorUser, OperatorUserPatch } from '../dashboard/wire.js';
+import type { ListPage, OperatorUser, OperatorUserPatch } from '../wire/dashboard.js';
 import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';

@@ -10,6 +10,7 @@ export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape)
     identity: exchange.identity, requestId: exchange.requestId, endpoint, shape, receivedAt: exchange.receivedAt,
     get aborted() { return exchange.aborted; },
     onAborted: (callback) => exchange.onAborted(callback),
+    charged: (characters, work) => exchange.charged(characters, work),
     setHeader: (name, value) => exchange.setHeader(name, value),
     annotate: (fields) => exchange.annotate(fields),
   };

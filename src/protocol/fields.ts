@@ -2,11 +2,25 @@
 import { z } from 'zod';
 import { apiError, type ErrorCode } from '../errors.js';
 import type { JsonSchema, Sampling } from '../generation/types.js';
+import { isRecord } from './extent.js';
 
 /** JSON has one number type: 1.0 is an integer, 1.5 is not. */
 export const integer = () => z.number().refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } });
 
-export const bounded = (max: number) => z.string().max(max);
+/** Whether a text has more characters than that: code points, as the vendors count, not UTF-16 units. */
+export function isLonger(text: string, max: number): boolean {
+  if (text.length <= max) return false;
+  return text.length > 2 * max || [...text].length > max;
+}
+
+/** A text of at most `max` characters. */
+export const bounded = (max: number) => z.string().superRefine((text, context) => {
+  if (isLonger(text, max)) context.addIssue({ code: 'too_big', origin: 'string', maximum: max, inclusive: true, input: text });
+}).meta({ maxLength: max });
+
+/** Half a surrogate pair is no text: storage, which is UTF-8, would not give it back. */
+export const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text);
+export const BROKEN_TEXT = 'must not have half a surrogate pair';
 
 /** Any JSON object, taken as it is: nothing looks inside, so its size costs nothing here. */
 export const jsonObject = () => z.custom<JsonSchema>(
@@ -72,16 +86,29 @@ function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
 export const stopString = () => z.string().min(1).max(256);
 export const MAX_STOP_STRINGS = 16;
 
-export const metadataField = z.record(z.string(), bounded(512)).nullish();
+const MAX_METADATA_VALUE = 512;
+
+/** Texts by name. Taken as it is: a record of zod's is a copy, and loses a key named `__proto__`. */
+export const metadataField = z.custom<Record<string, string>>(() => true).superRefine((metadata: unknown, context) => {
+  if (!isRecord(metadata)) {
+    context.addIssue({ code: 'invalid_type', expected: 'record', input: metadata });
+    return;
+  }
+  for (const [key, value] of Object.entries(metadata)) {
+    if (typeof value !== 'string') context.addIssue({ code: 'invalid_type', expected: 'string', path: [key], input: value });
+    else if (isLonger(value, MAX_METADATA_VALUE)) context.addIssue({ code: 'too_big', origin: 'string', maximum: MAX_METADATA_VALUE, inclusive: true, path: [key], input: value });
+  }
+}).meta({ type: 'object', additionalProperties: { type: 'string', maxLength: MAX_METADATA_VALUE } }).nullish();
 
 export const MAX_METADATA = 16;
+const MAX_METADATA_KEY = 64;
 
 /** At most 16 pairs, keys of at most 64 characters (422). */
 export function checkMetadata(metadata: Readonly<Record<string, string>> | null | undefined): Record<string, string> | null {
   if (metadata == null) return null;
   const entries = Object.entries(metadata);
   if (entries.length > MAX_METADATA) throw apiError('too_many_entries', `metadata may have at most ${MAX_METADATA} pairs.`, 'metadata');
-  if (entries.some(([key]) => key.length > 64)) throw apiError('string_too_long', 'metadata keys may have at most 64 characters.', 'metadata');
+  if (entries.some(([key]) => isLonger(key, MAX_METADATA_KEY))) throw apiError('string_too_long', `metadata keys may have at most ${MAX_METADATA_KEY} characters.`, 'metadata');
   return { ...metadata };
 }
 

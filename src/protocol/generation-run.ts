@@ -5,18 +5,18 @@
 //   find ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► start ─► events ─► settle
 //   404/403 503      422       422, too long 400                   429        503
 import type { Admission, Reservation } from '../admission/admission.js';
-import { permit } from '../accounts/permissions.js';
+import { permit } from '../identity/permissions.js';
 import { apiError, toApiError, type ApiError, type ErrorCode, type WireShape } from '../errors.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { lifecycleHeaders } from '../generation/model-lifecycle.js';
-import type { Prompter } from '../generation/prompter.js';
+import type { Charged, Prompter } from '../generation/prompter.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationEvent, GenerationRequest, PreparedGeneration, RunningGeneration } from '../generation/types.js';
-import type { Identity, Scope } from '../http/exchange.js';
+import type { Identity, Scope } from '../identity/identity.js';
 import { headerPaths } from './ignored.js';
 import type { RunningGenerations } from './running-generations.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
-import type { UsageSink } from '../usage/usage-sink.js';
+import type { FinishedUsage, UsageSink } from '../shared/usage-sink.js';
 import { countImages, RunUsage } from './run-usage.js';
 import type { RunStatus } from './run-usage.js';
 
@@ -42,6 +42,8 @@ export interface Caller {
   readonly aborted: boolean;
   /** Called once when the client goes away; at once if it already has. Who has none is asked `aborted` later. */
   onAborted?(callback: () => void): void;
+  /** What large prompts take of the thread is the organization's (limits.loop_ms). */
+  readonly charged?: Charged;
   setHeader(name: string, value: string): void;
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
@@ -100,7 +102,7 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
   const signal = signalOf(caller);
   try {
     const { prompter, request } = await loadRequest(deps, caller, model, asked, signal);
-    return await prompter.count(request, caller.identity.tenant, signal);
+    return await prompter.count(request, caller.identity.tenant, signal, caller.charged);
   } catch (error) {
     if (caller.aborted) return null;
     throw error;
@@ -116,7 +118,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   const signal = signalOf(caller);
   try {
     ({ prompter, request } = await loadRequest(deps, caller, model, asked, signal));
-    prepared = await prompter.prepare(request, identity.tenant, signal);
+    prepared = await prompter.prepare(request, identity.tenant, signal, caller.charged);
   } catch (error) {
     if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.
@@ -237,6 +239,13 @@ export class GenerationRun {
     this.admitted.caller.annotate({ completion_tokens: this.usage.completionTokens, finish: 'cancelled' });
   }
 
+  /** The record of it if the process ended now; null as long as nothing counts, and once it has ended. */
+  soFar(): FinishedUsage | null {
+    if (this.#ended || this.#generated === 0) return null;
+    const usage = { ...this.usage, completionTokens: this.#generated, reasoningTokens: this.#reasoned };
+    return this.#record.row(usage, 'failed', null, 'internal_error' satisfies ErrorCode);
+  }
+
   /** A failure of our own must end this answer alone, not the process. */
   #onEvent(event: GenerationEvent): void {
     if (this.#ended) return;
@@ -299,9 +308,9 @@ export class GenerationRun {
   /** What failed before its first token never counted. */
   #failWith(error: ApiError): void {
     this.admitted.meter.failed(error.code);
-    this.admitted.caller.annotate({ code: error.code });
     if (Math.max(this.#generated, this.usage.completionTokens) > 0) {
       this.#settle('failed', null, error.code);
+      this.admitted.caller.annotate({ completion_tokens: this.usage.completionTokens });
     } else {
       this.admitted.reservation.refund();
       this.#record.refused(error);

@@ -3,7 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import type { ApiError } from '../errors.js';
 import type { Message } from '../generation/types.js';
-import type { FinishedUsage, UsageSink } from '../usage/usage-sink.js';
+import type { FinishedUsage, UsageSink } from '../shared/usage-sink.js';
 import type { Caller, Usage } from './generation-run.js';
 
 export type RunStatus = FinishedUsage['status'];
@@ -41,13 +41,18 @@ export class RunUsage {
   }
 
   ended(usage: Usage, status: RunStatus, finishReason: string | null, errorCode: string | null): void {
+    this.sink.finished(this.row(usage, status, finishReason, errorCode));
+  }
+
+  /** What is told at the end, if it were now. */
+  row(usage: Usage, status: RunStatus, finishReason: string | null, errorCode: string | null): FinishedUsage {
     const { caller: { identity, requestId, endpoint, receivedAt }, model, stream, images } = this.subject;
-    this.sink.finished({
+    return {
       requestId, organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, stream, status,
       receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt: this.#startedAt, firstTokenAt: this.#firstTokenAt, endedAt: Date.now(),
       inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
       images, finishReason, errorCode,
-    });
+    };
   }
 
   /** It came to nothing and does not count as a request. */

@@ -1,34 +1,68 @@
-// One server per data folder. The lock is a name in Linux's abstract socket namespace made of the folder's
-// device and inode: the kernel drops it when the process ends, however it ends, so it is never stale.
+// One server per data folder. The lock is the kernel's, on a file in the folder: it holds between containers that
+// share the folder, and goes when the process ends, however it ends, so it is never stale. What is written in the
+// file only names the holder.
 
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { closeSync, fstatSync, ftruncateSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { loadAddon } from '../engine/load-addon.js';
 import { StorageError } from './store.js';
 
 export interface DataDirLock {
-  release(): Promise<void>;
+  /** Idempotent. */
+  release(): void;
 }
 
+/** A file of no other use. */
+export const lockPath = (dataDir: string): string => join(dataDir, 'lock');
+const NAME_BYTES = 256;
+
 /** Throws StorageError if another server has the folder. */
-export async function lockDataDir(dataDir: string): Promise<DataDirLock> {
+export function lockDataDir(dataDir: string): DataDirLock {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw new StorageError(`The data folder ${dataDir} cannot be created: ${(error as Error).message}`, error);
   }
-  const { dev, ino } = statSync(dataDir);
-  const holder = createServer((socket) => socket.destroy());
-  await new Promise<void>((resolve, reject) => {
-    holder.once('error', (error: NodeJS.ErrnoException) => {
-      reject(error.code === 'EADDRINUSE'
-        ? new StorageError(`Another server uses the data folder ${dataDir}${whoHas(dataDir)}. Stop it, or give this one another data_dir.`)
-        : new StorageError(`The data folder ${dataDir} cannot be locked: ${error.message}`, error));
-    });
-    holder.listen(`\0monolith-${dev}-${ino}`, () => resolve());
-  });
-  holder.unref();
-  return { release: () => new Promise((resolve) => holder.close(() => resolve())) };
+  const descriptor = openLocked(dataDir);
+  try {
+    ftruncateSync(descriptor);
+    writeSync(descriptor, `process ${process.pid} on ${hostname()}\n`, 0);
+  } catch {
+    // A full disk: the lock holds all the same, and opening the database says what is wrong.
+  }
+  let held = true;
+  return {
+    release: () => {
+      if (held) closeSync(descriptor);
+      held = false;
+    },
+  };
+}
+
+function openLocked(dataDir: string): number {
+  for (;;) {
+    let descriptor: number | null = null;
+    try {
+      descriptor = openSync(lockPath(dataDir), 'a+', 0o600);   // closed in children, as Node opens everything
+      const locked = loadAddon().lockFile(descriptor);
+      if (!locked) {
+        throw new StorageError(`Another server uses the data folder ${dataDir}${whoHas(dataDir)}. Stop it, or give this one another folder with --data-dir.`);
+      }
+      if (isAt(lockPath(dataDir), descriptor)) return descriptor;
+      closeSync(descriptor);   // somebody removed the file in between: what is locked is not what others will open
+    } catch (error) {
+      if (descriptor !== null) closeSync(descriptor);
+      if (error instanceof StorageError) throw error;
+      throw new StorageError(`The data folder ${dataDir} cannot be locked: ${(error as Error).message}`, error);
+    }
+  }
+}
+
+function isAt(path: string, descriptor: number): boolean {
+  const held = fstatSync(descriptor);
+  const there = statSync(path, { throwIfNoEntry: false });
+  return there?.ino === held.ino && there.dev === held.dev;
 }
 
 /** Where a running server can be reached: written when it is ready, removed when it ends. */
@@ -57,6 +91,9 @@ export function readServerRecord(dataDir: string): ServerRecord | null {
 }
 
 function whoHas(dataDir: string): string {
+  const bytes = readFileSync(lockPath(dataDir)).subarray(0, NAME_BYTES);
+  const [name = ''] = bytes.toString('utf8').split('\n');
   const record = readServerRecord(dataDir);
-  return record === null ? '' : ` (process ${record.pid}, ${record.url})`;
+  const parts = [name.replace(/[^\x20-\x7e]/g, ''), record?.url ?? ''].filter((part) => part !== '');
+  return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
 }

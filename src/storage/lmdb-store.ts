@@ -1,18 +1,21 @@
 // Store over LMDB, values by msgpackr. Several processes may have it open at once (a server and the
 // command line); each sees what others have committed from its next event-loop turn on.
 
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { threadId } from 'node:worker_threads';
 import { ABORT, open } from 'lmdb';
 import type { Database, RootDatabase } from 'lmdb';
-import { keyTheHashes } from '../accounts/api-keys.js';
+import { showBytes } from '../config-kinds.js';
+import { checkHead, DamagedFile } from './database-file.js';
 import { indexByOrganization } from './response-tables.js';
 import { splitInputs } from './response-rows.js';
 import { StorageError, TABLES } from './store.js';
+import { keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
-export const SCHEMA_VERSION = 5;
+export const SCHEMA_VERSION = 6;
 
 /** From a version to the next one. Each runs in one transaction with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -23,21 +26,29 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
     keyTheHashes(store);
     indexByOrganization(store);
   },
+  5: () => undefined,   // 6 writes responses in a form that earlier releases do not read; theirs are read as they are
 };
 
 // Address space, not memory or disk: LMDB's file grows as needed up to this.
 const MAP_BYTES = 64 * 1024 ** 3;
 
+// What a new database takes, with some to spare: LMDB maps its table of readers, and a page of that which the disk
+// has no room for would end the process.
+const ROOM_BYTES = 1024 ** 2;
+
+/** The file that has everything. */
+export const databasePath = (dataDir: string): string => join(dataDir, 'db', 'data.mdb');
+
 /** Opens or creates the database in `dataDir`. Throws StorageError. */
 export async function openStore(dataDir: string): Promise<Store> {
-  let root: RootDatabase;
+  const root = openEnvironment(dataDir);
+  let store: LmdbStore;
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    root = open({ path: join(dataDir, 'db'), maxDbs: TABLES.length + 8, mapSize: MAP_BYTES, compression: false });
+    store = new LmdbStore(root);
   } catch (error) {
-    throw new StorageError(`The database in ${dataDir} cannot be opened: ${(error as Error).message}`, error);
+    await root.close();
+    throw unusable(dataDir, error);
   }
-  const store = new LmdbStore(root);
   try {
     await upgrade(store, dataDir);
   } catch (error) {
@@ -45,6 +56,61 @@ export async function openStore(dataDir: string): Promise<Store> {
     throw error;
   }
   return store;
+}
+
+/** LMDB's own handle; tables are neither made nor brought up to date. Throws StorageError. */
+export function openEnvironment(dataDir: string): RootDatabase {
+  try {
+    mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
+    if (!existsSync(databasePath(dataDir)) || !existsSync(join(dataDir, 'db', 'lock.mdb'))) probe(join(dataDir, 'db'));
+    if (existsSync(databasePath(dataDir))) checkHead(databasePath(dataDir));
+    return open({ path: join(dataDir, 'db'), maxDbs: TABLES.length + 8, mapSize: MAP_BYTES, compression: false });
+  } catch (error) {
+    throw unusable(dataDir, error);
+  }
+}
+
+/** Throws StorageError if the folder takes nothing more: what a server is told at its start, not with its first request. */
+export function ensureRoom(dataDir: string): void {
+  try {
+    mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
+    probe(join(dataDir, 'db'));
+  } catch (error) {
+    throw unusable(dataDir, error);
+  }
+}
+
+/** Throws what the file system says. */
+function probe(folder: string): void {
+  const path = join(folder, `room-${process.pid}-${threadId}`);
+  const descriptor = openSync(path, 'w', 0o600);
+  try {
+    for (let written = 0; written < ROOM_BYTES;) written += writeSync(descriptor, new Uint8Array(ROOM_BYTES - written));
+    fsyncSync(descriptor);   // some file systems find out only then
+  } finally {
+    closeSync(descriptor);
+    rmSync(path, { force: true });
+  }
+}
+
+function unusable(dataDir: string, error: unknown): StorageError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof DamagedFile) {
+    return new StorageError(`The database ${databasePath(dataDir)} ${message}. "monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place; without one, move the file away to begin anew.`, error);
+  }
+  if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG' || /No space left|quota|File too large/i.test(message)) {
+    return new StorageError(`The data folder ${dataDir} has no room for the database: its disk has ${freeBytes(dataDir)} free. Free some, or name another folder with --data-dir.`, error);
+  }
+  return new StorageError(`The database in ${dataDir} cannot be opened: ${message}`, error);
+}
+
+function freeBytes(path: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(path);
+    return showBytes(bavail * bsize);
+  } catch {
+    return 'nothing';
+  }
 }
 
 async function upgrade(store: Store, dataDir: string): Promise<void> {

@@ -12,9 +12,11 @@ import type { Link, ListingOrder } from './response-listing.js';
 import { ResponseRows, erased, once, pages } from './response-rows.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from './response-size.js';
 import { isUnfinished } from './response-store.js';
-import type { ResponsePage, ResponseRecord, ResponseStore, StoredEvent, StoredItem } from './response-store.js';
-import { ResponseTables, isResponseId, itemParts, itemRows, outputRow } from './response-tables.js';
+import type { Failed, LogKeeper, ResponsePage, ResponseRecord, ResponseStore, StoredItem } from './response-store.js';
+import type { StoredEvent } from '../shared/stored-event.js';
+import { ResponseTables, isResponseId, itemParts, itemRows, listKey, outputRow } from './response-tables.js';
 import type { Head, ItemParts, ItemRow } from './response-tables.js';
+import type { FinishedUsage } from '../shared/usage-sink.js';
 import { StorageError } from './store.js';
 import type { Store } from './store.js';
 
@@ -33,8 +35,6 @@ const STAGE_ITEMS = 1_024;
 const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
 /** A disk that is full fails every save: the log is told this often. */
 const FAILURE_LOG_MS = 60_000;
-
-const RESTARTED = 'The server, or its part that generated this response, was restarted before it was finished.';
 
 export interface ResponseStoreOptions {
   /** Seconds since 1970; tests turn the clock. */
@@ -152,20 +152,23 @@ class TableResponseStore implements ResponseStore {
   }
 
   list(organizationId: string, limit: number, after: string | null): ResponsePage | null {
-    const [, created, last] = after === null ? [] : /^(\d{1,12})\.(resp_[0-9a-f]{48})$/.exec(after) ?? [];
+    const [, made, last] = after === null ? [] : /^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? [];
     if (after !== null && last === undefined) return null;
     const { to, from } = ResponseTables.below(organizationId);
     // The one it continues behind may have been deleted meanwhile: its place says enough.
-    const begin = last === undefined ? to : [organizationId, Number(created), last];
+    const begin = last === undefined ? to : [organizationId, Number(made), last];
     const data: ResponsePage['data'][number][] = [];
+    let next = '';
     for (const key of this.#tables.byOrganization.keys({ from: begin, to: from, reverse: true })) {
-      const [, createdAt, id] = key as [string, number, string];
+      const [, madeAt, id] = key as [string, number, string];
       if (id === last) continue;
       const head = this.#tables.heads.get(id);
       if (head === undefined) continue;
       if (this.#erasure.isExpired(head)) break;   // and so are all that are older
-      if (data.length === limit) return { data, next: cursorOf(data.at(-1)) };
-      data.push({ id, model: head.model, status: head.status, background: head.background, createdAt, expiresAt: createdAt + this.#retentionS });
+      if (data.length === limit) return { data, next };
+      const { model, status, background, createdAt } = head;
+      data.push({ id, model, status, background, createdAt, expiresAt: createdAt + this.#retentionS });
+      next = `${madeAt}.${id}`;
     }
     return { data, next: null };
   }
@@ -191,20 +194,30 @@ class TableResponseStore implements ResponseStore {
     return true;
   }
 
-  async appendEvents(id: string, events: readonly StoredEvent[]): Promise<void> {
-    const [first] = events;
-    if (first === undefined) return;
+  async appendEvents(id: string, events: readonly StoredEvent[], usage: FinishedUsage | null = null): Promise<void> {
+    if (events.length === 0) return;
     await this.#written(() => this.#tables.store.transaction(() => {
       const head = this.#tables.heads.get(id);
       if (head === undefined || head.dead) return;
-      void this.#tables.events.put([id, first.sequence], events.map(({ sequence, type, data }) => [sequence, type, data]));
+      this.#append(id, events);
+      if (usage !== null && isUnfinished(head.status)) void this.#tables.heads.put(id, { ...head, usage });
     }));
   }
 
-  events(id: string, after: number, atLeast = Infinity): readonly StoredEvent[] | null {
+  /** Within a transaction. */
+  #append(id: string, events: readonly StoredEvent[]): void {
+    const [first] = events;
+    if (first !== undefined) void this.#tables.events.put([id, first.sequence], events.map(({ sequence, type, data }) => [sequence, type, data]));
+  }
+
+  #hasLog(id: string): boolean {
     this.#renew();
     const head = isResponseId(id) ? this.#tables.heads.get(id) : undefined;
-    if (head === undefined || head.dead || !head.background || (head.logUntil !== null && head.logUntil <= this.#now())) return null;
+    return head !== undefined && !head.dead && head.background && (head.logUntil === null || head.logUntil > this.#now());
+  }
+
+  events(id: string, after: number, atLeast = Infinity): readonly StoredEvent[] | null {
+    if (!this.#hasLog(id)) return null;
     const { to } = ResponseTables.below(id);
     // The row that has the first one wanted begins at or before it.
     const [start = [id]] = this.#tables.events.keys({ from: [id, after + 1], to: [id], reverse: true, limit: 1 });
@@ -216,23 +229,54 @@ class TableResponseStore implements ResponseStore {
     return found;
   }
 
-  async failUnfinished(isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): Promise<number> {
-    let count = 0;
+  lastEvent(id: string): StoredEvent | null {
+    if (!this.#hasLog(id)) return null;
+    const { from, to } = ResponseTables.below(id);
+    for (const { value } of this.#tables.events.range({ from: to, to: from, reverse: true, limit: 1 })) {
+      const last = value.at(-1);
+      if (last !== undefined) return { sequence: last[0], type: last[1], data: last[2] };
+    }
+    return null;
+  }
+
+  async failUnfinished(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): Promise<readonly Failed[]> {
+    const all: Failed[] = [];
     for (const key of [...this.#tables.times.keys({ from: ['open'], to: ['open', 1] })]) {
       const id = (key as [string, number, string])[2];
       if (await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id)) continue;
+      const failed = this.#failed(id, keeper);
       await this.#tables.store.transaction(() => {
-        const { heads, resources, times } = this.#tables;
-        const head = heads.get(id);
-        const resource = resources.get(id);
-        void times.remove(key);
-        if (head === undefined || head.dead || resource === undefined || !isUnfinished(head.status)) return;
-        void resources.put(id, { ...resource, status: 'failed', error: { code: 'server_error', message: RESTARTED } });
-        void heads.put(id, { ...head, status: 'failed', logUntil: this.#noteLogEnd(id) });
-        count++;
+        void this.#tables.times.remove(key);
+        const head = this.#tables.heads.get(id);
+        if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return;   // meanwhile
+        this.#write(failed.record, itemParts(failed.record, ['output']));
+        all.push(failed);
       });
     }
-    return count;
+    await this.#completeLogs(keeper, isRunning);
+    return all;
+  }
+
+  /** Null if there is nothing left of it that could fail. */
+  #failed(id: string, keeper: LogKeeper): Failed | null {
+    this.#renew();
+    const head = this.#tables.heads.get(id);
+    if (head === undefined || head.dead || this.#tables.resource(id) === undefined || !isUnfinished(head.status)) return null;
+    return keeper.fail(this.#record(id, head), this.events(id, -1) ?? [], head.usage ?? null);
+  }
+
+  /** Of those that failed now, and of others that were saved as they ended, and whose last events came to nothing. */
+  async #completeLogs(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<void> {
+    for (const key of [...this.#tables.times.keys({ from: ['log', Math.floor(this.#now()) + 1], to: ['log', Number.MAX_SAFE_INTEGER] })]) {
+      const id = (key as [string, number, string])[2];
+      const missing = (): readonly StoredEvent[] => {
+        const head = this.#tables.heads.get(id);
+        const last = this.lastEvent(id);
+        return head === undefined || last === null ? [] : keeper.missing(this.#record(id, head), last);
+      };
+      if (missing().length === 0 || await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id)) continue;
+      await this.#tables.store.transaction(() => this.#append(id, missing()));
+    }
   }
 
   sweep(): Promise<number> {
@@ -267,6 +311,8 @@ class TableResponseStore implements ResponseStore {
     const known = heads.get(id);
     if (known !== undefined && (known.dead || known.organizationId !== organizationId)) return;
     const previousId = known === undefined ? record.previousId : known.previousId;
+    const made = known === undefined ? record.madeAt : known.madeAt;
+    const madeAt = made === undefined ? {} : { madeAt: made };
     let contextSize = known?.contextSize ?? 0;
     if (known === undefined) {
       if (background && status !== 'queued') return;   // it began as queued, so it was deleted meanwhile
@@ -274,7 +320,7 @@ class TableResponseStore implements ResponseStore {
       for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
       contextSize = sizeOf(rows) + (previousId === null ? 0 : heads.get(previousId)?.chainSize ?? 0);
       void times.put(['created', createdAt, id], []);
-      void this.#tables.byOrganization.put([organizationId, createdAt, id], []);
+      void this.#tables.byOrganization.put(listKey(id, { organizationId, createdAt, ...madeAt }), []);
     }
     const output = outputRow(record);
     const ended = background && !isUnfinished(status);
@@ -282,12 +328,13 @@ class TableResponseStore implements ResponseStore {
     else if (background) void times.remove(['open', 0, id]);
     if (known !== undefined && known.logUntil !== null) void times.remove(['log', known.logUntil, id]);
     void heads.put(id, {
-      organizationId, model, createdAt: known?.createdAt ?? createdAt, status, background, previousId,
+      organizationId, model, createdAt: known?.createdAt ?? createdAt, ...madeAt, status, background, previousId,
       depth: known?.depth ?? this.#join(organizationId, previousId), children: known?.children ?? 0, dead: false,
       contextSize, chainSize: contextSize + sizeOf(output.items),
       logUntil: ended ? this.#noteLogEnd(id) : null,
+      ...(background && !ended && known?.usage !== undefined ? { usage: known.usage } : {}),
     });
-    void resources.put(id, { ...record.resource, output: null });
+    void resources.put(id, JSON.stringify({ ...record.resource, output: null }));
     void outputs.put(id, output);
     for (const { key, value } of parts?.index ?? []) void items.put(key, value);
     for (const { key, value } of parts?.images ?? []) void images.put(key, value);
@@ -344,7 +391,7 @@ class TableResponseStore implements ResponseStore {
     const input = once(() => this.#rows.all(id, 'input'));
     const output = once(() => this.#rows.all(id, 'output'));
     const resource = once(() => {
-      const row = this.#tables.resources.get(id);
+      const row = this.#tables.resource(id);
       const out = this.#tables.outputs.get(id);
       if (row === undefined || out === undefined) throw erased(id);
       row['output'] = out.shown ?? out.items.map(({ item }) => item);
@@ -384,5 +431,3 @@ class TableResponseStore implements ResponseStore {
 }
 
 const sizeOf = (rows: readonly ItemRow[]): number => rows.reduce((size, { item }) => size + itemSize(item), 0);
-
-const cursorOf = (last: ResponsePage['data'][number] | undefined): string | null => (last === undefined ? null : `${last.createdAt}.${last.id}`);

@@ -5,7 +5,7 @@
 
 import { performance } from 'node:perf_hooks';
 import { HeldResponses } from './held-responses.js';
-import { ResponseTables, itemKey } from './response-tables.js';
+import { ResponseTables, itemKey, listKey } from './response-tables.js';
 import type { Head, Place } from './response-tables.js';
 import type { Key } from './store.js';
 
@@ -51,7 +51,7 @@ export class ResponseErasure {
   kill(id: string, head: Head): void {
     const { heads, resources, times, byOrganization } = this.tables;
     void heads.put(id, { ...head, dead: true });
-    void byOrganization.remove([head.organizationId, head.createdAt, id]);
+    void byOrganization.remove(listKey(id, head));
     void resources.remove(id);
     void times.remove(['created', head.createdAt, id]);
     void times.remove(['open', 0, id]);

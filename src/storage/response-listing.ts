@@ -1,5 +1,6 @@
 // What a response was generated from, item by item: its chain's input and output and its own input. Read as
-// far as it is asked for, so that a page of a long chain costs no more than a page. Event-loop thread only.
+// far as it is asked for, so that a page of a long chain costs no more than a page. An item that a client has
+// sent again stands at its first place alone, marked so when it was stored. Event-loop thread only.
 
 import type { ResponseRows } from './response-rows.js';
 import type { StoredItem } from './response-store.js';
@@ -22,7 +23,7 @@ export function listing(tables: ResponseTables, rows: ResponseRows, lineage: Ite
   for (let next = places.next(); next.done !== true; next = places.next()) {
     const { id, head, place } = next.value;
     const at = tables.items.get([head.organizationId, itemKey(after), head.createdAt, id]);
-    if (at === undefined || at[0] !== place) continue;
+    if (at === undefined || at[0] !== place || at[2] === true) continue;
     return itemsOf(rows, places, newestFirst, { id, place, from: at[1] + (newestFirst ? -1 : 1) });
   }
   return null;

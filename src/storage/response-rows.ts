@@ -53,12 +53,13 @@ export class ResponseRows {
     return rows.map((row, index) => this.item(id, place, index, row));
   }
 
-  /** One after the other, from position `from` on if given; what is not asked for is not read. */
+  /** Those that repeat none before them, one after the other, from position `from` on if given; what is not asked for is not read. */
   *walk(id: string, place: Place, newestFirst: boolean, from = newestFirst ? Infinity : 0): Generator<StoredItem> {
     for (const { first, rows } of place === 'input' ? this.#inputPages(id, newestFirst, from) : this.#outputPage(id)) {
       const begin = newestFirst ? Math.min(from - first, rows.length - 1) : Math.max(from - first, 0);
       for (let at = begin; at >= 0 && at < rows.length; at += newestFirst ? -1 : 1) {
-        yield this.item(id, place, first + at, rows[at] as ItemRow);
+        const row = rows[at] as ItemRow;
+        if (row.repeats !== true) yield this.item(id, place, first + at, row);
       }
     }
   }

@@ -2,6 +2,8 @@
 // open-response-store.ts; every read is synchronous, every write resolves when it is on disk. Isolated per
 // organization: another organization's id is unknown here.
 
+import type { StoredEvent } from '../shared/stored-event.js';
+import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { ListingOrder } from './response-listing.js';
 
 /** An item as stored: the wire form of the Responses API with its id, plus bytes of images that were loaded. */
@@ -11,6 +13,8 @@ export interface StoredItem {
   readonly item: Readonly<Record<string, unknown>>;
   /** Bytes of the item's images by their index among its image parts. Read on first use. */
   readonly images?: readonly Uint8Array[] | undefined;
+  /** Its id stands before it already, in the chain or in the same input: there it is listed, and not here. */
+  readonly repeats?: boolean | undefined;
 }
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
@@ -23,6 +27,8 @@ export interface ResponseRecord {
   readonly organizationId: string;
   readonly model: string;
   readonly createdAt: number;                                    // seconds
+  /** The same with the part of its second, which orders list(); createdAt if absent. */
+  readonly madeAt?: number | undefined;
   readonly status: ResponseStatus;
   readonly background: boolean;
   /** The stored response this one continues. A continuation of an unsaved one has null, and the unsaved items in its own `input`. */
@@ -33,8 +39,15 @@ export interface ResponseRecord {
   readonly output: readonly StoredItem[];
 }
 
-/** One event of a background response, as sent. */
-export interface StoredEvent { readonly sequence: number; readonly type: string; readonly data: string }
+/** How responses end that nobody generates any more, and logs that lack their last events. */
+export interface LogKeeper {
+  /** An unfinished response as its log has it, failed. `usage`: as it was told with its last events; null: nothing of it counts. */
+  fail(record: ResponseRecord, log: readonly StoredEvent[], usage: FinishedUsage | null): Failed;
+  /** What a log lacks whose response has ended; [] if nothing. One that is empty lacks nothing: its response is replayed from its items. */
+  missing(record: ResponseRecord, last: StoredEvent): readonly StoredEvent[];
+}
+
+export interface Failed { readonly record: ResponseRecord; readonly usage: FinishedUsage | null }
 
 /** A stored response without anything of its content. Times in seconds. */
 export interface ResponseSummary {
@@ -75,7 +88,7 @@ export interface ResponseStore {
   hold(id: string): () => void;
   /**
    * What a response was generated from, chain included (what is left of it): as far as it is asked for, in the
-   * same turn. Null without such a response, or if `after` names no item of it.
+   * same turn; an id that occurs twice at its first place. Null without such a response, or if `after` names no item of it.
    */
   inputItems(organizationId: string, id: string, order: ListingOrder): Iterable<StoredItem> | null;
   /**
@@ -89,15 +102,21 @@ export interface ResponseStore {
   eraseOrganization(organizationId: string): Promise<number>;
   /** False if there is no such response. Items go with the last descendant that needs them. */
   delete(organizationId: string, id: string): Promise<boolean>;
-  /** Adds to the event log of a background response; ignored if it was deleted. The log is kept until an hour after the end. */
-  appendEvents(id: string, events: readonly StoredEvent[]): Promise<void>;
+  /**
+   * Adds to the event log of a background response; ignored if it was deleted. The log is kept until an hour after
+   * the end. `usage`: what would count if nothing more came, see failUnfinished().
+   */
+  appendEvents(id: string, events: readonly StoredEvent[], usage?: FinishedUsage | null): Promise<void>;
   /** In order, those with a sequence number above `after`, at least `atLeast` of them if there are; null if there is no log (any more). */
   events(id: string, after: number, atLeast?: number): readonly StoredEvent[] | null;
+  /** The last event of the log; null if there is none (any more). */
+  lastEvent(id: string): StoredEvent | null;
   /**
-   * Marks every queued or running background response failed: they were running when the process ended, or,
-   * where `isRunning` is given and says that they are not, a thread of it.
+   * Ends every queued or running background response as `keeper` says, and completes the logs of others: they were
+   * running when the process ended, or, where `isRunning` is given and says that they are not, a thread of it.
+   * Resolves to those that failed.
    */
-  failUnfinished(isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<number>;
+  failUnfinished(keeper: LogKeeper, isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<readonly Failed[]>;
   /** Erases what is past its retention, in short transactions; resolves to how many responses went. */
   sweep(): Promise<number>;
   close(): Promise<void>;

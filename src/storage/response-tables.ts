@@ -3,16 +3,17 @@
 // that brought it; continuations refer to the response before.
 //
 //   responses            id                                  → head
-//   response-resources   id                                  → resource without its output
+//   response-resources   id                                  → resource without its output, as JSON
 //   response-inputs      [id, first item]                    → items, a page of them
 //   response-outputs     id                                  → items
 //   response-images      [id, place, item, image]            → bytes
-//   response-items       [organization, item id, created, id] → [place, item]
+//   response-items       [organization, item id, created, id] → [place, item, whether it repeats an earlier one]
 //   response-events      [id, first sequence]                → events
 //   response-times       [kind, seconds, id]                 → what has to be done when
-//   responses-by-organization  [organization, created, id]   → nothing; those that can be seen
+//   responses-by-organization  [organization, made, id]      → nothing; those that can be seen
 
 import { createHash } from 'node:crypto';
+import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { ResponseRecord, ResponseStatus, StoredItem } from './response-store.js';
 import type { Key, Store, Table } from './store.js';
 
@@ -20,6 +21,7 @@ export interface Head {
   organizationId: string;
   model: string;
   createdAt: number;
+  madeAt?: number;                               // with the part of the second; absent before schema version 6
   status: ResponseStatus;
   background: boolean;
   previousId: string | null;
@@ -29,9 +31,16 @@ export interface Head {
   children: number;                              // stored continuations
   dead: boolean;                                 // deleted, or found expired: there for its descendants only
   logUntil: number | null;                       // end of the event log, in seconds; null: not ended
+  usage?: FinishedUsage;                         // of an unfinished one, as far as its log goes
 }
 
-export interface ItemRow { id: string; item: Readonly<Record<string, unknown>>; images: number }
+export interface ItemRow {
+  id: string;
+  item: Readonly<Record<string, unknown>>;
+  images: number;
+  /** See StoredItem. */
+  repeats?: true;
+}
 export interface OutputRow {
   items: ItemRow[];
   /** What the resource shows as output, where that is not the very items. */
@@ -39,21 +48,21 @@ export interface OutputRow {
 }
 
 export type Place = 'input' | 'output';
-
-/**
- * `created`: swept when past its retention. `open`: an unfinished background response. `log`: its event log ends.
- * `erase`: the erasure of a chain has to go on here. `staged`: rows of a save whose head may never have come.
- */
-export type TimeKind = 'created' | 'open' | 'log' | 'erase' | 'staged';
+export type ItemEntry = [place: Place, item: number, repeats?: true];
 
 export class ResponseTables {
   readonly heads: Table<Head>;
-  readonly resources: Table<Record<string, unknown>>;
+  /** JSON: names in it are the client's, `__proto__` among them. Not text before schema version 6. */
+  readonly resources: Table<string | Record<string, unknown>>;
   readonly inputs: Table<ItemRow[]>;
   readonly outputs: Table<OutputRow>;
   readonly images: Table<Uint8Array>;
-  readonly items: Table<[place: Place, item: number]>;
+  readonly items: Table<ItemEntry>;
   readonly events: Table<[sequence: number, type: string, data: string][]>;
+  /**
+   * Kinds: `created`: swept when past its retention. `open`: an unfinished background response. `log`: its event log ends.
+   * `erase`: the erasure of a chain has to go on here. `staged`: rows of a save whose head may never have come.
+   */
   readonly times: Table<Key[]>;                  // `staged`: keys of `items`; else []
   readonly byOrganization: Table<[]>;
 
@@ -67,6 +76,12 @@ export class ResponseTables {
     this.events = store.table('response-events');
     this.times = store.table('response-times');
     this.byOrganization = store.table('responses-by-organization');
+  }
+
+  /** Without its output; undefined if it is not there. */
+  resource(id: string): Record<string, unknown> | undefined {
+    const row = this.resources.get(id);
+    return typeof row === 'string' ? JSON.parse(row) as Record<string, unknown> : row;
   }
 
   /** The items of a response at one place; [] if they are not there. */
@@ -85,6 +100,9 @@ export class ResponseTables {
     return { from: start, to: [...start, AFTER_ALL] };
   }
 }
+
+/** Where a response stands in the list of its organization. */
+export const listKey = (id: string, { organizationId, createdAt, madeAt }: Pick<Head, 'organizationId' | 'createdAt' | 'madeAt'>): Key => [organizationId, madeAt ?? createdAt, id];
 
 // Sorts after every number and every text that follows in our keys.
 const AFTER_ALL = '\u{10ffff}';
@@ -107,7 +125,7 @@ export const itemKey = (itemId: string): string =>
 
 /** Rows of one response's items: what has a key of its own beside the list. */
 export interface ItemParts {
-  index: { key: Key; value: [Place, number] }[];
+  index: { key: Key; value: ItemEntry }[];
   images: { key: Key; value: Uint8Array }[];
   imageBytes: number;
 }
@@ -115,8 +133,10 @@ export interface ItemParts {
 export function itemParts(record: ResponseRecord, places: readonly Place[]): ItemParts {
   const parts: ItemParts = { index: [], images: [], imageBytes: 0 };
   for (const place of places) {
-    record[place].forEach(({ id, images = [] }, item) => {
-      parts.index.push({ key: [record.organizationId, itemKey(id), record.createdAt, record.id], value: [place, item] });
+    const indexed = new Set<string>();           // an id that occurs twice goes by its first place
+    record[place].forEach(({ id, images = [], repeats = false }, item) => {
+      if (!indexed.has(id)) parts.index.push({ key: [record.organizationId, itemKey(id), record.createdAt, record.id], value: repeats ? [place, item, true] : [place, item] });
+      indexed.add(id);
       images.forEach((value, image) => {
         parts.images.push({ key: [record.id, place, item, image], value });
         parts.imageBytes += value.length;
@@ -127,7 +147,9 @@ export function itemParts(record: ResponseRecord, places: readonly Place[]): Ite
 }
 
 export const itemRows = (items: readonly StoredItem[]): ItemRow[] =>
-  items.map(({ id, item, images = [] }) => ({ id, item: images.length === 0 ? item : withoutImageData(item), images: images.length }));
+  items.map(({ id, item, images = [], repeats = false }) => ({
+    id, item: images.length === 0 ? item : withoutImageData(item), images: images.length, ...(repeats ? { repeats } : {}),
+  }));
 
 /** The resource's output need not be written twice where it is the very items. */
 export function outputRow(record: ResponseRecord): OutputRow {

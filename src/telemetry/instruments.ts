@@ -1,9 +1,9 @@
-// Every metric, declared once. Labels are model, endpoint, status, code, stage and reason only, all from
+// Every metric, declared once. Labels are model, endpoint, kind, outcome, status, code, stage and reason only, all from
 // closed sets, so the number of series is bounded. Times are in seconds, as Prometheus wants them.
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HistogramCounts } from './histogram-counts.js';
-import type { EngineGauges } from './types.js';
+import type { EngineGauges, RequestRecord } from './types.js';
 
 // Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -11,6 +11,7 @@ const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 const DELAY = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
+const KINDS: Readonly<Record<string, string>> = { WEBSOCKET: 'websocket', BACKGROUND: 'background' };
 const TOKENS = [1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072];
 
 export class Instruments {
@@ -35,11 +36,14 @@ export class Instruments {
   readonly cachedTokens = this.histogram('monolith_cached_tokens', 'Prompt tokens of a request found in the prefix cache.', [0, ...TOKENS]);
   readonly completionTokens = this.histogram('monolith_completion_tokens', 'Generated tokens of one choice.', TOKENS);
 
-  readonly requests = this.counter('monolith_http_requests_total', 'HTTP requests by outcome; status 0: the client left before an answer.', ['endpoint', 'status', 'code']);
-  readonly rejects = this.counter('monolith_rejected_total', 'Requests refused with 429 or 503.', ['endpoint', 'code']);
+  private readonly outcomes = this.counter('monolith_outcomes_total', 'How requests, turns of WebSockets and background responses ended: completed, refused, failed or cancelled, whatever status they began with.', ['kind', 'endpoint', 'outcome', 'code']);
+  private readonly requests = this.counter('monolith_http_requests_total', 'HTTP requests and turns of WebSockets by the status they were answered with (0: the client left before) and the code of the error they were told, then or later.', ['endpoint', 'status', 'code']);
+  private readonly rejects = this.counter('monolith_rejected_total', 'Requests refused for want of room or by a limit (429, 503), also within a stream.', ['endpoint', 'code']);
   readonly finished = this.counter('monolith_choices_finished_total', 'Choices by the reason they ended.', ['model', 'endpoint', 'reason']);
   readonly failures = this.counter('monolith_generation_failures_total', 'Generations that failed after admission.', ['model', 'endpoint', 'code']);
   readonly cancels = this.counter('monolith_cancelled_total', 'Generations whose client went away, by how far they were.', ['model', 'endpoint', 'stage']);
+  readonly loopTime = this.counter('monolith_request_loop_seconds_total', 'Time that reading and checking large requests took of the threads that answer, by what became of them.', ['endpoint', 'status', 'code']);
+  readonly loopRefusals = this.counter('monolith_loop_limit_refused_total', 'Requests refused unread because their organization had used up limits.loop_ms.', ['endpoint']);
 
   private readonly loopLag = new Gauge({ name: 'monolith_event_loop_lag_seconds', help: 'Event-loop delay since the last scrape, 99th percentile; of several threads, the slowest one\'s.', registers: [this.registry], aggregator: 'max' });
 
@@ -82,6 +86,13 @@ export class Instruments {
     }
     this.rss.set(process.memoryUsage.rss());
     this.uptime.set(process.uptime());
+  }
+
+  ended({ method, path: endpoint, status, failure, outcome }: RequestRecord): void {
+    const code = failure?.code ?? '';
+    this.outcomes.inc({ kind: KINDS[method] ?? 'http', endpoint, outcome, code });
+    if (method !== 'BACKGROUND') this.requests.inc({ endpoint, status: String(status), code });
+    if (outcome === 'refused' && (failure?.status === 429 || failure?.status === 503)) this.rejects.inc({ endpoint, code });
   }
 
   lag(ms: number): void {

@@ -2,17 +2,15 @@
 // another thread every second. Event-loop thread only.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { ModelLatencies } from '../shared/live-collected.js';
 import type { RequestRecord } from './types.js';
 import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 
 // As in telemetry.ts; coarser, because it counts a timer of its own.
 const LOOP_RESOLUTION_MS = 20;
 
-/** One model's times; null: none. */
-export interface ModelLatencies { model: string; ttft: Uint32Array | null; itl: Uint32Array | null }
-
 export interface LiveTaken {
-  requests: number; rejected429: number; rejected503: number; errors: number;
+  requests: number; rejected429: number; rejected503: number; errors: number; cancelled: number;
   /** Largest event-loop delay. */
   loopLagMs: number;
   latencies: ModelLatencies[];
@@ -51,6 +49,7 @@ export class LiveCounts {
   #rejected429 = 0;
   #rejected503 = 0;
   #errors = 0;
+  #cancelled = 0;
 
   constructor() {
     this.#loopDelay.enable();
@@ -63,12 +62,13 @@ export class LiveCounts {
   }
 
   /** Requests to the API; the dashboard's own, probes and scrapes say nothing about the load. */
-  request({ path, status }: RequestRecord): void {
+  request({ path, method, failure, outcome }: RequestRecord): void {
     if (!path.startsWith('/v1')) return;
-    this.#requests++;
-    if (status === 429) this.#rejected429++;
-    else if (status === 503) this.#rejected503++;
-    else if (status >= 500) this.#errors++;
+    if (method !== 'BACKGROUND') this.#requests++;   // the request that began it has been counted
+    if (outcome === 'failed') this.#errors++;
+    else if (outcome === 'cancelled') this.#cancelled++;
+    else if (failure?.status === 429) this.#rejected429++;
+    else if (failure?.status === 503) this.#rejected503++;
   }
 
   /** What was counted since the last call. */
@@ -77,10 +77,10 @@ export class LiveCounts {
     this.#loopDelay.reset();
     const latencies = [...this.#latencies].map(([model, counter]) => counter.take(model)).filter(({ ttft, itl }) => ttft !== null || itl !== null);
     const taken = {
-      requests: this.#requests, rejected429: this.#rejected429, rejected503: this.#rejected503, errors: this.#errors,
+      requests: this.#requests, rejected429: this.#rejected429, rejected503: this.#rejected503, errors: this.#errors, cancelled: this.#cancelled,
       loopLagMs: Number.isFinite(max) ? Math.max(0, max - LOOP_RESOLUTION_MS) : 0, latencies,
     };
-    this.#requests = this.#rejected429 = this.#rejected503 = this.#errors = 0;
+    this.#requests = this.#rejected429 = this.#rejected503 = this.#errors = this.#cancelled = 0;
     return taken;
   }
 

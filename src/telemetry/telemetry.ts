@@ -8,8 +8,8 @@ import { createLog } from './logger.js';
 import type { LogOptions } from './logger.js';
 import { LiveCounts } from './live-counts.js';
 import { Meter } from './meter.js';
-import { LocalBus } from '../threads/bus.js';
-import type { ThreadBus } from '../threads/bus.js';
+import { LocalBus } from '../shared/bus.js';
+import type { ThreadBus } from '../shared/bus.js';
 import type { EngineGauges, GenerationLabels, GenerationMeter, Log, RequestRecord, Telemetry } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
@@ -39,20 +39,23 @@ class ServerTelemetry implements Telemetry {
   }
 
   request(record: RequestRecord): void {
-    const { path: endpoint, code, status } = record;
+    const { path: endpoint, status, failure, outcome } = record;
+    const code = failure?.code ?? null;
     this.live.request(record);
-    this.instruments.requests.inc({ endpoint, status: String(status), code: code ?? '' });
-    if (status === 429 || status === 503) this.instruments.rejects.inc({ endpoint, code: code ?? '' });
+    this.instruments.ended(record);
     const line = {
       request_id: record.requestId, client_request_id: record.clientRequestId, method: record.method, path: endpoint,
-      status, code, organization: record.organizationId, key: record.keyId, ms: record.durationMs,
+      status, outcome, code, organization: record.organizationId, key: record.keyId, ms: record.durationMs,
       ...(record.aborted ? { aborted: true } : {}), ...record.fields,
+      ...(record.loopMs === undefined ? {} : { loop_ms: Math.round(record.loopMs * 10) / 10 }),
     };
     // Probes and scrapes come every few seconds and say nothing when they succeed.
-    const routine = status === 200 && (endpoint === '/metrics' || !endpoint.startsWith('/v1'));
+    const routine = status === 200 && failure === null && (endpoint === '/metrics' || !endpoint.startsWith('/v1'));
     if (routine) this.log.debug(line, 'request');
-    else if (status >= 500) this.log.warn(line, 'request');
+    else if (outcome === 'failed' || (failure?.status ?? status) >= 500) this.log.warn(line, 'request');
     else this.log.info(line, 'request');
+    if (record.loopMs !== undefined) this.instruments.loopTime.inc({ endpoint, status: String(status), code: code ?? '' }, record.loopMs / 1000);
+    if (record.fields['refused_by'] === 'loop_ms') this.instruments.loopRefusals.inc({ endpoint });
   }
 
   observeEngines(read: () => EngineGauges[]): void {

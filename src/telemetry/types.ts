@@ -2,7 +2,8 @@
 // HTTP layer reports each finished request. Nothing here may carry prompt text, output text or keys.
 
 import type { LiveCounts } from './live-counts.js';
-import type { ThreadBus } from '../threads/bus.js';
+import type { Failure, Outcome } from './outcome.js';
+import type { ThreadBus } from '../shared/bus.js';
 
 export type CancelStage = 'queue' | 'prefill' | 'decode';
 
@@ -30,18 +31,20 @@ export interface GenerationLabels {
   receivedAt: number;            // performance.now() when the request arrived
 }
 
-/** One finished HTTP request: a line in the log and two counters. */
+/** One finished HTTP request, WebSocket turn or background response: a line in the log, and counted by its outcome. Made by finished(). */
 export interface RequestRecord {
   requestId: string;
   clientRequestId: string | null;
-  method: string;
+  method: string;                // 'WEBSOCKET' for a turn, 'BACKGROUND' for the response that a request has begun
   path: string;                  // route pattern, or 'unmatched'
-  status: number;                // 0: the client left before an answer
-  code: string | null;           // error code, if it failed
+  status: number;                // of the status line; 0: there was none, the client left before
+  failure: Failure | null;       // what the client was told, in the status line or later
+  outcome: Outcome;
   organizationId: string | null;
   keyId: string | null;
   durationMs: number;
   aborted: boolean;
+  loopMs?: number | undefined;               // of the thread, for reading and checking what was large
   fields: Readonly<Record<string, string | number | boolean | null>>;   // from Exchange.annotate
 }
 

@@ -8,7 +8,7 @@ import type { HttpServer } from '../http/app.js';
 import type { SharedState } from '../service.js';
 import type { Log } from '../telemetry/types.js';
 import type { HubBus } from './hub-bus.js';
-import { ThreadStates } from './thread-states.js';
+import { ThreadStates } from '../shared/thread-states.js';
 import type { WorkerNews, WorkerOrder, WorkerStart } from './worker.js';
 
 /** Threads that end by themselves are started again so often within so long, all of them together; then they are given up. */

@@ -3,7 +3,7 @@
 // knows nothing of those that come and go. Ports keep neither thread alive. Each class belongs to its own thread.
 
 import type { MessagePort } from 'node:worker_threads';
-import type { BusTopics, ThreadBus, Topic } from './bus.js';
+import type { BusTopics, ThreadBus, Topic } from '../shared/bus.js';
 
 type Message<T extends Topic> = BusTopics[T]['message'];
 type Answer<T extends Topic> = BusTopics[T]['answer'];

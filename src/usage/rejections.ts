@@ -2,14 +2,14 @@
 // admitted tells its usage itself when it ends (generation-run.ts), failures included.
 
 import type { RequestRecord } from '../telemetry/types.js';
-import type { RejectedUsage } from './usage-sink.js';
+import type { RejectedUsage } from '../shared/usage-sink.js';
 
 /** Null: answered, admitted, of nobody known, or of an endpoint that generates nothing. `generating`: paths of those that do, each with the one it counts as. */
 export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<string, string>): RejectedUsage | null {
-  const { organizationId, keyId, path, status, code, method, fields } = record;
-  if (code === null || status < 400 || organizationId === null || keyId === null) return null;
+  const { organizationId, keyId, path, failure, method, fields } = record;
+  if (failure === null || organizationId === null || keyId === null) return null;
   const endpoint = generating.get(path);
   if ((method !== 'POST' && method !== 'WEBSOCKET') || endpoint === undefined || fields['admitted'] === true) return null;
   const model = fields['model'];
-  return { organizationId, keyId, model: typeof model === 'string' ? model : null, endpoint, status, code };
+  return { organizationId, keyId, model: typeof model === 'string' ? model : null, endpoint, status: failure.status, code: failure.code };
 }

@@ -6,7 +6,7 @@
 //
 // Times are milliseconds since 1970, hours are counted from there too.
 
-import type { FinishedUsage, RejectedUsage } from './usage-sink.js';
+import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 
 export const HOUR_MS = 3_600_000;
 

@@ -3,7 +3,7 @@
 // hundreds of thousands of entries.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { UsageBucket, UsageGroup, UsageRowObject } from '../dashboard/wire.js';
+import type { UsageBucket, UsageGroup, UsageRowObject } from '../wire/dashboard.js';
 import type { Key, Store, Table } from '../storage/store.js';
 import { addSums, HOUR_MS, noUsage } from './sums.js';
 import type { HourKey, UsageSums } from './sums.js';

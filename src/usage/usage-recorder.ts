@@ -8,7 +8,7 @@ import type { Store, Table } from '../storage/store.js';
 import type { Log } from '../telemetry/types.js';
 import { addSums, HOUR_MS, isFinished, noUsage, sumsOf } from './sums.js';
 import type { HourKey, UsageRow, UsageSums } from './sums.js';
-import type { FinishedUsage, RejectedUsage, UsageSink } from './usage-sink.js';
+import type { FinishedUsage, RejectedUsage, UsageSink } from '../shared/usage-sink.js';
 
 const FLUSH_MS = 250;
 /** After a write that failed. */

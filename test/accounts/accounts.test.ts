@@ -1,12 +1,11 @@
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { Test } from 'tap';
 import { Accounts } from '../../src/accounts/accounts.js';
 import { keyObject } from '../../src/accounts/keys.js';
-import { permit } from '../../src/accounts/permissions.js';
+import { permit } from '../../src/identity/permissions.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { eventually } from '../e2e/monolith.js';
 
@@ -74,8 +73,8 @@ t.test('what another process writes is seen within 5 s', async (t) => {
   const run = (call: string): string => execFileSync(process.execPath, ['--input-type=module', '-e', script(call)], { encoding: 'utf8' }).trim();
 
   const made = run('process.stdout.write((await accounts.createKey({ name: "other" })).secret);');
-  await sleep(10);   // reads see what is committed from the next turn of the event loop on
-  t.ok(server.accounts.authenticate(made), 'a new key works');
+  // Reads see what is committed from the next turn of the event loop on.
+  t.ok(await eventually(() => { try { return server.accounts.authenticate(made).keyId !== ''; } catch { return false; } }), 'a new key works');
   run(`await accounts.revokeKey(accounts.findKey(${JSON.stringify(made.slice(0, 11))}).id);`);
   const refusal = (): unknown => { try { server.accounts.authenticate(made); return null; } catch (error) { return (error as { code?: unknown }).code; } };
   t.ok(await eventually(() => refusal() === 'api_key_revoked'), 'and a revoked one not any more, within a second or so');

@@ -56,6 +56,20 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
   t.same(audit.list(organizationId, 10, null).data.map(({ action }) => action).sort(), ['api_key.created', 'api_key.revoked', 'api_key.rotated', 'api_key.rotated']);
 });
 
+t.test('rotating again never prolongs a key that is being phased out', async (t) => {
+  const { accounts, organizationId } = await open(t);
+  const { keys } = accounts;
+  const { key } = await keys.create(organizationId, { name: 'ci', createdBy: 'user_1' }, ACTOR);
+  const end = (): number => Date.parse(keys.get(organizationId, key.id)?.revokedAt ?? '');
+  await keys.rotate(organizationId, key.id, 600, ACTOR, 'user_1');
+  const first = end();
+  await keys.rotate(organizationId, key.id, 86_400, ACTOR, 'user_1');
+  t.equal(end(), first);
+  const last = await keys.rotate(organizationId, key.id, 60, ACTOR, null);
+  t.ok(end() < first, 'sooner it may');
+  t.equal(last?.key.createdBy, 'user_1', 'one that nobody made in person stays its maker\'s');
+});
+
 t.test('a change acts at once; expiry is a date', async (t) => {
   const { accounts, organizationId } = await open(t);
   const { keys } = accounts;
@@ -118,12 +132,17 @@ t.test('lists go youngest first, page by page, and know nothing of others', asyn
 t.test('the number of keys is bounded, and so is what is remembered of wrong ones', async (t) => {
   const { accounts, organizationId } = await open(t);
   const { keys } = accounts;
+  const expired = await keys.create(organizationId, { name: 'expired', expiresAt: new Date(Date.now() - 1) }, null);
   for (let i = 0; i < MAX_ACTIVE_KEYS; i += 100) await Promise.all(Array.from({ length: 100 }, () => keys.create(organizationId, { name: 'k' }, null)));
   await t.rejects(keys.create(organizationId, { name: 'one more' }, null), { status: 422, code: 'too_many_entries' });
-  const [first] = keys.all();
+  const first = keys.all().find(({ expiresAt }) => expiresAt === null);
   await t.rejects(keys.rotate(organizationId, first?.id as string, 60, ACTOR, null), { code: 'too_many_entries' });
   await keys.revoke(organizationId, first?.id as string, null);
   t.ok(await keys.create(organizationId, { name: 'one more' }, null));
+  await t.rejects(keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR), { status: 422, code: 'too_many_entries' }, 'an expired one is not revived past the bound');
+  t.match(await keys.change(organizationId, expired.key.id, { name: 'renamed' }, ACTOR), { name: 'renamed' });
+  await keys.revoke(organizationId, keys.all().find(({ revokedAt, expiresAt }) => revokedAt === null && expiresAt === null)!.id, null);
+  t.match(await keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR), { expiresAt: null }, 'in the place of another it is');
 
   const remembered = (accounts as unknown as { cache: Map<string, unknown>; lastUsed: Map<string, unknown> });
   for (let i = 0; i < 20_000; i++) tryKey(`sk-aaaaaaaa-${i}`);

@@ -155,7 +155,7 @@ t.test('closing while running: promptly, without a further event', async (t) => 
   t.throws(() => recorder.channel.cancel(id), { code: 'closed' });
   recorder.channel.close();
   await closed;
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
   t.equal(recorder.wakeups, wakeups);
 });
 

@@ -4,13 +4,14 @@ import { Admission, type Limited } from '../../src/admission/admission.js';
 import { duration } from '../../src/admission/headers.js';
 import { configWith } from '../../src/config.js';
 import { ApiError } from '../../src/errors.js';
+import { clockStart } from '../support/clock-start.js';
 
 const identity = (more: Partial<Limited> = {}): Limited => ({ organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null, ...more });
 const ORG = identity();
 
 /** An admission whose clock the test turns. */
 function gate(limits: object): { admission: Admission; pass(ms: number): void } {
-  let now = 5_000_000_000_000n;
+  let now = clockStart(5_000_000_000_000n);
   const admission = new Admission(configWith({ limits }).limits, { now: () => now });
   return { admission, pass: (ms) => { now += BigInt(Math.round(ms * 1e6)); } };
 }
@@ -86,6 +87,20 @@ t.test('waits: exactly until the bucket holds the request', (t) => {
   t.equal(refusal(() => admission.reserve(ask({ promptTokens: 500 }))).code, 'tpm_limit_exceeded');
   pass(2);
   admission.reserve(ask({ promptTokens: 500 }));
+  t.end();
+});
+
+t.test('what comes back comes back to the bucket as it is by then', (t) => {
+  const { admission, pass } = gate({ tpm: 6_000 });
+  const long = admission.reserve(ask({ promptTokens: 50, statedCap: 50 }));
+  pass(60_000);
+  long.settle(1_100);
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '5000', 'what was used beyond the reservation is not paid by a minute in which the bucket was full');
+  const short = admission.reserve(ask({ promptTokens: 1_000, statedCap: 1_000 }));
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '3000');
+  pass(5_000);
+  short.settle(200);
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '5300');
   t.end();
 });
 

@@ -2,9 +2,10 @@
 import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { FULL, OVER, RecordTable, tableBytes } from '../../src/admission/record-table.js';
+import { clockStart } from '../support/clock-start.js';
 
 function table(records: number): { table: RecordTable; other: RecordTable; pass(ns: bigint): void; turn(month: number): void } {
-  let now = 1_000n;
+  let now = clockStart(1_000n);
   let month = 202611;
   const buffer = new SharedArrayBuffer(tableBytes(records));
   const options = { now: () => now, month: () => month };
@@ -41,7 +42,7 @@ t.test('full of what is in use: no place; what says nothing any more gives its p
   const records = [0, 1, 2, 3].map((i) => one.enter(key(i), 1, null));
   t.equal(other.enter(key(9), 1, null), FULL, 'all are pinned');
   one.leave(records[0]!, 1);
-  one.store(records[0]!, 'rpm', 2_000n);
+  one.store(records[0]!, 'rpm', clockStart(1_000n) + 1_000n);
   t.equal(other.enter(key(9), 1, null), FULL, 'its bucket is not full yet');
   pass(5_000n);
   const nine = other.enter(key(9), 1, null);
@@ -58,7 +59,7 @@ t.test('full of what is in use: no place; what says nothing any more gives its p
 
 t.test('a thread that died while replacing holds nobody up for longer than a second', (t) => {
   const buffer = new SharedArrayBuffer(tableBytes(1));
-  let now = 10n;
+  let now = clockStart(10n);
   const one = new RecordTable(buffer, { now: () => now, month: () => 0 });
   one.leave(one.enter(key(1), 1, null), 1);
   one.turnMonth(0, 0, 1);

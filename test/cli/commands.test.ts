@@ -1,12 +1,22 @@
 // The commands as an operator runs them: real processes on a real data folder.
 
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { Accounts } from '../../src/accounts/accounts.js';
+import { StoredAuditLog } from '../../src/accounts/audit.js';
+import { keyStatus } from '../../src/accounts/keys.js';
+import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
 import { VERSION } from '../../src/version.js';
-import { embeddedModel, main, startMonolith } from '../e2e/monolith.js';
+import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
+
+t.setTimeout(300_000);     // for a busy machine
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-cli-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
@@ -22,9 +32,18 @@ t.test('version, help, mistakes', (t) => {
   t.match(monolith(['--version']), { status: 0, out: `${VERSION}\n` });
   const help = monolith(['--help']);
   t.equal(help.status, 0);
-  for (const word of ['serve', 'chat', 'keys', 'inspect', 'debug', '--http-keepalive-ms', 'MONOLITH_HTTP_KEEPALIVE_MS']) t.match(help.out, word);
+  for (const word of ['serve', 'chat', 'keys', 'data', 'inspect', 'debug', '--port', 'MONOLITH_HTTP_KEEPALIVE_MS', '--help --all']) t.match(help.out, word);
+  t.ok(help.out.split('\n').length < 80, 'short');
+  t.equal(monolith(['serve', '--help']).out, help.out);
+  t.equal(monolith(['serve', '--port', '1', '-h']).out, help.out, 'whatever else is given');
+  t.match(monolith(['serve', '--help', '--all']).out, /\nEngine:\n.*--engine-stall-ms /s);
   t.match(monolith(['serv']), { status: 2, out: '', err: /no command "serv"\. Did you mean serve\?/ });
   t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: no such flag. Did you mean --port?\n' });
+  for (const words of [['settings', '--bogus'], ['keys', 'list', '--bogus'], ['data', 'check', '--bogus'], ['models', '--bogus'], ['inspect', '--bogus'],
+    ['debug', '--bogus'], ['chat', '--bogus'], ['serve', '--bogus'], ['--bogus'], ['serve', '--help', '--bogus'], ['--version', '--bogus']]) {
+    t.match(monolith(words), { status: 2, out: '', err: /^monolith: .*--bogus.*\n$/ }, words.join(' '));
+  }
+  t.match(monolith(['models', '--json=x']), { status: 2, err: 'monolith: --json: takes no value.\n' });
   t.match(monolith(['serve', 'what']), { status: 2, err: /unexpected argument "what"/ });
   t.match(monolith(['serve', '--model', 'x=/nothing.gguf']), { status: 1, err: 'monolith: /nothing.gguf: is not there\n' });
   t.end();
@@ -88,21 +107,104 @@ t.test('an error is one line; where it was thrown shows on request', (t) => {
 
 t.test('models', (t) => {
   t.match(monolith(['models']).out, /hal-1\.0 .*\nclarke-1\.0 .*\ntycho-1\.0 /);
-  t.match(JSON.parse(monolith(['models', '--json', '--model', `mine=${embeddedModel}`]).out), [{ id: 'mine', file: embeddedModel }]);
+  t.match(JSON.parse(monolith(['models', '--json', '--model', `mine=${embeddedModel}`]).out), [{ id: 'mine', file: embeddedModel, problem: null }]);
+  const cut = join(dataDir, 'cut.gguf');
+  writeFileSync(cut, readFileSync(embeddedModel).subarray(0, 200_000));
+  t.match(monolith(['models', '--model', `whole=${embeddedModel}`, '--model', `cut=${cut}`]), { status: 1, out: /\nwhole .*starter-q8_0\.gguf\ncut .*cannot be served: .*cut\.gguf: .*truncated/ });
   t.end();
 });
 
 t.test('chat with a running server, and without one', async (t) => {
   const server = await startMonolith();
   const remote = spawnSync(process.execPath, [main, 'chat', '--url', server.url, '--model', 'tycho-1.0'], {
-    input: 'Hello\n/reset\n/nonsense\n/exit\n', encoding: 'utf8', timeout: 60_000, env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_API_KEY: server.key },
+    input: 'Hello\n/reset\n/nonsense\n/model\n/model nothing\n/model hal-1.0\n/model\n/exit\n', encoding: 'utf8', timeout: 60_000, env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_API_KEY: server.key },
   });
   await server.stop();
   t.equal(remote.status, 0, remote.stderr);
   t.match(remote.stdout, /^tycho-1\.0 at http/);
   t.match(remote.stdout, /forgotten/);
+  t.match(remote.stdout, /\/model shows the models.*\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(answers now\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*hal-1\.0 answers from now on\n.*hal-1\.0 \(answers now\), clarke/);
   const local = monolith(['chat', '--model', 'tycho-1.0'], 'Hello\n');
   t.equal(local.status, 0, local.err);
   t.ok(local.out.split('\n').length > 2, 'an answer was printed');
   t.match(monolith(['chat', '--model', 'nothing'], ''), { status: 2, err: /there is no model "nothing"; it serves hal-1\.0/ });
+  t.same((await chatKeys(dataDir)).map(({ status }) => status), ['revoked', 'revoked'], 'the keys of conversations that ended');
+});
+
+/** Keys of conversations, and their entries in the audit log, oldest first. */
+async function chatKeys(folder: string): Promise<{ status: string; minutes: number; scopes: readonly string[]; audit: string[] }[]> {
+  const store = await openStore(folder);
+  const accounts = new Accounts(store);
+  const audit = new StoredAuditLog(store);
+  try {
+    return accounts.listKeys().filter(({ name }) => name === 'monolith chat').map((key) => ({
+      status: keyStatus(key, new Date()), scopes: key.scopes, minutes: Math.round((Date.parse(key.expiresAt ?? '') - Date.parse(key.createdAt)) / 60_000),
+      audit: audit.list(key.organizationId, 100, null).data.filter(({ target }) => target === key.id).map(({ action, actor }) => `${actor.type} ${action}`).reverse(),
+    }));
+  } finally {
+    await accounts.close();
+    await store.close();
+  }
+}
+
+t.test('the key of a conversation ends with it, by a signal too', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const server = await startMonolith({ env: { MONOLITH_DATA_DIR: folder, MONOLITH_API_KEY: '' } });
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    const child = spawn(process.execPath, [main, 'chat'], { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, MONOLITH_DATA_DIR: folder } });
+    let out = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => { out += text; });
+    const exited = once(child, 'exit');
+    t.ok(await eventually(() => out.includes(' at http')));
+    t.match((await chatKeys(folder)).at(-1), { status: 'active', minutes: 60, scopes: ['inference', 'models.read'] });
+    child.kill(signal);
+    t.same(await exited, [signal === 'SIGINT' ? 130 : 143, null]);
+    t.match((await chatKeys(folder)).at(-1), { status: 'revoked', audit: ['command_line api_key.created', 'command_line api_key.revoked'] });
+  }
+  await server.stop();
+});
+
+t.test('the key of a conversation is prolonged, and made again', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const withAccounts = accountsOf(folder);
+  await withAccounts((accounts) => accounts.ensureOrganization());
+  let now = Date.now();
+  const key = new ChatKey(withAccounts, () => now);
+  const first = await key.current();
+  now += 20 * 60_000;
+  t.equal(await key.current(), first);
+  t.match((await chatKeys(folder)), [{ minutes: 60 }], 'while it is good for long it is left alone');
+  now += 20 * 60_000;
+  t.equal(await key.current(), first);
+  t.match((await chatKeys(folder)), [{ minutes: 100, audit: ['command_line api_key.created', 'command_line api_key.changed'] }]);
+  await withAccounts(async (accounts) => { for (const { organizationId, id } of accounts.listKeys()) await accounts.keys.revoke(organizationId, id, null); });
+  now += 50 * 60_000;
+  t.not(await key.current(), first, 'one that somebody revoked is not brought back');
+  await key.revoke();
+  await key.revoke();
+  t.same((await chatKeys(folder)).map(({ status }) => status), ['revoked', 'revoked']);
+});
+
+t.test('a port that cannot be had', async (t) => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  t.match(monolith(['serve', '--port', String(port)]), { status: 1, err: new RegExp(`Cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use\\. Take another one with --port, 0 for any that is free\\.\n$`) });
+  t.match(monolith(['serve', '--port', '0', '--admin-token', 'x'.repeat(20), '--admin-port', String(port)]), { status: 1, err: new RegExp(`port ${port}: the port is in use\\. Take another one with --admin-port`) });
+  taken.close();
+  t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), { status: 1, err: /the address is not of this machine\. Take another one with --host\.\n$/ });
+});
+
+// Root without the right to low ports, in a network namespace where nothing of the machine has lifted the limit.
+const asPlainUser = ['-rn', 'setpriv', '--bounding-set', '-net_bind_service', '--inh-caps', '-net_bind_service', '--'];
+const may = spawnSync('unshare', [...asPlainUser, 'sh', '-c', 'ip link set lo up'], { encoding: 'utf8' });
+
+t.test('a port that needs a permission', { skip: may.status === 0 ? false : `that cannot be tried here: ${may.error?.message ?? may.stderr}` }, (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-port-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const { status, stderr } = spawnSync('unshare', [...asPlainUser, 'sh', '-c', `ip link set lo up; exec ${process.execPath} ${main} serve --port 80 --data-dir ${folder}`], { encoding: 'utf8', timeout: 60_000 });
+  t.match({ status, stderr }, { status: 1, stderr: /Cannot listen on 127\.0\.0\.1 port 80: this user has no permission to; ports below 1024 are for root\. Take another one with --port, 0 for any that is free\.\n$/ });
+  t.end();
 });

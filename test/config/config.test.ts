@@ -24,6 +24,14 @@ t.test('flag over variable over file over default', (t) => {
   t.end();
 });
 
+t.test('what was given, and by what', (t) => {
+  const file = join(empty, 'given.json');
+  writeFileSync(file, JSON.stringify({ engine: { queue_max: 7, step_ms: 1 }, port: 1 }));
+  const { given } = load(['--config', file, '--threads', '2', '--port', '3'], { MONOLITH_ENGINE_STEP_MS: '9' }).config;
+  t.same(given, { data_dir: 'MONOLITH_DATA_DIR', port: '--port', 'engine.threads': '--threads', 'engine.step_ms': 'MONOLITH_ENGINE_STEP_MS', 'engine.queue_max': `${file}: engine.queue_max` });
+  t.end();
+});
+
 t.test('every way to write a value', (t) => {
   t.equal(load(['--http-max-body-bytes', '2MiB']).config.http.max_body_bytes, 2_097_152);
   t.equal(load(['--http-max-body-bytes=1_000_000']).config.http.max_body_bytes, 1_000_000);
@@ -93,8 +101,13 @@ t.test('names are unique, defaults pass their own check', (t) => {
 });
 
 t.test('help and the settings page come from the declarations', (t) => {
-  for (const one of declared) t.match(settingsHelp(), one.aliasFlag ?? one.flag);
-  t.ok(settingsHelp().split('\n').every((line) => line.length <= 100), 'help fits 100 columns');
+  const all = settingsHelp({ all: true });
+  for (const one of declared) t.match(all, one.aliasFlag ?? one.flag);
+  t.match(all, /^Server:\n {2}--host .*\n\nHTTP:\n {2}--http-max-body-bytes .*\n\nLimits of organizations:\n.*\n\nMetrics:\n/s, 'by section');
+  t.notMatch(all, /^[a-z_]+:$/m, 'each section has a name');
+  const short = settingsHelp();
+  for (const one of declared) t.equal(short.includes(`  ${one.aliasFlag ?? one.flag} `), one.setting.main === true, one.key);
+  for (const text of [all, short]) t.ok(text.split('\n').every((line) => line.length <= 100), 'help fits 100 columns');
   t.match(settingsSummary(), /^\| flag \| variable \|.*\n.*\n\| `--host` \| `MONOLITH_HOST` \| 127\.0\.0\.1 \|/);
   const root = resolve(import.meta.dirname, '..', '..', '..');
   t.equal(readFileSync(join(root, 'docs', 'settings.md'), 'utf8'), settingsMarkdown(), 'docs/settings.md is fresh (npm run docs:settings writes it)');

@@ -4,7 +4,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { openOwned, type Owned } from '../support/owned-server.js';
 import { refusal } from '../support/dashboard-client.js';
-import type { ApiKeyObject, AuditEntry, CreatedApiKey, InviteObject, ListPage, Role } from '../../src/dashboard/wire.js';
+import type { ApiKeyObject, AuditEntry, CreatedApiKey, InviteObject, ListPage, Role } from '../../src/wire/dashboard.js';
 
 t.setTimeout(300_000);     // for a busy machine
 

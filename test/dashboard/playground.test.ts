@@ -1,6 +1,6 @@
 // The playground speaks for the organization: the same answers, limits and errors as with a key.
 import t from 'tap';
-import type { UsagePage } from '../../src/dashboard/wire.js';
+import type { UsagePage } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

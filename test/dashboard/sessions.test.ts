@@ -3,7 +3,7 @@ import { scryptSync } from 'node:crypto';
 import http from 'node:http';
 import t from 'tap';
 import { MAX_SESSIONS } from '../../src/accounts/sessions.js';
-import type { ListPage, SessionObject } from '../../src/dashboard/wire.js';
+import type { ListPage, SessionObject } from '../../src/wire/dashboard.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 

@@ -2,7 +2,7 @@
 
 import t from 'tap';
 import OpenAI from 'openai';
-import type { CreatedApiKey, InviteObject, ListPage, StoredResponseObject } from '../../src/dashboard/wire.js';
+import type { CreatedApiKey, InviteObject, ListPage, StoredResponseObject } from '../../src/wire/dashboard.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
@@ -29,7 +29,7 @@ t.test('youngest first, a page at a time, nothing of the content', async (t) => 
     if (page.next === null) break;
     after = `&after=${encodeURIComponent(page.next)}`;
   }
-  t.same(seen.map(({ id }) => id).sort(), made.sort());
+  t.same(seen.map(({ id }) => id), made.toReversed());
   t.same([...seen].sort((a, b) => b.created_at.localeCompare(a.created_at)).map(({ created_at: at }) => at), seen.map(({ created_at: at }) => at));
   const [first] = seen;
   t.match(first, { model, status: 'completed', background: false });
@@ -48,7 +48,7 @@ t.test('deleted: unknown to the API at once; one that runs is ended first; a pag
   const running = await openai.responses.create({ model, input: 'L: endless', background: true, max_output_tokens: 8_000 });
   t.match((await owner.get<ListPage<StoredResponseObject>>(LIST)).data.find(({ id }) => id === running.id), { background: true, status: /queued|in_progress/ });
   await owner.delete(`${LIST}/${running.id}`);
-  t.ok(await eventually(async () => ((await (await fetch(`${server.url}/readyz`)).json()) as { models: { running: number }[] }).models.every((one) => one.running === 0)), 'it does not run any more');
+  t.ok(await eventually(async () => ((await (await fetch(`${server.url}/readyz`, { headers: { authorization: `Bearer ${server.key}` } })).json()) as { models: { running: number }[] }).models.every((one) => one.running === 0)), 'it does not run any more');
 });
 
 t.test('only admins, only of their own organization', async (t) => {

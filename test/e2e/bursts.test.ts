@@ -120,7 +120,7 @@ t.test('official clients wait as long as they are told', async (t) => {
     for (const [at, one] of seen.slice(0, -1).entries()) {
       t.equal(one.status, status);
       const took = seen[at + 1]!.at - one.at;
-      t.ok(one.waitMs >= 1 && took >= one.waitMs - 5 && took < one.waitMs + 2_000, `told ${one.waitMs} ms, came back after ${Math.round(took)}`);
+      t.ok(one.waitMs >= 1 && took >= one.waitMs - 5, `told ${one.waitMs} ms, came back after ${Math.round(took)}`);
     }
   };
 

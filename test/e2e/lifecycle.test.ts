@@ -7,7 +7,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
 import { configWith } from '../../src/config.js';
-import type { DashboardModel } from '../../src/dashboard/wire.js';
+import type { DashboardModel } from '../../src/wire/dashboard.js';
 import { startServer } from '../../src/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 

@@ -46,13 +46,16 @@ t.test('streamed text equals the whole answer; greedy repeats itself; the prefix
   t.ok(final.usage!.prompt_tokens_details!.cached_tokens! >= 16, 'the second request reuses pages of the first');
 });
 
-t.test('seeded sampling repeats, n choices equal separate seeds', async (t) => {
-  const request = { model: 'tycho-1.0', messages: question, temperature: 1, max_tokens: 24, seed: 5 };
+t.test('seeded sampling repeats, and choices are none of what other seeds say', async (t) => {
+  const request = { model: 'tycho-1.0', messages: question, temperature: 1.8, max_tokens: 24, seed: 5 };
   const texts = async (change: object) => (await client.chat.completions.create({ ...request, ...change })).choices.map((choice) => choice.message.content);
   const [first] = await texts({});
   t.same(await texts({}), [first]);
-  const [second] = await texts({ seed: 6 });
-  t.same(await texts({ n: 2 }), [first, second]);
+  const choices = await texts({ n: 3 });
+  t.equal(choices[0], first, 'the first choice is what the seed says alone');
+  t.same(await texts({ n: 3 }), choices);
+  const all = [...choices, ...await texts({ seed: 6 }), ...await texts({ seed: 7 })];
+  t.equal(new Set(all).size, all.length);
 });
 
 t.test('stop strings end the answer before the match, also across tokens', async (t) => {

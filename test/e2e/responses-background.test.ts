@@ -6,7 +6,9 @@ import { mismatch, openResponsesEvents } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';
 import { ask, events } from '../support/wire.js';
 import { eventually } from './monolith.js';
-import { dataFolder } from './stored-server.js';
+import type { Head } from '../../src/storage/response-tables.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
+import { dataFolder, inside } from './stored-server.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
@@ -49,7 +51,7 @@ t.test('streamed, and again from the log', async (t) => {
   const { id } = first.response;
   t.same(await collect(await client.responses.retrieve(id, { stream: true })), live, 'the very same events');
   t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: 7 })), live.slice(8));
-  t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: live.length - 1 })), []);
+  for (const after of [live.length - 1, live.length, 99_999]) t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: after })), [], `nothing follows ${after}`);
   t.equal((await client.responses.stream({ response_id: id, starting_after: 5 }).finalResponse()).status, 'completed');
   const foreign = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } }));
   const published = openResponsesEvents();
@@ -88,6 +90,39 @@ t.test('a log that is larger than what is kept for a slow reader', async (t) => 
   t.ok(all.reduce((bytes, { data: text }) => bytes + text.length, 0) > 1_048_576);
   t.same(all.slice(0, -1).map(({ data: text }) => (JSON.parse(text) as Event).sequence_number), all.slice(0, -1).map((_, index) => index));
   t.equal(all.at(-2)?.event, 'response.incomplete');
+});
+
+t.test('when its log is gone, or lacks its end, nothing is made up for who has seen more', async (t) => {
+  const { id } = await client.responses.create({ model, input: 'A: x', background: true });
+  await until(id, 'completed');
+  const live = await collect(await client.responses.retrieve(id, { stream: true }));
+  await inside(data.path, async (store) => {
+    const rows = store.table<unknown[]>('response-events');
+    const [last] = [...rows.range({ from: [id, Infinity], to: [id], reverse: true, limit: 1 })];
+    await (last!.value.length > 1 ? rows.put(last!.key, last!.value.slice(0, -1)) : rows.remove(last!.key));
+  });
+  t.same(await collect(await client.responses.retrieve(id, { stream: true })), live, 'told from the response');
+  for (const after of [live.length - 1, live.length + 5]) t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: after })), []);
+  await inside(data.path, async (store) => {
+    const heads = store.table<Head>('responses');
+    await heads.put(id, { ...heads.get(id)!, logUntil: 1 });
+  });
+  const all = await collect(await client.responses.retrieve(id, { stream: true }));
+  t.equal(all.at(-1)?.type, 'response.completed');
+  t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: all.length + 5 })), []);
+});
+
+t.test('deleted while it runs: all who follow are told the same end', async (t) => {
+  const { id } = await client.responses.create({ ...ENDLESS, max_output_tokens: 16_000 });
+  await ofLength(id, 4_000);
+  const following = await Promise.all([-1, -1, -1, 1_000, 2_000, 3_900].map((after) =>
+    fetch(`${server.url}/v1/responses/${id}?stream=true${after < 0 ? '' : `&starting_after=${after}`}`, { headers: { authorization: `Bearer ${server.key}` } })));
+  const deleted = client.responses.delete(id);
+  const ends = await Promise.all(following.map(async (response) => (await events(response)).slice(-2)));
+  await deleted;
+  t.match(ends[0], [{ event: 'response.incomplete', data: /"status":"cancelled"/ }, { data: '[DONE]' }]);
+  for (const end of ends) t.same(end, ends[0]);
+  await t.rejects(client.responses.retrieve(id), { status: 404, code: 'response_not_found' });
 });
 
 t.test('cancelled while it runs', async (t) => {
@@ -150,14 +185,28 @@ t.test('an orderly shutdown ends them early, a kill makes them fail', async (t) 
   client = clientOf();
   const { id } = first.response;
   const failed = await client.responses.retrieve(id);
-  t.match(failed, { status: 'failed', error: { code: 'server_error', message: /restarted/ } });
+  t.match(failed, { status: 'failed', error: { code: 'server_error', message: /restarted/ }, output: [{ type: 'message', status: 'incomplete' }] });
   const replay = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } }));
   t.same(replay.slice(-3).map(({ event, data: text }) => event ?? text), ['error', 'response.failed', '[DONE]'], 'its log ends as it did');
-  t.same(replay.slice(0, -1).map(({ data: text }) => (JSON.parse(text) as Event).sequence_number), replay.slice(0, -1).map((_, index) => index));
+  const replayed = replay.slice(0, -1).map(({ data: text }) => JSON.parse(text) as Event);
+  t.same(numbers(replayed), replayed.map((_, index) => index));
+  t.same(replayed.slice(0, seen.length), seen, 'what was seen is as it was: no number stands for two events');
+  const told = replayed.map((event) => (event.type === 'response.output_text.delta' ? event.delta : '')).join('');
+  t.equal(failed.output_text, told, 'its output is what was told');
+  const rows = await inside(data.path, (store) => Promise.resolve([...store.table<FinishedUsage>('usage-rows').range()].map(({ value }) => value).filter(({ errorCode }) => errorCode === 'internal_error')));
+  t.match(rows, [{ status: 'failed', outputTokens: failed.usage!.output_tokens, inputTokens: failed.usage!.input_tokens, finishReason: null }], 'its tokens count');
+  t.ok(failed.usage!.output_tokens >= 0.9 * replayed.filter(({ type }) => type === 'response.output_text.delta').length);
   const after = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true&starting_after=${seen.length - 1}`, { headers: { authorization: `Bearer ${server.key}` } }));
   t.same(after.map(({ event, data: text }) => event ?? text).slice(-3), ['error', 'response.failed', '[DONE]'], 'whatever a client had seen, it is told the end');
   await client.responses.delete(id);
 });
+
+/** Until its log has so many events. */
+async function ofLength(id: string, count: number): Promise<void> {
+  await inside(data.path, async (store) => {
+    await eventually(() => [...store.table('response-events').keys({ from: [id, count], to: [id, Infinity], limit: 1 })].length > 0);
+  });
+}
 
 /** The client adds it. */
 function withoutText({ output_text: _, ...response }: OpenAI.Responses.Response): object {

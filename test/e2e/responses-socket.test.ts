@@ -1,5 +1,5 @@
 // WebSocket mode of /v1/responses against a real server whose model says what its script tells it to.
-import { setTimeout as sleep } from 'node:timers/promises';
+import { once } from 'node:events';
 import OpenAI from 'openai';
 import { ResponsesWS } from 'openai/resources/responses/ws';
 import OpenAI7 from 'openai-7';
@@ -39,7 +39,8 @@ t.test('WebSocket mode', async (t) => {
     t.ok(events.some(({ type }) => type === 'response.reasoning.delta'), 'names for a client that is not OpenAI');
     t.equal(textOf(resourceOf(events)), said('H').content);
     t.equal((await api(`/responses/${resourceOf(events).id}`)).status, 200, 'stored');
-    await sleep(50);
+    connection.socket.ping();
+    await once(connection.socket, 'pong');             // behind all that was sent before
     t.equal(connection.unread, 0, 'nothing follows');
   });
 

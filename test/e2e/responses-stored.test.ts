@@ -102,6 +102,74 @@ t.test('input items, paged by the client', async (t) => {
   t.equal(referenced.output_text, said('A').content);
 });
 
+t.test('items that a client sends again are listed once', async (t) => {
+  const first = await create({ input: [{ role: 'user', content: 'A: one' }, { role: 'user', content: 'A: two' }] });
+  const [item] = first.output as [OpenAI.Responses.ResponseOutputMessage];
+  const second = await create({ previous_response_id: first.id, input: [...first.output as OpenAI.Responses.ResponseInput, { role: 'user', content: 'S: three' }, { type: 'item_reference', id: item.id }] });
+  const third = await create({ previous_response_id: second.id, input: [{ type: 'item_reference', id: item.id }, { role: 'user', content: 'A: four', id: 'msg_mine', type: 'message' } as never, { role: 'user', content: 'A: four', id: 'msg_mine', type: 'message' } as never] });
+  const expected = ['A: one', 'A: two', said('A').content, 'S: three', said('S').content, 'A: four'];
+  for (const limit of [1, 2, 3, 100]) {
+    for (const order of ['asc', 'desc'] as const) {
+      const texts: string[] = [];
+      for await (const listed of client.responses.inputItems.list(third.id, { limit, order })) {
+        texts.push(((listed as OpenAI.Responses.ResponseOutputMessage).content[0] as { text: string }).text);
+        if (texts.length > 2 * expected.length) break;
+      }
+      t.same(texts, order === 'asc' ? expected : expected.toReversed(), `${order}, pages of ${limit}`);
+    }
+  }
+});
+
+t.test('what the chain holds can be referred to, whatever became of the response it came from', async (t) => {
+  const root = await rich();
+  const [reasoning, message, call] = root.output as [OpenAI.Responses.ResponseReasoningItem, OpenAI.Responses.ResponseOutputMessage, OpenAI.Responses.ResponseFunctionToolCall];
+  const child = await create({ previous_response_id: root.id, input: [{ type: 'function_call_output', call_id: call.call_id, output: 'T: 14 C' }] });
+  await client.responses.delete(root.id);
+  const next = await create({ previous_response_id: child.id, input: [{ type: 'item_reference', id: message.id }, { role: 'user', content: 'A: x' }] });
+  t.equal(next.output_text, said('A').content);
+  // The reasoning of a running tool loop is part of its prompt, whichever way it comes: the same number of tokens.
+  const loop = (item: object) => client.responses.inputTokens.count({ model: 'tycho-1.0', previous_response_id: child.id, input: [item, { ...call, call_id: 'call_2', id: 'fc_2' }, { type: 'function_call_output', call_id: 'call_2', output: 'T: 14 C' }] as OpenAI.Responses.ResponseInput });
+  const bare = await loop({ type: 'reasoning', id: 'rs_unknown', summary: [] });
+  const byId = await loop({ type: 'reasoning', id: reasoning.id, summary: [] });
+  const whole = await loop({ ...reasoning, id: 'rs_another' });
+  t.equal(byId.input_tokens, whole.input_tokens);
+  t.ok(whole.input_tokens > bare.input_tokens);
+  t.equal((await loop({ type: 'item_reference', id: reasoning.id })).input_tokens, whole.input_tokens);
+  await t.rejects(create({ input: [{ type: 'item_reference', id: call.id! }] }), { status: 404, code: 'item_not_found' }, 'in its chain only');
+});
+
+t.test('metadata comes back as it was sent, whatever its names, and is measured in characters', async (t) => {
+  const body = (metadata: string, endpoint: 'responses' | 'chat/completions') =>
+    ask(server, `/v1/${endpoint}`, `{"model":"tycho-1.0",${endpoint === 'responses' ? '"input":"A: x"' : '"messages":[{"role":"user","content":"A: x"}]'},"metadata":${metadata}}`);
+  const wide = '😀';
+  const kept = `{"__proto__":"x","constructor":"y","${wide.repeat(64)}":"${wide.repeat(512)}"}`;
+  for (const endpoint of ['responses', 'chat/completions'] as const) {
+    const { status, body: created } = await body(kept, endpoint);
+    t.equal(status, 200);
+    t.equal(JSON.stringify((created as { metadata: object }).metadata), kept, endpoint);
+    if (endpoint === 'responses') t.equal(JSON.stringify(((await get(server, `/v1/responses/${(created as { id: string }).id}`)).body as { metadata: object }).metadata), kept, 'from storage too');
+    const refused: [metadata: string, status: number, code: string, param: string][] = [
+      [`{"a":"${wide.repeat(513)}"}`, 422, 'string_too_long', 'metadata.a'], [`{"a":"${'x'.repeat(513)}"}`, 422, 'string_too_long', 'metadata.a'],
+      [`{"${wide.repeat(65)}":"x"}`, 422, 'string_too_long', 'metadata'], ['{"__proto__":1}', 400, 'invalid_type', 'metadata.__proto__'],
+      ['{"a":null}', 400, 'missing_required_parameter', 'metadata.a'], ['[]', 400, 'invalid_type', 'metadata'], ['"x"', 400, 'invalid_type', 'metadata'],
+    ];
+    for (const [metadata, expected, code, param] of refused) t.match(await body(metadata, endpoint), { status: expected, body: { error: { code, param } } }, `${endpoint} ${metadata.slice(0, 20)}`);
+  }
+  const message = (user: string) => ask(server, '/v1/messages', { model: 'tycho-1.0', max_tokens: 50, messages: [{ role: 'user', content: 'A: x' }], metadata: { user_id: user } });
+  t.match(await message(wide.repeat(512)), { status: 200 });
+  t.match(await message(wide.repeat(513)), { status: 422, body: { error: { message: /metadata\.user_id may have at most 512 characters/ } } });
+});
+
+t.test('an id that could not be found again is refused by name', async (t) => {
+  const half = '\\ud83d';
+  const cases: [input: string, param: string][] = [
+    [`{"type":"message","id":"a${half}","role":"user","content":"A: x"}`, 'input[0].id'],
+    [`{"type":"item_reference","id":"a${half}"}`, 'input[0].id'],
+    [`{"type":"function_call","call_id":"a${half}","name":"f","arguments":"{}"}`, 'input[0].call_id'],
+  ];
+  for (const [input, param] of cases) t.match(await ask(server, '/v1/responses', `{"model":"tycho-1.0","input":[${input}]}`), { status: 422, body: { error: { code: 'invalid_value', param } } }, param);
+});
+
 t.test('cancel after the end changes nothing', async (t) => {
   const { id } = await create({ input: 'A: x' });
   t.equal((await client.responses.cancel(id)).status, 'completed');

@@ -27,7 +27,7 @@ const get = (path: string, headers: Record<string, string> = { authorization: `B
 t.test('health and metrics', async (t) => {
   t.match(await (await get('/livez', {})).json(), { status: 'ok', pid: process.pid });
   t.same(await (await get('/healthz', {})).json(), { status: 'ok' });
-  const ready = await get('/readyz', {});
+  const ready = await get('/readyz');
   t.equal(ready.status, 200);
   t.match(await ready.json(), { status: 'ready', reason: null, draining: false, models: [{ name: 'hal-1.0', state: 'ready', running: 0 }, {}, {}] });
   t.equal((await get('/metrics', {})).status, 401);
@@ -61,9 +61,12 @@ t.test('models in the messages shape, by the official client', async (t) => {
   t.match(await client.models.retrieve('tycho-1.0'), { type: 'model', id: 'tycho-1.0', display_name: 'Tycho 1.0' });
   const before = await (await get('/v1/models?before_id=tycho-1.0&limit=1', { 'x-api-key': key })).json();
   t.match(before, { data: [{ id: 'clarke-1.0' }], has_more: true });
-  const bad = await get('/v1/models?limit=0', { 'x-api-key': key });
-  t.equal(bad.status, 400);
-  t.match(await bad.json(), { type: 'error', error: { code: 'invalid_query_parameter', param: 'limit', details: { error_code: 'invalid_query_parameter' } } });
+  for (const [limit, status, code] of [['0', 422, 'value_out_of_range'], ['-5', 422, 'value_out_of_range'], ['1001', 422, 'value_out_of_range'], ['x', 400, 'invalid_query_parameter'], ['1.5', 400, 'invalid_query_parameter'], ['', 400, 'invalid_query_parameter']] as const) {
+    const bad = await get(`/v1/models?limit=${limit}`, { 'x-api-key': key });
+    t.equal(bad.status, status, limit);
+    t.match(await bad.json(), { type: 'error', error: { code, param: 'limit', details: { error_code: code } } });
+  }
+  t.equal((await get('/v1/models?limit=1000', { 'x-api-key': key })).status, 200);
 });
 
 t.test('a key limited to one model', async (t) => {
@@ -122,7 +125,12 @@ t.test('a model file that does not load leaves the others alone', async (t) => {
   t.match(partial.failed, [{ name: 'bad', reason: import.meta.filename }]);
   t.equal(lines.length, 1);
   t.match(JSON.parse(lines[0] as string), { level: 'error', model: 'bad', reason: import.meta.filename });
-  const ready = await fetch(`${partial.url}/readyz`);
+  const stranger = await fetch(`${partial.url}/readyz`);
+  t.equal(stranger.status, 503);
+  const seen = await stranger.text();
+  t.match(JSON.parse(seen), { status: 'not_ready', models: [{ name: 'bad', state: 'failed' }, { name: 'good', state: 'ready' }] });
+  t.notMatch(seen, /error|reason|\//, 'no stranger learns where files are');
+  const ready = await fetch(`${partial.url}/readyz`, { headers: { authorization: `Bearer ${partial.createdKey as string}` } });
   t.equal(ready.status, 503);
   t.match(await ready.json(), { reason: 'bad is failed', models: [{ name: 'bad', state: 'failed', error: import.meta.filename }, { name: 'good', state: 'ready', error: null }] });
   const ask = (model: string): Promise<Response> => fetch(`${partial.url}/v1/chat/completions`, {
@@ -146,7 +154,7 @@ t.test('draining: not ready, new requests refused with 503', async (t) => {
   const done = draining.drain();
   const ready = await fetch(`${draining.url}/readyz`);
   t.equal(ready.status, 503);
-  t.match(await ready.json(), { status: 'not_ready', reason: 'draining', draining: true });
+  t.match(await ready.json(), { status: 'not_ready', draining: true });
   const refused = await fetch(`${draining.url}/v1/chat/completions`, body({}));
   t.equal(refused.status, 503);
   t.equal(refused.headers.get('retry-after'), '10');

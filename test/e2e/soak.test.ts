@@ -3,7 +3,7 @@
 import { connect } from 'node:net';
 import t from 'tap';
 import { WebSocket } from 'ws';
-import type { CreatedApiKey, LimitsObject } from '../../src/dashboard/wire.js';
+import type { CreatedApiKey, LimitsObject } from '../../src/wire/dashboard.js';
 import { openOwned } from '../support/owned-server.js';
 import { randomFrom } from '../support/random.js';
 import { eventually } from './monolith.js';

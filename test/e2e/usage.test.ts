@@ -4,14 +4,14 @@ import { once } from 'node:events';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
-import type { CreatedApiKey, LimitsObject, UsagePage, UsageRowObject } from '../../src/dashboard/wire.js';
+import type { CreatedApiKey, LimitsObject, UsagePage, UsageRowObject } from '../../src/wire/dashboard.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 import { dataFolder, inside } from './stored-server.js';
-import type { FinishedUsage } from '../../src/usage/usage-sink.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 
 const folder = dataFolder();
 const settings = { env: { MONOLITH_DATA_DIR: folder.path }, args: ['--engine-max-sequences', '4'] };

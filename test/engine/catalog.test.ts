@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { builtInCatalog, checkedDrafts, modelOfFile, readCatalog, withOverrides } from '../../src/engine/catalog.js';
+import { builtInCatalog, checkedDrafts, modelBytes, modelOfFile, readCatalog, withOverrides } from '../../src/engine/catalog.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { loadOptions, starterPath } from '../addon/starter.js';
 
@@ -31,6 +31,16 @@ t.test('a wrong catalog is named with the place', async (t) => {
     t.throws(() => readCatalog(join(folder, 'catalog.json')), { name: 'CatalogError', message });
   }
   t.throws(() => readCatalog(join(t.testdir({ 'catalog.json': '{' }), 'catalog.json')), { name: 'CatalogError', message: /catalog\.json: / });
+});
+
+t.test('a split model is as large as its parts', async (t) => {
+  const folder = t.testdir({
+    'big-00001-of-00003.gguf': 'a', 'big-00002-of-00003.gguf': 'bb', 'big-00003-of-00003.gguf': 'cccc',
+    'big-00001-of-00002.gguf': 'another', 'bigger-00002-of-00003.gguf': 'another', 'big-x0002-of-00003.gguf.part': 'no',
+  });
+  t.equal(modelBytes(join(folder, 'big-00001-of-00003.gguf')), 7);
+  t.equal(modelBytes(join(folder, 'big-00002-of-00003.gguf')), 2, 'another part stands for itself');
+  t.equal(modelBytes(join(folder, 'absent-00001-of-00002.gguf')), null);
 });
 
 t.test('any file under any name', async (t) => {

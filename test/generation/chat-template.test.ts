@@ -1,5 +1,9 @@
 import t from 'tap';
 import { CHATML_TEMPLATE, ChatTemplate, TemplateError, type TemplateMessage } from '../../src/generation/chat-template.js';
+import { RenderBudget, stepsFor, TEMPLATE_LIMITS } from '../../src/generation/template-limits.js';
+import { cpuTime } from '../support/cpu-time.js';
+import { hostileTemplate } from '../support/hostile-templates.js';
+import { randomFrom } from '../support/random.js';
 
 const tokens = { bos: '<s>', eos: '</s>' };
 const user = (content: string): TemplateMessage => ({ role: 'user', content });
@@ -66,14 +70,155 @@ t.test('unusable templates are refused with a reason', async (t) => {
     ['{{ raise_exception("never") }}', /never/],
     ['nothing of the message', /drops the user message/],
     ['{% for i in range(10000000) %}{% endfor %}', /range\(\): more than/],
-    ['x'.repeat((1 << 20) + 1), /longer than/],
+    ['x'.repeat(TEMPLATE_LIMITS.characters + 1), /longer than/],
   ];
   for (const [source, reason] of cases) t.throws(() => new ChatTemplate(source, tokens), { message: reason });
 });
 
-t.test('an endless template is stopped', async (t) => {
-  const endless = '{% for m in messages %}{{ m.content }}{% endfor %}{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}';
-  const began = Date.now();
-  t.throws(() => new ChatTemplate(endless, tokens), { message: /ran longer than/ });
-  t.ok(Date.now() - began < 10_000, 'within its limit');
+const context = (content: string, more: TemplateMessage[] = []) => ({ messages: [user(content), ...more], tools: null, addGenerationPrompt: true, enableThinking: false });
+
+const grown = (start: string, times: number): string => `{% set s = ${start} %}${'{% set s = s + s %}'.repeat(times)}`;
+const nested = `{% set ns = namespace(l=[1]) %}${'{% set ns.l = [ns.l, ns.l] %}'.repeat(60)}`;
+
+function errorOf(attempt: () => unknown): unknown {
+  try {
+    return attempt();
+  } catch (error) {
+    return error;
+  }
+}
+
+/** What ends the process, or stops it for hours, where nothing bounds it. */
+const TOO_MUCH: [name: string, source: string][] = [
+  ['60 replace filters', `{{ 'a'${" | replace('a', 'aa')".repeat(60)} }}`],
+  ['replaced between all characters', `${grown("'a'", 20)}{{ s | replace('', s) }}`],
+  ['a method under another name', `${grown("'a'", 20)}{% set f = s['re' ~ 'place'] %}{{ f('a', s) }}`],
+  ['a doubled text', `${grown("'a'", 100)}{{ s }}`],
+  ['a doubled text, joined', `{% set s = 'a' %}${'{% set s = s ~ s %}'.repeat(100)}{{ s }}`],
+  ['a block that doubles', `{% set s = 'a' %}${'{% set s %}{{ s }}{{ s }}{% endset %}'.repeat(100)}`],
+  ['a doubled list', `{% set s = [1] %}${'{% set s = s + s %}'.repeat(100)}`],
+  ['a list shown', `${nested}{{ ns.l }}`],
+  ['a list as JSON', `${nested}{{ ns.l | tojson }}`],
+  ['a list compared with a text', `${nested}{{ ns.l == 'a' }}`],
+  ['a list joined', `${nested}{{ ns.l | join(',') }}`],
+  ['a list behind a text', `${nested}{{ 'a' ~ ns.l }}`],
+  ['a text indented far', "{{ 'a\nb' | indent(999999999, true) }}"],
+  ['JSON indented far', '{{ [[[1]]] | tojson(indent=400000000) }}'],
+  ['a long separator', `${grown("'a'", 20)}{{ range(99999) | join(s) }}`],
+  ['a text in characters', `${grown("'ab'", 22)}{{ s[::-1] }}`],
+  ['a text in words', `${grown("'a '", 21)}{{ s.split() }}`],
+  ['a text in parts', `${grown("'a'", 20)}{{ s.split('a') }}`],
+  ['a text sought that nearly fits everywhere', `${grown("'a'", 20)}{{ ('b' ~ s[:50000]) in s }}`],
+  ['a text replaced that nearly fits everywhere', `${grown("'a'", 20)}{{ s | replace('b' ~ s[:50000], '') }}`],
+  ['long texts sorted', `${grown("'a'", 21)}{% set l = [s ~ 1, s ~ 2, s ~ 3, s ~ 4, s ~ 5, s ~ 6, s ~ 7, s ~ 8] %}{{ l | sort }}`],
+  ['JSON with everything escaped', `${grown("'é'", 20)}{{ s | tojson(ensure_ascii=true) }}`],
+  ['capitals', `${grown("'a '", 20)}{{ s | title }}`],
+  ['loops within loops', '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}'],
+  ['loops left at once', '{% set l = range(99999) %}{% for i in l %}{% for j in l %}{% break %}{% endfor %}{% endfor %}'],
+  ['slices in a loop', '{% set l = range(99999) %}{% for i in l %}{% set x = l[::-1] %}{% endfor %}'],
+  ['macros declared in a loop', `{% for i in range(99999) %}{% macro m() %}${'{{ a }}'.repeat(5_000)}{% endmacro %}{% endfor %}`],
+  ['call blocks that double', `{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}${'{% call m() %}'.repeat(60)}a${'{% endcall %}'.repeat(60)}`],
+];
+
+/** What is wrong in another way, and said to be. */
+const WRONG: [name: string, source: string, reason: RegExp][] = [
+  ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /calls itself without end/],
+  ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
+  ['a range of a list', `${nested}{{ range(ns.l) }}`, /range\(\): takes numbers/],
+  ['a list raised', `${nested}{{ raise_exception(ns.l) }}`, /raises an exception/],
+  ['a long time format', `${grown("'%B'", 20)}{{ strftime_now(s) }}`, /strftime_now\(\): takes/],
+  ['a long message', `${grown("'ab'", 15)}{{ raise_exception(s) }}`, /^(chat template cannot render one user message: )?(ab){200,250}…$/],
+];
+
+t.test('a template that takes too much is refused when it is loaded', async (t) => {
+  for (const [name, source] of TOO_MUCH) {
+    t.throws(() => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens), { message: /^chat template cannot render one user message: .*takes too much/ }, name);
+  }
+  for (const [name, source, message] of WRONG) t.throws(() => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens), { message }, name);
+  // What is rendered to learn about the template is bounded in all, and one such render is enough to refuse it.
+  const loops = (condition: string): string => `{% for m in messages %}{{ m.content }}{% endfor %}{% if ${condition} %}{% for i in range(20000) %}{{ i }}{% endfor %}{% endif %}`;
+  t.throws(() => new ChatTemplate(loops('true'), tokens), { message: /takes too much/ });
+  t.throws(() => new ChatTemplate(loops('messages | length > 2'), tokens), { message: /takes too much/ });
+});
+
+t.test('one that does so for some content only fails there, and goes on', async (t) => {
+  for (const [name, source] of [...TOO_MUCH, ...WRONG]) {
+    const template = new ChatTemplate(`{{ messages[0].content }}{% if messages[0].content == 'go' %}${source}{% endif %}`, tokens);
+    t.ok(errorOf(() => template.render(context('go'))) instanceof TemplateError, name);
+    t.equal(template.render(context('hi')), 'hi', name);
+  }
+});
+
+/** Each takes more than a budget that does for the rest of it. `c` has 200,000 characters, `l` and `map` 10,000 entries. */
+const PAID: [source: string, budget?: number][] = [
+  ['{{ a }}'.repeat(6_000)],
+  ['{% set x = {c: 1} %}'], ["{{ {'a': 1}[c] }}"], ['{% if c is upper %}{% endif %}'], ['{{ c[0] }}'], ['{% set x = c[1:] %}'], ['{% set x = c[::-1] %}'],
+  ['{% if c == l[1].content %}{% endif %}'], ["{% if 'b' in c %}{% endif %}"], ['{% set x = c ~ c %}'], ['{% set x = c + c %}'], ['{{ c }}'],
+  ...['upper', 'trim', 'indent', 'title', "replace('b', '')", "join('')", 'tojson', "tojson(indent=2)"].map((filter): [string] => [`{% set x = c | ${filter} %}`]),
+  ...['upper()', 'strip()', "startswith('a')", "split('b')", "replace('b', '')"].map((method): [string] => [`{% set x = c.${method} %}`]),
+  [`{% set x = [${'1, '.repeat(6_000)}] %}`], [`{% set x = {${"'a': 1, ".repeat(6_000)}} %}`], [`{% macro m() %}${'{{ a }}'.repeat(6_000)}{% endmacro %}`],
+  ['{% for x in l[:100] %}{% continue %}{% endfor %}', 3_000], ['{% macro m() %}{% endmacro %}{% set x = [' + 'm(), '.repeat(300) + '] %}', 3_000],
+  ['{% set x = range(2000) %}'], ["{% set x = 'a'.upper %}{% set y = [" + 'x(), '.repeat(200) + '] %}', 6_000],
+  [`${'{% for x in [1] %}'.repeat(30)}${'{{ q }}'.repeat(400)}${'{% endfor %}'.repeat(30)}`],
+  ['{{ l }}'], ["{% set x = 'a' ~ l %}"], ["{% set x = l ~ 'a' %}"], ["{% if l == 'a' %}{% endif %}"], ["{% if 'a' == l %}{% endif %}"], ['{% set x = l + l %}'], ['{% set x = l[1:] %}', 2_000],
+  ['{% set x = l[::-1] %}'], ["{% if 'a' in l %}{% endif %}"], ['{% for x in l %}{% break %}{% endfor %}'], ['{% set x = namespace(l) %}', 2_000], ['{% set x = namespace(map) %}', 2_000],
+  ...['reverse', 'unique', 'join', 'string', 'tojson', "sort(attribute='content')", "map(attribute='role')", "selectattr('role')"].map((filter): [string] => [`{% set x = l | ${filter} %}`]),
+  ...['items', 'dictsort', 'keys', 'tojson'].map((filter): [string] => [`{% set x = map | ${filter} %}`]),
+  ...['items()', 'dictsort()', 'values()'].map((method): [string] => [`{% set x = map.${method} %}`]),
+];
+const CHEAP = ["{% set x = c ~ 'a' %}", '{{ c | length }}{{ l | length }}{{ c.length }}', '{{ l[0].role }}{{ l[-1].role }}{{ map.k1 }}', '{% set x = l | first %}{% set y = l | list %}', '{% if c %}{% endif %}', "{% if 'a' in map %}{% endif %}"];
+
+t.test('everything is paid for by its size', async (t) => {
+  const map = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`k${index}`, index]));
+  const text = 'a '.repeat(100_000);
+  const messages = Array.from({ length: 10_000 }, (_, index) => user(index < 2 ? `${text}${index}` : ''));
+  const error = (source: string, budget: number): unknown => {
+    const set = '{% set l = messages %}{% set c = l[0].content %}{% set map = tools[0].function.parameters %}';
+    const template = new ChatTemplate(`{% if messages | length < 9 %}{{ messages[0].content }}{% else %}${set}${source}{% endif %}`, tokens);
+    const tools = [{ type: 'function' as const, function: { name: '', description: '', parameters: map } }];
+    return errorOf(() => template.render({ messages, tools, addGenerationPrompt: true, enableThinking: false }, new RenderBudget(budget)));
+  };
+  for (const [source, budget = 5_000] of PAID) t.match(error(source, budget), { exhausted: true }, source.slice(0, 80));
+  for (const source of CHEAP) t.type(error(source, 200), 'string', source);
+});
+
+t.test('what cannot be read in time is not read', async (t) => {
+  t.throws(() => new ChatTemplate(`{{ messages[0].content }}${' '.repeat(100_000)}x`, tokens), { message: /white space in a row/ });
+  t.throws(() => new ChatTemplate(`{{ ${'('.repeat(100_000)}`, tokens), { message: /does not parse: it is nested too deep/ });
+  t.throws(() => new ChatTemplate(`{{ ${'a + '.repeat(60_000)} a }}`, tokens), { message: /does not parse: it is nested too deep/ });
+});
+
+t.test('a larger conversation may take more', async (t) => {
+  const source = '{% for m in messages %}{{ m.content }}{% for i in range(4) %}{% set x = m.role ~ i %}{% endfor %}{% endfor %}';
+  const template = new ChatTemplate(source, tokens);
+  const many = Array.from({ length: 12_000 }, () => user('a'));
+  t.equal(template.render(context('a', many)).length, 12_001);
+  t.throws(() => template.render(context('a', many), new RenderBudget()), { message: /takes too much/ }, 'more than a small one');
+  const { steps, mostSteps } = TEMPLATE_LIMITS;
+  t.equal(stepsFor('a'.repeat(100_000_000)), mostSteps - steps, 'up to a limit');
+});
+
+t.test('a mapping with a namespace inside is written out as it is now', async (t) => {
+  const template = new ChatTemplate("{{ messages[0].content }}{% set ns = namespace(x=1) %}{% set l = [ns] %}{{ l | tojson }}{% set ns.x = 2 %}{{ l | tojson }}", tokens);
+  t.equal(template.render(context('')), '[{"x": 1}][{"x": 2}]');
+});
+
+// More of them: node build/test/generation/chat-template.test.js with HOSTILE_TEMPLATES=10000.
+t.test('random templates end, in text or in an error that says why', async (t) => {
+  const outcomes = { text: 0, exhausted: 0, refused: 0 };
+  let worst = 0;
+  for (let seed = 0; seed < Number(process.env['HOSTILE_TEMPLATES'] ?? 50); seed++) {
+    const took = cpuTime();
+    try {
+      new ChatTemplate(hostileTemplate(randomFrom(seed)), tokens).render(context('go'));
+      outcomes.text++;
+    } catch (error) {
+      if (!(error instanceof TemplateError)) throw error;
+      outcomes[error.exhausted ? 'exhausted' : 'refused']++;
+    }
+    worst = Math.max(worst, took());
+  }
+  t.ok(Object.values(outcomes).every((count) => count > 0), JSON.stringify(outcomes));
+  t.ok(worst < 2_000, `at most ${worst} ms of computing each`);
+  t.ok(process.resourceUsage().maxRSS < 1 << 20, 'within a GiB, in KiB');
 });

@@ -31,6 +31,7 @@ t.test('bombs keep nobody waiting', async (t) => {
     }
   })();
 
+  const began = performance.now();
   const shapes = [bomb('{},', '{}'), bomb('[],', '[]'), bomb('[', ''), bomb('1,', '1')];
   for (const path of ['/v1/chat/completions', '/v1/messages', '/v1/responses']) {
     const statuses = await Promise.all([...shapes, ...shapes.slice(0, 2)].map((body) => post(path, body)));
@@ -39,5 +40,6 @@ t.test('bombs keep nobody waiting', async (t) => {
   over = true;
   await polite;
   t.ok(waits.length > 20);
-  t.ok(Math.max(...waits) < 5_000, `the longest wait was ${Math.round(Math.max(...waits))} ms`);
+  const all = performance.now() - began;
+  t.ok(Math.max(...waits) < all / 2, `the longest wait was ${Math.round(Math.max(...waits))} of ${Math.round(all)} ms`);
 });

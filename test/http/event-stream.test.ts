@@ -66,3 +66,79 @@ t.test('one stream may send on another while it is written', async (t) => {
   t.same(gone.written, [], 'its client had left');
   last.stream.close();
 });
+
+/** A response whose socket is full as long as `full` says so. */
+function slow(bufferBytes = 65_536): { stream: SseStream; written: string[]; socket: { full: boolean; drain(): unknown } } {
+  const written: string[] = [];
+  let writable: (() => unknown) | null = null;
+  const socket = { full: true, drain: () => writable?.() };
+  const response = {
+    cork: (body: () => void) => { body(); },
+    write: (data: string) => {
+      written.push(data);
+      return !socket.full;
+    },
+    onWritable: (callback: () => unknown) => { writable = callback; },
+    end: () => written.push('end'),
+    close: () => written.push('close'),
+  };
+  const options = { keepaliveMs: 60_000, keepalive: '', bufferBytes, writeHead: () => undefined, onEnd: (dropped: boolean) => { written.push(dropped ? 'dropped' : 'ended'); } };
+  return { stream: new SseStream(response as unknown as HttpResponse, options), written, socket };
+}
+
+t.test('a full socket: what comes meanwhile is written when it takes bytes again', async (t) => {
+  const { stream, written, socket } = slow();
+  stream.send('1');
+  await nextTurn();
+  stream.send('2');
+  stream.send('3');
+  await nextTurn();
+  t.same(written, ['data: 1\n\n'], 'nothing is written to a full socket');
+  t.equal(stream.bufferedBytes, 27, 'what the library holds counts');
+  t.equal(socket.drain(), true);
+  t.same(written.splice(0), ['data: 1\n\n', 'data: 2\n\ndata: 3\n\n'], 'at once, in one piece, and nothing else');
+  stream.send('4');
+  await nextTurn();
+  t.same(written, [], 'full again');
+  socket.full = false;
+  t.equal(socket.drain(), true);
+  t.same(written.splice(0), ['data: 4\n\n']);
+  t.equal(stream.bufferedBytes, 0, 'nothing is held');
+  stream.send('5');
+  await nextTurn();
+  t.same(written, ['data: 5\n\n'], 'it is written as before');
+  stream.close();
+});
+
+t.test('a socket that takes bytes again while nothing waits is written a comment: the library sends its own rest along with it', async (t) => {
+  const { stream, written, socket } = slow();
+  stream.send('1');
+  await nextTurn();
+  socket.full = false;
+  t.equal(socket.drain(), true);
+  t.same(written, ['data: 1\n\n', ':\n\n']);
+  stream.close();
+});
+
+t.test('a stream that has ended meanwhile ends with what waits, and without a comment', async (t) => {
+  for (const last of [['data: 2\n\n', 'end', 'ended'], ['end', 'ended']]) {
+    const { stream, written, socket } = slow();
+    stream.send('1');
+    await nextTurn();
+    if (last.length === 3) stream.send('2');
+    stream.end();
+    await nextTurn();
+    t.same(written.splice(0), ['data: 1\n\n']);
+    t.equal(socket.drain(), true);
+    t.same(written, last);
+  }
+});
+
+t.test('a socket that takes bytes after its stream was closed is written nothing', async (t) => {
+  const { stream, written, socket } = slow();
+  stream.send('1');
+  await nextTurn();
+  stream.close();
+  t.equal(socket.drain(), true);
+  t.same(written, ['data: 1\n\n']);
+});

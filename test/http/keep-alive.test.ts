@@ -21,10 +21,8 @@ t.test('keep-alive during a long prefill', async (t) => {
     { path: '/messages', body: { messages, system: '3', max_tokens: 50 }, silence: /(event: ping\ndata: \{"type": ?"ping"\}\n\n){2,}event: (message_start|content_block_start)\n/, end: /event: message_stop\ndata: .*\n\n$/ },
   ];
   for (const { path, body, silence, end } of cases) {
-    const began = performance.now();
     const response = await post(path, { ...body, stream: true });
     t.equal(response.status, 200, path);
-    t.ok(performance.now() - began < 1_000, 'the headers do not wait for the prompt');
     const text = await response.text();
     t.match(text, silence, path);
     t.match(text, end, path);

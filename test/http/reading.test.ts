@@ -33,10 +33,10 @@ t.test('large bodies: one per turn of the event loop, in order, whatever one of 
   const done: string[] = [];
   const failures: unknown[] = [];
   process.once('uncaughtException', (error) => failures.push(error));
-  for (const name of ['first', 'second']) turns.take(1e6, () => done.push(name));
-  turns.take(1e6, () => { throw new Error('inside'); });
-  turns.take(1e6, () => done.push('last'));
-  turns.take(10, () => done.push('small'));
+  for (const name of ['first', 'second']) turns.take('org_a', 1e6, () => done.push(name));
+  turns.take('org_a', 1e6, () => { throw new Error('inside'); });
+  turns.take('org_a', 1e6, () => done.push('last'));
+  turns.take('org_a', 10, () => done.push('small'));
   t.same(done, ['small'], 'a small one does not wait');
   setImmediate(() => done.push('somebody else'));
   for (let i = 0; i < 4_000 && done.length < 5; i++) await sleep(5);

@@ -11,6 +11,7 @@ import { HttpServer } from '../../src/http/app.js';
 import type { HttpOptions } from '../../src/http/app.js';
 import type { Route } from '../../src/http/exchange.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
+import type { Store } from '../../src/storage/store.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import type { Telemetry } from '../../src/telemetry/types.js';
 
@@ -19,6 +20,7 @@ export interface RunningServer {
   port: number;
   key: string;
   accounts: Accounts;
+  store: Store;
   http: HttpServer;
   telemetry: Telemetry;
   config: Config;
@@ -31,7 +33,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function startRoutes(routes: Route[], settings: object = {}, options: Pick<HttpOptions, 'bodyTimeoutMs' | 'pingMs' | 'sockets'> = {}): Promise<RunningServer> {
+export async function startRoutes(routes: Route[], settings: object = {}, options: Pick<HttpOptions, 'bodyTimeoutMs' | 'chunkSilenceMs' | 'pingMs' | 'sockets'> = {}): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
   const config = configWith({ port: 0, data_dir: dataDir, ...settings });
   const store = await openStore(dataDir);
@@ -44,7 +46,7 @@ export async function startRoutes(routes: Route[], settings: object = {}, option
   const port = await http.listen(config.host, 0);
   const url = `http://127.0.0.1:${port}`;
   return {
-    url, port, key, accounts, http, telemetry, config, logs,
+    url, port, key, accounts, store, http, telemetry, config, logs,
     fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...init.headers } }),
     post: (path, body, headers = {}) => fetch(url + path, {
       method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body),

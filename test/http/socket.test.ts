@@ -4,6 +4,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import t from 'tap';
 import { WebSocket } from 'ws';
 import type { ClientOptions } from 'ws';
+import { apiError } from '../../src/errors.js';
 import { CLOSE } from '../../src/http/socket.js';
 import type { ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../src/http/socket.js';
 import { echoRoutes, startRoutes } from './running-server.js';
@@ -235,8 +236,7 @@ t.test('pings', async (t) => {
   let pings = 0;
   alive.socket.on('ping', () => pings++);
   t.equal((await deaf.closed)[0], CLOSE.goingAway, 'two unanswered');
-  await sleep(150);
-  t.ok(pings >= 3);
+  t.ok(await until(() => pings >= 3));
   t.equal(alive.socket.readyState, WebSocket.OPEN, 'who answers stays');
   alive.socket.close();
 });
@@ -253,10 +253,10 @@ t.test('turns, keys and the end of the server', async (t) => {
   t.equal(server.http.inFlight, 1);
   turn.annotate({ model: 'm' });
   turn.end(200, null);
-  turn.end(500, 'internal_error');
+  turn.end(500, apiError('internal_error', 'too late'));
   t.equal(server.http.inFlight, 0);
   const line = server.logs.map((text) => JSON.parse(text) as Record<string, unknown>).filter(({ request_id }) => request_id === turn.requestId);
-  t.match(line, [{ method: 'WEBSOCKET', path: '/v1/socket', status: 200, model: 'm', connection: socket.requestId }]);
+  t.match(line, [{ method: 'WEBSOCKET', path: '/v1/socket', status: 200, outcome: 'completed', model: 'm', connection: socket.requestId }]);
   t.equal(line.length, 1);
 
   t.equal(socket.identify().keyId, key.id);
@@ -271,11 +271,10 @@ t.test('turns, keys and the end of the server', async (t) => {
   t.match(await refusal(server, { authorization: `Bearer ${server.key}` }), { status: 503, body: { error: { code: 'shutting_down' } } });
   let idle = false;
   void server.http.idle().then(() => { idle = true; });
-  await sleep(20);
+  await nextTurn();
   t.equal(idle, false, 'waits for the turn');
   running.end(200, null);
-  await sleep(5);
-  t.equal(idle, true);
+  t.ok(await until(() => idle));
   socket.close(CLOSE.serviceRestart, 'restart');
   t.same(await client.closed, [1012, 'restart']);
 });

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace check {
 namespace {
 
@@ -49,7 +51,6 @@ std::string data_path(const std::string& relative) { return repository() + "test
 std::string vectors_path(const std::string& relative) {
   std::vector<std::string> roots;
   if (const char* root = std::getenv("MONOLITH_VECTORS")) roots.push_back(root);
-  roots.push_back(repository() + "../shared/vectors");
   roots.push_back(repository() + "test/data/vectors");
   for (const auto& root : roots) {
     const std::string path = root + "/" + relative;
@@ -63,7 +64,22 @@ std::string vectors_path(const std::string& relative) {
 
 }  // namespace check
 
+namespace {
+// "max": an hour before the clock's end.
+void start_clock_at(const char* seconds) {
+  using monolith::Clock;
+  const Clock::duration at = std::strcmp(seconds, "max") == 0 ? Clock::duration::max() - std::chrono::hours(1)
+                                                              : std::chrono::seconds(std::strtoll(seconds, nullptr, 10));
+  Clock::set(Clock::time_point(at));
+}
+}  // namespace
+
 int main(int argc, char** argv) {
+  constexpr const char* kClock = "--clock=";
+  if (argc > 1 && std::strncmp(argv[1], kClock, std::strlen(kClock)) == 0) {
+    start_clock_at(argv[1] + std::strlen(kClock));
+    --argc, ++argv;
+  }
   const char* filter = argc > 1 ? argv[1] : "";
   if (std::strcmp(filter, "--list") == 0) {
     for (const auto& test : check::tests()) std::printf("%s\n", test.name);

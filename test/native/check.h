@@ -1,5 +1,6 @@
 // A test harness of one table: TEST(name) { ... CHECK(...) }. Each executable prints TAP 14 on stdout,
-// takes an optional substring filter and --list, and exits 1 if anything failed.
+// takes an optional substring filter and --list, and exits 1 if anything failed. Before them --clock=SECONDS, or
+// --clock=max, sets what the engine's clock begins with.
 #pragma once
 
 #include <cmath>
@@ -23,8 +24,7 @@ void skip(const std::string& why);                                // marks the r
 bool needs(std::string (*what_is_missing)());
 // A file of the repository's own test data: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
-// A file of the golden vectors: $MONOLITH_VECTORS, or vectors/ in a folder `shared` beside the repository,
-// or test/data/vectors. Empty if it is nowhere: the test calls skip().
+// A file of the golden vectors: in $MONOLITH_VECTORS, or in test/data/vectors. Empty if it is nowhere: the test calls skip().
 std::string vectors_path(const std::string& relative);
 
 template <typename A, typename B>

@@ -1,7 +1,7 @@
 // The operator API by both ways in: organizations, users, models, usage.
 
 import t from 'tap';
-import type { AuditEntry, CreatedApiKey, DashboardModel, ListPage, Me, OperatorOrganization, OperatorUser } from '../../src/dashboard/wire.js';
+import type { AuditEntry, CreatedApiKey, DashboardModel, ListPage, Me, OperatorOrganization, OperatorUser } from '../../src/wire/dashboard.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
@@ -100,8 +100,9 @@ t.test('models and usage', async (t) => {
   t.match(await owner.patch<DashboardModel>('/operator/models/hal-1.0', { lifecycle: 'deprecated', successor: 'clarke-1.0' }), { lifecycle: 'deprecated', deprecated_at: /^\d{4}-/, successor: 'clarke-1.0', retires_at: null });
   t.match(await admin('GET', '/models/hal-1.0'), { status: 200, body: { lifecycle: 'deprecated' } });
   t.match(await admin('PATCH', '/models/nothing', {}), { status: 404, body: { error: { param: 'model' } } });
-  await new Promise((done) => setTimeout(done, 600));   // until what was used is written
-  const { data } = await owner.get<ListPage<{ organization_id: string; model: string; requests: number; input_tokens: number }>>('/operator/usage');
+  const used = () => owner.get<ListPage<{ organization_id: string; model: string; requests: number; input_tokens: number }>>('/operator/usage');
+  await eventually(async () => (await used()).data.some((row) => row.organization_id === organization.id && row.requests === 3));   // written by then
+  const { data } = await used();
   t.match(data.find((row) => row.organization_id === organization.id), { model: 'tycho-1.0', requests: 3, input_tokens: Number });
   t.same((await admin('GET', `/usage?organization=${organization.id}`)).body, { object: 'list', data: data.filter((row) => row.organization_id === organization.id), has_more: false, next: null });
   t.match(await admin('GET', '/usage?organization=mine'), { status: 400, body: { error: { code: 'invalid_query_parameter', param: 'organization' } } });
@@ -132,4 +133,15 @@ t.test('a model is drained and loaded again while the server runs', async (t) =>
   t.equal(await ask('tycho-1.0'), 'model_unavailable');
   await admin('POST', '/models/tycho-1.0/load');
   t.equal(await ask('tycho-1.0'), 200);
+});
+
+t.test('wrong tokens: ten, then nobody from that address for a while', async (t) => {
+  const statuses: number[] = [];
+  // Five were wrong above. Many at once are no more than many in a row.
+  await Promise.all(Array.from({ length: 30 }, async (_, i) => { statuses.push((await admin('GET', '/users', undefined, `${TOKEN}${i}`)).status); }));
+  t.same(statuses.sort(), [...Array<number>(5).fill(401), ...Array<number>(25).fill(429)]);
+  const refused = await admin('PATCH', `/organizations/${organization.id}`, {});
+  t.match(refused, { status: 429, body: { error: { code: 'too_many_attempts' } } }, 'the right one too');
+  t.ok(Number(refused.headers.get('retry-after')) >= 1);
+  t.match(await admin('GET', '/users', undefined, null), { status: 401, body: { error: { code: 'missing_api_key' } } }, 'who sends none guesses nothing');
 });

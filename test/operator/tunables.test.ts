@@ -1,7 +1,7 @@
 // What operators change while engines run: by session and by token, kept over a restart, undone with null.
 import { once } from 'node:events';
 import t from 'tap';
-import type { EngineTunables, ListPage, TunableName } from '../../src/dashboard/wire.js';
+import type { EngineTunables, ListPage, TunableName } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient } from '../support/dashboard-client.js';
@@ -31,8 +31,8 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   const [engine] = list as [EngineTunables];
   t.same(engine.names, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
   t.match(engine.tunables, [
-    { name: 'max_batch_tokens', value: 256, default: 256, min: 1, max: 1_024, help: /step/ },
-    { name: 'max_sequences', value: 2, default: 2, min: 1, max: 8 },
+    { name: 'max_batch_tokens', value: 256, default: 256, min: 1, max: 1_024, help: /step/, given: null },
+    { name: 'max_sequences', value: 2, default: 2, min: 1, max: 8, given: 'MONOLITH_ENGINE_MAX_SEQUENCES' },
     { name: 'step_ms', value: 250, default: 250, min: 0, max: 60_000 },
     { name: 'queue_max', value: 512, default: 512, min: 1 },
     { name: 'queue_max_tokens', value: 4_000_000, default: 4_000_000, min: 1 },
@@ -87,8 +87,20 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   client = dashboardClient(server.url);
   await client.login('operator@example.com');
   const kept = await client.get<EngineTunables>('/operator/tunables/hal-1.0');
-  t.same(kept.tunables.map(({ value }) => value), [256, 1, 100, 10, 3]);
+  t.same(kept.tunables.map(({ value }) => value), [256, 2, 100, 10, 3], 'kept, but what this start was given');
+  t.match(server.log(), /"setting":"engine\.max_sequences","value":2,"by":"MONOLITH_ENGINE_MAX_SEQUENCES","forgotten":1,.*a setting given now ends/);
+  t.match(server.log(), /"step_ms":100,.*as set on the dashboard/);
   t.equal(kept.tunables[1]?.default, 2);
-  const undone = await client.patch<EngineTunables>('/operator/tunables/hal-1.0', { max_sequences: null, queue_max: null, queue_max_tokens: null, step_ms: null });
-  t.same(undone.tunables.map(({ value }) => value), [256, 2, 250, 512, 4_000_000]);
+  await client.patch('/operator/tunables/hal-1.0', { max_sequences: 3, queue_max_tokens: null });
+
+  // A flag wins over what is kept; what no start gives any more is kept again.
+  await server.stop();
+  server = await startScripted({ ...settings, args: ['--engine-queue-max', '20'], env: { ...settings.env, MONOLITH_ENGINE_MAX_SEQUENCES: '' } });
+  client = dashboardClient(server.url);
+  await client.login('operator@example.com');
+  const flagged = await client.get<EngineTunables>('/operator/tunables/hal-1.0');
+  t.same(flagged.tunables.map(({ value }) => value), [256, 3, 100, 20, 4_000_000]);
+  t.same(flagged.tunables.map(({ given }) => given), [null, null, null, '--engine-queue-max', null]);
+  const undone = await client.patch<EngineTunables>('/operator/tunables/hal-1.0', { max_sequences: null, queue_max: null, step_ms: null });
+  t.same(undone.tunables.map(({ value }) => value), [256, flagged.tunables[1]?.default, 250, 20, 4_000_000]);
 });

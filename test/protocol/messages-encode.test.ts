@@ -68,7 +68,7 @@ t.test('the events of a thinking answer, word for word', async (t) => {
     { type: 'content_block_delta', index: 0, delta: { type: 'thinking_delta', thinking: '= 4' } },
     { type: 'content_block_delta', index: 0, delta: { type: 'signature_delta', signature: 'signed(2+2 = 4)' } },
     { type: 'content_block_stop', index: 0 },
-    { type: 'content_block_start', index: 1, content_block: { type: 'text', text: '', citations: null } },
+    { type: 'content_block_start', index: 1, content_block: { type: 'text', text: '' } },
     { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: 'Fo' } },
     { type: 'content_block_delta', index: 1, delta: { type: 'text_delta', text: 'ur "\n\u2028é' } },
     { type: 'content_block_stop', index: 1 },
@@ -83,7 +83,7 @@ t.test('the events of a thinking answer, word for word', async (t) => {
 t.test('the whole answer, word for word', async (t) => {
   t.strictSame(whole([think('hm'), say('Four.'), end()]), {
     id: 'msg_x', type: 'message', role: 'assistant', model: 'm',
-    content: [{ type: 'thinking', thinking: 'hm', signature: 'signed(hm)' }, { type: 'text', text: 'Four.', citations: null }],
+    content: [{ type: 'thinking', thinking: 'hm', signature: 'signed(hm)' }, { type: 'text', text: 'Four.' }],
     stop_reason: 'end_turn', stop_sequence: null, stop_details: null, container: null, diagnostics: null,
     usage: {
       input_tokens: 12, cache_creation_input_tokens: 0, cache_read_input_tokens: 64, cache_creation: null, output_tokens: 31, output_tokens_details: { thinking_tokens: 27 },
@@ -104,7 +104,7 @@ t.test('calls: an empty piece first, then the arguments as the model wrote them'
 });
 
 t.test('the last block is text unless it is a call', async (t) => {
-  const empty = { type: 'text', text: '', citations: null };
+  const empty = { type: 'text', text: '' };
   t.same(whole([end()]).content, [empty], 'nothing was said');
   t.match(whole([think('hm'), end('max_tokens')]), { stop_reason: 'max_tokens', content: [{ type: 'thinking', signature: 'signed(hm)' }, empty] }, 'cut inside thinking');
   t.equal(whole([...call(0, 'f', ['{}']), end('tool_calls')]).content.length, 1);

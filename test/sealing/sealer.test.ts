@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -93,6 +93,31 @@ t.test('another of our models opens and says which; a name that was never served
   t.equal(sealer.openThinking(sealer.signThinking(text, { ...here, model: 'other' }), text, 'org_a'), null);
   const grown = await openSealer(store, KEYS, ['new-2.0', 'tycho-1.0']);
   t.equal(grown.openThinking(sealer.signThinking(text, { ...here, model: 'hal-1.0' }), text, 'org_a')?.model, 'hal-1.0', 'a model that was served before');
+});
+
+t.test('where one field ends and the next begins is bound too', async (t) => {
+  // Names that give the same bytes one after the other, and the same model byte: only their lengths tell them apart.
+  const byte = (name: string) => createHash('sha256').update(name).digest()[0];
+  let whole = '';
+  for (let n = 0; whole === ''; n++) if (byte(`x${n}`) === byte(`${n}`)) whole = `x${n}`;
+  const rest = whole.slice(1);
+  const both = await openSealer(await newStore('lengths'), KEYS, [whole, rest]);
+  const signed = both.signThinking(text, { organizationId: 'org_', model: whole });
+  const sealed = both.sealThinking(text, { organizationId: 'org_', model: whole });
+  t.equal(both.openThinking(signed, text, 'org_')?.model, whole);
+  t.equal(both.openThinking(signed, text, 'org_x'), null, 'an organization that ends as the model begins');
+  t.equal(both.openThinking(sealed, '', 'org_')?.model, whole);
+  t.equal(both.openThinking(sealed, '', 'org_x'), null);
+  let longer = '';
+  for (let n = 0; longer === ''; n++) if (byte(`y${n}`) === byte(`y${n}z`)) longer = `y${n}z`;
+  const shorter = longer.slice(0, -1);
+  const named = await openSealer(await newStore('names'), KEYS, [shorter, longer]);
+  const begins = named.signThinking(`z${text}`, { organizationId: 'org_a', model: shorter });
+  t.equal(named.openThinking(begins, `z${text}`, 'org_a')?.model, shorter);
+  t.equal(named.openThinking(begins, text, 'org_a'), null, 'a model that ends as the text begins');
+  for (const model of ['ü'.repeat(40), 'm'.repeat(300), '']) {
+    t.same(named.unseal('reasoning', named.seal('reasoning', text, { organizationId: 'org_a', model }), 'org_a'), { text, model }, 'the name ends where its length says');
+  }
 });
 
 t.test('rotation: earlier keys open, removed keys do not, in whatever order', async (t) => {

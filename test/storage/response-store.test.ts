@@ -7,7 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { newResponseId } from '../../src/ids.js';
-import type { StoredItem } from '../../src/storage/response-store.js';
+import { unfinishedResponses } from '../../src/protocol/responses/unfinished.js';
+import { RemoteRun } from '../../src/protocol/responses/remote-run.js';
+import type { ResponsePage, StoredItem } from '../../src/storage/response-store.js';
+import { LocalBus } from '../../src/shared/bus.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 import { cpuTime } from '../support/cpu-time.js';
 
@@ -229,6 +233,67 @@ t.test('what a response was generated from, from any item on, in both orders', a
   t.same(responses.chain('org_a', leaf.id)!.map(({ input }) => input.length), [130, 0, 70]);
 });
 
+t.test('an item that was sent again is listed once, where it came first', async (t) => {
+  const { responses } = open;
+  const item = (id: string, repeats = false): StoredItem => ({ id, item: { text: id }, repeats });
+  const root = record({ input: [item('a0'), item('a1')], output: [item('b0')] });
+  const middle = record({ input: [item('b0', true), item('c0'), item('c0', true)], output: [item('d0')], previousId: root.id });
+  const leaf = record({ input: [item('a1', true), item('d0', true), item('e0'), item('c0', true)], previousId: middle.id });
+  for (const one of [root, middle, leaf]) await responses.save(one);
+  const all = ['a0', 'a1', 'b0', 'c0', 'd0', 'e0'];
+  for (const newestFirst of [false, true]) {
+    const expected = newestFirst ? all.toReversed() : all;
+    const listed = (after: string | null) => [...responses.inputItems('org_a', leaf.id, { newestFirst, after })!].map(({ id }) => id);
+    t.same(listed(null), expected);
+    for (const [index, id] of expected.entries()) t.same(listed(id), expected.slice(index + 1), `${newestFirst} ${id}`);
+  }
+  await responses.delete('org_a', root.id);
+  t.same(responses.items('org_a')('b0')?.item, { text: 'b0' }, 'who was sent it again has it too');
+});
+
+t.test('a list has its order within a second too', async (t) => {
+  const { responses } = open;
+  const made = Array.from({ length: 30 }, (_, at) => record({ createdAt: START + (at >> 4), madeAt: START + (at >> 4) + (at % 16) / 1_000_000 }));
+  for (const one of [...made].sort((a, b) => a.id.localeCompare(b.id))) await responses.save(one);
+  await responses.save(made[7]!);
+  const listed: string[] = [];
+  for (let after: string | null = null; ;) {
+    const page: ResponsePage = responses.list('org_a', 4, after)!;
+    listed.push(...page.data.map(({ id }) => id));
+    t.ok(page.data.every(({ createdAt, expiresAt }) => Number.isInteger(createdAt) && expiresAt === createdAt + 30 * DAY));
+    if ((after = page.next) === null) break;
+  }
+  t.same(listed, made.map(({ id }) => id).toReversed());
+});
+
+t.test('names that clients chose come back, whatever they are', async (t) => {
+  const metadata = JSON.parse('{"__proto__":"x","constructor":"y","a":"\\ud800"}') as object;
+  const saved = record();
+  await open.responses.save({ ...saved, resource: { ...saved.resource, metadata } });
+  t.equal(JSON.stringify(open.responses.get('org_a', saved.id)!.resource['metadata']), JSON.stringify(metadata));
+});
+
+t.test('no response is part of another organization\'s chain, nor written by it', async (t) => {
+  const { responses, store } = open;
+  const theirs = record();
+  await responses.save(theirs);
+  const mine = record({ organizationId: 'org_b', previousId: theirs.id });
+  await responses.save(mine);
+  t.equal(responses.chain('org_b', mine.id), null, 'its context is not there, rather than theirs');
+  t.same([...responses.inputItems('org_b', mine.id, { newestFirst: true, after: null })!].map(({ id }) => id), mine.input.map(({ id }) => id));
+  t.equal(responses.inputItems('org_b', mine.id, { newestFirst: false, after: theirs.output[0]!.id }), null);
+  const head = (id: string) => store.table<{ children: number; depth: number; organizationId: string }>('responses').get(id);
+  t.match([head(theirs.id), head(mine.id)], [{ children: 0 }, { depth: 1 }], 'nor does it hold theirs');
+  await responses.save(record({ id: theirs.id, organizationId: 'org_b', output: [] }, 'overwritten'));
+  t.match(head(theirs.id), { organizationId: 'org_a' });
+  t.same(responses.get('org_a', theirs.id)!.resource, theirs.resource);
+  t.equal(responses.get('org_b', theirs.id), null);
+  await responses.delete('org_b', mine.id);
+  t.match(head(theirs.id), { children: 0 }, 'its end counts down nothing of theirs');
+  await responses.delete('org_a', theirs.id);
+  t.equal(head(theirs.id), undefined);
+});
+
 t.test('a chain with too much in it is refused before any of it is read', async (t) => {
   const { responses } = open;
   const megabytes = (count: number): StoredItem[] => [{ id: 'big', item: { type: 'message', content: [{ type: 'input_text', text: 'x'.repeat(count * 1024 * 1024) }] } }];
@@ -309,13 +374,83 @@ t.test('what was running when the process ended has failed', async (t) => {
   await open.responses.delete('org_a', deleted.id);
   await open.reopen();
   const { responses } = open;
-  t.equal(await responses.failUnfinished(), 1);
-  t.equal(await responses.failUnfinished(), 0);
+  t.equal((await responses.failUnfinished(unfinishedResponses)).length, 1);
+  t.equal((await responses.failUnfinished(unfinishedResponses)).length, 0);
   const read = responses.get('org_a', queued.id)!;
   t.equal(read.status, 'failed');
   t.match(read.resource, { status: 'failed', error: { code: 'server_error', message: /restarted/ }, output: [] });
   t.equal(responses.get('org_a', done.id)!.status, 'completed');
   t.same(responses.events(queued.id, -1), [], 'its log has an hour');
+});
+
+t.test('a response that was cut short is what its log says', async (t) => {
+  const started = record({ background: true, status: 'queued', output: [] });
+  const ended = record({ background: true, status: 'queued', output: [] });
+  const event = (sequence: number, type: string, fields: object = {}) => ({ sequence, type, data: JSON.stringify({ type, sequence_number: sequence, ...fields }) });
+  const beginning = [event(0, 'response.created'), event(1, 'response.queued'), event(2, 'response.in_progress')];
+  const reasoning = { id: 'rs_1', type: 'reasoning', status: 'completed', summary: [], content: [{ type: 'reasoning_text', text: 'hm' }] };
+  const usage: FinishedUsage = {
+    requestId: 'req_1', organizationId: 'org_a', keyId: 'key_1', model: 'tycho-1.0', endpoint: '/v1/responses', stream: false, status: 'failed', receivedAt: 1, startedAt: 2,
+    firstTokenAt: 3, endedAt: 4, inputTokens: 10, cachedTokens: 4, outputTokens: 3, reasoningTokens: 1, images: 0, finishReason: null, errorCode: 'internal_error',
+  };
+  for (const one of [started, ended]) {
+    await open.responses.save(one);
+    await open.responses.appendEvents(one.id, beginning);
+  }
+  await open.responses.appendEvents(started.id, [
+    event(3, 'response.output_item.added', { item: { ...reasoning, status: 'in_progress' } }), event(4, 'response.reasoning.delta', { delta: 'h' }),
+    event(5, 'response.output_item.done', { item: reasoning }),
+  ], { ...usage, outputTokens: 1 });
+  await open.responses.save({ ...started, status: 'in_progress' });
+  const logprob = { token: 'a', logprob: -1, bytes: [97], top_logprobs: [] };
+  await open.responses.appendEvents(started.id, [
+    event(6, 'response.output_item.added', { item: { id: 'msg_1', type: 'message', status: 'in_progress', role: 'assistant', content: [] } }),
+    event(7, 'response.output_text.delta', { delta: 'fo', logprobs: [logprob] }), event(8, 'response.output_text.delta', { delta: 'ur', logprobs: [] }),
+  ], usage);
+  await open.responses.save(record({ id: ended.id, background: true }));
+  await open.reopen();
+  const { responses } = open;
+  const failed = await responses.failUnfinished(unfinishedResponses, (_, id) => id === 'somebody else');
+  t.same(failed.map(({ record: { id }, usage: spent }) => [id, spent]), [[started.id, usage]]);
+  const output = [reasoning, { id: 'msg_1', type: 'message', status: 'incomplete', role: 'assistant', content: [{ type: 'output_text', text: 'four', annotations: [], logprobs: [logprob] }] }];
+  const read = responses.get('org_a', started.id)!;
+  t.match(read.resource, { status: 'failed', error: { code: 'server_error' }, usage: { input_tokens: 10, input_tokens_details: { cached_tokens: 4 }, output_tokens: 3, output_tokens_details: { reasoning_tokens: 1 }, total_tokens: 13 } });
+  t.same(read.resource['output'], output);
+  t.same(read.output.map(({ item }) => item), output);
+  t.same(responses.items('org_a')('msg_1')?.item, output[1]);
+  const log = responses.events(started.id, -1)!;
+  t.same(log.map(({ sequence }) => sequence), log.map((_, at) => at), 'its log goes on where it ended');
+  t.same(log.slice(9).map(({ type }) => type), ['error', 'response.failed']);
+  t.same((JSON.parse(log.at(-1)!.data) as { response: object }).response, read.resource);
+  t.equal(responses.lastEvent(ended.id)?.type, 'response.completed', 'the last event of one that had ended is made good');
+  t.same(await responses.failUnfinished(unfinishedResponses), [], 'once');
+  t.equal(responses.events(started.id, -1)!.length, 11);
+});
+
+t.test('events of another thread: the end of a log is the end', async (t) => {
+  const saved = record({ background: true, status: 'queued', output: [] });
+  await open.responses.save(saved);
+  await open.responses.appendEvents(saved.id, [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })));
+  const running = new RemoteRun(open.responses, new LocalBus(), 'org_a', saved.id);
+  t.equal(running.after(-1, 10)?.length, 2);
+  t.same([running.after(1, 10), running.ended], [[], false]);
+  await open.responses.failUnfinished(unfinishedResponses);
+  t.same([running.after(1, 10)?.map(({ sequence, type }) => [sequence, type]), running.ended], [[[2, 'error'], [3, 'response.failed']], true]);
+  t.same(running.after(-1, 10)?.length, 4);
+  const deleted = new RemoteRun(open.responses, new LocalBus(), 'org_a', saved.id);
+  await open.responses.delete('org_a', saved.id);
+  t.same([deleted.after(1, 10), deleted.end.map(({ type }) => type)], [null, ['error', 'response.failed']], 'who had begun to read is told the end');
+});
+
+t.test('events of another thread: nothing follows the last', async (t) => {
+  const saved = record({ background: true, status: 'queued', output: [] });
+  await open.responses.save(saved);
+  await open.responses.appendEvents(saved.id, [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })));
+  await open.responses.failUnfinished(unfinishedResponses);
+  for (const after of [3, 4, 1_000]) {
+    const late = new RemoteRun(open.responses, new LocalBus(), 'org_a', saved.id);
+    t.same([late.after(after, 10), late.ended], [[], true], `nothing follows ${after}`);
+  }
 });
 
 t.test('a long chain', async (t) => {

@@ -15,7 +15,7 @@ import { HeldResponses } from '../../src/storage/held-responses.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { AnsweringThreads } from '../../src/threads/answering-threads.js';
 import { HubBus } from '../../src/threads/hub-bus.js';
-import { ThreadStates } from '../../src/threads/thread-states.js';
+import { ThreadStates } from '../../src/shared/thread-states.js';
 import { eventually } from '../e2e/monolith.js';
 import { Connection } from '../support/web-socket.js';
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t, { type Test } from 'tap';
 import { HubBus, PortBus } from '../../src/threads/hub-bus.js';
+import { eventually } from '../e2e/monolith.js';
 
 /** A hub and its workers' ends, all on this thread: messages cross real ports. */
 function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors: string[] } {
@@ -29,7 +30,7 @@ t.test('what is published reaches every other thread, and not its own', async (t
   for (const [at, bus] of [hub, ...ends].entries()) bus.on('response.logged', ({ id, ended }) => { heard.push(`${at}:${id}:${ended}`); });
   hub.publish('response.logged', { id: 'a', ended: false });
   ends[1]?.publish('response.logged', { id: 'b', ended: true });
-  await sleep(50);
+  await eventually(() => heard.length >= 6);
   t.same(heard.sort(), ['0:b:true', '1:a:false', '1:b:true', '2:a:false', '3:a:false', '3:b:true']);
 });
 
@@ -67,10 +68,14 @@ t.test('a listener that fails, and an answer that cannot be cloned, are reported
 
 t.test('a thread that goes is not waited for; another takes its place', async (t) => {
   const { hub, ends } = star(t, 2);
-  ends[0]?.on('metrics.collect', () => sleep(5_000, 'never', { ref: false }));
+  let asked = false;
+  ends[0]?.on('metrics.collect', () => {
+    asked = true;
+    return sleep(5_000, 'never', { ref: false });
+  });
   ends[1]?.on('metrics.collect', () => 'two');
   const answers = hub.ask('metrics.collect', {}, 60_000);
-  await sleep(20);
+  t.ok(await eventually(() => asked));
   hub.remove(1);
   t.same(await answers, ['two']);
   const { port1, port2 } = new MessageChannel();

@@ -11,7 +11,7 @@ import { rejectionOf } from '../../src/usage/rejections.js';
 import { HOUR_MS } from '../../src/usage/sums.js';
 import { usageRows, usageTotals, type UsageCursor, type UsageQuery } from '../../src/usage/usage-query.js';
 import { UsageRecorder } from '../../src/usage/usage-recorder.js';
-import type { FinishedUsage } from '../../src/usage/usage-sink.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { UsageSweep } from '../../src/usage/usage-sweep.js';
 
 const NOW = Date.parse('2026-11-21T10:30:00Z');
@@ -169,13 +169,13 @@ t.test('what is past its days goes', async (t) => {
 t.test('which answers are refusals', (t) => {
   const generating = new Map([['/v1/messages', '/v1/messages'], ['/playground', '/v1/chat/completions']]);
   const record = (more: object): Parameters<typeof rejectionOf>[0] => ({
-    requestId: 'req_1', clientRequestId: null, method: 'POST', path: '/v1/messages', status: 429, code: 'rpm_limit_exceeded', organizationId: 'org_a', keyId: 'key_a',
+    requestId: 'req_1', clientRequestId: null, method: 'POST', path: '/v1/messages', status: 429, failure: { status: 429, code: 'rpm_limit_exceeded' }, outcome: 'refused', organizationId: 'org_a', keyId: 'key_a',
     durationMs: 1, aborted: false, fields: { model: 'hal-1.0' }, ...more,
   });
   t.same(rejectionOf(record({}), generating), { organizationId: 'org_a', keyId: 'key_a', model: 'hal-1.0', endpoint: '/v1/messages', status: 429, code: 'rpm_limit_exceeded' });
   t.match(rejectionOf(record({ method: 'WEBSOCKET', fields: {} }), generating), { model: null });
   t.match(rejectionOf(record({ path: '/playground' }), generating), { endpoint: '/v1/chat/completions' }, 'as what it is another way to');
-  for (const other of [{ status: 200, code: null }, { path: '/v1/models' }, { organizationId: null }, { method: 'GET' }, { status: 0, code: null }, { fields: { admitted: true } }]) {
+  for (const other of [{ status: 200, failure: null }, { path: '/v1/models' }, { organizationId: null }, { method: 'GET' }, { status: 0, failure: null }, { fields: { admitted: true } }]) {
     t.equal(rejectionOf(record(other), generating), null);
   }
   t.end();

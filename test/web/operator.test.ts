@@ -2,7 +2,7 @@
 // organizations, users, models.
 
 import { test } from 'tap';
-import type { EngineTunables, OperatorOrganization, OperatorUser } from '../../src/dashboard/wire.js';
+import type { EngineTunables, OperatorOrganization, OperatorUser } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { noBrowser, openBrowser, openWindow, overflow, screenshots } from '../support/browser.js';
 import { refusal } from '../support/dashboard-client.js';

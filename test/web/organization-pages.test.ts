@@ -2,7 +2,7 @@
 // audit log; keyboard, narrow screens, and a server that cannot be reached.
 import OpenAI from 'openai';
 import { test } from 'tap';
-import type { CreatedApiKey } from '../../src/dashboard/wire.js';
+import type { CreatedApiKey } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { go, noBrowser, noneWrong, openBrowser, openWindow, overflow, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';
@@ -29,8 +29,9 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000, bail: 
 
     const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'production' });
     const client = new OpenAI({ apiKey: secret, baseURL: `${url}/v1`, maxRetries: 0 });
-    const response = await client.responses.create({ model: 'tycho-1.0', input: 'Hello', store: true });
+    const response = await client.responses.create({ model: 'tycho-1.0', input: 'Hello' });
     await go(page, 'Stored responses');
+    await page.getByText('Kept unless the request said otherwise').waitFor();
     await page.getByRole('rowheader', { name: response.id }).waitFor();
     await screenshots(page, 'responses');
     await page.getByRole('button', { name: `Delete ${response.id}` }).click();

@@ -36,6 +36,13 @@ const withCalls = (): Answer => play([
   [1600, '[DONE]'],
 ]);
 
+test('an answer that is JSON is shown as JSON, also while it comes', (t) => {
+  t.same(blocksOf('{"a":[1,2]}'), [{ kind: 'code', language: 'json', text: '{\n  "a": [\n    1,\n    2\n  ]\n}', closed: true }]);
+  t.same(blocksOf(' [{"a":'), [{ kind: 'code', language: 'json', text: '[{"a":', closed: false }]);
+  for (const prose of ['[1] says otherwise.', '{name}, hello', '[a](b)', 'So: {"a":1}', '["quoted" words] open']) t.equal(blocksOf(prose)[0]?.kind, 'text', prose);
+  t.end();
+});
+
 test('chunks become an answer', (t) => {
   const answer = withCalls();
   t.match(answer, {

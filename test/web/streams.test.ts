@@ -10,7 +10,7 @@ import { follow } from '../../src/dashboard/web/src/live/follow.js';
 import type { Connection } from '../../src/dashboard/web/src/live/follow.js';
 import { Ring } from '../../src/dashboard/web/src/live/ring.js';
 import { ofEngine, Samples } from '../../src/dashboard/web/src/live/samples.js';
-import type { EngineSample, LiveSample } from '../../src/dashboard/wire.js';
+import type { EngineSample, LiveSample } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 
 const text = '\uFEFF: keep-alive\n\nevent: sample\ndata: {"a":1}\n\ndata: é👋\r\ndata:second\r\n\r\ndata\rdata: x\r\r: c\nid: 7\nretry: 5\nevent: nothing\n\ndata: last\n\n';
@@ -115,7 +115,7 @@ test('a ring keeps the newest', (t) => {
 });
 
 const sampleAt = (second: number, running: number | null): LiveSample => ({
-  at: new Date(second * 1000).toISOString(), requests: 0, rejected_429: 0, rejected_503: 0, errors: 0, in_flight: 0,
+  at: new Date(second * 1000).toISOString(), requests: 0, rejected_429: 0, rejected_503: 0, errors: 0, cancelled: 0, in_flight: 0,
   rss_bytes: 0, loop_lag_ms: 0, http_threads: 1, viewers: 1,
   engines: running === null ? [] : [{ model: 'a', running } as EngineSample],
 });

@@ -65,7 +65,6 @@ class Automaton {
   bool knows_allowed(StateId state) const { return masks_.contains(state); }
   size_t bytes() const;
   bool failed() const { return failed_ || schema_.expressions().failed(); }
-  size_t n_states() const { return headers_.size(); }
 
  private:
   static constexpr uint32_t kNoRow = UINT32_MAX, kUnknown = UINT32_MAX;

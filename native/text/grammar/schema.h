@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "text/grammar/expression.h"
-#include "text/grammar/json_document.h"
+#include "formats/json/json_document.h"
 
 namespace monolith::grammar {
 
@@ -86,7 +86,6 @@ class Schema {
   const Shape& shape(ShapeId id) const { return shapes_[id]; }
   const ObjectShape& object(uint32_t id) const { return objects_[id]; }
   const ArrayShape& array(uint32_t id) const { return arrays_[id]; }
-  size_t n_shapes() const { return shapes_.size(); }
 
  private:
   friend class SchemaCompiler;

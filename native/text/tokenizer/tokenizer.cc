@@ -54,6 +54,30 @@ size_t without_trailing_space(std::string_view text) {
   return end;
 }
 
+// GGUF has no word for special tokens that take the white space behind them with them. Phi-3 and 3.5 have such tokens,
+// and llama.cpp knows these models by their name (llama-vocab.cpp, `model_name`). What was translated from a
+// tokenizer.json says it token by token, whatever its name.
+Result<bool> is_phi3_file(const GgufFile& file) {
+  if (file.find(kExplicitIdsKey) != nullptr) return false;
+  auto name = file.string("general.name");
+  if (!name) return name.error();
+  std::string lower(name->value_or(""));
+  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return lower.find("phi-3") != std::string::npos || lower.find("phi3") != std::string::npos;
+}
+
+// Ascending.
+std::vector<TokenId> phi3_strips_behind(const Vocabulary& vocabulary) {
+  constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
+  std::vector<TokenId> ids;
+  for (TokenId id = 0; id < vocabulary.size(); ++id) {
+    const bool is_special = std::ranges::find(kSpecialKinds, vocabulary.kind(id)) != std::end(kSpecialKinds);
+    const std::string_view spelling = vocabulary.spelling(id);
+    if ((is_special || spelling == "</s>") && std::ranges::find(kKeep, spelling) == std::end(kKeep)) ids.push_back(id);
+  }
+  return ids;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
@@ -114,6 +138,9 @@ Status Tokenizer::read_added_tokens(const GgufFile& file) {
     *ids = std::move(*read_ids);
     std::ranges::sort(*ids);
   }
+  auto is_phi3 = is_phi3_file(file);
+  if (!is_phi3) return is_phi3.error();
+  if (*is_phi3) strips_behind_ = phi3_strips_behind(*vocabulary_);
   return {};
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 
 namespace monolith {
 
@@ -56,7 +56,6 @@ class Tokenizer {
   TokenId bos() const;                          // kNoToken if the file has none
   TokenId eos() const;
   bool adds_bos() const { return add_bos_; }    // what EncodeOptions::add_special adds
-  bool adds_eos() const { return add_eos_; }
   bool is_end_of_generation(TokenId id) const;  // eos, eot, <|im_end|>, ... as llama.cpp collects them
   std::span<const TokenId> end_of_generation() const;   // ascending
   TokenKind kind(TokenId id) const;

@@ -9,11 +9,11 @@ import type { KeyRecord } from '../../accounts/keys.js';
 import { hasRole } from '../../accounts/memberships.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { ApiKeyObject, CreatedApiKey, ListPage } from '../wire.js';
+import type { ApiKeyObject, CreatedApiKey, ListPage } from '../../wire/dashboard.js';
 import type { MemberCall } from './guard.js';
 import { checkExpiry, checkLimits, checkModels, dateField, keyModelsField, keyNameField, keyScopesField, limitsField } from './key-fields.js';
 import { readPage } from './paging.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 const LIST = '/organizations/:org/api-keys';
 const ONE = `${LIST}/:id`;

@@ -1,9 +1,9 @@
 // Who changed what in an organization.
 
 import type { Route } from '../../http/exchange.js';
-import type { AuditEntry, ListPage } from '../wire.js';
+import type { AuditEntry, ListPage } from '../../wire/dashboard.js';
 import { readPage } from './paging.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 export function auditLogRoutes({ guard, directory }: DashboardDeps): Route[] {
   return [

@@ -6,8 +6,9 @@ import type { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
 import type { Organization } from '../../accounts/keys.js';
 import type { User } from '../../accounts/users.js';
-import type { Exchange, Identity, Route } from '../../http/exchange.js';
-import type { Role } from '../wire.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import type { Identity } from '../../identity/identity.js';
+import type { Role } from '../../wire/dashboard.js';
 
 export interface OpenCall<B> {
   readonly exchange: Exchange;

@@ -6,11 +6,11 @@ import { MAX_INVITES } from '../../accounts/invites.js';
 import { MAX_MEMBERS, MAX_ORGANIZATIONS_OF_USER } from '../../accounts/memberships.js';
 import { apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import type { InviteObject, InvitePreview } from '../wire.js';
+import type { InviteObject, InvitePreview } from '../../wire/dashboard.js';
 import { emailField, roleField } from './fields.js';
 import { inviteObject, organizationObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 export function inviteRoutes({ guard, directory, origin, letters, organizationLimits }: DashboardDeps): Route[] {
   const { store, users, organizations, memberships, invites, attempts, audit } = directory;

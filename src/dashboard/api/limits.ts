@@ -3,8 +3,8 @@
 import { nextMonth } from '../../admission/month-use.js';
 import type { BucketState } from '../../admission/counters.js';
 import type { Route } from '../../http/exchange.js';
-import type { BucketUse, LimitsObject } from '../wire.js';
-import type { DashboardDeps } from './routes.js';
+import type { BucketUse, LimitsObject } from '../../wire/dashboard.js';
+import type { DashboardDeps } from './deps.js';
 
 export function limitRoutes({ guard, accounts, admission, pool, monthTokens }: Pick<DashboardDeps, 'guard' | 'accounts' | 'admission' | 'pool' | 'monthTokens'>): Route[] {
   return [

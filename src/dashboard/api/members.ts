@@ -5,10 +5,10 @@ import { hasRole } from '../../accounts/memberships.js';
 import type { Membership } from '../../accounts/memberships.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { MemberObject, Role } from '../wire.js';
+import type { MemberObject, Role } from '../../wire/dashboard.js';
 import { roleField } from './fields.js';
 import { pageOf, readPage } from './paging.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 export function memberRoutes({ guard, directory }: DashboardDeps): Route[] {
   const { store, users, memberships, sessions, audit } = directory;

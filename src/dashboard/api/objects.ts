@@ -4,7 +4,7 @@ import type { Invite, Invites } from '../../accounts/invites.js';
 import type { Organization } from '../../accounts/keys.js';
 import type { Session, Sessions } from '../../accounts/sessions.js';
 import type { User } from '../../accounts/users.js';
-import type { InviteObject, LimitValues, OrganizationObject, SessionObject, UserObject } from '../wire.js';
+import type { InviteObject, LimitValues, OrganizationObject, SessionObject, UserObject } from '../../wire/dashboard.js';
 
 const time = (milliseconds: number): string => new Date(milliseconds).toISOString();
 

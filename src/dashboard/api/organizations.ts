@@ -7,11 +7,11 @@ import { MAX_ORGANIZATIONS_OF_USER } from '../../accounts/memberships.js';
 import type { User } from '../../accounts/users.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { OrganizationObject } from '../wire.js';
+import type { OrganizationObject } from '../../wire/dashboard.js';
 import { nameField } from './fields.js';
 import { organizationObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 export function organizationRoutes({ config, guard, directory, accounts, responses, telemetry, organizationLimits }: DashboardDeps): Route[] {
   const { store, organizations, memberships, attempts, audit } = directory;

@@ -1,7 +1,7 @@
 // Lists of the dashboard API: `limit` 1 … 100 (20) and `after`, the `next` of the page before.
 
 import { apiError } from '../../errors.js';
-import type { ListPage } from '../wire.js';
+import type { ListPage } from '../../wire/dashboard.js';
 
 export interface Page { limit: number; after: string | null }
 

@@ -8,7 +8,7 @@ import type { User } from '../../accounts/users.js';
 import { ApiError, apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
 import { newPasswordField, passwordField, tokenField } from './fields.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 export function passwordRoutes({ guard, directory, letters, telemetry }: DashboardDeps): Route[] {
   const { store, users, sessions, tokens, attempts, audit } = directory;

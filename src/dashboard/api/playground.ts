@@ -3,7 +3,7 @@
 
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 /** Stands where usage and limits have the key's id. */
 export const PLAYGROUND_KEY = 'playground';

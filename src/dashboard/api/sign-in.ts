@@ -8,12 +8,12 @@ import { normalEmail } from '../../accounts/users.js';
 import type { User } from '../../accounts/users.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { Me } from '../wire.js';
+import type { Me } from '../../wire/dashboard.js';
 import { clearSessionCookie, sessionCookie, setSessionCookie } from './cookie.js';
 import { nameField, passwordField } from './fields.js';
 import { sessionObject, userObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 // An address that cannot be one is nobody's, as any other that nobody has.
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });

@@ -9,11 +9,11 @@ import type { Config } from '../../config.js';
 import type { Route } from '../../http/exchange.js';
 import { VERSION } from '../../version.js';
 import type { DashboardOrigin } from '../origin.js';
-import type { DashboardStatus } from '../wire.js';
+import type { DashboardStatus } from '../../wire/dashboard.js';
 import { sessionCookie, setSessionCookie } from './cookie.js';
 import { emailField, nameField, newPasswordField, tokenField } from './fields.js';
 import { organizationObject, userObject } from './objects.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 const signUpBody = z.object({
   email: emailField, password: newPasswordField, name: nameField,

@@ -4,9 +4,9 @@ import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
 import { removeResponse } from '../../protocol/responses/remove.js';
 import type { ResponseSummary } from '../../storage/response-store.js';
-import type { ListPage, StoredResponseObject } from '../wire.js';
+import type { ListPage, StoredResponseObject } from '../../wire/dashboard.js';
 import { readPage } from './paging.js';
-import type { DashboardDeps } from './routes.js';
+import type { DashboardDeps } from './deps.js';
 
 const LIST = '/organizations/:org/responses';
 

@@ -3,11 +3,11 @@
 import { apiError } from '../../errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
-import { shareOf } from '../../threads/thread-count.js';
+import { shareOf } from '../../shared/thread-count.js';
 import { usageRows } from '../../usage/usage-query.js';
 import type { UsageCursor } from '../../usage/usage-query.js';
-import type { UsagePage, UsageRowObject } from '../wire.js';
-import type { DashboardDeps } from './routes.js';
+import type { UsagePage, UsageRowObject } from '../../wire/dashboard.js';
+import type { DashboardDeps } from './deps.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
 
 const CSV_PAGE = 2_000;

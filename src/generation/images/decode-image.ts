@@ -3,7 +3,7 @@
 // the organizations in turns.
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../errors.js';
-import { shareOf } from '../../threads/thread-count.js';
+import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Claimant } from '../fair-slots.js';
 import type { LoadedImage } from '../types.js';
 

@@ -2,7 +2,7 @@
 // the limits of the settings. Event-loop thread only.
 import type { Config } from '../../config.js';
 import { apiError } from '../../errors.js';
-import { shareOf } from '../../threads/thread-count.js';
+import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Claimant } from '../fair-slots.js';
 import type { Content, ContentPart, ImagePart, ImageSource, LoadedImage, Message } from '../types.js';
 import { dataOfUrl, decodeBase64 } from './base64.js';

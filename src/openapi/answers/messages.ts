@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 const count = () => z.int().min(0);
 
-const text = z.strictObject({ type: z.literal('text'), text: z.string(), citations: z.null() });
+const text = z.strictObject({ type: z.literal('text'), text: z.string() });
 const thinking = z.strictObject({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() });
 const toolUse = z.strictObject({
   type: z.literal('tool_use'), id: z.string().regex(/^toolu_[0-9A-Za-z]{24}$/), name: z.string(),

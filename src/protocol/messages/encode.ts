@@ -134,7 +134,8 @@ function message(envelope: MessageEnvelope, content: readonly object[], finished
   return { id, type: 'message', role: 'assistant', model, content, ...stopFields(envelope, finished), diagnostics: null, usage };
 }
 
-const wireText = (text: string): object => ({ type: 'text', text, citations: null });
+/** Without `citations`, as the vendor's own answers: a client whose description has them optional takes no null. */
+const wireText = (text: string): object => ({ type: 'text', text });
 const wireThinking = (thinking: string, signature: string): object => ({ type: 'thinking', thinking, signature });
 const wireCall = (id: string, name: string, input: object): object => ({ type: 'tool_use', id, name, input, caller: { type: 'direct' } });
 

@@ -3,17 +3,22 @@
 // Event-loop thread only: a response runs on the thread that admitted it. Others are told over the bus when
 // its log has grown, and ask over it when it is to be stopped.
 //
-//   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage)
-//                       └──────────────► streams ◄─────────────────────────────┘
+//   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage) ─► streams
+//                                      at once, while somebody follows
 //
-// The log outlives a broken connection, and a restart but for its last 200 ms; what a response came to is
-// saved durably before its last event, log or no log.
+// A stream is sent what is in the log: after a crash the log goes on where it ends, and no number that anybody
+// has seen stands for another event. What a response came to is saved durably before its last event, log or
+// no log.
+import { performance } from 'node:perf_hooks';
 import { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
-import type { Exchange, Identity } from '../../http/exchange.js';
-import { isUnfinished, type ResponseRecord, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
-import type { Telemetry } from '../../telemetry/types.js';
-import { LocalBus, type ThreadBus } from '../../threads/bus.js';
+import type { Exchange } from '../../http/exchange.js';
+import type { Identity } from '../../identity/identity.js';
+import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
+import { type StoredEvent } from '../../shared/stored-event.js';
+import { finished } from '../../telemetry/outcome.js';
+import type { RequestRecord, Telemetry } from '../../telemetry/types.js';
+import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { Caller } from '../generation-run.js';
 import type { EventDialect } from './encode-items.js';
 import type { CreateGeneration } from './parse.js';
@@ -59,11 +64,11 @@ export class BackgroundResponses {
     return true;
   }
 
-  /** The events of a response that may run on another thread, or not be logged to the end there. `after`: as for sendEvents(). */
-  elsewhere({ organizationId, id, status, background }: ResponseRecord, after: number): EventSource | null {
+  /** The events of a response that may run on another thread, or not be logged to the end there. */
+  elsewhere({ organizationId, id, status, background }: ResponseRecord): EventSource | null {
     if (this.bus.threads === 1 || !background) return null;
     if (!isUnfinished(status) && this.responses.events(id, -1, 1)?.[0] === undefined) return null;
-    return new RemoteRun(this.responses, this.bus, organizationId, id, after);
+    return new RemoteRun(this.responses, this.bus, organizationId, id);
   }
 
   /** The run on this thread of an unfinished response, or of one whose last events are not logged yet. */
@@ -81,6 +86,7 @@ export class BackgroundResponses {
     const turn = await startTurn(deps, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true });
     detached.detach();
     if (turn === null) return null;
+    void turn.done.then((end) => this.#ended(detached, end));
     const stored = run.begin(turn);   // before any event of the engine: they come with later turns of the event loop
     this.#runs.set(turn.id, run);
     void run.finished.then(() => this.#runs.delete(turn.id));
@@ -101,6 +107,15 @@ export class BackgroundResponses {
     this.#runs.clear();
   }
 
+  /** Its outcome is its own: the request that began it has been answered. */
+  #ended({ identity, requestId, endpoint, receivedAt, fields }: DetachedCaller, { record, error }: TurnEnd): void {
+    const aborted = record.status === 'cancelled';
+    this.telemetry.request(finished({
+      requestId, clientRequestId: null, method: 'BACKGROUND', path: endpoint, status: error?.status ?? (aborted ? 0 : 200), failure: error,
+      organizationId: identity.organizationId, keyId: identity.keyId, durationMs: performance.now() - receivedAt, aborted, fields: { model: record.model, ...fields },
+    }));
+  }
+
   #flush(): void {
     for (const run of this.#runs.values()) run.flush();
     if (this.#runs.size > 0 || this.#timer === null) return;
@@ -118,8 +133,10 @@ export class BackgroundRun implements EventSource {
   #turn: Turn | null = null;
   #queued: ResponseRecord | null = null;
   #stored: Promise<void> = Promise.resolve();    // as queued
-  #tail: StoredEvent[] = [];                     // events that are not in the log yet, without gaps
+  #tail: StoredEvent[] = [];                     // those logged last, and those that are not in the log yet, without gaps
+  #logged = 0;                                   // so many of it are in the log, or will never be
   #last: StoredEvent | null = null;
+  readonly #end: StoredEvent[] = [];
   #unflushed = 0;
   #flushing: Promise<void> | null = null;
   #progress: Promise<void> = Promise.resolve();  // stored as in progress
@@ -152,8 +169,7 @@ export class BackgroundRun implements EventSource {
       // Only clients that poll look at it: what follows does not wait for it, and replaces it.
       this.#progress = this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
     }
-    if (++this.#unflushed >= FLUSH_EVENTS) this.flush();
-    this.#wake();
+    if (++this.#unflushed >= FLUSH_EVENTS || this.#watchers.size > 0) this.flush();
   }
 
   /** Stops it; resolves to the response as it ended, which it may have done before. */
@@ -175,16 +191,22 @@ export class BackgroundRun implements EventSource {
 
   /** Hands what is new to the log, unless the last hand-over is still under way. */
   flush(): void {
-    if (this.#flushing !== null || this.#tail.length === 0 || this.#state === 'abandoned') return;
-    this.#unflushed = 0;
-    this.#flushing = this.#log().finally(() => { this.#flushing = null; });
+    if (this.#flushing !== null || this.#tail.length === this.#logged || this.#state === 'abandoned') return;
+    this.#flushing = this.#log().finally(() => {
+      this.#flushing = null;
+      if (this.#watchers.size > 0) this.flush();
+    });
+  }
+
+  get end(): readonly StoredEvent[] {
+    return this.#end;
   }
 
   after(after: number, atLeast: number): readonly StoredEvent[] | null {
     const [first] = this.#tail;
     const inTail = (): StoredEvent[] => {
       const begin = first === undefined ? 0 : Math.max(0, after + 1 - first.sequence);
-      return this.#tail.slice(begin, begin + atLeast);
+      return this.#tail.slice(begin, Math.min(begin + atLeast, this.#logged));
     };
     if (first !== undefined && first.sequence <= after + 1) return inTail();
     const logged = this.responses.events(this.queued.id, after, atLeast);
@@ -195,24 +217,30 @@ export class BackgroundRun implements EventSource {
 
   watch(wake: () => void): () => void {
     this.#watchers.add(wake);
+    this.flush();
     return () => this.#watchers.delete(wake);
   }
 
   #push(event: StoredEvent): void {
     this.#tail.push(event);
     this.#last = event;
+    if (isTerminal(event) || event.type === 'error') this.#end.push(event);
   }
 
   async #log(): Promise<void> {
-    const events = this.#tail.slice();
+    let events: readonly StoredEvent[] = [];
     try {
       await this.#stored;
-      await this.responses.appendEvents(this.queued.id, events);
+      events = this.#tail.slice(this.#logged);
+      this.#unflushed = 0;
+      await this.responses.appendEvents(this.queued.id, events, this.#turn?.soFar());
     } catch (error) {
-      this.#unexpected(error);   // streams that need these find a gap; the response is not affected
+      this.#unexpected(error);   // streams that come late find a gap; the response is not affected
     }
-    this.#tail.splice(0, events.length);
+    this.#tail.splice(0, this.#logged);
+    this.#logged = events.length;
     this.bus.publish('response.logged', { id: this.queued.id, ended: false });
+    this.#wake();
   }
 
   async #finish({ record }: TurnEnd): Promise<void> {
@@ -223,9 +251,8 @@ export class BackgroundRun implements EventSource {
       await this.#saveAgain(record);
       if (this.#last !== null && !isTerminal(this.#last)) {
         for (const event of terminalEvents(record.resource as unknown as ResponseResource, this.#last.sequence + 1)) this.#push(event);
-        this.#wake();
       }
-      while (this.#tail.length > 0) {
+      while (this.#tail.length > this.#logged) {
         this.flush();
         await this.#flushing;
       }
@@ -233,7 +260,7 @@ export class BackgroundRun implements EventSource {
       this.#unexpected(error);
     }
     this.ended = true;
-    this.bus.publish('response.logged', { id: this.queued.id, ended: true });
+    this.bus.publish('response.logged', { id: this.queued.id, ended: true, end: this.#end });
     this.#settle();
     this.#wake();
   }
@@ -261,13 +288,14 @@ export function answerBackground(exchange: Exchange, run: BackgroundRun, stream:
   else exchange.json(200, run.queued.resource);
 }
 
-/** The request that asked for it is over soon: then nothing of it is kept. */
+/** The request that asked for it is over soon: then nothing of it is kept but what the log says of it. */
 class DetachedCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly endpoint: string;
   readonly shape: Caller['shape'];
   readonly receivedAt: number;
+  fields: RequestRecord['fields'] = {};
   #caller: Caller | null;
 
   constructor(caller: Caller) {
@@ -288,6 +316,7 @@ class DetachedCaller implements Caller {
   }
 
   annotate(fields: Parameters<Caller['annotate']>[0]): void {
+    this.fields = { ...this.fields, ...fields };
     this.#caller?.annotate(fields);
   }
 

@@ -12,7 +12,7 @@ import { callerOf } from '../caller.js';
 import { findChain } from './input-chain.js';
 import { parseCreate } from './parse.js';
 import { wireUsage } from './resource.js';
-import type { ResponsesDeps } from './routes.js';
+import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/compact';
 

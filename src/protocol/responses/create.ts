@@ -13,7 +13,7 @@ import { eventDialect } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
 import { findChain, modelOf } from './input-chain.js';
 import { parseCreate, type CreateGeneration } from './parse.js';
-import type { ResponsesDeps } from './routes.js';
+import type { ResponsesDeps } from './deps.js';
 import { startTurn, type TurnOptions } from './turn.js';
 
 const PATH = '/v1/responses';
@@ -83,7 +83,7 @@ async function streamed(exchange: Exchange, start: Start): Promise<void> {
     return;
   }
   stream.send(DONE);
-  stream.end();
+  stream.end(error);
 }
 
 /** A failure outside the turn while the stream is open: all that can be told without it. */

@@ -1,5 +1,5 @@
 // Numbers and serializes the events of one response. Without a taker nothing is serialized at all.
-import type { StoredEvent } from '../../storage/response-store.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
 
 /** One event as it is sent: `data` is its JSON, `type` also the name of the server-sent event. */
 export type WireEvent = StoredEvent;

@@ -1,5 +1,5 @@
 // The chain a request continues. Pure but for the store's synchronous reads.
-import { apiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../errors.js';
 import type { ResponseRecord, ResponseStore } from '../../storage/response-store.js';
 
 const PARAM = 'previous_response_id';
@@ -13,12 +13,16 @@ export function findChain(responses: Pick<ResponseStore, 'chain'>, organizationI
   const chain = responses.chain(organizationId, id);
   const last = chain?.at(-1);
   if (chain === null || last === undefined) {
-    throw apiError('previous_response_not_found', `Previous response with id ${JSON.stringify(id.slice(0, 64))} not found.`, PARAM);
+    throw previousNotFound(id);
   }
   if (last.status !== 'completed' && last.status !== 'incomplete') {
     throw apiError('response_not_usable', `The previous response is ${last.status.replace('_', ' ')}; only completed and incomplete ones can be continued.`, PARAM);
   }
   return chain;
+}
+
+export function previousNotFound(id: string): ApiError {
+  return apiError('previous_response_not_found', `Previous response with id ${JSON.stringify(id.slice(0, 64))} not found.`, PARAM);
 }
 
 /** The model to use: the one asked for, else that of the response continued. Throws ApiError 400 without either. */

@@ -8,7 +8,7 @@ import { callerOf } from '../caller.js';
 import { nameLeftOut } from './create.js';
 import { findChain, modelOf } from './input-chain.js';
 import { parseCreate } from './parse.js';
-import type { ResponsesDeps } from './routes.js';
+import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/input_tokens';
 

@@ -62,6 +62,10 @@ class Reader {
   readonly #tools: ToolList[] = [];
   readonly #placed: Placed[] = [];
 
+  /** By id, each at its first place: of the chain, whatever became of the response it came from. */
+  readonly #chain = new Map<string, StoredItem>();
+  readonly #ownIds = new Set<string>();
+
   /** What was read from storage or a connection's memory, see itemSize(). */
   #size = 0;
 
@@ -69,6 +73,7 @@ class Reader {
     for (const { input, output } of context.chain) {   // decoded as it is looked at: what is too much is not
       for (const item of [...input, ...output]) {
         this.#size += itemSize(item.item);
+        if (!this.#chain.has(item.id)) this.#chain.set(item.id, item);
         this.#place(item, CHAIN, undefined);
       }
       if (this.#size > MAX_CHAIN_SIZE) throw chainTooLong();
@@ -88,7 +93,7 @@ class Reader {
         this.add(toKept(item, path), path, opened);
         return;
       case 'item_reference': {
-        const found = this.context.item(item.id);
+        const found = this.#stored(item.id);
         if (found === null) throw apiError('item_not_found', `${path}: there is no stored item with this id.`, path);
         this.#count(found, path);
         this.add(found, path, undefined);
@@ -107,8 +112,14 @@ class Reader {
   }
 
   add(item: InputItem, path: string, opened: Unsealed | undefined): void {
-    this.#own.push(item);
+    const repeats = this.#chain.has(item.id) || this.#ownIds.has(item.id);
+    this.#ownIds.add(item.id);
+    this.#own.push(repeats ? { ...item, repeats } : item);
     this.#place(item, path, opened);
+  }
+
+  #stored(id: string): StoredItem | null {
+    return this.#chain.get(id) ?? this.context.item(id);
   }
 
   #count({ item }: StoredItem, path: string): void {
@@ -165,7 +176,7 @@ class Reader {
       const unsealed = this.#unseal('reasoning', kept.encrypted_content);
       return unsealed?.model === this.context.model ? unsealed.text : '';
     }
-    const stored = this.context.item(kept.id);
+    const stored = this.#stored(kept.id);
     if (stored !== null) this.#count(stored, path);
     const known = stored === null ? null : keptItem(stored);
     const found = known?.type === 'reasoning' ? reasoningText(known.content) || reasoningText(known.summary) : '';

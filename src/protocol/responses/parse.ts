@@ -35,7 +35,7 @@ export interface ContentContext {
   chain: readonly ResponseRecord[];
   /** So many at the end of the chain are not in storage (a WebSocket's memory has them); 0 if absent. */
   unsaved?: number;
-  /** A readable item of the organization, for references. */
+  /** A readable item of the organization, for references to what the chain does not have. */
   item(id: string): StoredItem | null;
 }
 

@@ -1,9 +1,10 @@
 // The events of a background response that runs on another thread, as they come into its log: that thread
 // tells when it has written some. In case it does not get to tell, the log is looked at by itself, seldom.
 // Event-loop thread only.
-import { isUnfinished, type ResponseStore, type StoredEvent } from '../../storage/response-store.js';
-import type { ThreadBus } from '../../threads/bus.js';
-import { isTerminal, terminalEvents } from './replay.js';
+import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
+import { type StoredEvent } from '../../shared/stored-event.js';
+import type { ThreadBus } from '../../shared/bus.js';
+import { endOf, isTerminal, terminalEvents } from './replay.js';
 import type { ResponseResource } from './resource.js';
 import type { EventSource } from './stored-stream.js';
 
@@ -13,33 +14,35 @@ const PATIENCE = 3;
 
 export class RemoteRun implements EventSource {
   ended = false;
-  #told: boolean;
+  end: readonly StoredEvent[] = [];
   #looks = 0;
 
-  /** `after`: the client has the events up to that number. */
-  constructor(private readonly responses: ResponseStore, private readonly bus: ThreadBus, private readonly organizationId: string, private readonly id: string, after: number) {
-    // Who has seen the last event is not told the end again.
-    const [seen] = after < 0 ? [] : responses.events(id, after - 1, 1) ?? [];
-    this.#told = seen !== undefined && seen.sequence === after && isTerminal(seen);
-    this.ended = this.#told;
+  constructor(private readonly responses: ResponseStore, private readonly bus: ThreadBus, private readonly organizationId: string, private readonly id: string) {
+    this.end = endOf(responses, id);             // if it has ended: it may be deleted while it is sent
   }
 
   after(after: number, atLeast: number): readonly StoredEvent[] | null {
     const events = this.responses.events(this.id, after, atLeast);
-    if (events === null) return null;
-    if (events.length > 0) this.#looks = 0;
-    this.#told ||= events.some(isTerminal);
-    if (events.length === 0 && !this.#told && this.#looks >= PATIENCE) {
-      const record = this.responses.get(this.organizationId, this.id);
-      if (record === null) return null;
-      if (!isUnfinished(record.status)) {
-        this.#told = true;
-        this.ended = true;
-        return terminalEvents(record.resource as unknown as ResponseResource, after + 1);
-      }
+    // Deleted: what tells how it ended was sent before that, and may come a moment later.
+    if (events === null) return this.end.length === 0 && this.#looks === 0 ? [] : null;
+    if (this.ended) return events;
+    if (events.length > 0) {
+      this.#looks = 0;
+      this.ended = events.some(isTerminal);
+      return events;
     }
-    this.ended ||= this.#told;
-    return events;
+    // Who has seen the last event, or says so, is not told the end again.
+    const last = this.responses.lastEvent(this.id);
+    if (last !== null && isTerminal(last)) {
+      this.ended = last.sequence <= after;       // else it has come since the log was read, a moment ago
+      return last.sequence <= after ? events : this.responses.events(this.id, after, atLeast);
+    }
+    if (this.#looks < PATIENCE) return events;
+    const record = this.responses.get(this.organizationId, this.id);
+    if (record === null) return null;
+    if (isUnfinished(record.status)) return events;
+    this.ended = true;
+    return last === null || last.sequence < after ? events : terminalEvents(record.resource as unknown as ResponseResource, after + 1);
   }
 
   watch(wake: () => void): () => void {
@@ -49,9 +52,10 @@ export class RemoteRun implements EventSource {
       wake();
     }, LOOK_MS);
     timer.unref();
-    const stop = this.bus.on('response.logged', ({ id, ended }) => {
+    const stop = this.bus.on('response.logged', ({ id, ended, end = [] }) => {
       if (id !== this.id) return;
       if (ended) this.#looks = PATIENCE;   // what is not in the log by now is lost
+      if (end.length > 0) this.end = end;
       wake();
     });
     return () => {

@@ -1,5 +1,7 @@
-// The events of a stored response, made again from its items: one delta per part (contract section 7). Pure.
-import type { StoredEvent } from '../../storage/response-store.js';
+// The events of a stored response, made again from its items: one delta per part (contract section 7). Pure but for
+// reads of its log.
+import type { ResponseStore } from '../../storage/response-store.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
 import type { FunctionCallItem, MessageItem, OutputItem, ReasoningItem, ResponseResource } from './resource.js';
 
@@ -42,6 +44,13 @@ class EventList {
 const TERMINAL: ReadonlySet<string> = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 
 export const isTerminal = ({ type }: StoredEvent): boolean => TERMINAL.has(type);
+
+/** The last events of a log that has its end; else []. */
+export function endOf(responses: Pick<ResponseStore, 'events' | 'lastEvent'>, id: string): readonly StoredEvent[] {
+  const last = responses.lastEvent(id);
+  if (last === null || !isTerminal(last)) return [];
+  return (responses.events(id, last.sequence - 2) ?? []).filter((event) => isTerminal(event) || event.type === 'error');
+}
 
 /** The closed list of events has none for a cancelled response: it ends as incomplete, its status says the rest. */
 function writeTerminal(out: EventList, resource: ResponseResource): void {

@@ -6,8 +6,7 @@ import type { Sealer } from '../../sealing/sealer.js';
 import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
 import { validate } from '../validation.js';
 import { eventDialect } from './encode-dialect.js';
-import type { EventDialect } from './encode-items.js';
-import { isTerminal, replayEvents, terminalEvents } from './replay.js';
+import { endOf, isTerminal, replayEvents, terminalEvents } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
 import { eventList, sendEvents, type EventSource } from './stored-stream.js';
@@ -39,7 +38,7 @@ export function retrieve(deps: StoredDeps, exchange: Exchange, record: ResponseR
     return;
   }
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
-  const source = deps.background.find(record.id) ?? deps.background.elsewhere(record, startingAfter) ?? loggedEvents(deps.responses, record, startingAfter) ?? replayed(record, startingAfter, dialect);
+  const source = deps.background.find(record.id) ?? deps.background.elsewhere(record) ?? loggedEvents(deps.responses, record, startingAfter) ?? eventList(replayEvents(resourceOf(record), dialect));
   sendEvents(exchange, source, startingAfter, dialect);
 }
 
@@ -56,31 +55,21 @@ function withSealedReasoning(record: ResponseRecord, sealer: Sealer): object {
   return { ...resource, output: resource.output.map((item) => (item.type === 'reasoning' ? sealed(item) : item)) };
 }
 
-/** The events made again. Who has seen more than that of a background response, whose log is gone, is told the end. */
-function replayed(record: ResponseRecord, startingAfter: number, dialect: EventDialect): EventSource {
-  const events = replayEvents(resourceOf(record), dialect);
-  return eventList(record.background && startingAfter >= events.length ? terminalEvents(resourceOf(record), startingAfter + 1) : events);
-}
-
 /** The log of a background response that has ended; null if there is none any more, or never was. */
-function loggedEvents(responses: ResponseStore, { id, background, ...record }: ResponseRecord, startingAfter: number): EventSource | null {
-  if (!background || responses.events(id, -1, 1)?.[0] === undefined) return null;
-  // A restart cuts the log short: then the end is told from the response. Whoever has seen it is not told again.
-  const [seen] = startingAfter < 0 ? [] : responses.events(id, startingAfter - 1, 1) ?? [];
-  let told = isUnfinished(record.status) || (seen !== undefined && seen.sequence === startingAfter && isTerminal(seen));
+function loggedEvents(responses: ResponseStore, record: ResponseRecord, startingAfter: number): EventSource | null {
+  const last = record.background ? responses.lastEvent(record.id) : null;
+  if (last === null) return null;
+  // A log that could not be written lacks its end: that is told from the response, but not to who has seen more.
+  let told = isUnfinished(record.status) || isTerminal(last) || startingAfter > last.sequence;
   return {
     after(after, atLeast) {
-      const events = responses.events(id, after, atLeast);
-      if (events === null) return null;
-      if (events.length === 0 && !told) {
-        told = true;
-        return terminalEvents(record.resource as unknown as ResponseResource, after + 1);
-      }
-      told ||= events.some(isTerminal);
-      return events;
+      const events = responses.events(record.id, after, atLeast);
+      if (events?.length !== 0 || told) return events;
+      told = true;
+      return terminalEvents(resourceOf(record), after + 1);
     },
     ended: true,
+    end: endOf(responses, record.id),
     watch: () => () => undefined,
   };
 }
-

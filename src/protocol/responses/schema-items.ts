@@ -2,14 +2,16 @@
 // absent for every optional field. What is known but not served passes here and is refused by content (422).
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
-import { clientId, jsonObject } from '../fields.js';
+import { BROKEN_TEXT, clientId, isWhole, jsonObject } from '../fields.js';
 import { list } from '../list.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
 
+/** Ids that are stored, to be found again. */
+const storedId = clientId().refine(isWhole, { error: BROKEN_TEXT });
 /** Ids of items that clients send back; '' counts as none. */
-const itemId = z.string().max(256).nullish();
+const itemId = z.string().max(256).refine(isWhole, { error: BROKEN_TEXT }).nullish();
 const itemStatus = text.nullish();
 
 const imagePart = z.object({
@@ -79,11 +81,11 @@ export const itemSchema = z.discriminatedUnion('type', [
   messageSchema,
   z.object({
     type: z.literal('function_call'), id: itemId, status: itemStatus,
-    call_id: clientId(), name: toolName, namespace: z.string().max(128).nullish(), arguments: text,
+    call_id: storedId, name: toolName, namespace: z.string().max(128).nullish(), arguments: text,
   }),
-  z.object({ type: z.literal('function_call_output'), id: itemId, status: itemStatus, call_id: clientId(), output: z.union([text, list(partSchema)]) }),
-  z.object({ type: z.literal('custom_tool_call'), id: itemId, status: itemStatus, call_id: clientId(), name: toolName, namespace: z.string().max(128).nullish(), input: text }),
-  z.object({ type: z.literal('custom_tool_call_output'), id: itemId, status: itemStatus, call_id: clientId(), output: z.union([text, list(partSchema)]) }),
+  z.object({ type: z.literal('function_call_output'), id: itemId, status: itemStatus, call_id: storedId, output: z.union([text, list(partSchema)]) }),
+  z.object({ type: z.literal('custom_tool_call'), id: itemId, status: itemStatus, call_id: storedId, name: toolName, namespace: z.string().max(128).nullish(), input: text }),
+  z.object({ type: z.literal('custom_tool_call_output'), id: itemId, status: itemStatus, call_id: storedId, output: z.union([text, list(partSchema)]) }),
   z.object({
     type: z.literal('reasoning'), id: itemId, status: itemStatus,
     summary: list(z.object({ type: z.literal('summary_text'), text })),
@@ -91,7 +93,7 @@ export const itemSchema = z.discriminatedUnion('type', [
     encrypted_content: text.nullish(),
   }),
   z.object({ type: z.literal('compaction'), id: itemId, encrypted_content: text }),
-  z.object({ type: z.literal('item_reference'), id: clientId() }),
+  z.object({ type: z.literal('item_reference'), id: storedId }),
   z.object({ type: z.literal('additional_tools'), tools: z.array(toolSchema).max(MAX_TOOLS) }),
   z.object({ type: z.enum(hostedItemTypes) }),
   z.object({ type: z.enum(['compaction_trigger', 'configuration_update', 'program', 'program_output']) }),

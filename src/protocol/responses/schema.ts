@@ -98,7 +98,6 @@ export const createSchema = z.object({
 /** The same without a look into the items: those are validated one by one, so that the first fault ends it. */
 export const createEnvelopeSchema = createSchema.extend({ input: z.union([text, z.array(z.unknown()).max(MAX_ITEMS)]).nullish() });
 
-export type CreateRequest = z.infer<typeof createSchema>;
 export type CreateEnvelope = z.infer<typeof createEnvelopeSchema>;
 
 /** The same as a message on the WebSocket. */

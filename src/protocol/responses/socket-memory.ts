@@ -3,9 +3,8 @@
 //
 //   stored  ◄─ stored  ◄─ unsaved ◄─ unsaved          an entry keeps the unsaved end (`tail`) and the id of
 //   └──── in storage ──┘ └────── tail ──────┘         the stored response it hangs on (`base`)
-import { apiError } from '../../errors.js';
-import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
-import { findChain } from './input-chain.js';
+import type { ResponseRecord, ResponseStore } from '../../storage/response-store.js';
+import { findChain, previousNotFound } from './input-chain.js';
 
 const MAX_RESPONSES = 8;
 
@@ -37,18 +36,9 @@ export class SocketMemory {
     const stored = base === null ? [] : this.responses.chain(organizationId, base);
     if (stored === null) {   // deleted since: what hung on it goes with it
       this.#entries.delete(id);
-      throw apiError('previous_response_not_found', `Previous response with id '${id}' not found.`, 'previous_response_id');
+      throw previousNotFound(id);
     }
     return { chain: [...stored, ...tail], base, tail };
-  }
-
-  /** An item of an unsaved response on the way to what is continued. */
-  item(tail: readonly ResponseRecord[], itemId: string): StoredItem | null {
-    for (const { input, output } of tail.toReversed()) {
-      const found = output.find(({ id }) => id === itemId) ?? input.find(({ id }) => id === itemId);
-      if (found !== undefined) return found;
-    }
-    return null;
   }
 
   /** A response that can be continued. `size`: bytes it keeps in memory if it was not saved. */

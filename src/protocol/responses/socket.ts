@@ -16,7 +16,7 @@ import { findModel, type Caller } from '../generation-run.js';
 import { eventDialect } from './encode-dialect.js';
 import { modelOf } from './input-chain.js';
 import { parseCreate, type CreateGeneration } from './parse.js';
-import type { ResponsesDeps } from './routes.js';
+import type { ResponsesDeps } from './deps.js';
 import { SocketMemory, type Continued } from './socket-memory.js';
 import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId, type Fields } from './socket-message.js';
 import { startTurn, type Turn, type TurnEnd } from './turn.js';
@@ -138,7 +138,7 @@ class Session implements SocketListener {
       // Without one, then: that the message is refused does not hang on it.
     }
     this.socket.send(errorMessage(error, streamId));
-    turn.end(error.status, error.code);
+    turn.end(error.status, error);
   }
 
   #begin(waiting: Waiting): void {
@@ -146,7 +146,7 @@ class Session implements SocketListener {
     this.#current = current;
     let work: Promise<void>;
     try {
-      work = this.#serve(current, this.#request(current, this.#read(waiting, current)));
+      work = this.#serve(current, current.turn.read(current.bytes, () => this.#request(current, this.#read(waiting, current))));
     } catch (error) {
       this.#failed(current, error);
       this.#next();
@@ -182,11 +182,7 @@ class Session implements SocketListener {
     const continued = this.#memory.find(organizationId, parsed.previousId);
     const caller = this.#caller(current);
     const model = findModel(deps, caller, modelOf(parsed.model, continued.chain));
-    const stored = deps.responses.items(organizationId);
-    const created = parsed.content({
-      model, chain: continued.chain, unsaved: continued.tail.length,
-      item: (id) => this.#memory.item(continued.tail, id) ?? stored(id),
-    });
+    const created = parsed.content({ model, chain: continued.chain, unsaved: continued.tail.length, item: deps.responses.items(organizationId) });
     return { caller, model, created, continued };
   }
 
@@ -209,6 +205,7 @@ class Session implements SocketListener {
       identity: socket.identity, requestId: current.turn.requestId, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt,
       get aborted() { return !socket.open; },
       onAborted: (callback) => { current.onClosed = callback; },
+      charged: (characters, work) => current.turn.charged(characters, work),
       setHeader: () => undefined,   // a frame has none; what matters of them is in the error message
       annotate: (fields) => current.turn.annotate(fields),
     };
@@ -217,19 +214,18 @@ class Session implements SocketListener {
   #ended(current: Current, { record, error, announced }: TurnEnd, continued: Continued, saved: boolean): void {
     if (error !== null && !announced) throw error;
     if (error !== null) {
-      current.turn.annotate({ error_code: error.code });
       this.#forgetContinued(current);
     } else if (record.status !== 'cancelled' && this.socket.open) {
       this.#memory.remember(record, saved, continued, current.bytes);
     }
-    current.turn.end(this.socket.open ? 200 : 0, null);
+    current.turn.end(error?.status ?? (this.socket.open && record.status !== 'cancelled' ? 200 : 0), error);
   }
 
   #failed(current: Current, thrown: unknown): void {
     const error = toApiError(thrown);
     if (!(thrown instanceof ApiError)) this.deps.telemetry.log.error({ err: thrown, request_id: current.turn.requestId }, 'unexpected failure');
     this.socket.send(errorMessage(error, current.streamId));
-    current.turn.end(this.socket.open ? error.status : 0, error.code);
+    current.turn.end(error.status, error);
     this.#forgetContinued(current);
     if (error.status === 401) this.#closing ??= { error, code: CLOSE.policyViolation, tell: false };
     if (error === this.#closing?.error) this.#closing.tell = false;

@@ -1,7 +1,7 @@
 // Which foreground responses are being generated: they are not stored yet, but a client who cancels one is told
 // why that cannot be, rather than that it does not exist. Event-loop thread only; other threads are asked.
 
-import { LocalBus, type ThreadBus } from '../../threads/bus.js';
+import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 
 export class RunningResponses {
   readonly #organizations = new Map<string, string>();   // by response id

@@ -3,7 +3,7 @@
 // ready again. Event-loop thread only.
 import { apiError, type ApiError } from '../../errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
-import type { StoredEvent } from '../../storage/response-store.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
 import { inDialect } from './replay.js';
 
@@ -18,6 +18,8 @@ export interface EventSource {
   after(after: number, atLeast: number): readonly StoredEvent[] | null;
   /** No event follows those there are. */
   readonly ended: boolean;
+  /** The last events, as far as known: for who finds the source gone, since all are to see the same end. */
+  readonly end: readonly StoredEvent[];
   /** `wake` is called when there are more, or the end has come; until the returned function is called. */
   watch(wake: () => void): () => void;
 }
@@ -30,6 +32,7 @@ export function eventList(events: readonly StoredEvent[]): EventSource {
       return begin < 0 ? [] : events.slice(begin, begin + atLeast);
     },
     ended: true,
+    end: [],
     watch: () => () => undefined,
   };
 }
@@ -69,7 +72,10 @@ class Sender {
     }
     const { ended } = this.source;
     const events = this.source.after(this.last, PAGE);
-    if (events === null) throw apiError('response_not_found', 'The response was deleted.', 'response_id');
+    if (events === null) {
+      this.#sendEnd();
+      return;
+    }
     let bytes = 0;
     if (events[0] !== undefined && events[0].sequence !== this.last + 1) throw new Error(`events are missing after number ${this.last}`);
     for (const event of events) {
@@ -82,10 +88,22 @@ class Sender {
     if (events.length > 0) {
       this.#timer = setImmediate(() => this.send());   // others have their turn in between
     } else if (ended) {
-      this.#leave();
-      this.#stream.send('[DONE]');
-      this.#stream.end();
+      this.#done();
     }
+  }
+
+  /** Those before are gone. */
+  #sendEnd(): void {
+    const { end } = this.source;
+    if (end.length === 0) throw apiError('response_not_found', 'The response was deleted.', 'response_id');
+    for (const event of end) if (event.sequence > this.last) this.#stream.send(event.data, event.type);
+    this.#done();
+  }
+
+  #done(): void {
+    this.#leave();
+    this.#stream.send('[DONE]');
+    this.#stream.end();
   }
 
   #leave(): void {

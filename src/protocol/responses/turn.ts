@@ -10,9 +10,11 @@ import type { EndReason } from '../../generation/types.js';
 import { newResponseId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
+import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';
 import { admit, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { ResponseMachine } from './encode.js';
+import { previousNotFound } from './input-chain.js';
 import type { EventDialect } from './encode-items.js';
 import type { WireEvent } from './encode-writer.js';
 import { withImages } from './input-images.js';
@@ -56,6 +58,9 @@ export async function startTurn(deps: TurnDeps, caller: Caller, model: ServedMod
   // The chain was read and will be continued: it must not be erased in between.
   const release = created.base === null ? () => undefined : deps.responses.hold(created.base);
   try {
+    // Another thread may have erased it before it was held.
+    const { base } = created;
+    if (base !== null && deps.responses.get(caller.identity.organizationId, base) === null) throw previousNotFound(base);
     const admitted = await admit(deps, caller, model, created.request);
     if (admitted === null) {
       release();
@@ -83,7 +88,8 @@ export class Turn implements RunSink {
   readonly #run: GenerationRun;
   readonly #input: StoredItem[];
   readonly #guard: FormatGuard | null;
-  readonly #createdAt = now();
+  readonly #madeAt = madeAt();
+  readonly #createdAt = Math.floor(this.#madeAt);
   /** What is needed of the request until the end: not its messages, which may be large. */
   readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
   #resolve!: (end: TurnEnd) => void;
@@ -120,12 +126,17 @@ export class Turn implements RunSink {
   record(): ResponseRecord {
     const { resource } = this.#machine;
     return {
-      id: this.id, organizationId: this.admitted.caller.identity.organizationId, model: this.admitted.asked, createdAt: this.#createdAt,
+      id: this.id, organizationId: this.admitted.caller.identity.organizationId, model: this.admitted.asked, createdAt: this.#createdAt, madeAt: this.#madeAt,
       status: resource.status, background: resource.background, previousId: this.#created.previousId,
       resource: { ...resource, output: [...resource.output] },
       input: this.#input,
       output: resource.output.map((item) => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
     };
+  }
+
+  /** See GenerationRun. */
+  soFar(): FinishedUsage | null {
+    return this.#run.soFar();
   }
 
   /** Throws ApiError if the engine does not take the request. */
@@ -229,6 +240,15 @@ export class Turn implements RunSink {
     if (error instanceof ApiError) return;
     this.deps.telemetry.log.error({ err: error, response_id: this.id }, 'unexpected failure of a response');
   }
+}
+
+let lastMadeAt = 0;
+
+/** Seconds since 1970, to the microsecond: no two responses of a thread have the same, so that lists have their order. */
+function madeAt(): number {
+  const at = Date.now() / 1000;
+  const again = at <= lastMadeAt && lastMadeAt - at < 0.001;
+  return (lastMadeAt = Math.round((again ? lastMadeAt + 0.000_001 : at) * 1e6) / 1e6);
 }
 
 function now(): number {

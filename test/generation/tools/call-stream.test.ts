@@ -1,6 +1,7 @@
 import t from 'tap';
 import { CallStream } from '../../../src/generation/tools/call-stream.js';
 import type { ToolSyntax } from '../../../src/generation/tools/syntaxes.js';
+import { cpuTime } from '../../support/cpu-time.js';
 import { fixtures, tools, type Told } from './call-fixtures.js';
 
 /** What a stream tells of these pieces, joined; checks that it tells in order and never told JSON that is none. */
@@ -103,10 +104,10 @@ t.test('a call of great length costs no more per character than a short one', as
     { syntax: fixtures.find(({ syntax }) => syntax.name === 'xml')!.syntax, head: '<tool_call><function=get_weather><parameter=filter>["', piece: 'abcd', tail: '"]</parameter></function>' },
     { syntax: fixtures.find(({ syntax }) => syntax.name === 'llama')!.syntax, head: '{"parameters": {"x": "', piece: 'abcd', tail: '"}, "name": "f"}' },
   ]) {
-    const began = performance.now();
+    const spent = cpuTime();
     const told = read(syntax, [head, ...Array<string>(60_000).fill(piece), tail], false);
     t.equal(told.length, 1);
     t.match(told[0], /^call /);
-    t.ok(performance.now() - began < 3_000, `${syntax.name} in ${Math.round(performance.now() - began)} ms`);
+    t.ok(spent() < 3_000, `${syntax.name} in ${spent().toFixed()} ms`);
   }
 });

@@ -1,5 +1,7 @@
 // The same request gives the same tokens and the same logprob bits alone, in any company, from a cached
 // prefix, after preemption and as one of several choices.
+#include <set>
+
 #include "engine_fixture.h"
 
 namespace monolith::testing {
@@ -141,7 +143,7 @@ TEST(batch_invariance_choices_equal_separate_requests) {
     request.prompt = test_prompt(37, 1);
     request.max_tokens = 40;
     request.ignore_eos = true;
-    request.sampling.seed = ~uint64_t{0} - 1;   // wraps at the third choice
+    request.sampling.seed = ~uint64_t{0} - 1;
     request.sampling.top_logprobs = 1;
     request.sampling.frequency_penalty = 0.3f;
     request.n = 5;
@@ -155,12 +157,41 @@ TEST(batch_invariance_choices_equal_separate_requests) {
       consumer.pump_until_ended(single);
       check_same(consumer.outcomes()[all].choices[choice], consumer.outcomes()[single].choices[0],
                  "choice " + std::to_string(choice));
-      ++request.sampling.seed;
+      ++request.sampling.stream;
     }
     CHECK(consumer.outcomes()[all].choices[0].content != consumer.outcomes()[all].choices[1].content);
     if (n_pages == 8) CHECK(engine->stats().preemptions > 0);
     CHECK(pages_come_back(*engine));
   }
+}
+
+// A choice has nothing in common with another request, whatever that one's seed is.
+TEST(choices_share_no_answer_with_neighbouring_seeds) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine);
+  GenerationRequest request;
+  request.prompt = test_prompt(20, 1);
+  request.max_tokens = 24;
+  request.ignore_eos = true;
+  std::set<std::string> answers;
+  size_t n = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    request.sampling.seed = seed;
+    request.n = 3;
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
+      answers.insert(choice.content);
+      ++n;
+    }
+    request.n = 1;   // the first choice is what the seed says alone
+    const RequestId single = consumer.submit(request);
+    consumer.pump_until_ended(single);
+    check_same(consumer.outcomes()[id].choices[0], consumer.outcomes()[single].choices[0], "alone");
+  }
+  CHECK_EQ(n, size_t{12});
+  CHECK_EQ(answers.size(), n);
 }
 
 }  // namespace

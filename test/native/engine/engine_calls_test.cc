@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {
@@ -77,7 +77,7 @@ TEST(engine_finishes_single_choices_on_demand) {
 
   // What it had said is what it says otherwise.
   request.n = 1;
-  request.sampling.seed += 1;
+  request.sampling.stream = 1;
   request.max_tokens = static_cast<int>(tokens);
   const RequestId again = consumer.submit(request);
   consumer.pump_until_ended(again);

@@ -1,5 +1,7 @@
 // One organization's flood and another's single request, through the whole engine.
-#include "engine/step_loop.h"
+#include <array>
+
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {
@@ -13,6 +15,112 @@ GenerationRequest request_of(uint64_t organization, int n, int max_tokens, int f
   request.n = n;
   request.ignore_eos = true;
   return request;
+}
+
+// A loop with two answers of one organization under way when two others bring prompts that do not both fit into the next
+// step, which is for first tokens alone: the last of them then has a place, and nothing of it is computed yet.
+class PlaceWithoutStep {
+ public:
+  explicit PlaceWithoutStep(EngineParts& parts, const EngineOptions& options)
+      : parts_(parts), loop_(*parts.model, *parts.tokenizer, options, counters_) {
+    for (int i = 0; i < 2; ++i) add(request_of(1, 1, 60, i));
+    for (int i = 0; i < 8; ++i) step();
+    for (const uint64_t organization : {2, 3}) {
+      GenerationRequest request = request_of(organization, 1, 5, 3);
+      request.prompt = test_prompt(200, static_cast<int>(organization));
+      last_ = add(request);
+    }
+    step();
+  }
+  bool reached() const { return counters_.running == 4 && outcomes_.at(last_ - 1).started == 1 && outcomes_.at(last_).started == 0; }
+
+  bool step() {
+    const bool more = loop_.step();
+    channel_->drain(drained_);
+    EventReader(drained_).read_into(outcomes_);
+    return more;
+  }
+  std::map<RequestId, Outcome>& outcomes() { return outcomes_; }
+  RequestId last() const { return last_; }
+  const StepLoop& loop() const { return loop_; }
+
+ private:
+  RequestId add(const GenerationRequest& request) {
+    const auto id = static_cast<RequestId>(outcomes_.size() + 1);
+    outcomes_[id];
+    loop_.add(std::make_unique<Request>(id, channel_, request, parts_.model->params().n_vocab, 512));
+    return id;
+  }
+
+  EngineParts& parts_;
+  EngineCounters counters_;
+  StepLoop loop_;
+  std::shared_ptr<Channel> channel_ = std::make_shared<Channel>([] {}, size_t{1} << 20);
+  std::map<RequestId, Outcome> outcomes_;
+  std::vector<std::byte> drained_;
+  RequestId last_ = 0;
+};
+
+// However old the zero of the clock is, and where 31, 32, 53 and 63 bits of it end.
+TEST(engine_clock_ends_nobody_who_has_a_place_and_no_step_yet) {
+  using std::chrono::milliseconds, std::chrono::nanoseconds, std::chrono::hours;
+  constexpr std::array<Clock::duration, 6> kTimes{nanoseconds(0), hours(2), milliseconds((int64_t{1} << 31) - 1), milliseconds((int64_t{1} << 32) - 1),
+                                                  nanoseconds((int64_t{1} << 53) - 1), Clock::duration::max() - hours(1)};
+  for (const bool in_flight : {false, true}) {
+    EngineSetup setup;
+    setup.asynchronous = in_flight;
+    EngineParts parts = load_parts(setup);
+    if (!parts.model) return;
+    for (const Clock::duration at : kTimes) {
+      const ClockAt clock(at);
+      PlaceWithoutStep run(parts, setup.options);
+      CHECK(run.reached());
+      while (run.step()) continue;
+      for (const auto& [id, outcome] : run.outcomes()) {
+        CHECK(!outcome.failed);
+        CHECK(outcome.choices.at(0).reason == FinishReason::kMaxTokens);
+        CHECK_EQ(outcome.choices.at(0).completion_tokens, id < run.last() - 1 ? 60u : 5u);
+      }
+      CHECK(run.loop().consistent());
+    }
+  }
+}
+
+// It has waited since it was submitted, whatever became of it in the queue; those that have begun go on.
+TEST(engine_clock_lets_nobody_wait_for_ever_with_a_place) {
+  EngineParts parts = load_parts({});
+  if (!parts.model) return;
+  for (const auto& [later_ms, fails] : {std::pair{29'000, false}, std::pair{30'000, true}}) {
+    const ClockAt clock(std::chrono::hours(100));
+    PlaceWithoutStep run(parts, {});
+    CHECK(run.reached());
+    Clock::set(Clock::now() + std::chrono::milliseconds(later_ms));
+    while (run.step()) continue;
+    const Outcome& last = run.outcomes().at(run.last());
+    CHECK_EQ(last.failed, fails);
+    if (fails) CHECK(last.code == FailureCode::kQueueTimeout);
+    CHECK_EQ(last.started, fails ? 0 : 1);
+    for (const auto& [id, outcome] : run.outcomes())
+      if (id != run.last()) CHECK(outcome.choices.at(0).reason == FinishReason::kMaxTokens);
+    CHECK(run.loop().consistent());
+  }
+}
+
+// The time of an answer counts from its first step, not from its submission or from the clock's zero.
+TEST(engine_clock_ends_answers_when_their_time_is_over) {
+  EngineParts parts = load_parts({});
+  if (!parts.model) return;
+  for (const auto& [later_ms, ends] : {std::pair{3'590'000, false}, std::pair{3'600'000, true}}) {
+    const ClockAt clock(std::chrono::hours(100));
+    PlaceWithoutStep run(parts, {});
+    run.step();
+    Clock::set(Clock::now() + std::chrono::milliseconds(later_ms));
+    while (run.step()) continue;
+    for (const auto& [id, outcome] : run.outcomes()) {
+      CHECK(outcome.choices.at(0).reason == (ends ? FinishReason::kTimeLimit : FinishReason::kMaxTokens));
+      CHECK(outcome.choices.at(0).completion_tokens > 0);
+    }
+  }
 }
 
 // Step by step, so that what has ended before a step is known.

@@ -15,13 +15,26 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
+#include "base/clock.h"
 #include "check.h"
-#include "engine/draft_model.h"
+#include "engine/guess/draft_model.h"
 #include "engine/engine.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "support/asynchronous_backend.h"
 
 namespace monolith::testing {
+
+// Sets the engine's clock, which goes on from there, and puts it right again.
+class ClockAt {
+ public:
+  explicit ClockAt(Clock::duration since_its_zero) { Clock::set(Clock::time_point(since_its_zero)); }
+  ~ClockAt() { Clock::set(Clock::time_point(ahead_ + std::chrono::steady_clock::now().time_since_epoch())); }
+  ClockAt(const ClockAt&) = delete;
+  ClockAt& operator=(const ClockAt&) = delete;
+
+ private:
+  const Clock::duration ahead_ = Clock::now().time_since_epoch() - std::chrono::steady_clock::now().time_since_epoch();
+};
 
 struct EngineSetup {
   std::string model = "models/llama.q8_0.gguf";

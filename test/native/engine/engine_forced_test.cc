@@ -4,7 +4,7 @@
 #include <future>
 #include <random>
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {
@@ -283,7 +283,7 @@ TEST(engine_forces_alike_in_any_company) {
       consumer.pump_until_ended(id);
       for (int choice = 0; choice < 4; ++choice) {
         GenerationRequest one = requests[1];
-        one.sampling.seed += static_cast<uint64_t>(choice);
+        one.sampling.stream = static_cast<uint32_t>(choice);
         check_same(consumer.outcomes()[id].choices[choice], outcome_of(consumer, one), "choice " + std::to_string(choice));
       }
     }

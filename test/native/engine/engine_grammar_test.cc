@@ -4,7 +4,11 @@
 #include <future>
 #include <set>
 
-#include "engine/step_loop.h"
+#if defined(__GLIBC__)
+#include <pthread.h>
+#endif
+
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 #include "text/grammar/automaton.h"
 
@@ -70,6 +74,29 @@ GenerationRequest format_request(const GrammarRef& format, int max_tokens = 400)
   request.format = format;
   return request;
 }
+
+#if defined(__GLIBC__)
+// There is no room for the stack of another thread.
+TEST(engine_without_a_thread_refuses_a_grammar_and_compiles_the_next) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  pthread_attr_t usual, huge;
+  REQUIRE(pthread_getattr_default_np(&usual) == 0 && pthread_attr_init(&huge) == 0);
+  REQUIRE(pthread_attr_setstacksize(&huge, size_t{1} << 47) == 0 && pthread_setattr_default_np(&huge) == 0);
+  int n_done = 0;
+  engine->compile_grammar(regex_options("[0-9]+"), [&](CompiledGrammar done) {
+    ++n_done;
+    CHECK(done.grammar == nullptr);
+    REQUIRE(done.problems.size() == 1);
+    CHECK_EQ(done.problems[0].what, std::string("there is no thread to compile it"));
+  });
+  CHECK_EQ(pthread_setattr_default_np(&usual), 0);
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&usual);
+  CHECK_EQ(n_done, 1);
+  CHECK(compiled(*engine, regex_options("[0-9]+")) != nullptr);
+}
+#endif
 
 TEST(engine_says_what_its_format_asks_for) {
   EngineSetup setup;

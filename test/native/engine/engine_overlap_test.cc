@@ -7,8 +7,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "engine/grammar_cache.h"
-#include "engine/step_loop.h"
+#include "engine/text/grammar_cache.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {
@@ -206,7 +206,7 @@ TEST(step_loop_has_one_step_in_flight) {
   CHECK(loop.outcome(1).ended());
   CHECK_EQ(loop.outcome(1).choices[0].piece_tokens, 10);
   CHECK(loop->idle());
-  CHECK_EQ(loop.counters().progress_at_ns.load(), 0);
+  CHECK_EQ(loop.counters().progress_at_ns.load(), EngineCounters::kIdle);
   CHECK(!loop.step());
   CHECK(loop->consistent());
 }

@@ -1,6 +1,7 @@
 // The running engine, through its public face: limits, ends, cancellation, bounds, failure, closing.
 #include <atomic>
 #include <random>
+#include <semaphore>
 
 #include "engine_fixture.h"
 
@@ -162,6 +163,19 @@ class ModelAround : public Model {
   const std::unique_ptr<Model> model_;
 };
 
+// Computes as many steps as it is allowed.
+class AllowedModel final : public ModelAround {
+ public:
+  AllowedModel(std::unique_ptr<Model> model, std::counting_semaphore<>& steps) : ModelAround(std::move(model)), steps_(steps) {}
+  const float* forward(const Batch& batch) override {
+    steps_.acquire();
+    return model_->forward(batch);
+  }
+
+ private:
+  std::counting_semaphore<>& steps_;
+};
+
 // Takes at least a millisecond for each step, so that there is time to step in.
 class SlowModel final : public ModelAround {
  public:
@@ -189,17 +203,17 @@ TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   const RequestId queued = consumer.submit(simple_request(10, 10, 2));
   consumer.pump_until([&] { return started(prefilling); });
   CHECK_EQ(engine->stats().waiting, 1);
-  engine->cancel(queued);
-  engine->cancel(queued);   // twice is once
-  engine->cancel(prefilling);
+  engine->cancel(consumer.channel(), queued);
+  engine->cancel(consumer.channel(), queued);   // twice is once
+  engine->cancel(consumer.channel(), prefilling);
   CHECK(pages_come_back(*engine));
 
   const RequestId decoding = consumer.submit(simple_request(10, 450, 3));
   consumer.pump_until([&] { return consumer.outcomes()[decoding].choices[0].pieces > 2; });
-  engine->cancel(decoding);
+  engine->cancel(consumer.channel(), decoding);
   const int pieces = consumer.outcomes()[decoding].choices[0].pieces;
   CHECK(pages_come_back(*engine));
-  engine->cancel(12345);
+  engine->cancel(consumer.channel(), 12345);
 
   const RequestId last = consumer.submit(simple_request(5, 5, 4));   // and life goes on
   consumer.pump_until_ended(last);
@@ -212,6 +226,28 @@ TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   CHECK_EQ(stats.finished, uint64_t{1});
   CHECK_EQ(stats.requests, uint64_t{4});
   CHECK_EQ(stats.last_step_age_ms, 0.0);
+}
+
+// Ended, and its records not yet drained: none of them comes after cancel().
+TEST(engine_cancel_takes_back_what_an_ended_request_has_said) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine), another(*engine);
+  const RequestId gone = consumer.submit(simple_request(10, 5, 1)), kept = consumer.submit(simple_request(10, 6, 2));
+  const auto wait_for_ends = [&](uint64_t n) {
+    while (engine->stats().finished < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  wait_for_ends(2);
+  another.pump_until_ended(another.submit(simple_request(5, 5)));   // in a later step: those two are retired
+  engine->cancel(another.channel(), kept);                          // not one of this channel
+  engine->cancel(consumer.channel(), gone);
+  consumer.pump_until_ended(kept);
+  CHECK_EQ(consumer.outcomes()[gone].started, 0);
+  CHECK(consumer.outcomes()[gone].choices.empty());
+  CHECK_EQ(consumer.outcomes()[kept].choices[0].piece_tokens, 6);
+  // An id that has ended is not held back for ever.
+  const RequestId next = consumer.submit(simple_request(10, 5, 3));
+  consumer.pump_until_ended(next);
 }
 
 TEST(engine_bounds_its_queue_in_number_and_time) {
@@ -235,7 +271,7 @@ TEST(engine_bounds_its_queue_in_number_and_time) {
   CHECK(consumer.outcomes()[impatient].failed);
   CHECK(consumer.outcomes()[impatient].code == FailureCode::kQueueTimeout);
   CHECK_EQ(consumer.outcomes()[impatient].started, 0);
-  engine->cancel(running);
+  engine->cancel(consumer.channel(), running);
   consumer.pump_until_ended(patient);
   CHECK_EQ(consumer.outcomes()[patient].choices[0].completion_tokens, 5u);
 }
@@ -262,7 +298,7 @@ TEST(engine_bounds_the_prompt_tokens_that_wait) {
   engine->configure(tunables);   // from the next submission on
   const RequestId last = consumer.submit(simple_request(10, 5));
   CHECK_EQ(engine->stats().waiting, 3);
-  engine->cancel(running);
+  engine->cancel(consumer.channel(), running);
   consumer.pump_until_ended(last);
   CHECK_EQ(engine->stats().waiting_tokens, int64_t{0});
   CHECK_EQ(engine->stats().prompt_tokens, uint64_t{120});
@@ -272,20 +308,27 @@ TEST(engine_takes_new_limits_while_it_runs) {
   EngineSetup setup;
   setup.options.max_batch_tokens = 64;
   setup.options.max_sequences = 2;
-  auto engine = start_engine(setup);
-  if (!engine) return;
+  EngineParts parts = load_parts(setup);
+  if (!parts.model) return;
+  std::counting_semaphore<> steps(0);
+  auto model = std::make_unique<AllowedModel>(std::move(parts.model), steps);
+  auto running = Engine::start(std::move(model), std::move(parts.backend), parts.tokenizer, setup.options);
+  REQUIRE(running.ok());
+  const std::unique_ptr<Engine> engine = std::move(*running);
   EngineStats stats = engine->stats();
   CHECK_EQ(stats.most_batch_tokens, 256);   // as allocated
   CHECK_EQ(stats.most_sequences, 16);
   Consumer consumer(*engine);
   std::vector<RequestId> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(consumer.submit(simple_request(10, 400)));
+  steps.release(2);   // the first may be planned before the second request is there
   consumer.pump_until([&] { return consumer.outcomes()[ids[1]].started > 0; });
   CHECK_EQ(consumer.outcomes()[ids[2]].started, 0);
   EngineTunables tunables;
   tunables.max_sequences = 100;
   tunables.step_ms = 7;
   engine->configure(tunables);
+  steps.release(20);   // far fewer than an answer takes: all six run at once
   consumer.pump_until([&] { return consumer.outcomes()[ids[5]].started > 0; });
   CHECK(!consumer.outcomes()[ids[0]].ended());
   stats = engine->stats();
@@ -295,6 +338,7 @@ TEST(engine_takes_new_limits_while_it_runs) {
   tunables = {};
   tunables.max_batch_tokens = 4;   // fewer sequences than are wanted
   engine->configure(tunables);
+  steps.release(1'000'000);
   for (const RequestId id : ids) consumer.pump_until_ended(id);
   CHECK_EQ(engine->stats().max_sequences, 3);
   tunables.max_batch_tokens = 64;
@@ -521,7 +565,7 @@ void check_random_load(bool asynchronous) {
           }
           if (random() % 3 == 0 && !open.empty()) {
             const size_t at = random() % open.size();
-            engine->cancel(open[at]);
+            engine->cancel(consumer.channel(), open[at]);
             open.erase(open.begin() + static_cast<ptrdiff_t>(at));
           }
           if (random() % 4 == 0 && !open.empty()) engine->finish(open[random() % open.size()], static_cast<int>(random() % 3));

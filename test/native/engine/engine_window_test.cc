@@ -130,7 +130,7 @@ TEST(choices_that_share_windows_are_those_of_separate_requests) {
     std::vector<GenerationRequest> separate(5, request);
     for (size_t i = 0; i < separate.size(); ++i) {
       separate[i].n = 1;
-      separate[i].sampling.seed += i;
+      separate[i].sampling.stream = static_cast<uint32_t>(i);
     }
     const std::vector<Choices> expected = outcomes_one_by_one(setup, separate);
     for (int choice = 0; choice < 5; ++choice)

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 #include "model/all_cases.h"
 
@@ -12,8 +12,10 @@ namespace {
 
 std::atomic<bool> counting{false};   // all threads: the backend's workers count too
 std::atomic<int> allocations{0};
+thread_local int until_failure = -1;   // allocations of this thread before the one that fails; negative: none does
 
 void* counted_or_null(std::size_t size, std::size_t alignment = 0) {
+  if (until_failure >= 0 && until_failure-- == 0) return nullptr;
   if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1, std::memory_order_relaxed);
   return alignment ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
                    : std::malloc(size > 0 ? size : 1);
@@ -116,6 +118,40 @@ void check_steady_steps(Speculation speculation, const std::string& draft = "") 
 TEST(step_loop_decodes_without_allocating) { check_steady_steps(Speculation::kOff); }
 TEST(step_loop_drafts_without_allocating) { check_steady_steps(Speculation::kAlways, "models/llama.q4_k_m.gguf"); }
 TEST(step_loop_guesses_without_allocating) { check_steady_steps(Speculation::kAlways); }
+
+// Whichever allocation fails.
+TEST(engine_submission_without_memory_leaves_nothing_behind) {
+  EngineSetup setup;
+  setup.options.queue_max = 4;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  GenerationRequest request;
+  request.prompt = test_prompt(20, 1);
+  request.max_tokens = 5;
+  request.stop = {"a stop string too long to stand in the string itself", "another"};
+  request.sampling.repetition_penalty = 1.1f;
+  request.calls.open = {"<call>", 301};
+  request.calls.prefixes = {{310, 311}, {310, 312}};
+  int n_refused = 0;
+  for (;; ++n_refused) {
+    GenerationRequest given = request;
+    until_failure = n_refused;
+    const auto id = engine->submit(consumer.channel(), std::move(given));
+    const bool has_failed = until_failure < 0;
+    until_failure = -1;
+    CHECK_EQ(id.ok(), !has_failed);
+    if (id) {
+      consumer.pump_until_ended(*id);
+      break;
+    }
+    REQUIRE(id.error().code == ErrorCode::kOutOfMemory);
+    CHECK_EQ(engine->stats().waiting, 0);
+    CHECK_EQ(engine->stats().waiting_tokens, int64_t{0});
+  }
+  CHECK(n_refused > 10);
+  CHECK_EQ(engine->stats().requests, uint64_t{1});
+}
 
 TEST(no_architecture_allocates_in_a_step) {
   for (const Case& one : all_cases()) {

@@ -7,36 +7,13 @@
 #include <vector>
 
 #include "check.h"
+#include "model/golden_files.h"
 #include "support/model_fixture.h"
 
 namespace monolith {
 namespace {
 
 using namespace testing;
-
-struct GoldenFile {
-  const char* name;
-  const char* production;  // the tolerance row of production arithmetic with F16 KV
-  bool own_shape =
-      false;  // stands for its architecture: the llama.* files differ only in weights' types
-  bool plain_too = false;  // runs on the plain kernels as well, which are scalar and slow
-};
-
-// F32 and F16 weights: the cache is in half precision. Quantized weights: activations have 8 bits.
-constexpr GoldenFile kFiles[] = {
-    {"llama.f32", "f16", true},
-    {"llama.f16", "f16", false, true},
-    {"llama.bf16", "bf16", false, true},
-    {"llama.q8_0", "int8", false, true},
-    {"llama.q4_0", "int8", false, true},
-    {"llama.q4_k", "int8"},
-    {"llama.q6_k", "int8"},
-    {"llama.q4_k_m", "int8", false, true},  // Q4_K and Q6_K
-    {"llama-rope3.f16", "f16", true},
-    {"qwen2.f16", "f16", true},
-    {"qwen3.f16", "f16", true},
-    {"gemma3.f16", "f16", true},
-};
 
 // Where better kernels are here, the plain ones get one file of each type and the prompts of few
 // tokens.
@@ -66,7 +43,7 @@ std::vector<GoldenPrompt> prompts_for(CpuIsa isa, const Golden& golden) {
 // A fresh clone has a small set, a developer all of them.
 std::vector<GoldenFile> files_here() {
   std::vector<GoldenFile> here;
-  for (const GoldenFile& file : kFiles)
+  for (const GoldenFile& file : kGoldenFiles)
     if (!weights_path(file).empty()) here.push_back(file);
   return here;
 }

@@ -29,10 +29,6 @@ export function setCsrfToken(token: string): void {
   csrfToken = token;
 }
 
-export function getCsrfToken(): string {
-  return csrfToken;
-}
-
 /** `signedOut` runs when the session has ended; `renew` fetches another CSRF token. */
 export function onSession(signedOut: () => void, renew: () => Promise<void>): void {
   onSignedOut = signedOut;

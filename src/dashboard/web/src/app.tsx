@@ -32,7 +32,7 @@ import { SignUp } from './pages/sign-up.js';
 import { Usage } from './pages/usage.js';
 import { VerifyEmail } from './pages/verify-email.js';
 import { atLeast } from './roles.js';
-import type { Role } from '../../wire.js';
+import type { Role } from '../../../wire/dashboard.js';
 import { useMe, useSession } from './session.js';
 
 export function App(): ReactNode {

@@ -237,3 +237,26 @@ TEST(pieces_with_spaces_inside_merge_across_words) {
     CHECK_EQ((*loaded)->decode({{both}}), std::string("a b"));
   }
 }
+
+// GGUF files of Phi-3 do not say it; llama.cpp goes by the name.
+TEST(special_tokens_of_phi_3_take_the_white_space_behind_them) {
+  VocabularyFile file = VocabularyFile::sentencepiece();
+  for (const char* spelling : {"<|user|>", "<|end|>", "<|assistant|>", "<|endoftext|>"}) file.add(spelling, TokenKind::kControl);
+  file.add("Hi", TokenKind::kNormal, -2);
+  const TokenId hi = file.add("▁Hi", TokenKind::kNormal, -1);
+  const auto ids_in = [&](std::string_view name, std::string_view text) {
+    GgufBuilder builder = file.builder();
+    if (!name.empty()) builder.string("general.name", name);
+    const auto loaded = load(builder);
+    if (!loaded) return "[" + loaded.error().message + "]";
+    return show(encode(**loaded, text, {.parse_special = true}));
+  };
+  const std::string prompt = "<|user|>\n \tHi<|end|>\n<|assistant|>\n";
+  const TokenId user = hi - 5, end = hi - 4, assistant = hi - 3, end_of_text = hi - 2, newline = 3 + '\n';
+  for (const char* name : {"Phi-3-mini-4k-instruct", "phi3", "Microsoft PHI-3.5"})
+    CHECK_EQ(ids_in(name, prompt), show({user, hi, end, assistant}));
+  CHECK_EQ(ids_in("Phi-3", "</s>\n<s>\n").substr(0, 4), std::string("[2 1"));   // one does, the other does not
+  const std::string kept = ids_in("Phi-3", "<|endoftext|>\n");
+  CHECK(kept.ends_with(" " + std::to_string(newline) + "]") && kept.starts_with("[" + std::to_string(end_of_text)));
+  for (const char* name : {"", "Phi-4", "Llama"}) CHECK(ids_in(name, prompt) != show({user, hi, end, assistant}));
+}

@@ -1,6 +1,6 @@
 // What the live view shows: every figure and every chart, declared once. Pure.
 
-import type { EngineSample, LiveSample, Percentiles } from '../../../wire.js';
+import type { EngineSample, LiveSample, Percentiles } from '../../../../wire/dashboard.js';
 
 /** Short, with a unit where it needs one; a dash where nothing happened. */
 export const showCount = (value: number | null): string => (value === null ? '–' : value >= 1000 ? Math.round(value).toLocaleString('en-US') : String(Math.round(value * 10) / 10));
@@ -38,9 +38,10 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
 ];
 
 export const SERVER_VIEWS: readonly View<ServerSeries>[] = [
-  { title: 'Requests per second', help: 'Answered and refused: 429 by a limit, 503 for want of capacity.', show: showCount, series: [
+  { title: 'Requests per second', help: 'By how they ended, within a stream too: 429 by a limit, 503 for want of capacity, errors: failed or broken off.', show: showCount, series: [
     { label: 'requests', of: ({ requests }) => requests }, { label: '429', of: (sample) => sample.rejected_429, color: 1 },
-    { label: '503', of: (sample) => sample.rejected_503, color: 5 }, { label: 'errors', of: ({ errors }) => errors, color: 3 }] },
+    { label: '503', of: (sample) => sample.rejected_503, color: 5 }, { label: 'errors', of: ({ errors }) => errors, color: 3 },
+    { label: 'cancelled', of: ({ cancelled }) => cancelled, color: 7 }] },
   { title: 'Requests in flight', help: 'Being answered right now.', show: showCount, series: [{ label: 'in flight', of: (sample) => sample.in_flight }] },
   { title: 'Memory', help: 'Resident set of the process: weights, KV pages, everything.', show: (mib) => showBytes(mib === null ? null : mib * 2 ** 20), series: [
     { label: 'resident', of: (sample) => sample.rss_bytes / 2 ** 20, color: 6 }] },

@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import type { InviteObject, MemberObject, Role } from '../../../wire.js';
+import type { InviteObject, MemberObject, Role } from '../../../../wire/dashboard.js';
 import { api, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';
@@ -166,7 +166,7 @@ function InviteLinkDialog({ invite, onClose }: { invite: InviteObject; onClose: 
     <Dialog title={`Invitation for ${invite.email}`} onClose={onClose} footer={<Button variant="primary" onClick={onClose}>Done</Button>}>
       <p>{status.mail ? 'The link is on its way by mail. You can also pass it on yourself:' : 'This server sends no mail: pass this link on yourself.'}</p>
       <div className="secret"><code>{invite.url ?? ''}</code><CopyButton text={invite.url ?? ''} label="Copy the link" iconOnly /></div>
-      <p className="hint">For this address only, until <Time at={invite.expires_at} />.</p>
+      <p className="hint">For this address only. The link expires <Time at={invite.expires_at} />.</p>
     </Dialog>
   );
 }

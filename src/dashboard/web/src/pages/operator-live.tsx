@@ -1,7 +1,7 @@
 // What the engines and the server do right now: figures and moving charts of the last five minutes, one sample a second.
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EngineSample, LiveSample } from '../../../wire.js';
+import type { EngineSample, LiveSample } from '../../../../wire/dashboard.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';
 import { Chart } from '../components/chart.js';
@@ -114,7 +114,8 @@ function ServerTiles({ sample }: { sample: LiveSample }): ReactNode {
       <Tile label="Requests" value={showRate(sample.requests)} note={`${showCount(sample.in_flight)} in flight`} />
       <Tile label="Refused, 429" value={showRate(sample.rejected_429)} note="over a limit" {...(sample.rejected_429 > 0 ? { tone: 'warn' as const } : {})} />
       <Tile label="Refused, 503" value={showRate(sample.rejected_503)} note="no capacity" {...(sample.rejected_503 > 0 ? { tone: 'danger' as const } : {})} />
-      <Tile label="Errors" value={showRate(sample.errors)} note="500" {...(sample.errors > 0 ? { tone: 'danger' as const } : {})} />
+      <Tile label="Errors" value={showRate(sample.errors)} note="failed or broken off" {...(sample.errors > 0 ? { tone: 'danger' as const } : {})} />
+      <Tile label="Cancelled" value={showRate(sample.cancelled)} note="client left" />
       <Tile label="Memory" value={showBytes(sample.rss_bytes)} note="resident" />
       <Tile label="Event-loop lag" value={showMs(sample.loop_lag_ms)} note="HTTP threads" {...(sample.loop_lag_ms > 100 ? { tone: 'warn' as const } : {})} />
       <Tile label="HTTP threads" value={showCount(sample.http_threads)} note="on one port" />

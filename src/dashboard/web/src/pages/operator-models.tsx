@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel, ListPage, OperatorModelPatch } from '../../../wire.js';
+import type { DashboardModel, ListPage, OperatorModelPatch } from '../../../../wire/dashboard.js';
 import { api, fieldError, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EngineTunables, ListPage, Tunable, TunableName } from '../../../wire.js';
+import type { EngineTunables, ListPage, Tunable, TunableName } from '../../../../wire/dashboard.js';
 import { api, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';
@@ -26,7 +26,7 @@ export function OperatorTunables(): ReactNode {
   const query = useQuery({ queryKey: KEY, queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal), refetchInterval: 10_000 });
   return (
     <>
-      <PageHeader title="Tunables">How each engine shares its steps. Changes hold from the next step on, nothing restarts, and nothing that runs is lost.</PageHeader>
+      <PageHeader title="Tunables">How each engine shares its steps. Changes hold from the next step on, nothing restarts, and nothing that runs is lost. They are kept for later starts, except of a setting that the start gives itself.</PageHeader>
       <Loaded query={query}>
         {({ data }) => (data.length === 0
           ? <EmptyState icon="tunables" title="No engine runs">There is nothing to tune until a model is loaded.</EmptyState>
@@ -87,10 +87,10 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
         <span id={`${id}-foot`} role="status">
           {outcome.state === 'failed' ? <span className="field-error">{outcome.message}</span>
             : draft !== null && invalid ? <span className="field-error">A number from {count(min)} to {count(max)}.</span>
-              : <>{count(min)} to {count(max)}, default {count(tunable.default)}{value !== tunable.default && <> <Badge tone="accent">changed</Badge></>}</>}
+              : <>{count(min)} to {count(max)}, {tunable.given === null ? 'default' : 'started with'} {count(tunable.default)}{tunable.given !== null && <> (<span className="mono">{tunable.given}</span>: a change lasts until the next start with it)</>}{value !== tunable.default && <> <Badge tone="accent">changed</Badge></>}</>}
         </span>
         <span className="tunable-actions">
-          {value !== tunable.default && !changed && <Button size="small" variant="ghost" busy={outcome.state === 'busy'} onClick={() => apply(null)}>Reset to default</Button>}
+          {value !== tunable.default && !changed && <Button size="small" variant="ghost" busy={outcome.state === 'busy'} onClick={() => apply(null)}>{tunable.given === null ? 'Reset to default' : 'Undo'}</Button>}
           {changed && <Button size="small" variant="ghost" onClick={() => { setDraft(null); setOutcome({ state: 'idle' }); }}>Discard</Button>}
           <Button size="small" type="submit" variant={changed && !invalid ? 'primary' : 'secondary'} disabled={!changed || invalid} busy={outcome.state === 'busy' && changed}>Apply</Button>
         </span>

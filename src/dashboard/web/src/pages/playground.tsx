@@ -1,7 +1,7 @@
 // A conversation with a model as the API has it: streaming, thinking, tools, pictures, and the code for the same.
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel } from '../../../wire.js';
+import type { DashboardModel } from '../../../../wire/dashboard.js';
 import { API, ApiFailure, messageOf, send } from '../api.js';
 import { Button, LinkButton } from '../components/button.js';
 import { Icon } from '../components/icon.js';
@@ -186,7 +186,7 @@ function Welcome({ model, onSay }: { model: DashboardModel | undefined; onSay: (
       <h2>Say something to {model?.display_name ?? 'a model'}</h2>
       <div className="state-text">Requests here count towards the organization's limits and usage like any other.</div>
       <div className="ideas">{ideas.map((idea) => <Button key={idea} size="small" disabled={onSay === undefined} onClick={() => onSay?.(idea)}>{idea}</Button>)}</div>
-      <LinkButton href="/models" variant="ghost" size="small">Compare the models</LinkButton>
+      <LinkButton href="/models" variant="ghost" size="small">About the models</LinkButton>
     </div>
   );
 }

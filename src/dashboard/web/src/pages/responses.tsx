@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { StoredResponseObject } from '../../../wire.js';
+import type { StoredResponseObject } from '../../../../wire/dashboard.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';
@@ -30,7 +30,7 @@ export function Responses(): ReactNode {
   };
   return (
     <>
-      <PageHeader title="Stored responses">Kept because the request said so (<Code>store: true</Code>), until they expire. Their content is for API keys only.</PageHeader>
+      <PageHeader title="Stored responses">Kept unless the request said otherwise (<Code>store: false</Code>), until they expire. Their content is for API keys only.</PageHeader>
       <Panel flush>
         <ListView list={list} empty={<EmptyState icon="responses" title="Nothing is stored">Responses of the responses format show here while they are kept.</EmptyState>}>
           {(rows) => (

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { ApiKeyObject, ListPage, UsageBucket, UsageGroup, UsageRowObject } from '../../../wire.js';
+import type { ApiKeyObject, ListPage, UsageBucket, UsageGroup, UsageRowObject } from '../../../../wire/dashboard.js';
 import { API, api, withQuery } from '../api.js';
 import { LinkButton, PlainLinkButton } from '../components/button.js';
 import { Chart } from '../components/chart.js';

@@ -4,9 +4,14 @@
 export type Inline = { code: boolean; text: string };
 export type Block = { kind: 'text'; text: string } | { kind: 'code'; language: string; text: string; closed: boolean };
 
+/** The beginning of an object, or of an array of such: hardly any prose begins so. */
+const JSON_START = /^\s*(?:\[\s*)*\{\s*(?:"|$)/;
+
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
 
 export function blocksOf(markdown: string): Block[] {
+  const json = jsonBlock(markdown);
+  if (json !== null) return [json];
   const blocks: Block[] = [];
   let text: string[] = [];
   let code: { fence: string; language: string; lines: string[] } | null = null;
@@ -64,4 +69,14 @@ export function inlinesOf(text: string): Inline[] {
   }
   if (plain < text.length) inlines.push({ code: false, text: text.slice(plain) });
   return inlines;
+}
+
+/** An answer that is a JSON object or array, or the beginning of one with objects: laid out once it is whole. Null if it is neither. */
+function jsonBlock(text: string): Block | null {
+  if (!/^\s*[[{]/.test(text)) return null;
+  try {
+    return { kind: 'code', language: 'json', text: JSON.stringify(JSON.parse(text), null, 2), closed: true };
+  } catch {
+    return JSON_START.test(text) ? { kind: 'code', language: 'json', text: text.trim(), closed: false } : null;
+  }
 }

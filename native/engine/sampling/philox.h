@@ -1,0 +1,36 @@
+// Philox4x32-10, a counter-based random generator: Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
+// as easy as 1, 2, 3", SC 2011. The numbers are a pure function of key and counter, so a sequence's draws
+// depend on its seed, its stream and its position alone, never on what else ran.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace monolith {
+
+using PhiloxCounter = std::array<uint32_t, 4>;
+using PhiloxKey = std::array<uint32_t, 2>;
+
+// Ten rounds (section 3.3 of the paper; the constants are those of its reference).
+constexpr PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
+               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+// The 64 random bits that decide the token at `position` of the stream `stream` of a generation seeded with `seed`. No
+// two of seed, stream and position have the same key and counter.
+constexpr uint64_t random_bits(uint64_t seed, uint32_t stream, uint64_t position) {
+  const PhiloxCounter bits =
+      philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), stream, 0},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  return uint64_t{bits[1]} << 32 | bits[0];
+}
+
+}  // namespace monolith

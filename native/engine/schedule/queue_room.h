@@ -1,0 +1,68 @@
+// How much may wait: requests, and tokens of their prompts. Both bounds hold exactly however many threads
+// submit at once: the two counts are one atomic word, taken together or not at all. Any thread.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace monolith {
+
+inline constexpr int kQueueRequestsMost = 1'000'000;
+inline constexpr int kQueueTokensMost = 1'000'000'000;
+
+class QueueRoom {
+ public:
+  enum class Taken : uint8_t { kTaken, kTooManyRequests, kTooManyTokens };
+
+  // From the next take() on; what waits already stays.
+  void configure(int requests, int tokens) {
+    max_requests_.store(std::clamp(requests, 1, kQueueRequestsMost), std::memory_order_relaxed);
+    max_tokens_.store(std::clamp(tokens, 1, kQueueTokensMost), std::memory_order_relaxed);
+  }
+  int max_requests() const { return max_requests_.load(std::memory_order_relaxed); }
+  int max_tokens() const { return max_tokens_.load(std::memory_order_relaxed); }
+
+  // A prompt longer than all that may wait waits alone: it could be served never otherwise.
+  Taken take(size_t n_tokens) {
+    uint64_t held = held_.load(std::memory_order_relaxed);
+    for (;;) {
+      const uint64_t requests = held >> kTokenBits, tokens = held & kTokens;
+      if (requests >= static_cast<uint64_t>(max_requests())) return Taken::kTooManyRequests;
+      if (tokens > 0 && tokens + n_tokens > static_cast<uint64_t>(max_tokens())) return Taken::kTooManyTokens;
+      if (held_.compare_exchange_weak(held, held + kRequest + n_tokens, std::memory_order_relaxed)) return Taken::kTaken;
+    }
+  }
+  void give_back(size_t n_requests, size_t n_tokens) {
+    held_.fetch_sub(n_requests * kRequest + n_tokens, std::memory_order_relaxed);
+  }
+
+  int requests() const { return static_cast<int>(held_.load(std::memory_order_relaxed) >> kTokenBits); }
+  int64_t tokens() const { return static_cast<int64_t>(held_.load(std::memory_order_relaxed) & kTokens); }
+
+ private:
+  static constexpr int kTokenBits = 40;   // far above kQueueTokensMost and one prompt more
+  static constexpr uint64_t kRequest = uint64_t{1} << kTokenBits, kTokens = kRequest - 1;
+
+  std::atomic<uint64_t> held_{0};   // requests above, tokens below
+  std::atomic<int> max_requests_{1}, max_tokens_{kQueueTokensMost};
+};
+
+// What one request has taken of the room: given back at the end, unless somebody else counts it by then.
+class QueuePlace {
+ public:
+  QueuePlace(QueueRoom& room, size_t n_tokens) : room_(&room), n_tokens_(n_tokens) {}
+  ~QueuePlace() {
+    if (room_) room_->give_back(1, n_tokens_);
+  }
+  QueuePlace(const QueuePlace&) = delete;
+  QueuePlace& operator=(const QueuePlace&) = delete;
+  void hand_over() { room_ = nullptr; }
+
+ private:
+  QueueRoom* room_;
+  const size_t n_tokens_;
+};
+
+}  // namespace monolith

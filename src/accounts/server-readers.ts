@@ -1,0 +1,54 @@
+// Who may read what is about the whole server, other organizations' load included: whoever has the scrape token,
+// and keys of its operators. Such a key was made by a user who is an operator, or, in the first organization, which
+// is theirs, on the machine itself (the first start, the settings, the command line).
+
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { ApiError, apiError } from '../errors.js';
+import { identify } from '../http/authentication.js';
+import type { Exchange } from '../http/exchange.js';
+import type { Identity } from '../identity/identity.js';
+import type { Accounts } from './accounts.js';
+import { FIRST_TENANT } from './organizations.js';
+import type { Users } from './users.js';
+
+export class ServerReaders {
+  readonly #token: Buffer | null;
+
+  constructor(token: string | null, private readonly accounts: Accounts, private readonly users: Users) {
+    this.#token = token === null ? null : digest(token);
+  }
+
+  /** Throws ApiError 401, 403. */
+  check(exchange: Exchange): void {
+    const who = identify<Identity | null>((name) => exchange.header(name), (key) => (this.#isToken(key) ? null : this.accounts.authenticate(key)));
+    if (who === null) return;
+    exchange.actAs(who);
+    if (!this.#isOperators(who)) throw apiError('endpoint_not_allowed', 'This takes the key of an operator, or the token of the setting metrics.token.');
+  }
+
+  /** As check(), for what strangers get less of. */
+  has(exchange: Exchange): boolean {
+    try {
+      this.check(exchange);
+      return true;
+    } catch (error) {
+      if (error instanceof ApiError) return false;
+      throw error;
+    }
+  }
+
+  #isToken(key: string): boolean {
+    return this.#token !== null && timingSafeEqual(digest(key), this.#token);
+  }
+
+  #isOperators({ organizationId, tenant, keyId }: Identity): boolean {
+    const key = this.accounts.keys.get(organizationId, keyId);
+    if (key === undefined) return false;
+    if (key.createdBy === null) return tenant === FIRST_TENANT;
+    const user = this.users.get(key.createdBy);
+    return user !== undefined && user.operator && !user.locked;
+  }
+}
+
+// Of one length whatever was sent, so that comparing tells nothing.
+const digest = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

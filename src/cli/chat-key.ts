@@ -1,0 +1,60 @@
+// The key of one conversation: made when it begins, good for an hour, prolonged while it lasts, revoked when it ends.
+// Each of that is in the organization's audit log.
+
+import { Accounts } from '../accounts/accounts.js';
+import type { Actor } from '../accounts/audit.js';
+import { StoredAuditLog } from '../accounts/audit.js';
+import type { KeyRecord } from '../accounts/keys.js';
+import { openStore } from '../storage/lmdb-store.js';
+
+const LIFE_MS = 3_600_000;
+/** With less than that left it is prolonged before a question: an answer may take long. */
+const ENOUGH_MS = LIFE_MS / 2;
+
+const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
+
+/** Runs something on the accounts: those of a server in this process, or of the data folder, opened for a moment. */
+export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
+
+/** Whoever can read the data folder may make keys anyway. */
+export function accountsOf(dataDir: string): WithAccounts {
+  return async (work) => {
+    const store = await openStore(dataDir);
+    const accounts = new Accounts(store, { audit: new StoredAuditLog(store) });
+    try {
+      return await work(accounts);
+    } finally {
+      await accounts.close();
+      await store.close();
+    }
+  };
+}
+
+export class ChatKey {
+  private key: KeyRecord | null = null;
+  private secret = '';
+
+  constructor(private readonly withAccounts: WithAccounts, private readonly now: () => number = Date.now) {}
+
+  /** One that is good for a while. */
+  async current(): Promise<string> {
+    const { key } = this;
+    if (key !== null && Date.parse(key.expiresAt ?? '') - this.now() >= ENOUGH_MS) return this.secret;
+    const expiresAt = new Date(this.now() + LIFE_MS);
+    await this.withAccounts(async (accounts) => {
+      this.key = key === null || accounts.keys.get(key.organizationId, key.id)?.revokedAt !== null ? null : await accounts.keys.change(key.organizationId, key.id, { expiresAt }, ACTOR);
+      if (this.key !== null) return;
+      const made = await accounts.createKey({ name: 'monolith chat', scopes: ['inference', 'models.read'], expiresAt }, undefined, ACTOR);
+      this.key = made.key;
+      this.secret = made.secret;
+    });
+    return this.secret;
+  }
+
+  /** Idempotent. */
+  async revoke(): Promise<void> {
+    const { key } = this;
+    this.key = null;
+    if (key !== null) await this.withAccounts((accounts) => accounts.keys.revoke(key.organizationId, key.id, ACTOR));
+  }
+}

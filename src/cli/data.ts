@@ -1,0 +1,63 @@
+// monolith data: checks the database, copies it while a server runs, and puts a copy back.
+
+import { statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { loadConfig } from '../config.js';
+import { showBytes } from '../config-kinds.js';
+import { backUp, checkDatabase, restore } from '../storage/database-copy.js';
+import type { Checked } from '../storage/database-copy.js';
+import { askedForHelp, noWords, UsageError } from './output.js';
+
+const HELP = `
+Usage: monolith data check [PATH]      reads every page and every value of the database, or of a copy
+       monolith data backup DEST       copies it, also while a server runs on it; DEST: a new file, or a folder
+       monolith data restore FROM      puts a copy in its place; the one before is kept beside it
+
+--data-dir names the data folder. A copy holds all that was acknowledged before it began, secrets included:
+keep it as you keep the folder. More: docs/data.md.
+`;
+
+export async function data(argv: string[]): Promise<number> {
+  if (askedForHelp(argv, HELP)) return 0;
+  const { config, rest } = loadConfig({ argv });
+  const [action, path, ...others] = rest;
+  noWords(others);
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  switch (action) {
+    case 'check': {
+      const checked = await checkDatabase(path ?? config.data_dir, stop.signal);
+      process.stdout.write(`${checked.path} is whole: ${told(checked)}\n`);
+      return 0;
+    }
+    case 'backup': {
+      const destination = fileFor(needed(action, path, 'a file to write'));
+      const checked = await backUp(config.data_dir, destination, stop.signal);
+      process.stdout.write(`${destination}: ${told(checked)}\n`);
+      return 0;
+    }
+    case 'restore': {
+      const { kept, checked } = await restore(config.data_dir, needed(action, path, 'a copy to take'), stop.signal);
+      process.stdout.write(`${config.data_dir} has the copy's data: ${told(checked)}\n${kept === null ? '' : `What was there before is kept in ${kept}\n`}`);
+      return 0;
+    }
+    default:
+      throw new UsageError(`data: expected check, backup or restore${action === undefined ? '' : `, not "${action}"`}`);
+  }
+}
+
+function needed(action: string, path: string | undefined, what: string): string {
+  if (path === undefined) throw new UsageError(`data: ${action} needs ${what}`);
+  return path;
+}
+
+/** In a folder, one named for the time. */
+function fileFor(path: string): string {
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  return isFolder ? join(resolve(path), `monolith-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}.mdb`) : resolve(path);
+}
+
+function told({ bytes, tables, pages, usedPages }: Checked): string {
+  const entries = tables.reduce((sum, one) => sum + one.entries, 0);
+  return `${entries.toLocaleString('en-US')} entries in ${tables.length} tables, ${showBytes(bytes)}, ${Math.round(100 * usedPages / pages)} % of it in use`;
+}

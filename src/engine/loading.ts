@@ -1,0 +1,38 @@
+// What is told of models while they load: large ones take minutes.
+
+import { basename } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import type { Log } from '../telemetry/types.js';
+import { showBytes } from '../config-kinds.js';
+import { modelBytes } from './catalog.js';
+import type { ModelPool } from './model-pool.js';
+
+/** Between two lines about one file. */
+const EVERY_MS = 2_000;
+
+export interface Loading { file: string; progress: number }
+
+/** Logs what begins to load, how far it is, and what has been loaded; resolves when nothing loads any more. */
+export async function tellLoading(pool: ModelPool, log: Log, onLoading: (loading: Loading) => void = () => undefined, everyMs = EVERY_MS): Promise<void> {
+  const begun = performance.now();
+  const tell = (first: boolean): void => {
+    for (const { file, names, status } of pool.engines()) {
+      if (status.state !== 'loading') continue;
+      const fields = { file, models: names.join(',') };
+      if (first) log.info({ ...fields, bytes: modelBytes(file) }, `loading ${basename(file)}, ${showBytes(modelBytes(file) ?? 0)}`);
+      else log.info({ ...fields, percent: Math.floor(100 * status.progress), ms: Math.round(performance.now() - begun) }, `loading ${basename(file)}, ${Math.floor(100 * status.progress)} %`);
+      onLoading({ file, progress: status.progress });
+    }
+  };
+  tell(true);
+  const timer = setInterval(() => tell(false), everyMs);
+  await pool.settled();
+  clearInterval(timer);
+  for (const { file, names, status } of pool.engines()) {
+    const fields = { file, models: names.join(','), ms: performance.now() - begun };
+    if (status.state === 'ready') {
+      const { backend, plan, maxContext } = status.engine;
+      log.info({ ...fields, backend: backend.name, isa: backend.isa, threads: backend.threads, context: maxContext, weight_bytes: plan.weightBytes, kv_bytes: plan.kvBytes }, 'model loaded');
+    }
+  }
+}

@@ -1,0 +1,113 @@
+// GET /v1/models and /v1/models/{id}, in the shape the client expects.
+
+import { mayUse } from '../../identity/permissions.js';
+import { apiError } from '../../errors.js';
+import type { ModelDescription } from '../../generation/model-description.js';
+import type { ReasoningEffort } from '../../generation/types.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import type { Identity } from '../../identity/identity.js';
+import { queryList } from '../../http/query.js';
+import { wireShape } from '../../http/shape.js';
+
+export interface ModelsOptions {
+  /** Highest tier first. */
+  list(): readonly ModelDescription[];
+  /** By any of its names, `description` under the one asked for. Throws ApiError 404. */
+  find(asked: string): { description: ModelDescription; name: string };
+}
+
+export function modelsRoutes(options: ModelsOptions): Route[] {
+  return [
+    { method: 'GET', path: '/v1/models', scope: 'models.read', serve: (exchange) => serveList(exchange, options) },
+    { method: 'GET', path: '/v1/models/:id', scope: 'models.read', serve: (exchange) => serveOne(exchange, options) },
+  ];
+}
+
+function shapeOf(exchange: Exchange): 'chat' | 'messages' {
+  return wireShape('/v1/models', (name) => exchange.header(name));
+}
+
+function serveOne(exchange: Exchange, options: ModelsOptions): void {
+  const id = exchange.params['id'] ?? '';
+  const { description: model, name } = options.find(id);
+  if (!mayUse(exchange.identity, name)) throw apiError('model_not_allowed', `This API key may not use the model "${id}".`, 'model');
+  exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model));
+}
+
+function serveList(exchange: Exchange, options: ModelsOptions): void {
+  const models = allowed(options.list(), exchange.identity);
+  const lifecycles = queryList(exchange.query, 'lifecycle');
+  for (const value of lifecycles) {
+    if (!['active', 'deprecated', 'retired'].includes(value)) throw apiError('invalid_query_parameter', 'lifecycle must be active, deprecated or retired.', 'lifecycle');
+  }
+  const listed = models.filter((model) => (lifecycles.length === 0 ? model.lifecycle !== 'retired' : lifecycles.includes(model.lifecycle)));
+  if (shapeOf(exchange) === 'chat') {
+    exchange.json(200, { object: 'list', data: listed.map(chatModel) });
+    return;
+  }
+  const page = paged(listed, exchange.query);
+  exchange.json(200, {
+    data: page.models.map(messagesModel), has_more: page.hasMore,
+    first_id: page.models[0]?.id ?? null, last_id: page.models.at(-1)?.id ?? null,
+  });
+}
+
+function allowed(models: readonly ModelDescription[], identity: Identity): readonly ModelDescription[] {
+  return models.filter((model) => mayUse(identity, model.id));
+}
+
+function paged(models: readonly ModelDescription[], query: URLSearchParams): { models: readonly ModelDescription[]; hasMore: boolean } {
+  const text = query.get('limit');
+  if (text !== null && !/^-?\d+$/.test(text)) throw apiError('invalid_query_parameter', 'limit must be a whole number.', 'limit');
+  const limit = Number(text ?? 20);
+  if (limit < 1 || limit > 1000) throw apiError('value_out_of_range', 'limit must be between 1 and 1000.', 'limit');
+  const place = (name: string): number | null => {
+    const id = query.get(name);
+    if (id === null) return null;
+    const index = models.findIndex((model) => model.id === id);
+    if (index < 0) throw unknownModel(id, name);
+    return index;
+  };
+  const after = place('after_id');
+  const before = place('before_id');
+  const rest = models.slice(after === null ? 0 : after + 1, before ?? undefined);
+  // Paging backwards takes the entries nearest to the cursor.
+  const taken = before !== null && after === null ? rest.slice(-limit) : rest.slice(0, limit);
+  return { models: taken, hasMore: taken.length < rest.length };
+}
+
+function unknownModel(id: string, param: string): Error {
+  return apiError('model_not_found', `There is no model "${id.slice(0, 128)}".`, param);
+}
+
+function chatModel(model: ModelDescription): object {
+  return {
+    id: model.id, object: 'model', created: Math.floor(model.createdAt.getTime() / 1000), owned_by: 'organization', shutdown_date: model.retiresAt,
+    display_name: model.displayName, lifecycle: model.lifecycle, deprecated_at: model.deprecatedAt, retires_at: model.retiresAt, successor: model.successor,
+    context_window: model.contextWindow, max_model_len: model.contextWindow, context_length: model.contextWindow,
+    max_output_tokens: model.maxOutputTokens, input_modalities: model.inputModalities,
+    reasoning_efforts: model.efforts, default_reasoning_effort: model.defaultEffort, sampling_defaults: model.sampling,
+  };
+}
+
+function messagesModel(model: ModelDescription): object {
+  const no = { supported: false };
+  const supports = (supported: boolean): { supported: boolean } => ({ supported });
+  const thinking = model.efforts.some((effort) => effort !== 'none');
+  const effort = (level: ReasoningEffort): { supported: boolean } => supports(model.efforts.includes(level));
+  return {
+    type: 'model', id: model.id, display_name: model.displayName, created_at: model.createdAt.toISOString().replace('.000Z', 'Z'),
+    lifecycle: model.lifecycle, deprecated_at: model.deprecatedAt, retires_at: model.retiresAt, successor: model.successor, line: null,
+    max_input_tokens: model.contextWindow, max_tokens: model.maxOutputTokens,
+    context_length: model.contextWindow, max_model_len: model.contextWindow,
+    capabilities: {
+      batch: no, citations: no, code_execution: no,
+      context_management: { supported: false, clear_thinking_20251015: null, clear_tool_uses_20250919: null, compact_20260112: null },
+      effort: { supported: thinking, low: effort('low'), medium: effort('medium'), high: effort('high'), xhigh: effort('xhigh'), max: effort('max') },
+      image_input: supports(model.inputModalities.includes('image')), pdf_input: no,
+      server_tools: { supported: false, code_execution: no, web_search: no },
+      structured_outputs: supports(true),
+      thinking: { supported: thinking, types: { adaptive: supports(thinking), between_tools: supports(true), disabled: supports(true), enabled: supports(thinking) } },
+    },
+  };
+}

@@ -1,0 +1,10 @@
+// What the routes of the responses format are made of.
+
+import type { Config } from '../../config.js';
+import type { BackgroundResponses } from './background.js';
+import type { TurnDeps } from './turn.js';
+
+export interface ResponsesDeps extends TurnDeps {
+  settings: Config['responses'];
+  background: BackgroundResponses;
+}

@@ -1,0 +1,81 @@
+// Background responses that the end of the process, or of a thread of it, cut short: what is in their logs is what
+// they came to. Pure.
+import type { LogKeeper, StoredItem } from '../../storage/response-store.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
+import { isTerminal, terminalEvents } from './replay.js';
+import { wireUsage, type OutputItem, type ResponseResource, type WireTokenLogprob } from './resource.js';
+
+const RESTARTED = 'The server, or its part that generated this response, was restarted before it was finished.';
+
+export const unfinishedResponses: LogKeeper = {
+  fail(record, log, usage) {
+    const output = outputOf(log);
+    const resource: ResponseResource = {
+      ...record.resource as unknown as ResponseResource,
+      status: 'failed', error: { code: 'server_error', message: RESTARTED }, output,
+      usage: usage === null ? null : wireUsage({
+        promptTokens: usage.inputTokens, cachedTokens: usage.cachedTokens, completionTokens: usage.outputTokens, reasoningTokens: usage.reasoningTokens,
+      }),
+    };
+    return {
+      record: {
+        ...record, status: 'failed', resource: { ...resource },
+        output: output.map((item): StoredItem => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
+      },
+      usage,
+    };
+  },
+  missing: (record, last) => (isTerminal(last) ? [] : terminalEvents(record.resource as unknown as ResponseResource, last.sequence + 1)),
+};
+
+type Data = { item: OutputItem; delta: string; logprobs?: WireTokenLogprob[] };
+
+/** The items that the events tell of; the one that is open at their end is incomplete. */
+function outputOf(log: readonly StoredEvent[]): OutputItem[] {
+  const output: OutputItem[] = [];
+  let open: OutputItem | null = null;
+  let text = '';
+  let isSummary = false;
+  const logprobs: WireTokenLogprob[] = [];
+  for (const { type, data } of log) {
+    const read = (): Data => JSON.parse(data) as Data;
+    switch (type) {
+      case 'response.output_item.added':
+        open = read().item;
+        text = '';
+        isSummary = false;
+        logprobs.length = 0;
+        break;
+      case 'response.output_item.done':
+        output.push(read().item);
+        open = null;
+        break;
+      case 'response.reasoning_summary_part.added':
+        isSummary = true;
+        break;
+      case 'response.output_text.delta': {
+        const { delta, logprobs: more = [] } = read();
+        text += delta;
+        logprobs.push(...more);
+        break;
+      }
+      case 'response.function_call_arguments.delta':
+      case 'response.reasoning_summary_text.delta':
+      case 'response.reasoning_text.delta':
+      case 'response.reasoning.delta':
+        text += read().delta;
+    }
+  }
+  if (open !== null) output.push(cut(open, text, logprobs, isSummary));
+  return output;
+}
+
+/** An item as it stood. */
+function cut(item: OutputItem, text: string, logprobs: WireTokenLogprob[], isSummary: boolean): OutputItem {
+  const status = 'incomplete';
+  switch (item.type) {
+    case 'message': return { ...item, status, content: [{ type: 'output_text', text, annotations: [], logprobs }] };
+    case 'function_call': return { ...item, status, arguments: text };
+    case 'reasoning': return isSummary ? { ...item, status, summary: [{ type: 'summary_text', text }] } : { ...item, status, content: [{ type: 'reasoning_text', text }] };
+  }
+}

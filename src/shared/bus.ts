@@ -1,0 +1,50 @@
+// How the threads of one server tell each other things. Values cross as structured clones. With one thread
+// nothing crosses: LocalBus. Each thread owns its own end and uses it on its own event loop only.
+
+import type { LiveCollected } from './live-collected.js';
+import type { StoredEvent } from './stored-event.js';
+
+/** Topic → what is published or asked, and what each asked thread answers. Every message there is, in one place. */
+export interface BusTopics {
+  /** Something of accounts has changed: what was looked up is to be read again. */
+  'accounts.changed': { message: { organizationId: string | null }; answer: void };
+  /** An operator changed limits, caps or models: read again. */
+  'operator.changed': { message: Record<string, never>; answer: void };
+  /** Cancels the background response if it runs on the asked thread; true when that is done and it is stored. */
+  'response.cancel': { message: { id: string }; answer: boolean };
+  /** Whether the response is being generated on the asked thread. */
+  'response.running': { message: { organizationId: string; id: string }; answer: boolean };
+  /** New events of a background response are in its log; `ended`: these were the last, `end` the very last. */
+  'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
+  /** Metrics of the asked thread, as prom-client's JSON. */
+  'metrics.collect': { message: Record<string, never>; answer: unknown };
+  /** A live sample, encoded, for those who watch on the other threads (src/operator/live-view). */
+  'live.sample': { message: { sample: string }; answer: void };
+  /** What the asked thread has counted since the last time (src/operator/live-view). */
+  'live.collect': { message: Record<string, never>; answer: LiveCollected };
+}
+export type Topic = keyof BusTopics;
+
+export interface ThreadBus {
+  /** 0 is the main thread. */
+  readonly index: number;
+  /** Threads that answer requests. */
+  readonly threads: number;
+  /** To every other thread; not to this one. */
+  publish<T extends Topic>(topic: T, message: BusTopics[T]['message']): void;
+  /** Asks every other thread; those that have not answered in `timeoutMs` (1,000) are left out. */
+  ask<T extends Topic>(topic: T, message: BusTopics[T]['message'], timeoutMs?: number): Promise<BusTopics[T]['answer'][]>;
+  /** What this thread does about a topic. Returns how to stop. Several may listen; the last one's answer is sent. */
+  on<T extends Topic>(topic: T, listener: (message: BusTopics[T]['message']) => BusTopics[T]['answer'] | Promise<BusTopics[T]['answer']>): () => void;
+  close(): void;
+}
+
+/** The bus of a server with one thread. */
+export class LocalBus implements ThreadBus {
+  readonly index = 0;
+  readonly threads = 1;
+  publish(): void {}
+  ask(): Promise<never[]> { return Promise.resolve([]); }
+  on(): () => void { return () => undefined; }
+  close(): void {}
+}

@@ -1,0 +1,11 @@
+// What one thread has counted since it was last asked, for the live view. Crosses threads as plain data.
+
+/** Latencies of one model by bucket; null: none. */
+export interface ModelLatencies { model: string; ttft: Uint32Array | null; itl: Uint32Array | null }
+
+/** What one thread tells for a sample. */
+export interface LiveCollected {
+  requests: number; rejected429: number; rejected503: number; errors: number; cancelled: number;
+  loopLagMs: number; latencies: ModelLatencies[];
+  inFlight: number; viewers: number;
+}

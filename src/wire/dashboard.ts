@@ -1,0 +1,174 @@
+// Every JSON shape of the dashboard API and the operator API, declared once: the server sends them and the
+// page reads them (as types only, so nothing of the server gets into the page). Names and fields as the
+// contract's models-and-accounts.md sections 5 and 6 have them; what it leaves open is decided here.
+// Times are RFC 3339, money there is none, lists are ListPage.
+
+/** `limit` 1 … 100 (20), `after`: the `next` of the page before. */
+export interface ListPage<T> { object: 'list'; data: T[]; has_more: boolean; next: string | null }
+
+export type Role = 'owner' | 'admin' | 'developer' | 'viewer';
+/** Least first: a role may do all that those before it may. */
+export const ROLES: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
+
+export interface UserObject {
+  id: string; email: string; name: string; email_verified: boolean;
+  /** May see the operator's pages: the first user is one. */
+  operator: boolean;
+  created_at: string; last_login_at: string | null;
+}
+
+export interface OrganizationObject {
+  id: string; name: string; status: 'active' | 'suspended'; created_at: string;
+  /** By model name: what holds for the organization. Read-only for members. */
+  limits: Record<string, LimitValues>;
+}
+
+/** Null: the limit is off. */
+export interface LimitValues { rpm: number | null; tpm: number | null; concurrency: number | null }
+/** Absent: what is more general holds. By model name or `*`. */
+export type LimitOverrides = Record<string, Partial<LimitValues>>;
+
+export interface MembershipObject { organization_id: string; user_id: string; role: Role; created_at: string }
+export interface MemberObject extends MembershipObject { email: string; name: string; last_login_at: string | null }
+
+export interface InviteObject {
+  id: string; organization_id: string; email: string; role: Role; expires_at: string; created_at: string;
+  state: 'pending' | 'accepted' | 'revoked' | 'expired';
+  /** Where the invited person signs up or in; shown to who invites, because there may be no mail. Only while pending. */
+  url: string | null;
+}
+
+/** GET /dashboard/api/invites/{token}: what its link tells whoever has it. */
+export interface InvitePreview { organization: { id: string; name: string }; email: string; role: Role; expires_at: string }
+
+export interface SessionObject {
+  id: string; user_id: string; created_at: string; last_seen_at: string; expires_at: string; ip: string; user_agent: string;
+  /** Of this very request. */
+  current: boolean;
+}
+
+export type KeyScope = 'inference' | 'responses.read' | 'responses.delete' | 'models.read' | 'tokens.count';
+
+export interface ApiKeyObject {
+  id: string; organization_id: string; created_by: string | null; name: string;
+  prefix: string | null; last4: string; status: 'active' | 'expired' | 'revoked';
+  models: string[]; scopes: KeyScope[]; limits: LimitOverrides | null;
+  expires_at: string | null; last_used_at: string | null; created_at: string; revoked_at: string | null; rotated_from: string | null;
+}
+/** The only answer that has the secret. */
+export interface CreatedApiKey extends ApiKeyObject { secret: string }
+
+export interface AuditEntry {
+  id: string; at: string;
+  /** A user's id and address; the operator API and the command line have none. */
+  actor: { type: 'user' | 'operator_api' | 'command_line'; id: string | null; email: string | null };
+  /** `api_key.created`, `member.role_changed`, `organization.limits_changed`, … */
+  action: string;
+  target: string | null; ip: string | null; detail: Record<string, unknown>;
+}
+
+/** GET /dashboard/api/me */
+export interface Me {
+  user: UserObject;
+  csrf_token: string;
+  organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
+}
+
+/** GET /dashboard/api/status: for the page before anybody is signed in. */
+export interface DashboardStatus {
+  version: string;
+  /** No user yet: who signs up becomes the operator. */
+  first_user: boolean;
+  /** open: anybody; invited: with an invitation; setup_code: the first user, with the code that the server shows when it starts. */
+  signup: 'open' | 'invited' | 'setup_code';
+  /** Mail can be sent: forgotten passwords can be reset by link. */
+  mail: boolean;
+  signed_in: boolean;
+}
+
+export interface BucketUse { limit: number | null; remaining: number | null; reset_ms: number | null }
+/** GET …/limits: one entry per served model, highest tier first. */
+export interface LimitsObject {
+  object: 'limits';
+  models: { model: string; requests: BucketUse; tokens: BucketUse; concurrency: { limit: number | null; in_use: number } }[];
+  month: { tokens: number; cap: number | null; resets_at: string };
+}
+
+export type UsageBucket = 'hour' | 'day';
+export type UsageGroup = 'model' | 'api_key' | 'endpoint';
+
+/** Grouped-away fields are null. */
+export interface UsageRowObject {
+  bucket_start: string; model: string | null; api_key_id: string | null; endpoint: string | null;
+  requests: number; errors: number; rate_limited: number;
+  input_tokens: number; cached_tokens: number; output_tokens: number; reasoning_tokens: number; images: number;
+}
+/** GET …/usage?from&to&bucket&group_by&models&api_keys&limit&after */
+export interface UsagePage { object: 'list'; data: UsageRowObject[]; next_page: string | null; has_more: boolean }
+
+/** GET …/responses: no content. */
+export interface StoredResponseObject { id: string; model: string; status: string; background: boolean; created_at: string; expires_at: string }
+
+/** GET …/models: what the organization can ask for, highest tier first. */
+export interface DashboardModel {
+  id: string; display_name: string; lifecycle: 'active' | 'deprecated' | 'retired';
+  state: 'loading' | 'ready' | 'failed' | 'unloaded'; context_window: number; max_output_tokens: number;
+  input_modalities: string[]; reasoning_efforts: string[]; default_reasoning_effort: string;
+  sampling_defaults: Record<string, number>;
+  deprecated_at: string | null; retires_at: string | null; successor: string | null;
+  file_bytes: number | null; parameters: number | null; quantization: string | null; architecture: string | null;
+}
+
+// ---- operator ----
+
+/** One engine at one moment; rates are over the interval since the sample before. */
+export interface EngineSample {
+  /** First of the names it answers to. */
+  model: string; names: string[];
+  running: number; waiting: number;
+  /** Rows of a step, mean over the interval: decodes plus pieces of prompts. */
+  batch_rows: number;
+  pages_total: number; pages_free: number; pages_cached: number;
+  /** Share of prompt tokens found in the prefix cache, 0 … 1; null without prompts in the interval. */
+  prefix_hit_rate: number | null;
+  /** Milliseconds a step took, mean over the interval; null without a step. */
+  step_ms: number | null;
+  steps_per_s: number; prefill_tokens_per_s: number; decode_tokens_per_s: number;
+  /** Milliseconds, over the last 60 seconds; null where nothing happened. */
+  ttft_ms: Percentiles | null; itl_ms: Percentiles | null;
+  preemptions: number;
+}
+export interface Percentiles { p50: number; p95: number; p99: number; count: number }
+
+/** One per second. GET …/operator/live is an event stream: `history` (LiveSample[]) once, then `sample` (LiveSample). */
+export interface LiveSample {
+  at: string;
+  engines: EngineSample[];
+  /** Since the sample before, by how they ended, within a stream too. errors: failures of the server, and answers that broke off. */
+  requests: number; rejected_429: number; rejected_503: number; errors: number; cancelled: number;
+  in_flight: number; rss_bytes: number; loop_lag_ms: number; http_threads: number; viewers: number;
+}
+
+/** GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: what can be changed while it runs. Effective from the engine's next step. */
+export interface Tunable {
+  name: TunableName; value: number; default: number; min: number; max: number; help: string;
+  /** The flag, variable or file key that gave the default at this start: a change then lasts until the next start that gives it. */
+  given: string | null;
+}
+export type TunableName = 'max_batch_tokens' | 'max_sequences' | 'step_ms' | 'queue_max' | 'queue_max_tokens';
+export interface EngineTunables { model: string; names: string[]; tunables: Tunable[] }
+/** Null: back to the setting the server was started with. Absent: as it is. The answer is EngineTunables. */
+export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;
+
+export interface OperatorOrganization extends OrganizationObject {
+  members: number; active_keys: number;
+  overrides: LimitOverrides; monthly_token_cap: number | null; month_tokens: number;
+}
+/** PATCH …/organizations/{org} */
+export interface OperatorOrganizationPatch { status?: 'active' | 'suspended'; limits?: LimitOverrides; monthly_token_cap?: number | null }
+
+export interface OperatorUser extends UserObject { locked: boolean; organizations: { id: string; name: string; role: Role }[] }
+export interface OperatorUserPatch { locked?: boolean; operator?: boolean }
+
+/** PATCH …/models/{id} */
+export interface OperatorModelPatch { lifecycle?: 'active' | 'deprecated' | 'retired'; deprecated_at?: string | null; retires_at?: string | null; successor?: string | null }

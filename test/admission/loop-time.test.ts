@@ -1,0 +1,61 @@
+import t from 'tap';
+import { LoopTime } from '../../src/admission/loop-time.js';
+import { ApiError } from '../../src/errors.js';
+
+/** Milliseconds that a refusal asks to wait; 0: there is none. */
+function wait(time: LoopTime, organizationId: string): number {
+  try {
+    time.check(organizationId);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 429) throw error;
+    return error.retryAfterMs ?? -1;
+  }
+}
+
+// A clock's zero is wherever the machine puts it.
+for (const [name, zero] of [['zero', 0], ['days', 9e8], ['centuries', 1e13]] as const) {
+  t.test(`a clock that begins at ${name}`, (t) => {
+    let now = zero;
+    const time = new LoopTime(250, () => now);
+    t.equal(wait(time, 'a'), 0, 'full at the start');
+    time.charge('a', 2_499);
+    t.equal(wait(time, 'a'), 0, 'ten seconds\' worth at once');
+    time.charge('a', 1);
+    t.equal(wait(time, 'a'), 1, 'not a millisecond more');
+    t.equal(wait(time, 'b'), 0, 'nobody else pays for it');
+    time.charge('a', 500);
+    t.equal(wait(time, 'a'), 2_000, 'it may be overdrawn, and is paid back at the rate');
+    now += 1_999;
+    t.equal(wait(time, 'a'), 1);
+    now += 2;
+    t.equal(wait(time, 'a'), 0);
+    now += 1e6;
+    time.charge('a', 2_400);
+    t.equal(wait(time, 'a'), 0, 'more than full is full');
+    time.charge('a', 200);
+    t.equal(wait(time, 'a'), 400);
+    t.end();
+  });
+}
+
+t.test('off', (t) => {
+  const time = new LoopTime(null, () => 0);
+  time.charge('a', 1e9);
+  t.equal(wait(time, 'a'), 0);
+  t.equal(time.size, 0);
+  t.end();
+});
+
+t.test('organizations with full buckets are forgotten', (t) => {
+  let now = 0;
+  const time = new LoopTime(250, () => now);
+  time.charge('busy', 1e6);
+  for (let i = 0; i < 10_000; i++) {
+    now += 100;
+    time.charge(`org_${i}`, 1);
+  }
+  t.ok(time.size < 2_000, `${time.size} are remembered`);
+  t.ok(wait(time, 'busy') > 0, 'not those that owe');
+  t.end();
+});

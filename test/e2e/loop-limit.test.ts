@@ -1,0 +1,58 @@
+// A key whose large requests are all refused, on a real server: what they cost is its organization's, in every
+// format, and the operator and the organization see it. And what large headers may be, with several threads.
+import t from 'tap';
+import { WebSocket } from 'ws';
+import { startScripted } from '../support/script-model.js';
+import { eventually } from './monolith.js';
+import { dataFolder, keyOf } from './stored-server.js';
+
+t.setTimeout(120_000);     // for a busy machine
+
+/** Refused for its last message alone. Checking so many takes far more than the ten milliseconds there are. */
+const messages = [...Array.from({ length: 30_000 }, () => ({ role: 'user', content: 'x' })), { role: 'nobody', content: 'x' }];
+const BODIES = {
+  '/v1/chat/completions': { model: 'hal-1.0', messages },
+  '/v1/messages': { model: 'hal-1.0', max_tokens: 1, messages },
+  '/v1/responses': { model: 'hal-1.0', input: messages },
+};
+
+for (const [path, body] of Object.entries(BODIES)) {
+  t.test(path, async (t) => {
+    const data = dataFolder();
+    const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_LOOP_MS: '1' } });
+    t.teardown(async () => { await server.stop(); data.remove(); });
+    const other = await keyOf(data.path, 'second');
+    const post = (key: string): Promise<Response> => fetch(server.url + path, {
+      method: 'POST', body: JSON.stringify(body), headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    });
+    const first = await post(server.key);
+    t.equal(first.status, 400, await first.text());
+    const second = await post(server.key);
+    t.equal(second.status, 429);
+    t.ok(Number(second.headers.get('retry-after')) > 0);
+    t.match(await second.json(), { error: { type: 'rate_limit_error', code: 'rpm_limit_exceeded' } });
+    t.equal((await post(other)).status, 400, 'another organization has its own');
+    const metrics = await server.metrics();
+    t.equal(metrics.get(`monolith_loop_limit_refused_total{endpoint="${path}"}`), 1);
+    t.ok([...metrics].some(([name, value]) => name.startsWith(`monolith_request_loop_seconds_total{endpoint="${path}",status="400"`) && value > 0.01));
+    if (path !== '/v1/responses') return;
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}${path}`, { headers: { authorization: `Bearer ${server.key}` } });
+    const heard = new Promise((resolve) => socket.once('message', (bytes: Buffer) => resolve(JSON.parse(bytes.toString()))));
+    socket.once('open', () => socket.send(JSON.stringify({ type: 'response.create', ...body })));
+    t.match(await heard, { type: 'error', status: 429, error: { code: 'rpm_limit_exceeded' } });
+    socket.terminate();
+  });
+}
+
+t.test('http.max_header_bytes, on every thread', async (t) => {
+  const server = await startScripted({ args: ['--http-threads', '2', '--http-max-header-bytes', '65536'] });
+  t.teardown(() => server.stop());
+  const status = async (bytes: number): Promise<number> => {
+    const response = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${server.key}`, cookie: 'c'.repeat(bytes), connection: 'close' } });
+    await response.text();
+    return response.status;
+  };
+  t.ok(await eventually(async () => await status(10) === 200));
+  for (let i = 0; i < 4; i++) t.equal(await status(60_000), 200);
+  for (let i = 0; i < 4; i++) t.equal(await status(70_000), 400);
+});

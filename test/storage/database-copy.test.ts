@@ -1,0 +1,191 @@
+// The database file: a damaged one is told before LMDB maps it, a full disk is a sentence, and a copy made while
+// responses are saved has all that was acknowledged before, whole.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { backUp, checkDatabase, restore } from '../../src/storage/database-copy.js';
+import { checkHead, checkWhole } from '../../src/storage/database-file.js';
+import { lockDataDir } from '../../src/storage/data-dir-lock.js';
+import { databasePath, openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/open-response-store.js';
+import { endsWithParent, eventually, main } from '../e2e/monolith.js';
+import { randomFrom } from '../support/random.js';
+import { expected } from './saver.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+const folder = mkdtempSync(join(tmpdir(), 'monolith-copy-'));
+t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+const path = join(folder, 'data');
+const copy = join(folder, 'copy.mdb');
+
+t.test('a copy while responses are saved', async (t) => {
+  const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '8'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
+  const saved = (): string[] => text.split('\n').slice(0, -1);
+  const closed = once(child, 'close');
+  t.teardown(() => child.kill('SIGKILL'));
+  t.ok(await eventually(() => saved().length > 200));
+  const before = saved();
+  const made = await backUp(path, copy);
+  t.ok(await eventually(() => saved().length > before.length), 'saving went on meanwhile');
+  const lock = lockDataDir(path);          // as its server would have it
+  t.equal((await checkDatabase(path)).schema, SCHEMA_VERSION, 'it can be checked while it is written');
+  lock.release();
+  child.kill('SIGKILL');
+  await closed;
+  t.equal(statSync(copy).mode & 0o777, 0o600, 'nobody else may read it');
+  t.same(readdirSync(folder).filter((name) => name.includes('partial')), []);
+  t.match(await checkDatabase(copy), { path: copy, tables: made.tables });
+  await t.rejects(backUp(path, copy), { name: 'StorageError', message: /is there already/ });
+
+  const other = join(folder, 'other');
+  t.equal((await restore(other, copy)).kept, null);
+  const store = await openStore(other);
+  const responses = openResponseStore(store, { retention_days: 30 });
+  const ids = [...store.table('responses').keys()] as string[];
+  const known = new Set(ids);
+  t.same(before.filter((line) => !known.has(line.split(' ')[0] as string)), [], `${before.length} acknowledged before are there`);
+  const plain = (items: ReturnType<typeof expected>['input']): unknown => items.map(({ item, images = [] }) => [item, images.map((bytes) => Buffer.from(bytes).toString('base64'))]);
+  t.same(ids.filter((id) => {
+    const record = responses.get('org_a', id);
+    const should = expected(id, null);
+    return record === null || JSON.stringify([plain(record.input), plain(record.output)]) !== JSON.stringify([plain(should.input), plain(should.output)]);
+  }), [], `${ids.length} are whole`);
+  await responses.close();
+  await store.close();
+});
+
+t.test('back in its place, the one before kept', async (t) => {
+  const entries = (await checkDatabase(copy)).tables;
+  const lock = lockDataDir(path);
+  await t.rejects(restore(path, copy), { name: 'StorageError', message: /Another server uses the data folder/ });
+  lock.release();
+  await t.rejects(restore(path, databasePath(path)), { message: /is the database itself/ });
+  const old = readFileSync(databasePath(path));
+  const { kept } = await restore(path, copy);
+  t.same(readFileSync(join(kept as string, 'data.mdb')), old);
+  t.same((await checkDatabase(path)).tables, entries);
+  const newer = join(folder, 'newer');
+  const store = await openStore(newer);
+  await store.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
+  await store.close();
+  await t.rejects(restore(path, newer), { message: new RegExp(`schema version ${SCHEMA_VERSION + 1}; this release reads ${SCHEMA_VERSION}`) });
+  t.same((await checkDatabase(path)).tables, entries, 'what was refused changed nothing');
+  t.same(readdirSync(path).filter((name) => name.startsWith('db-restored')), []);
+});
+
+t.test('damaged files are refused with a sentence, before LMDB maps them', async (t) => {
+  const good = join(folder, 'good');
+  const store = await openStore(good);
+  const table = store.table('keys');
+  await store.transaction(() => { for (let n = 0; n < 3_000; n++) void table.put(`key ${n}`, 'x'.repeat(n % 700)); });
+  await table.put('large', 'x'.repeat(50_000));
+  await store.close();
+  const bad = join(folder, 'bad');
+  const file = databasePath(bad);
+  const { bytes, pages } = checkWhole(databasePath(good));
+  const fresh = (change: () => void): void => {
+    mkdirSync(join(bad, 'db'), { recursive: true });
+    copyFileSync(databasePath(good), file);
+    change();
+  };
+  const overwrite = (at: number, content: Uint8Array): void => {
+    const descriptor = openSync(file, 'r+');
+    writeSync(descriptor, content, 0, content.length, at);
+    closeSync(descriptor);
+  };
+  const random = randomFrom(7);
+  const garbage = (length: number): Uint8Array => Uint8Array.from({ length }, () => random.below(256));
+  const u64 = (value: bigint): Uint8Array => new Uint8Array(new BigUint64Array([value]).buffer);
+  for (const [name, change, says] of [
+    ['nothing left', () => truncateSync(file, 0), /is empty/],
+    ['100 bytes left', () => truncateSync(file, 100), /is cut off: it has 100 bytes/],
+    ['one page left', () => truncateSync(file, 4096), /is cut off: it has 4 KiB/],
+    ['half left', () => truncateSync(file, Math.floor(bytes / 2)), /is cut off: it has .* goes on behind that/],
+    ['random bytes', () => writeFileSync(file, garbage(100_000)), /is not a database, or damaged in its first page/],
+    ['another format version', () => overwrite(28, new Uint8Array([9])), /has the format version 9; this release reads 2/],
+    ['random first page', () => overwrite(0, garbage(4096)), /damaged in its first page/],
+    ['random second page', () => overwrite(4096, garbage(4096)), /damaged in its second page/],
+    ['a page size of zero', () => { overwrite(48, new Uint8Array(4)); overwrite(4096 + 48, new Uint8Array(4)); }, /it says its pages have 0 bytes/],
+    ['a middle that claims to be newest', () => overwrite(2048 + 152, u64(1n << 60n)), /damaged in its first page/],
+    ['a last page beyond all', () => { overwrite(144, u64(1n << 50n)); overwrite(4096 + 144, u64(1n << 50n)); }, /ends where it cannot/],
+    ['a root beyond all', () => { overwrite(136, u64(1n << 40n)); overwrite(4096 + 136, u64(1n << 40n)); }, /refers to page/],
+    ['a root that is another page', () => { overwrite(136, u64(1n)); overwrite(4096 + 136, u64(1n)); }, /refers to page 1 of/],
+  ] as const) {
+    fresh(change);
+    await t.rejects(openStore(bad), { name: 'StorageError', message: says }, name);
+    await t.rejects(openStore(bad), { message: /"monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place/ });
+    await t.rejects(checkDatabase(bad), { name: 'StorageError', message: says }, `${name}, checked`);
+  }
+  // A page of any tree: found by the check, and whatever is wrong it says so, and nothing else.
+  let found = 0;
+  for (let round = 0; round < 60; round++) {
+    const page = 2 + random.below(pages - 2);
+    fresh(() => overwrite(4096 * page + (round % 2 === 0 ? 0 : random.below(64)), garbage(round % 3 === 0 ? 4096 : 8)));
+    for (const look of [checkHead, checkWhole]) {
+      try {
+        look(file);
+      } catch (error) {
+        if ((error as Error).name !== 'DamagedFile') throw error;
+        if (look === checkWhole) found++;
+      }
+    }
+  }
+  t.ok(found > 10, `${found} of 60`);
+  await restore(bad, copy);
+  await (await openStore(bad)).close();
+});
+
+t.test('a value that cannot be decoded, and a process that ends by it, are verdicts', async (t) => {
+  const odd = join(folder, 'odd');
+  const store = await openStore(odd);
+  const marker = 'a text that is found in the file, '.repeat(4);
+  await store.table('organizations').put('key', { marker });
+  await store.close();
+  const file = databasePath(odd);
+  const content = readFileSync(file);
+  const at = content.lastIndexOf(marker);
+  content[at - 1] = 0xc1;                // what follows is of no type msgpack has
+  content[at - 2] = 0xc1;
+  writeFileSync(file, content);
+  await t.rejects(checkDatabase(odd), { name: 'StorageError', message: /of table organizations, .* cannot be read/ });
+});
+
+const mount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', '-o', 'size=64k', 'none', folder], { encoding: 'utf8' });
+const skip = mount.status === 0 ? false : `a small file system cannot be mounted here: ${mount.error?.message ?? mount.stderr}`;
+
+t.test('a full disk at the start', { skip }, (t) => {
+  const small = join(folder, 'small');
+  mkdirSync(small);
+  for (const command of ['keys list', 'serve --port 0']) {
+    const { status, stdout, stderr } = spawnSync('unshare', ['-rm', 'sh', '-c',
+      `mount -t tmpfs -o size=1100k none ${small} && head -c 900000 /dev/zero > ${small}/filler && exec ${process.execPath} ${main} ${command} --log-level error --data-dir ${small}/data`], { encoding: 'utf8' });
+    t.match({ status, stdout }, { status: 1, stdout: '' });
+    t.match(stderr, /^monolith: The data folder \S+ has no room for the database: its disk has [\d.]+ (bytes|KiB) free\. Free some, or name another folder with --data-dir\.\n$/);
+  }
+  t.end();
+});
+
+t.test('as commands', (t) => {
+  const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } => spawnSync(process.execPath, [main, 'data', ...args, '--data-dir', path], { encoding: 'utf8' });
+  t.match(run('check'), { status: 0, stdout: /data\.mdb is whole: [\d,]+ entries in \d+ tables/ });
+  const copies = join(folder, 'copies');
+  mkdirSync(copies);
+  t.match(run('backup', copies), { status: 0, stdout: /copies\/monolith-\d{8}T\d{6}Z\.mdb: / });
+  t.match(run('restore', copies), { status: 1, stderr: /There is no database at .*copies/ });
+  t.match(run('restore', join(copies, readdirSync(copies)[0] as string)), { status: 0, stdout: /What was there before is kept in .*db-before-/ });
+  t.match(run('backup', join(folder, 'no', 'such', 'folder', 'x')), { status: 1, stderr: /cannot be written: ENOENT/ });
+  t.match(run('backup'), { status: 2, stderr: /data: backup needs a file to write/ });
+  t.match(run('destroy'), { status: 2, stderr: /data: expected check, backup or restore, not "destroy"/ });
+  const broken = join(folder, 'broken');
+  cpSync(join(path, 'db'), join(broken, 'db'), { recursive: true });
+  truncateSync(databasePath(broken), 20_000);
+  t.match(run('check', broken), { status: 1, stdout: '', stderr: /broken\/db\/data\.mdb is cut off/ });
+  t.notOk(existsSync(join(broken, 'lock')));
+  t.end();
+});
