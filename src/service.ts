@@ -6,6 +6,7 @@ import type { Config } from './config.js';
 import { Accounts } from './accounts/accounts.js';
 import { finishDeletions } from './accounts/delete-organization.js';
 import { Directory } from './accounts/directory.js';
+import type { Organization } from './accounts/keys.js';
 import { ServerReaders } from './accounts/server-readers.js';
 import { Admission, ledgerOf } from './admission/admission.js';
 import { dashboardRoutes } from './dashboard/api/routes.js';
@@ -32,6 +33,7 @@ import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { ModelSettings } from './operator/model-settings.js';
 import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
+import type { OperatorDeps } from './operator/deps.js';
 import { operatorRoutes } from './operator/routes.js';
 import type { GenerationDeps } from './protocol/generation-run.js';
 import { RunningGenerations } from './protocol/running-generations.js';
@@ -57,6 +59,7 @@ import { rejectionOf } from './usage/rejections.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import { UsageSweep } from './usage/usage-sweep.js';
 import { ThreadStates } from './shared/thread-states.js';
+import type { LimitValues } from './wire/dashboard.js';
 
 /** Memory that all threads see. */
 export interface SharedState {
@@ -224,16 +227,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const states = new ThreadStates(shared.threads);
   let draining = false;
   let failed: readonly FailedModel[] = [];
-  const dashboard: DashboardDeps = {
-    config, guard: new SessionGuard(directory, origin), origin, store, directory, accounts, admission, responses, background, pool, models, modelSettings, telemetry, bus, chat, tuning, live,
-    draining: () => draining,
-    letters: new Letters(directory, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written')),
-    organizationLimits: ({ id }) => {
-      const { limits } = accounts.settings.get(id);
-      return Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]));
-    },
-    monthTokens: (organizationId) => usage.monthTokens(organizationId, monthName(monthNumber(Date.now()))),
+  const organizationLimits = ({ id }: Organization): Record<string, LimitValues> => {
+    const { limits } = accounts.settings.get(id);
+    return Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]));
   };
+  const monthTokens = (organizationId: string): number => usage.monthTokens(organizationId, monthName(monthNumber(Date.now())));
+  const guard = new SessionGuard(directory, origin);
+  const letters = new Letters(directory, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
+  const dashboard: DashboardDeps = {
+    config, guard, origin, store, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
+    draining: () => draining,
+  };
+  const operator: OperatorDeps = { config, origin, store, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
   const routes: Route[] = [
     ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers: new ServerReaders(config.metrics.token, accounts, directory.users) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
@@ -242,7 +247,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),
-    ...(config.dashboard.enabled ? [...dashboardRoutes(dashboard), ...operatorRoutes(sessionOperators(dashboard.guard), dashboard)] : []),
+    ...(config.dashboard.enabled ? [...dashboardRoutes(dashboard), ...operatorRoutes(sessionOperators(guard), operator)] : []),
   ];
   const generating = new Map(routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]));
   const http = new HttpServer({
@@ -261,7 +266,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.push(() => http.close());
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
-    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), dashboard),
+    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
   }) : null;
   undo.push(() => admin?.close());
 
