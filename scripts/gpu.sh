@@ -48,7 +48,7 @@ for step in $steps; do
       if command -v ninja >/dev/null; then generator=Ninja; else generator='Unix Makefiles'; fi
       cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
       { [ -f "$build/CMakeCache.txt" ] ||
-        run configure.log 60 cmake -S "$root/native" -B "$build" -G "$generator" -DMONOLITH_TESTS=ON \
+        run configure.log 60 cmake -S "$root/native" -B "$build" -G "$generator" -DMONOLITH_TESTS=ON -DMONOLITH_CUDA=ON \
           -DCMAKE_BUILD_TYPE=Release; } &&
         run build.log 570 cmake --build "$build" --parallel "$cores" --target gpu_bench tests_gpu tests_engine_gpu ||
         { say 'the build failed: without nvcc there are no such targets'; exit 1; }

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/dry_run.h"
-#include "backend/cuda/sampling.h"
-#include "engine/step_loop.h"
+#include "emulator/dry_run.h"
+#include "backend/cuda/sampling/sampling.h"
+#include "engine/loop/step_loop.h"
 #include "support/tiny_model.h"
 #include "text/tokenizer/support.h"
 

@@ -20,11 +20,11 @@
 #include "addon/promise_work.h"
 #include "addon/make_backend.h"
 #include "addon/text.h"
-#include "backend/cpu/peak.h"
+#include "backend/cpu/machine/peak.h"
 #include "base/memory_bandwidth.h"
-#include "engine/debug_logits.h"
-#include "engine/inspect.h"
-#include "model/hf/model_file.h"
+#include "engine/diagnose/debug_logits.h"
+#include "engine/diagnose/inspect.h"
+#include "formats/hf/model_file.h"
 
 namespace monolith::addon {
 namespace {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "addon/make_backend.h"
-#include "engine/draft_model.h"
-#include "engine/file_hash.h"
-#include "engine/page_budget.h"
+#include "engine/guess/draft_model.h"
+#include "engine/diagnose/file_hash.h"
+#include "engine/memory/page_budget.h"
 
 namespace monolith::addon {
 namespace {

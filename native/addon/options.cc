@@ -5,7 +5,7 @@
 
 #include "addon/grammar_handle.h"
 #include "addon/make_backend.h"
-#include "engine/speculation.h"
+#include "engine/guess/speculation.h"
 
 namespace monolith::addon {
 namespace {

@@ -22,7 +22,7 @@
 
 #include "backend/sampling.h"
 #include "base/result.h"
-#include "model/gguf/tensor_type.h"
+#include "formats/gguf/tensor_type.h"
 
 namespace monolith {
 

@@ -23,8 +23,8 @@
 #include <pthread.h>
 #endif
 
-#include "engine/request_check.h"
-#include "engine/step_loop.h"
+#include "engine/schedule/request_check.h"
+#include "engine/loop/step_loop.h"
 
 namespace monolith {
 namespace {

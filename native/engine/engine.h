@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/events.h"
-#include "engine/grammar_compiler.h"
+#include "engine/text/grammar_compiler.h"
 #include "engine/request.h"
 #include "model/model.h"
 #include "text/tokenizer/tokenizer.h"

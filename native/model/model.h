@@ -12,7 +12,7 @@
 
 #include "backend/backend.h"
 #include "base/result.h"
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 #include "model/kv_layout.h"
 
 namespace monolith {

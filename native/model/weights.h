@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/result.h"
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 #include "model/model.h"
 
 namespace monolith {

@@ -6,16 +6,16 @@
 #include <string>
 #include <utility>
 
-#include "backend/cuda/attention.h"
+#include "backend/cuda/attention/attention.h"
 #include "backend/cuda/device/runtime.h"
-#include "backend/cuda/kv_cache.h"
-#include "backend/cuda/matmul.h"
-#include "backend/cuda/matrix.h"
-#include "backend/cuda/mixture.h"
+#include "backend/cuda/attention/kv_cache.h"
+#include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/matmul/matrix.h"
+#include "backend/cuda/mixture/mixture.h"
 #include "backend/cuda/pending.h"
-#include "backend/cuda/rope.h"
+#include "backend/cuda/attention/rope.h"
 #include "backend/cuda/rows.h"
-#include "backend/cuda/sampling.h"
+#include "backend/cuda/sampling/sampling.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/emulator.h"
+#include "emulator/emulator.h"
 #include "check.h"
 
 // Threads of a GPU run in an order of its own.

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/attention.h"
-#include "backend/cuda/device/emulator.h"
+#include "backend/cuda/attention/attention.h"
+#include "emulator/emulator.h"
 #include "backend/cuda/kv_codec.h"
 #include "check.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/emulator.h"
+#include "emulator/emulator.h"
 #include "check.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 
 namespace monolith {
 namespace {
