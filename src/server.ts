@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from './accounts/accounts.js';
 import type { Directory } from './accounts/directory.js';
 import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/admission.js';
-import type { Config } from './config.js';
+import type { Config } from './config/settings.js';
 import { setupUrl } from './dashboard/api/objects.js';
 import { StartError } from './errors.js';
 import { tellLoading } from './engine/loading.js';

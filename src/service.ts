@@ -2,7 +2,7 @@
 // the routes on one HTTP app. With several HTTP threads each opens one; what they share goes through the
 // engine (attached to by file), LMDB, `shared` and the bus. server.ts is what there is once per server.
 
-import type { Config } from './config.js';
+import type { Config } from './config/settings.js';
 import { Accounts } from './accounts/accounts.js';
 import { finishDeletions } from './accounts/delete-organization.js';
 import { Directory } from './accounts/directory.js';

@@ -2,7 +2,7 @@
 // remembers of keys for a second; the keys at rest are api-keys.ts's. What changes is forgotten here at once,
 // in the other threads by the bus, and in other processes within that second.
 
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../errors.js';
 import type { Identity } from '../identity/identity.js';
 import type { Store, Table } from '../storage/store.js';

@@ -2,7 +2,7 @@
 // HMAC of its SHA-256 under a secret of the database: whoever reads the table `keys` alone can test no guess.
 
 import { createHmac, hash } from 'node:crypto';
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 import type { ApiKeyObject } from '../wire/dashboard.js';
 import type { Scope } from '../identity/identity.js';
 

@@ -1,6 +1,6 @@
 // Who asks: what authentication found out about a request's key. Types only.
 
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 
 export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
 

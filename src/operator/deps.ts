@@ -3,7 +3,7 @@
 import type { Accounts } from '../accounts/accounts.js';
 import type { Directory } from '../accounts/directory.js';
 import type { Organization } from '../accounts/keys.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { DashboardOrigin } from '../dashboard/origin.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import type { ServedModels } from '../generation/served-models.js';

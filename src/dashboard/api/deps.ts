@@ -4,7 +4,7 @@ import type { Accounts } from '../../accounts/accounts.js';
 import type { Directory } from '../../accounts/directory.js';
 import type { Organization } from '../../accounts/keys.js';
 import type { Admission } from '../../admission/admission.js';
-import type { Config } from '../../config.js';
+import type { Config } from '../../config/settings.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import type { Route } from '../../http/exchange.js';

@@ -5,7 +5,7 @@ import { addressGroup } from '../../accounts/attempts.js';
 import { hashPassword } from '../../accounts/passwords.js';
 import { maySignUp, signUp } from '../../accounts/sign-up.js';
 import type { SignUpPolicy } from '../../accounts/sign-up.js';
-import type { Config } from '../../config.js';
+import type { Config } from '../../config/settings.js';
 import type { Route } from '../../http/exchange.js';
 import { VERSION } from '../../version.js';
 import type { DashboardOrigin } from '../origin.js';
