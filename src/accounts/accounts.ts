@@ -238,7 +238,7 @@ export class Accounts {
   private identity(organization: Organization, key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>): Identity {
     const { limits, monthlyTokenCap } = this.settings.get(organization.id);
     return Object.freeze({
-      organizationId: organization.id, tenant: organization.tenant, keyId: key.id,
+      organizationId: organization.id, organizationNumber: organization.tenant, keyId: key.id,
       models: Object.freeze([...key.models]), scopes: Object.freeze([...key.scopes]),
       limits, keyLimits: key.limits, monthlyTokenCap,
     });

@@ -5,7 +5,7 @@ import type { Config } from '../config/settings.js';
 import { showBytes } from '../config/kinds.js';
 import { modelBytes } from '../engine/catalog.js';
 import { loadAddon } from '../engine/load-addon.js';
-import { configuredModels, loadOptions } from '../service.js';
+import { configuredModels, loadOptions } from '../service/engine-settings.js';
 import { askedForHelp, noWords, ownFlags, table } from './output.js';
 
 const HELP = `

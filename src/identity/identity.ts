@@ -6,7 +6,7 @@ export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.
 
 export interface Identity {
   readonly organizationId: string;               // org_…
-  readonly tenant: number;                       // 32-bit number of the organization: prefix-cache namespace, fairness
+  readonly organizationNumber: number;           // 32-bit, of the organization: prefix-cache namespace, fairness
   readonly keyId: string;                        // key_…
   readonly models: readonly string[];            // ['*'] or model names the key may use
   readonly scopes: readonly string[];
