@@ -5,7 +5,7 @@ import { MessageChannel, Worker } from 'node:worker_threads';
 import type { Config } from '../config/settings.js';
 import { StartError } from '../errors.js';
 import type { HttpServer } from '../http/app.js';
-import type { SharedState } from '../service/service.js';
+import type { SharedState } from '../service.js';
 import type { Log } from '../telemetry/types.js';
 import type { HubBus } from './hub-bus.js';
 import { ThreadStates } from '../shared/thread-states.js';
