@@ -16,6 +16,7 @@ import { Letters } from './dashboard/api/letters.js';
 import { DashboardOrigin } from './dashboard/origin.js';
 import { pageRoutes } from './dashboard/pages/routes.js';
 import { checkedAliases, checkedDrafts } from './engine/catalog.js';
+import { EngineNotes } from './engine/engine-notes.js';
 import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
 import { StartError } from './errors.js';
@@ -57,7 +58,7 @@ import { UsageSweep } from './usage/usage-sweep.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
 import { configuredModels, generationLimits, loadOptions } from './service/engine-settings.js';
-import { engineGauges, failedModels, poolHealth } from './service/engine-status.js';
+import { engineGauges, failedModels, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
 import { UndoStack } from './service/undo-stack.js';
 
@@ -173,6 +174,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     buffer: shared.counters, ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
   });
   telemetry.observeEngines(() => engineGauges(pool));
+  const notes = primary ? new EngineNotes(() => notedEngines(pool), log) : null;
+  undo.add(() => notes?.close());
   telemetry.shareWith(bus);
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
@@ -253,4 +256,3 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     close: () => undo.run(),
   };
 }
-

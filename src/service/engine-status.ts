@@ -1,5 +1,6 @@
-// What a service tells of its engines: for /readyz, for /metrics, and at the start.
+// What a service tells of its engines: for /readyz, /metrics and the log, and at the start.
 
+import type { NotedEngine } from '../engine/engine-notes.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import { StartError } from '../errors.js';
 import type { ServedModels } from '../generation/served-models.js';
@@ -40,12 +41,18 @@ export function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[
         state: reason === null ? status.state : 'failed',
         progress: status.state === 'loading' ? status.progress : reason === null && status.state === 'ready' ? 1 : 0,
         error: reason,
+        stopped: stats?.failed === true,
         running: stats?.running ?? 0,
         waiting: stats?.waiting ?? 0,
         lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
       };
     }),
   };
+}
+
+/** For the log: engines that run, each once. */
+export function notedEngines(pool: ModelPool): NotedEngine[] {
+  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', engine: status.engine, stats: status.engine.stats() }] : []));
 }
 
 /** For /metrics. Models that share a file share an engine: its numbers are shown once, under the first of its names. */

@@ -90,6 +90,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
   counters_.most_batch_tokens.store(scheduler_.most_batch_tokens(), std::memory_order_relaxed);
   counters_.most_sequences.store(scheduler_.most_sequences(), std::memory_order_relaxed);
   configure({options.max_batch_tokens, options.max_sequences, options.step_ms, {}, {}});
+  counters_.loaded_batch_tokens.store(scheduler_.max_batch_tokens(), std::memory_order_relaxed);
   update_gauges();
 }
 
