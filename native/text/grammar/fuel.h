@@ -16,6 +16,20 @@ class Fuel {
   explicit Fuel(uint64_t steps, int64_t deadline = INT64_MAX, const std::atomic<bool>* cancelled = nullptr)
       : steps_(steps), deadline_(deadline), cancelled_(cancelled) {}
 
+  uint64_t left() const { return steps_; }
+  // The same, with no more than so many steps.
+  Fuel within(uint64_t steps) const {
+    Fuel fuel = *this;
+    fuel.steps_ = std::min(steps_, steps);
+    return fuel;
+  }
+  // The same, until the flag is set.
+  Fuel until(const std::atomic<bool>& flag) const {
+    Fuel fuel = *this;
+    fuel.cancelled_ = &flag;
+    return fuel;
+  }
+
   // Nanoseconds that this thread has run: a busy machine takes nothing away from a computation.
   static int64_t thread_time() {
     timespec now{};
@@ -40,7 +54,7 @@ class Fuel {
   }
 
  private:
-  static constexpr int64_t kLook = 2048;   // steps between looks at the clock
+  static constexpr int64_t kLook = 512;   // steps between looks at the clock
 
   uint64_t steps_ = UINT64_MAX;
   int64_t deadline_ = INT64_MAX;
