@@ -39,7 +39,9 @@ class Fuel {
 
   // False once it is used up, and from then on.
   bool spend(uint64_t steps = 1) {
+    if (stopped_) return false;
     if (steps > steps_) {
+      stopped_ = true;
       steps_ = 0;
       return false;
     }
@@ -49,8 +51,8 @@ class Fuel {
     until_look_ = kLook;
     if ((cancelled_ && cancelled_->load(std::memory_order_relaxed)) ||
         (deadline_ != INT64_MAX && thread_time() >= deadline_))
-      steps_ = 0;
-    return steps_ > 0;
+      stopped_ = true;   // what is left says still what was spent
+    return !stopped_;
   }
 
  private:
@@ -60,6 +62,7 @@ class Fuel {
   int64_t deadline_ = INT64_MAX;
   const std::atomic<bool>* cancelled_ = nullptr;
   int64_t until_look_ = kLook;
+  bool stopped_ = false;
 };
 
 }  // namespace monolith::grammar
