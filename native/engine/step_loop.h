@@ -71,7 +71,7 @@ class StepLoop {
   using RuleOutcome = grammar::Grammar::Outcome;
   // Of looking for what rules allow, on this thread: in a step, and for one sequence at once. A step of it takes some
   // 0.1 us; what is not found then, MaskAhead's thread finds.
-  static constexpr uint64_t kRuleSteps = 20'000, kRuleStepsAtOnce = 5'000;
+  static constexpr uint64_t kRuleSteps = 40'000, kRuleStepsAtOnce = 20'000;
   // What a constraint refers to.
   struct Allowance {
     explicit Allowance(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
