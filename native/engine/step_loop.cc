@@ -118,7 +118,9 @@ bool StepLoop::step() { return overlaps_ ? step_in_flight() : step_in_order(); }
 bool StepLoop::step_in_order() {
   const Clock::time_point start = Clock::now();
   expire(start);
+  mind_rules();
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens());
+  if (plan.items.empty()) mask_ahead_.start();
   if (!plan.items.empty()) {
     start_requests(plan, start);
     update_gauges();   // what hangs in the forward pass is seen to be running
