@@ -67,7 +67,8 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       sampler_(model.backend(), n_vocab_, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && sampler_.samples_on_backend()),
       allowance_(n_vocab_),
-      ends_(static_cast<size_t>(n_vocab_)) {
+      ends_(static_cast<size_t>(n_vocab_)),
+      rule_steps_(options.rule_steps) {
   const auto rows = static_cast<size_t>(model.limits().max_batch_tokens);
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));

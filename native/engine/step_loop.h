@@ -69,9 +69,6 @@ class StepLoop {
   // allows takes longer to find than this thread may spend.
   static constexpr int32_t kNotAsked = -1, kRuleFailed = -2, kRuleDue = -3;
   using RuleOutcome = grammar::Grammar::Outcome;
-  // Of looking for what rules allow, on this thread: in a step, and for one sequence at once. A step of it takes some
-  // 0.1 us; what is not found then, MaskAhead's thread finds.
-  static constexpr uint64_t kRuleSteps = 40'000, kRuleStepsAtOnce = 20'000;
   // What a constraint refers to.
   struct Allowance {
     explicit Allowance(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
@@ -124,7 +121,7 @@ class StepLoop {
   SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) const;
   template <class Work> RuleOutcome by_rule(Work work);
   void mind_rules();
-  void wait_for_rule(Sequence& sequence);
+  static void wait_for_rule(Sequence& sequence, TokenId token = kNoToken);
   Rule rule_of(const Sequence& sequence) const;
   const Tokenizer* tokenizer_for(const Sequence& sequence) const;
   RuleOutcome find_forced(Sequence& sequence);
@@ -134,7 +131,7 @@ class StepLoop {
   static bool must_direct(const Sequence& sequence);
   RuleOutcome constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint);
   RuleOutcome constrain_beginning(Sequence& sequence, grammar::TokenMask& mask);
-  bool read_by_rule(Sequence& sequence, TokenId token);
+  RuleOutcome read_by_rule(Sequence& sequence, TokenId token);
   void end_rule(Sequence& sequence, EventWriter& writer) const;
   void end_script(Sequence& sequence, bool was_in_reasoning, EventWriter& writer) const;
   void add_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const;
@@ -184,6 +181,7 @@ class StepLoop {
   grammar::TokenMask ends_;         // end-of-generation tokens
   std::vector<TokenId> plain_ends_; // of these, those a grammar takes for text
   MaskAhead mask_ahead_;
+  const uint64_t rule_steps_;
   grammar::Fuel rule_fuel_;         // of this step
   std::vector<std::pair<Sequence*, ptrdiff_t>> due_;   // scratch of mind_rules, with their turns
   size_t first_due_ = 0;            // whose turn it is, by then

@@ -22,8 +22,8 @@ void begin_call(Sequence& sequence) {
   sequence.script_rules = &sequence.request.call_rules.starts;
 }
 
-std::span<const TokenId> read_so_far(const Sequence& sequence, const Rule& rule, size_t newest = 0) {
-  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - newest - rule.first};
+std::span<const TokenId> read_so_far(const Sequence& sequence, const Rule& rule) {
+  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - rule.first};
 }
 
 bool is_over_budget(const Sequence& sequence) {
@@ -120,7 +120,7 @@ void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<co
 // What this thread may still spend on rules, for one of them.
 template <class Work>
 StepLoop::RuleOutcome StepLoop::by_rule(Work work) {
-  grammar::Fuel fuel = rule_fuel_.within(kRuleStepsAtOnce);
+  grammar::Fuel fuel = rule_fuel_.within(rule_steps_ / 2);
   const uint64_t had = fuel.left();
   const RuleOutcome outcome = work(&fuel);
   rule_fuel_.spend(had - fuel.left());
@@ -129,14 +129,15 @@ StepLoop::RuleOutcome StepLoop::by_rule(Work work) {
 
 // The row of logits goes unused: the sequence gives its place up until it is known what may come there, and this row is
 // computed again. What it would cost to keep it is a row of the vocabulary's size, on the device.
-void StepLoop::wait_for_rule(Sequence& sequence) {
+void StepLoop::wait_for_rule(Sequence& sequence, TokenId token) {
   sequence.rule_due = true;
+  sequence.due_token = token;
 }
 
 // Before a step: who waits for what its rule allows goes on if that is there, and else it is looked for, for one
 // sequence of each organization before another of the same.
 void StepLoop::mind_rules() {
-  rule_fuel_ = grammar::Fuel(kRuleSteps);
+  rule_fuel_ = grammar::Fuel(rule_steps_);
   due_.clear();
   for (Sequence* sequence : scheduler_.preempted())
     if (sequence->rule_due) due_.emplace_back(sequence, 0);
@@ -151,9 +152,9 @@ void StepLoop::mind_rules() {
   for (const auto& [sequence, turn] : due_) {
     Rule rule = rule_of(*sequence);
     const std::span<const TokenId> read = sequence->rule.active() ? read_so_far(*sequence, rule) : std::span<const TokenId>{};
-    const RuleOutcome found = by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel); });
+    const RuleOutcome found = by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel, sequence->due_token); });
     if (sequence->rule.active()) sequence->rule.position = rule.position;
-    if (found == RuleOutcome::kSpent) mask_ahead_.add_due(rule, tokenizer_for(*sequence));
+    if (found == RuleOutcome::kSpent) mask_ahead_.add_due(rule, tokenizer_for(*sequence), sequence->due_token);
     else sequence->rule_due = false;
   }
 }
@@ -270,23 +271,27 @@ void StepLoop::append(Sequence& sequence, TokenId token) {
 }
 
 // `token` is the sequence's next one; `is_computed`: it was guessed in this step. False if the sequence has ended with
-// it.
+// it, or waits and has not taken it.
 bool StepLoop::accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer) {
   Request& request = sequence.request;
   const auto ended = [&](FinishReason reason, int stop_index = -1) {
     finish(sequence, reason, stop_index);
     return false;
   };
+  const bool ends = !sequence.script.active() && ends_generation(request, token);
+  const RuleOutcome read = sequence.script.active() || ends ? RuleOutcome::kOk : read_by_rule(sequence, token);
+  if (read == RuleOutcome::kSpent) {
+    wait_for_rule(sequence, token);
+    return false;
+  }
   append(sequence, token);
   EngineCounters::add(counters_.decode_tokens, 1);
   if (is_computed) scheduler_.keep_guess(sequence);
 
-  if (!sequence.script.active()) {
-    if (ends_generation(request, token)) return ended(FinishReason::kEndOfTurn);
-    if (!read_by_rule(sequence, token)) {
-      fail_by_rule(request);
-      return false;
-    }
+  if (ends) return ended(FinishReason::kEndOfTurn);
+  if (read != RuleOutcome::kOk) {
+    fail_by_rule(request);
+    return false;
   }
   const bool scripted = sequence.script.active();
   const bool was_in_reasoning = sequence.text.in_reasoning(), was_in_call = sequence.text.in_call();
@@ -362,27 +367,29 @@ StepLoop::RuleOutcome StepLoop::constrain_beginning(Sequence& sequence, grammar:
   return RuleOutcome::kOk;
 }
 
-// A token that no script has asked for: where it leads. False if a grammar has outgrown its limits.
-bool StepLoop::read_by_rule(Sequence& sequence, TokenId token) {
+// A token that no script has asked for, and that is about to be the sequence's newest: where it leads. kFailed: a grammar
+// has outgrown its limits; kSpent: this thread has none of its time left for that, and nothing has changed.
+StepLoop::RuleOutcome StepLoop::read_by_rule(Sequence& sequence, TokenId token) {
   const GenerationRequest& params = sequence.request.params;
   TextStage& text = sequence.text;
   if (Rule& rule = sequence.rule; rule.active())
-    return (*rule.grammar)->advance(rule.position, read_so_far(sequence, rule, 1), token) == grammar::Grammar::Outcome::kOk;
+    return by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->advance(rule.position, read_so_far(sequence, rule), token, fuel); });
   if (sequence.format_due && (text.in_content() || text.undecided())) {
-    if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return true;
-    Rule rule{&params.format, params.format->start(), sequence.tokens.size() - 1};
-    switch (params.format->advance(rule.position, {}, token)) {
-      case grammar::Grammar::Outcome::kSpent:
-      case grammar::Grammar::Outcome::kFailed: return false;
-      case grammar::Grammar::Outcome::kOk:
+    if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return RuleOutcome::kOk;
+    Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
+    const RuleOutcome read = by_rule([&](grammar::Fuel* fuel) { return params.format->advance(rule.position, {}, token, fuel); });
+    switch (read) {
+      case RuleOutcome::kSpent:
+      case RuleOutcome::kFailed: return read;
+      case RuleOutcome::kOk:
         sequence.rule = rule;
         sequence.format_due = false;
         text.begin_plain_content();
-        return true;
-      case grammar::Grammar::Outcome::kRefused: break;
+        return read;
+      case RuleOutcome::kRefused: break;
     }
     const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
-    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return true;   // a marker begins
+    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return RuleOutcome::kOk;   // a marker begins
     sequence.format_due = false;
     begin_call(sequence);
   } else if (sequence.after_call != nullptr && text.in_content()) {
@@ -393,7 +400,7 @@ bool StepLoop::read_by_rule(Sequence& sequence, TokenId token) {
       begin_call(sequence);
     }
   }
-  return true;
+  return RuleOutcome::kOk;
 }
 
 // What the script has written is there: a call's text follows its prefix.
