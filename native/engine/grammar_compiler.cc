@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "engine/thread_priority.h"
+#include "engine/text/thread_priority.h"
 
 namespace monolith {
 namespace {

@@ -3,7 +3,7 @@
 #include <exception>
 #include <system_error>
 
-#include "engine/thread_priority.h"
+#include "engine/text/thread_priority.h"
 
 namespace monolith {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/thread_priority.h"
+#include "engine/text/thread_priority.h"
 
 #if defined(__linux__)
 #include <sys/resource.h>
