@@ -2,10 +2,10 @@
 // tokenizes with the engine, and compares both with what the training read.
 // usage: node check.mjs MODEL.gguf RECORDS.jsonl   (lines of {record, text, ids}, written by make.py check; build the project first)
 import { readFileSync } from 'node:fs';
-import { configWith } from '../../dist/config.js';
+import { configWith } from '../../dist/config/load.js';
 import { ChatTemplate } from '../../dist/generation/local/chat-template.js';
 import { loadAddon } from '../../dist/engine/load-addon.js';
-import { loadOptions } from '../../dist/service.js';
+import { loadOptions } from '../../dist/service/engine-settings.js';
 
 const [model, lines] = process.argv.slice(2);
 const addon = loadAddon();

@@ -2,7 +2,7 @@
 // remembers of keys for a second; the keys at rest are api-keys.ts's. What changes is forgotten here at once,
 // in the other threads by the bus, and in other processes within that second.
 
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../errors.js';
 import type { Identity } from '../identity/identity.js';
 import type { Store, Table } from '../storage/store.js';
@@ -238,7 +238,7 @@ export class Accounts {
   private identity(organization: Organization, key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>): Identity {
     const { limits, monthlyTokenCap } = this.settings.get(organization.id);
     return Object.freeze({
-      organizationId: organization.id, tenant: organization.tenant, keyId: key.id,
+      organizationId: organization.id, organizationNumber: organization.tenant, keyId: key.id,
       models: Object.freeze([...key.models]), scopes: Object.freeze([...key.scopes]),
       limits, keyLimits: key.limits, monthlyTokenCap,
     });

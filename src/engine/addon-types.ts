@@ -73,7 +73,7 @@ export interface ModelInfo {
 
 export interface SubmitOptions {
   prompt: Int32Array;
-  organization: number;       // 32-bit number of the tenant
+  organization: number;       // its number, 32-bit
   n: number;
   maxTokens: number;
   temperature: number; topK: number; topP: number; minP: number;
@@ -137,7 +137,8 @@ export interface GrammarProblem {
 }
 
 /** Not strict: a grammar may come with problems of kind `unsupported`, which say what it leaves out. */
-export interface CompiledGrammar { grammar: NativeGrammar | null; problems: GrammarProblem[] }
+/** `compileMs`: a thread's time that this took; 0 if it was known. */
+export interface CompiledGrammar { grammar: NativeGrammar | null; problems: GrammarProblem[]; compileMs: number }
 
 /**
  * Tool calls within the content. From the open marker up to and including the close marker the text goes to

@@ -7,9 +7,9 @@ import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
 import type { ModelDescription } from './model-description.js';
 import { lifecycleAt, type DeclaredLifecycle, type ModelLifecycle } from './model-lifecycle.js';
-import { TemplateError } from './local/chat-template.js';
 import type { GenerationLimits } from './generation-limits.js';
 import { LocalProvider } from './local/local-provider.js';
+import { TemplateError } from './local/template-limits.js';
 import type { Provider } from './provider.js';
 import type { ReasoningEffort } from './types.js';
 

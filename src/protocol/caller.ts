@@ -35,7 +35,7 @@ export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape)
 
 /** As a provider sees it. */
 export function askerOf({ identity, charged }: Caller, signal?: AbortSignal): Asker {
-  return { organization: identity.tenant, signal, charged };
+  return { organization: identity.organizationNumber, signal, charged };
 }
 
 /** What becomes aborted with the client. */

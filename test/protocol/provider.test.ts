@@ -2,7 +2,7 @@
 // answers and the record of usage make of that, through the real routes on a real server and database.
 import t from 'tap';
 import { Admission } from '../../src/admission/admission.js';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { apiError } from '../../src/errors.js';
 import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../../src/generation/provider.js';
 import type { ServedModel } from '../../src/generation/served-models.js';

@@ -10,7 +10,7 @@ import type { Route } from '../../http/exchange.js';
 import { newPasswordField, passwordField, tokenField } from './fields.js';
 import type { DashboardDeps } from './deps.js';
 
-export function passwordRoutes({ guard, directory, letters, telemetry }: DashboardDeps): Route[] {
+export function passwordRoutes({ guard, directory, letters, telemetry }: Pick<DashboardDeps, 'guard' | 'directory' | 'letters' | 'telemetry'>): Route[] {
   const { store, users, sessions, tokens, attempts, audit } = directory;
   return [
     guard.open({

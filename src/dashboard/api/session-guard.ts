@@ -8,7 +8,7 @@ import { hasRole } from '../../accounts/memberships.js';
 import { csrfToken } from '../../accounts/sessions.js';
 import { apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { validate } from '../../protocol/validation.js';
+import { validated } from '../../protocol/validation.js';
 import type { DashboardOrigin } from '../origin.js';
 import { API_HEADERS } from '../security-headers.js';
 import type { Role } from '../../wire/dashboard.js';
@@ -76,7 +76,7 @@ export class SessionGuard implements Guard {
       before: enter,
       serve: (exchange) => {
         const caller = enter(exchange);
-        const body = schema === undefined ? undefined : bodyOf(schema, exchange.body ?? {});
+        const body = schema === undefined ? undefined : validated(schema, exchange.body ?? {});
         return declared.serve({ ...caller, body } as C);
       },
     };
@@ -105,10 +105,4 @@ const isChange = ({ method }: Exchange): boolean => method !== 'GET' && method !
 function isSame(given: string, wanted: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(wanted)];
   return a.length === b.length && timingSafeEqual(a, b);
-}
-
-function bodyOf<B>(schema: z.ZodType<B>, body: unknown): B {
-  const result = validate(schema, body);
-  if (!result.ok) throw result.error;
-  return result.value;
 }

@@ -1,12 +1,11 @@
 // Rendering a model's chat template (Jinja, from the GGUF) within limits (template-limits.ts) and without reach
 // beyond its own input. One per loaded model; event-loop thread only.
 import type { TemplateContext, TemplateTool } from './template-context.js';
-import { Environment, parseTemplate, TemplateInterpreter, valueOf, type Program } from './template-interpreter.js';
+import { TemplateInterpreter } from './template-interpreter.js';
 import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './template-limits.js';
 import { probe, type TemplateCapabilities } from './template-probe.js';
-import type { Value } from './template-values.js';
-
-export { TemplateError };
+import { parseTemplate, type Program } from './template-syntax.js';
+import { Environment, valueOf, type Value } from './template-values.js';
 
 /** Used when a file has no template of its own: ChatML, the most common convention. */
 export const CHATML_TEMPLATE =

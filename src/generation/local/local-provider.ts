@@ -1,7 +1,7 @@
 // The engine of this process as a provider: a request's prompt and grammars made, its sampling fixed, submitted, and the
 // engine's events turned into generation events. One per loaded model; it holds no state of any request.
 import { createHash, randomBytes } from 'node:crypto';
-import { MAX_OUTPUT_TOKENS } from '../../config-kinds.js';
+import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { SubmitOptions } from '../../engine/addon-types.js';
 import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine } from '../../engine/engine.js';

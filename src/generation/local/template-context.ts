@@ -1,4 +1,4 @@
-// What a chat template is rendered with. Types only.
+// What a chat template is given: messages and tools in the shape that templates expect (the Hugging Face convention).
 
 /** A message in the shape chat templates expect (the Hugging Face convention). */
 export interface TemplateMessage {

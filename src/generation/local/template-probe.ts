@@ -18,8 +18,10 @@ export interface TemplateCapabilities {
 }
 
 type Render = (context: TemplateContext) => string;
-/** A template that is tried out. */
-interface Tried { readonly capabilities: TemplateCapabilities; readonly try: Render }
+
+/** A template whose capabilities are known. */
+interface ProbedTemplate { readonly capabilities: TemplateCapabilities; try(context: TemplateContext): string }
+
 type Call = NonNullable<TemplateMessage['tool_calls']>[number];
 
 const PROBE_TOOL = 'probe_tool';
@@ -99,7 +101,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
 }
 
 /** Whether reasoning written into the content, between its markers, comes through in a running tool loop. */
-export function keepsInlineReasoning(template: Tried, { open, close }: ReasoningMarkers): boolean {
+export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: ReasoningMarkers): boolean {
   const { capabilities } = template;
   const content = `${open}\nprobe-reasoning\n${close}\n\nprobe-answer`;
   const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;
@@ -118,7 +120,7 @@ export interface WrittenCall {
 }
 
 /** Null if the template shows no calls. */
-export function writtenCall(template: Tried): WrittenCall | null {
+export function writtenCall(template: ProbedTemplate): WrittenCall | null {
   const { capabilities } = template;
   if (capabilities.calls === 'none') return null;
   const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;

@@ -1,32 +1,22 @@
 // GET /v1/responses/{id}: a stored response as it is, or its events as a stream. Event-loop thread only.
-import type { Config } from '../../config.js';
 import { apiError } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { queryList } from '../../http/query.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
-import { validate } from '../validation.js';
-import type { BackgroundResponses } from './background.js';
+import { validated } from '../validation.js';
+import type { ResponsesDeps } from './deps.js';
 import { eventDialect } from './encode-dialect.js';
 import { endOf, isTerminal, replayEvents, terminalEvents } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
 import { eventList, sendEvents, type EventSource } from './stored-stream.js';
 
-export interface RetrieveDeps {
-  responses: ResponseStore;
-  background: BackgroundResponses;
-  sealer: Sealer;
-  settings: Config['responses'];
-}
-
 const includeSchema = createSchema.pick({ include: true });
 
 /** `include` as in a create request, in any of its spellings. Throws ApiError 422 for an unknown value. */
 export function readInclude(query: URLSearchParams): string[] {
-  const validated = validate(includeSchema, { include: queryList(query, 'include') });
-  if (!validated.ok) throw validated.error;
-  return validated.value.include ?? [];
+  return validated(includeSchema, { include: queryList(query, 'include') }).include ?? [];
 }
 
 export interface StreamQuery { stream: boolean; startingAfter: number }
@@ -39,6 +29,8 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   if (after !== null && !/^\d{1,15}$/.test(after)) throw apiError('invalid_query_parameter', 'starting_after must be the number of an event, 0 or more.', 'starting_after');
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
 }
+
+export type RetrieveDeps = Pick<ResponsesDeps, 'responses' | 'background' | 'sealer' | 'settings'>;
 
 export function retrieve(deps: RetrieveDeps, exchange: Exchange, record: ResponseRecord, include: readonly string[], { stream, startingAfter }: StreamQuery): void {
   if (!stream) {

@@ -5,18 +5,14 @@ import type { Exchange, Route } from '../../http/exchange.js';
 import type { ResponseRecord, ResponseStore } from '../../storage/response-store.js';
 import { isResponseId } from '../../storage/response-tables.js';
 import { cancelResponse, notCancellable } from './cancel.js';
+import type { ResponsesDeps } from './deps.js';
 import { itemPage, readItemQuery } from './input-items.js';
 import { removeResponse } from './remove.js';
 import { readInclude, readStreamQuery, retrieve, type RetrieveDeps } from './retrieve.js';
-import type { RunningResponses } from './stored-running.js';
-
-export interface StoredDeps extends RetrieveDeps {
-  running: RunningResponses;
-}
 
 const PATH = '/v1/responses/:id';
 
-export function storedRoutes(deps: StoredDeps): Route[] {
+export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>): Route[] {
   const { responses, background, running } = deps;
   return [
     {
