@@ -280,8 +280,9 @@ export class HttpServer {
     const refused = state.oversized ? null : account.refusal(Number(header('content-length')));
     const reading = this.reading.open(organizationId);
     const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS, chunkSilenceMs: this.options.chunkSilenceMs };
-    const forget = readJsonBody(res, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, this.turns, organizationId, account, () => exchange.aborted, (body) => {
+    const forget = readJsonBody(res, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, this.turns, organizationId, account, () => exchange.aborted, (body, bytes) => {
       exchange.body = body;
+      exchange.bodyBytes = bytes;
       this.serve(route, exchange);
     }, (error, unread) => {
       exchange.closes ||= unread;

@@ -76,7 +76,7 @@ export function tooLarge(maxBytes: number): ApiError {
  */
 export function readJsonBody(
   res: HttpResponse, { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits, state: BodyState, reading: Reading, turns: ParseTurns,
-  organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object) => void, failed: (error: unknown, unread: boolean) => void,
+  organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object, bytes: number) => void, failed: (error: unknown, unread: boolean) => void,
 ): () => void {
   const gathered = new Gathered();
   let size = 0;
@@ -200,7 +200,7 @@ export function readJsonBody(
     turns.take(organizationId, bytes.length, () => {
       if (gone()) return;
       try {
-        account.run(bytes.length, () => done(parsed(bytes)));
+        account.run(bytes.length, () => done(parsed(bytes), bytes.length));
       } catch (error) {
         failed(error, false);
       } finally {

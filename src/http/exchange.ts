@@ -15,6 +15,8 @@ export interface Exchange {
   readonly receivedAt: number;                   // performance.now()
   /** Parsed JSON; undefined for GET, and once serve() has returned or awaited: what generates must not hold it. */
   readonly body: unknown;
+  /** How many bytes it had, also afterwards. */
+  readonly bodyBytes: number;
   readonly query: URLSearchParams;
   readonly params: Readonly<Record<string, string>>;   // of the path pattern
   header(name: string): string;                  // lower-case name; '' if absent
