@@ -51,6 +51,9 @@ interface Current {
   onClosed?: () => void;                         // told if the client leaves before that
 }
 
+/** A message as it came in. */
+interface Read { readonly fields: Fields; readonly problem: unknown }
+
 /** A reason to take no more turns: what later ones are told, and how the connection is closed. */
 interface Closing {
   readonly error: ApiError;
@@ -142,7 +145,9 @@ class Session implements SocketListener {
     this.#current = current;
     let work: Promise<void>;
     try {
-      work = this.#serve(current, current.turn.read(current.bytes, () => this.#parse(this.#read(waiting, current))));
+      const read = current.turn.read(current.bytes, () => this.#read(waiting, current));
+      const identified = this.socket.identify();
+      work = identified === undefined ? this.#serve(current, read) : identified.then(() => this.#serve(current, read));
     } catch (error) {
       this.#failed(current, error);
       this.#next();
@@ -151,8 +156,8 @@ class Session implements SocketListener {
     work.catch((error: unknown) => this.#failed(current, error)).finally(() => this.#next());
   }
 
-  /** Parses the message while it is in memory, key and age first. Throws ApiError. */
-  #read({ bytes, binary }: Waiting, current: Current): Fields {
+  /** Parses the message while it is in memory. What is wrong with it is told after key and age. */
+  #read({ bytes, binary }: Waiting, current: Current): Read {
     let fields: Fields = {};
     let problem: unknown = null;
     try {
@@ -162,22 +167,22 @@ class Session implements SocketListener {
     } catch (error) {
       problem = error;
     }
-    this.socket.identify();
-    if (performance.now() - this.socket.openedAt > this.deps.maxAgeS * 1000) this.#ofAge();
-    if (this.#closing !== null) throw this.#closing.error;
-    if (problem !== null) throw problem;
-    return fields;
+    return { fields, problem };
   }
 
   /** Throws ApiError. */
-  #parse(fields: Fields): ParsedCreate {
+  #parse({ fields, problem }: Read): ParsedCreate {
+    if (performance.now() - this.socket.openedAt > this.deps.maxAgeS * 1000) this.#ofAge();
+    if (this.#closing !== null) throw this.#closing.error;
+    if (problem !== null) throw problem;
     const { body, generate } = toCreate(fields);
     return parseCreate(body, { organizationId: this.socket.identity.organizationId, sealer: this.deps.sealer }, generate ? {} : { prewarm: true });
   }
 
   /** What the message asks for. Its own function, so that nothing of the message lives on while the answer is generated. Rejects with ApiError. */
-  async #content(current: Current, caller: Caller, parsed: ParsedCreate): ReturnType<typeof readContent> {
+  async #content(current: Current, caller: Caller, read: Read): ReturnType<typeof readContent> {
     const { deps, socket } = this;
+    const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
     const { organizationId } = socket.identity;
     const continued = parsed.previousId === null ? NOTHING_BEFORE : await this.#memory.find(organizationId, parsed.previousId);
     return readContent(parsed, continued, {
@@ -186,10 +191,10 @@ class Session implements SocketListener {
     });
   }
 
-  async #serve(current: Current, parsed: ParsedCreate): Promise<void> {
+  async #serve(current: Current, read: Read): Promise<void> {
     const { deps, socket } = this;
     const caller = this.#caller(current);
-    const { model, created } = await this.#content(current, caller, parsed);
+    const { model, created } = await this.#content(current, caller, read);
     current.turn.annotate({ stream: true, background: false });
     const turn = await startTurn(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
