@@ -17,6 +17,8 @@ import { pageRoutes } from './dashboard/pages/routes.js';
 import type { LoadOptions } from './engine/addon-types.js';
 import { checkedAliases, checkedDrafts, modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
 import type { CatalogModel } from './engine/catalog.js';
+import { EngineNotes } from './engine/engine-notes.js';
+import type { NotedEngine } from './engine/engine-notes.js';
 import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
 import { StartError } from './errors.js';
@@ -198,6 +200,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     buffer: shared.counters, ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
   });
   telemetry.observeEngines(() => engineGauges(pool));
+  const notes = primary ? new EngineNotes(() => notedEngines(pool), log) : null;
+  undo.push(() => notes?.close());
   telemetry.shareWith(bus);
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
@@ -279,6 +283,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     },
     close: async () => {
       live.close();
+      notes?.close();
       http.close();
       admin?.close();
       generations.close();
@@ -323,12 +328,17 @@ function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], drai
         state: reason === null ? status.state : 'failed',
         progress: status.state === 'loading' ? status.progress : reason === null && status.state === 'ready' ? 1 : 0,
         error: reason,
+        stopped: stats?.failed === true,
         running: stats?.running ?? 0,
         waiting: stats?.waiting ?? 0,
         lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
       };
     }),
   };
+}
+
+function notedEngines(pool: ModelPool): NotedEngine[] {
+  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', engine: status.engine, stats: status.engine.stats() }] : []));
 }
 
 // Models that share a file share an engine: its numbers are shown once, under the first of its names.

@@ -1,5 +1,5 @@
 // Writing GGUF version 3: the head in one buffer, the tensor data streamed behind it.
-// The layout is drawn in native/model/gguf/parser.h.
+// The layout is drawn in native/formats/gguf/parser.h.
 
 export type MetadataValue =
   | { type: 'uint32' | 'float32'; value: number }

@@ -68,7 +68,7 @@ const rmsUniform = (low: number, high: number) => rmsOf(range(low, high));
 // Of 0 .. largest once their mean is subtracted.
 const rmsCentred = (largest: number) => Math.sqrt(rmsUniform(0, largest) ** 2 - (largest / 2) ** 2);
 
-// The levels of native/model/gguf/tensor_type.h.
+// The levels of native/formats/gguf/tensor_type.h.
 const IQ4_LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 const MXFP4_LEVELS = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 // Six-bit scales that stand for -32 .. -17 or 16 .. 31: their two upper bits are equal.

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/ops.h"
-#include "backend/cpu/peak.h"
+#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/machine/peak.h"
 #include "base/memory_bandwidth.h"
 #include "base/thread_pool.h"
 

@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 #include "text/grammar/grammar.h"
 #include "text/tokenizer/tokenizer.h"
 

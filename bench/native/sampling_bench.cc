@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "engine/batch_sampler.h"
+#include "engine/sampling/batch_sampler.h"
 
 namespace monolith {
 namespace {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 #include "text/tokenizer/tokenizer.h"
 
 using namespace monolith;

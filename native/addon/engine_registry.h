@@ -14,7 +14,7 @@
 #include "backend/profiled_backend.h"
 #include "base/result.h"
 #include "engine/engine.h"
-#include "engine/inspect.h"
+#include "engine/diagnose/inspect.h"
 
 namespace monolith::addon {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "backend/profiled_backend.h"
-#include "engine/debug_logits.h"
+#include "engine/diagnose/debug_logits.h"
 #include "engine/engine.h"
-#include "engine/inspect.h"
+#include "engine/diagnose/inspect.h"
 
 namespace monolith::addon {
 

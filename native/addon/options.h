@@ -8,9 +8,9 @@
 #include "addon/arguments.h"
 #include "backend/cpu/cpu_backend.h"
 #include "engine/engine.h"
-#include "engine/queue_room.h"
+#include "engine/schedule/queue_room.h"
 #include "engine/request.h"
-#include "model/hf/model_file.h"
+#include "formats/hf/model_file.h"
 
 namespace monolith::addon {
 

@@ -23,8 +23,8 @@
 #include <pthread.h>
 #endif
 
-#include "engine/request_check.h"
-#include "engine/step_loop.h"
+#include "engine/schedule/request_check.h"
+#include "engine/loop/step_loop.h"
 
 namespace monolith {
 namespace {
@@ -217,7 +217,11 @@ class ThreadedEngine final : public Engine {
   }
   bool owns_grammar(const grammar::Grammar& grammar) const override { return grammars_.owns(grammar); }
 
-  EngineStats stats() const override { return counters_.snapshot(Clock::now()); }
+  EngineStats stats() const override {
+    EngineStats stats = counters_.snapshot(Clock::now());
+    stats.note = backend_->note();
+    return stats;
+  }
 
   void configure(const EngineTunables& tunables) override {
     post([&](Intake& intake) {

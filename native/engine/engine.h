@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/events.h"
-#include "engine/grammar_compiler.h"
+#include "engine/text/grammar_compiler.h"
 #include "engine/request.h"
 #include "model/model.h"
 #include "text/tokenizer/tokenizer.h"
@@ -62,8 +62,10 @@ struct EngineStats {
   // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
   double last_step_age_ms = 0;
   int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;   // in effect
+  int loaded_batch_tokens = 0;                     // max_batch_tokens when it was loaded
   int most_batch_tokens = 0, most_sequences = 0;   // allocated: what the first two may be raised to
   bool failed = false;                          // the engine thread has stopped on an internal error
+  std::string note;                             // Backend::note()
   // counters since start
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache

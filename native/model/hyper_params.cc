@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "model/architectures.h"
-#include "model/gguf/parser.h"
+#include "formats/gguf/parser.h"
 #include "model/layer_params.h"
 #include "model/metadata_reader.h"
 #include "model/model.h"

@@ -5,7 +5,7 @@
 #include <numbers>
 #include <string>
 
-#include "model/gguf/parser.h"
+#include "formats/gguf/parser.h"
 #include "model/metadata_reader.h"
 
 namespace monolith {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 #include "model/model.h"
 
 namespace monolith {

@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "model/architectures.h"
-#include "model/gguf/parser.h"
+#include "formats/gguf/parser.h"
 #include "model/weights.h"
 
 namespace monolith {

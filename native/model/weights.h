@@ -10,7 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/result.h"
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -76,6 +76,8 @@ Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Bytes the loaded weights hold.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const Backend& backend);
+// The same as Backend::memory_of() counts them: one allocation each.
+size_t weight_memory(const std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Fills every slot; adds what was really allocated to `allocated`. Gives the file's pages back as
 // it goes.

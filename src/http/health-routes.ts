@@ -1,4 +1,4 @@
-// Health and metrics. /livez: the event loop turns. /readyz: requests would be served now, which means that
+// Health and metrics. /livez: the event loop turns, and no engine has stopped for good. /readyz: requests would be served now, which means that
 // all models are loaded, nobody has asked for shutdown, and work makes progress; its body shows operators the raw
 // values behind the verdict, and strangers states alone. /metrics: Prometheus text, for operators.
 
@@ -12,6 +12,8 @@ export interface ModelHealth {
   /** 0 … 1 while loading. */
   progress: number;
   error: string | null;
+  /** Its engine stopped while it served (a fault of the device): only a new process computes again. */
+  stopped: boolean;
   running: number;
   waiting: number;
   lastStepAgeMs: number;
@@ -38,6 +40,12 @@ export interface HealthOptions {
   };
 }
 
+/** Why nothing but a new process would help, or null. A model that could not be loaded is none: it would not load again. */
+export function notAlive(health: Health): string | null {
+  const model = health.models.find(({ stopped }) => stopped);
+  return model === undefined ? null : `${model.name}: its engine has stopped on an internal error and computes nothing until the server is started again`;
+}
+
 /** Why the server is not ready, or null. */
 export function notReady(health: Health, stallMs: number): string | null {
   if (health.draining) return 'draining';
@@ -58,9 +66,13 @@ export function healthRoutes(options: HealthOptions): Route[] {
   return [
     {
       method: 'GET', path: '/livez', scope: null, public: true,
-      serve: (exchange) => exchange.json(200, {
-        status: 'ok', pid: process.pid, uptime_s: Math.round(process.uptime()), event_loop_lag_ms: round(telemetry.loopLagMs()),
-      }),
+      serve: (exchange) => {
+        const reason = notAlive(options.health());
+        exchange.json(reason === null ? 200 : 503, {
+          status: reason === null ? 'ok' : 'failed', ...(reason === null ? {} : { reason }),
+          pid: process.pid, uptime_s: Math.round(process.uptime()), event_loop_lag_ms: round(telemetry.loopLagMs()),
+        });
+      },
     },
     { method: 'GET', path: '/healthz', scope: null, public: true, serve: (exchange) => exchange.json(200, { status: 'ok' }) },
     {

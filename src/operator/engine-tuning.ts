@@ -114,7 +114,9 @@ export class EngineTuning {
 
   /** A setting above what could be allocated holds as far as it goes. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: Values): number {
-    return Math.min(Math.max(values[name] ?? this.config.engine[name], min), max(stats));
+    // Left to the device: as it was loaded.
+    const unchanged = name === 'max_batch_tokens' && this.config.engine[name] === 0 ? stats.loadedBatchTokens : this.config.engine[name];
+    return Math.min(Math.max(values[name] ?? unchanged, min), max(stats));
   }
 
   private find(model: string): { pooled: PooledEngine; engine: Engine } {

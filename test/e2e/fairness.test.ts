@@ -1,6 +1,6 @@
 // One organization floods an engine with hundreds of endless answers, another asks something small: over HTTP, with
 // two organizations' keys. Its time to first token is compared with that on the idle server of the same run. How
-// many steps it may take is held exactly in test/native/engine/scheduler_test.cc; here a machine's noise is allowed for.
+// many steps it may take is held exactly in test/native/engine/schedule/scheduler_test.cc; here a machine's noise is allowed for.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import type { Monolith } from './monolith.js';

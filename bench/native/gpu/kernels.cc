@@ -5,12 +5,12 @@
 #include <stdexcept>
 #include <string>
 
-#include "backend/cuda/attention.h"
-#include "backend/cuda/kv_cache.h"
-#include "backend/cuda/matmul.h"
-#include "backend/cuda/rope.h"
+#include "backend/cuda/attention/attention.h"
+#include "backend/cuda/attention/kv_cache.h"
+#include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/attention/rope.h"
 #include "backend/cuda/rows.h"
-#include "backend/cuda/sampling.h"
+#include "backend/cuda/sampling/sampling.h"
 #include "backend/cuda/step_tables.h"
 #include "gpu/measure.h"
 

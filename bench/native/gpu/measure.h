@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/cuda/device/runtime.h"
-#include "model/gguf/tensor_type.h"
+#include "formats/gguf/tensor_type.h"
 
 namespace monolith::bench {
 

@@ -10,8 +10,8 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "gpu/measure.h"
-#include "model/gguf/assembled_file.h"
-#include "model/gguf/parser.h"
+#include "formats/gguf/assembled_file.h"
+#include "formats/gguf/parser.h"
 #include "model/model.h"
 
 namespace monolith::bench {

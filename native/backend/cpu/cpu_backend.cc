@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "backend/cpu/isa.h"
-#include "backend/cpu/mapping.h"
-#include "backend/cpu/matmul.h"
+#include "backend/cpu/machine/isa.h"
+#include "backend/cpu/machine/mapping.h"
+#include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/mixture.h"
-#include "backend/cpu/ops.h"
+#include "backend/cpu/ops/ops.h"
 #include "base/checked.h"
 
 namespace monolith {

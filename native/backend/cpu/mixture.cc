@@ -6,8 +6,8 @@
 #include <limits>
 #include <string>
 
-#include "backend/cpu/ops_kernels.h"
-#include "backend/cpu/row_tiles.h"
+#include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/matmul/row_tiles.h"
 
 namespace monolith {
 namespace {

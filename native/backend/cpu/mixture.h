@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/mapping.h"
-#include "backend/cpu/matmul.h"
-#include "backend/cpu/ops_logits.h"
+#include "backend/cpu/machine/mapping.h"
+#include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/ops/logits.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 

@@ -10,11 +10,11 @@
 #include <variant>
 
 #include "backend/backend.h"
-#include "backend/cuda/attention.h"
+#include "backend/cuda/attention/attention.h"
 #include "backend/cuda/device/runtime.h"
-#include "backend/cuda/matmul.h"
-#include "backend/cuda/product_input.h"
-#include "backend/cuda/rope.h"
+#include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/matmul/product_input.h"
+#include "backend/cuda/attention/rope.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith::cuda {

@@ -6,7 +6,7 @@
 
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/mathematics.h"
-#include "backend/cuda/product_input-inl.h"
+#include "backend/cuda/matmul/product_input-inl.h"
 
 namespace monolith::cuda {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
-#include "backend/cuda/product_input.h"
+#include "backend/cuda/matmul/product_input.h"
 
 namespace monolith::cuda {
 

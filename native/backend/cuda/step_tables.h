@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/attention_work.h"
+#include "backend/cuda/attention/work.h"
 #include "backend/cuda/device/runtime.h"
-#include "backend/cuda/device_segment.h"
+#include "backend/cuda/attention/device_segment.h"
 
 namespace monolith::cuda {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "text/grammar/expression.h"
-#include "text/grammar/json_document.h"
+#include "formats/json/json_document.h"
 
 namespace monolith::grammar {
 

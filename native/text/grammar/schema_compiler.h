@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/grammar/json_document.h"
+#include "formats/json/json_document.h"
 #include "text/grammar/regex.h"
 #include "text/grammar/schema.h"
 

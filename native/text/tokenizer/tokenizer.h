@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 
 namespace monolith {
 

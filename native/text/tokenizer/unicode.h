@@ -1,13 +1,12 @@
-// Code points of UTF-8 text and the few Unicode properties that pre-tokenizers ask for. Pure
-// functions and one immutable table: any thread.
+// The few Unicode properties that pre-tokenizers ask for: one immutable table, any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
+
+#include "base/utf8.h"
 
 namespace monolith {
 
@@ -33,21 +32,6 @@ struct CharDetailRange {
   CharDetail detail;
 };
 std::span<const CharDetailRange> char_detail_ranges();
-
-// Stands for a byte that is not part of valid UTF-8.
-inline constexpr uint32_t kInvalidByte = 0xFFFFFFFF;
-
-struct Utf8Char {
-  uint32_t code_point;   // or kInvalidByte
-  uint32_t size;         // bytes taken, 1 to 4; 1 for an invalid byte
-};
-
-// The character at the front of `text`, which is not empty. Overlong forms, surrogates and code
-// points above U+10FFFF are invalid (RFC 3629).
-Utf8Char decode_utf8(std::string_view text);
-
-// Appends `code_point` (at most U+10FFFF, not a surrogate).
-void append_utf8(uint32_t code_point, std::string& out);
 
 // A code point's class and detail.
 struct CharProperties {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 #include "text/tokenizer/string_table.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {

@@ -1,7 +1,7 @@
 // One organization's flood and another's single request, through the whole engine.
 #include <array>
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {

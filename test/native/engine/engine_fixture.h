@@ -17,9 +17,9 @@
 #include "backend/cuda/cuda_backend.h"
 #include "base/clock.h"
 #include "check.h"
-#include "engine/draft_model.h"
+#include "engine/guess/draft_model.h"
 #include "engine/engine.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "support/asynchronous_backend.h"
 
 namespace monolith::testing {

@@ -4,7 +4,7 @@
 #include <future>
 #include <random>
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {

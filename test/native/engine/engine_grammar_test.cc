@@ -8,7 +8,7 @@
 #include <pthread.h>
 #endif
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 #include "text/grammar/automaton.h"
 

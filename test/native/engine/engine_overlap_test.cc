@@ -7,8 +7,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "engine/grammar_cache.h"
-#include "engine/step_loop.h"
+#include "engine/text/grammar_cache.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
 namespace monolith::testing {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <future>
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
-#include "model/hf/model_file.h"
+#include "formats/hf/model_file.h"
 
 namespace monolith::testing {
 namespace {

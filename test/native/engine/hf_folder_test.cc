@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "check.h"
-#include "engine/debug_logits.h"
-#include "engine/inspect.h"
-#include "model/hf/model_file.h"
+#include "engine/diagnose/debug_logits.h"
+#include "engine/diagnose/inspect.h"
+#include "formats/hf/model_file.h"
 #include "support/hf_folder.h"
 #include "text/tokenizer/tokenizer.h"
 

@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "model/all_cases.h"
-#include "model/hf/model_file.h"
+#include "formats/hf/model_file.h"
 #include "support/hf_folder.h"
 #include "support/network_run.h"
 

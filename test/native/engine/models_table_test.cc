@@ -11,7 +11,7 @@
 #include "model/all_cases.h"
 #include "model/architectures.h"
 #include "model/golden_files.h"
-#include "model/hf/architecture.h"
+#include "formats/hf/architecture.h"
 
 namespace monolith {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "engine/step_loop.h"
+#include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 #include "model/all_cases.h"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "model/gguf/gguf.h"
-#include "model/gguf/touch.h"
+#include "formats/gguf/gguf.h"
+#include "formats/gguf/touch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bytes = std::as_bytes(std::span(data, size));

@@ -7,7 +7,7 @@
 
 #include "all_cases.h"
 #include "check.h"
-#include "model/gguf/assembled_file.h"
+#include "formats/gguf/assembled_file.h"
 #include "support/model_fixture.h"
 #include "support/tiny_model.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/isa.h"
+#include "backend/cpu/machine/isa.h"
 #include "backend/cpu/matrix_data.h"
 #include "check.h"
 #include "support/golden.h"

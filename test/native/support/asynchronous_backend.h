@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "check.h"
-#include "engine/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "support/backend_around.h"
 
 namespace monolith::testing {

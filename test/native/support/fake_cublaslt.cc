@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "backend/cuda/cublaslt_abi.h"
+#include "backend/cuda/dense/cublaslt_abi.h"
 #include "base/half.h"
 
 using namespace monolith::cuda::cublaslt;

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/gguf/gguf.h"
+#include "formats/gguf/gguf.h"
 
 namespace monolith::testing {
 

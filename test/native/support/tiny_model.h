@@ -17,8 +17,8 @@
 #include <variant>
 #include <vector>
 
-#include "model/gguf/gguf.h"
-#include "model/gguf/gguf_builder.h"
+#include "formats/gguf/gguf.h"
+#include "formats/gguf/gguf_builder.h"
 
 namespace monolith::testing {
 

@@ -38,7 +38,7 @@
 #define MONOLITH_UNROLL _Pragma("unroll")   // the loop after it, wholly: what keeps arrays in registers
 #define MONOLITH_ROLLED _Pragma("unroll 1")   // not at all: where registers are few
 #else
-#include "backend/cuda/device/emulator.h"
+#include "emulator/emulator.h"
 #define MONOLITH_DEVICE inline
 #define MONOLITH_HOST_DEVICE inline
 #define MONOLITH_UNROLL

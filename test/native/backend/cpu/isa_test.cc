@@ -1,11 +1,11 @@
-#include "backend/cpu/isa.h"
+#include "backend/cpu/machine/isa.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
 
-#include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/matmul/kernels.h"
 #include "check.h"
 
 using namespace monolith;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/isa.h"
-#include "backend/cpu/matmul.h"
+#include "backend/cpu/machine/isa.h"
+#include "backend/cpu/matmul/matmul.h"
 #include "check.h"
 #include "matrix_data.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/half.h"
-#include "model/gguf/tensor_type.h"
+#include "formats/gguf/tensor_type.h"
 
 inline constexpr monolith::TensorType kAllTypes[] = {
     monolith::TensorType::kF32,    monolith::TensorType::kF16,  monolith::TensorType::kBF16,

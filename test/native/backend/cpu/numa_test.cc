@@ -1,7 +1,7 @@
 // The list of memory nodes as the system writes it, and as it never should.
-#include "backend/cpu/numa.h"
+#include "backend/cpu/machine/numa.h"
 
-#include "backend/cpu/mapping.h"
+#include "backend/cpu/machine/mapping.h"
 #include "check.h"
 
 using namespace monolith;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/ops.h"
-#include "backend/cpu/ops_kernels.h"
+#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/ops/kernels.h"
 #include "base/half.h"
 #include "check.h"
 

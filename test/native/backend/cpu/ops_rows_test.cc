@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/ops.h"
-#include "backend/cpu/ops_kernels.h"
-#include "backend/cpu/ops_logits.h"
+#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/logits.h"
 #include "base/half.h"
 #include "check.h"
 

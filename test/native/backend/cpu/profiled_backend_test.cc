@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/peak.h"
+#include "backend/cpu/machine/peak.h"
 #include "backend/profiled_backend.h"
 #include "check.h"
 #include "matrix_data.h"

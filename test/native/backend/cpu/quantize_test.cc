@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/isa.h"
-#include "backend/cpu/matmul.h"
-#include "backend/cpu/repack.h"
+#include "backend/cpu/machine/isa.h"
+#include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/matmul/repack.h"
 #include "base/half.h"
 #include "check.h"
 #include "matrix_data.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/dense_library.h"
-#include "backend/cuda/matmul.h"
+#include "backend/cuda/dense/library.h"
+#include "backend/cuda/matmul/matmul.h"
 #include "base/half.h"
 #include "check.h"
 #include "support/fake_cublaslt.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/emulator.h"
+#include "emulator/emulator.h"
 #include "check.h"
 #include "support/model_fixture.h"
 

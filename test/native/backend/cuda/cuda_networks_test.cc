@@ -9,7 +9,7 @@
 
 #include "backend/cpu/matrix_data.h"
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/emulator.h"
+#include "emulator/emulator.h"
 #include "check.h"
 #include "model/all_cases.h"
 #include "support/golden.h"

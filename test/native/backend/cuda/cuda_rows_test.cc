@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/emulator.h"
-#include "backend/cuda/rope.h"
+#include "emulator/emulator.h"
+#include "backend/cuda/attention/rope.h"
 #include "backend/cuda/rows.h"
 #include "base/half.h"
 #include "check.h"

@@ -9,10 +9,10 @@
 #include <tuple>
 #include <vector>
 
-#include "backend/cuda/dense.h"
-#include "backend/cuda/dense_fp8.h"
-#include "backend/cuda/device/emulator.h"
-#include "backend/cuda/matmul.h"
+#include "backend/cuda/dense/dense.h"
+#include "backend/cuda/dense/fp8.h"
+#include "emulator/emulator.h"
+#include "backend/cuda/matmul/matmul.h"
 #include "base/float8.h"
 #include "base/half.h"
 #include "check.h"

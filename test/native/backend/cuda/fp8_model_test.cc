@@ -6,7 +6,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "check.h"
-#include "model/gguf/assembled_file.h"
+#include "formats/gguf/assembled_file.h"
 #include "support/model_fixture.h"
 
 using namespace monolith;

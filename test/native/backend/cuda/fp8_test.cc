@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/dense.h"
-#include "backend/cuda/dense_fp8.h"
-#include "backend/cuda/device/emulator.h"
+#include "backend/cuda/dense/dense.h"
+#include "backend/cuda/dense/fp8.h"
+#include "emulator/emulator.h"
 #include "backend/cuda/loader.h"
-#include "backend/cuda/matrix.h"
+#include "backend/cuda/matmul/matrix.h"
 #include "base/float8.h"
 #include "base/half.h"
 #include "check.h"

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/emulator.h"
+#include "emulator/emulator.h"
 #include "backend/cuda/kv_codec.h"
-#include "backend/cuda/rope.h"
+#include "backend/cuda/attention/rope.h"
 #include "check.h"
 
 using namespace monolith;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cuda/kv_cache.h"
+#include "backend/cuda/attention/kv_cache.h"
 #include "base/half.h"
 
 namespace monolith::cuda::codec {
@@ -45,7 +45,7 @@ inline Block encode(KvType type, const float* x, int n) {
   }
   Block block;
   if (type == KvType::kQ8_0) {
-    // In binary32, as the processor's pages: backend/cpu/ops_attention_q8-inl.h.
+    // In binary32, as the processor's pages: backend/cpu/ops/attention_q8-inl.h.
     block.scale = float_to_half(std::min(static_cast<float>(largest) / 127.0f, 65504.0f));
     const float stored = half_to_float(block.scale), inverse = stored > 0 ? 1.0f / stored : 0.0f;
     for (int i = 0; i < n; ++i)

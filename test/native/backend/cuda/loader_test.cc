@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/dense.h"
-#include "backend/cuda/device/emulator.h"
+#include "backend/cuda/dense/dense.h"
+#include "emulator/emulator.h"
 #include "backend/cuda/loader.h"
-#include "backend/cuda/matrix.h"
+#include "backend/cuda/matmul/matrix.h"
 #include "check.h"
 
 using namespace monolith;

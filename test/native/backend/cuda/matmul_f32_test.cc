@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/device/emulator.h"
-#include "backend/cuda/matmul.h"
+#include "emulator/emulator.h"
+#include "backend/cuda/matmul/matmul.h"
 #include "check.h"
 
 using namespace monolith;

@@ -11,8 +11,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/emulator.h"
-#include "backend/cuda/grouped.h"
+#include "emulator/emulator.h"
+#include "backend/cuda/mixture/grouped.h"
 #include "base/half.h"
 #include "check.h"
 

@@ -10,12 +10,12 @@
 
 #include "backend/cpu/matrix_data.h"
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/device/emulator.h"
-#include "backend/cuda/grouped.h"
-#include "backend/cuda/matmul.h"
-#include "backend/cuda/matrix.h"
-#include "backend/cuda/quant_pack.h"
-#include "backend/cuda/quant_product.h"
+#include "emulator/emulator.h"
+#include "backend/cuda/mixture/grouped.h"
+#include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/matmul/matrix.h"
+#include "backend/cuda/quant/pack.h"
+#include "backend/cuda/quant/product.h"
 #include "check.h"
 
 using namespace monolith;

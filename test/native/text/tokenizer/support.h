@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/gguf/gguf_builder.h"
+#include "formats/gguf/gguf_builder.h"
 #include "text/tokenizer/byte_alphabet.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/unicode.h"

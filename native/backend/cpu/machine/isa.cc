@@ -1,0 +1,154 @@
+#include "backend/cpu/machine/isa.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#if defined(__linux__)
+#include <sched.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+#endif
+
+namespace monolith {
+namespace {
+
+struct Features {
+  bool avx2 = false;          // AVX2, FMA, F16C
+  bool avx512 = false;        // F, BW, VL, DQ, VNNI
+  bool avx512_bf16 = false;
+  bool neon = false;          // the 8-bit dot product; plain vectors every AArch64 processor has
+  bool neon_i8mm = false;     // and the 8-bit matrix product
+};
+
+Features read_features() {
+  Features features;
+#if defined(__x86_64__)
+  // Bits as in the Intel SDM, volume 2, CPUID, and XCR0 in volume 1, section 13.3.
+  unsigned a, b, c, d;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return features;
+  const bool fma = c & 1u << 12, f16c = c & 1u << 29, osxsave = c & 1u << 27, avx = c & 1u << 28;
+  if (!osxsave || !avx) return features;
+  uint32_t xcr0, xcr0_high;
+  asm volatile("xgetbv" : "=a"(xcr0), "=d"(xcr0_high) : "c"(0));
+  const bool ymm_saved = (xcr0 & 0x06) == 0x06, zmm_saved = (xcr0 & 0xe6) == 0xe6;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return features;
+  const unsigned leaves = a;
+  features.avx2 = ymm_saved && fma && f16c && (b & 1u << 5);
+  const unsigned f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
+  features.avx512 =
+      features.avx2 && zmm_saved && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & 1u << 11);
+  if (features.avx512 && leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
+    features.avx512_bf16 = a & 1u << 5;
+#elif defined(__aarch64__) && defined(__linux__)
+  // Bits as in Linux's arch/arm64/include/uapi/asm/hwcap.h, spelled out for older headers. Besides the products
+  // the files' flags let the compiler use what ARMv8.2 is: CRC32, atomics, rounding multiplications.
+  constexpr unsigned long kArmV82 = 1ul << 7 | 1ul << 8 | 1ul << 12, kDotProduct = 1ul << 20, kI8mm = 1ul << 13;
+  constexpr unsigned long kNeeded = kArmV82 | kDotProduct;
+  features.neon = (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
+  features.neon_i8mm = features.neon && (getauxval(AT_HWCAP2) & kI8mm);
+#endif
+  return features;
+}
+
+const Features& features() {
+  static const Features found = read_features();
+  return found;
+}
+
+// First line of a small file of /sys or /proc; empty if there is none.
+std::string first_line(const std::string& path) {
+  char line[256] = "";
+  if (std::FILE* file = std::fopen(path.c_str(), "r")) {
+    if (!std::fgets(line, sizeof line, file)) line[0] = 0;
+    std::fclose(file);
+  }
+  return line;
+}
+
+int allowed_cores() {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+    // Hyper-threads of one core share its vector units: count each list of siblings once.
+    std::set<std::string> cores;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &allowed)) continue;
+      const std::string name = std::to_string(cpu);
+      const std::string siblings =
+          first_line("/sys/devices/system/cpu/cpu" + name + "/topology/thread_siblings_list");
+      cores.insert(siblings.empty() ? name : siblings);
+    }
+    if (!cores.empty()) return static_cast<int>(cores.size());
+  }
+#endif
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+std::string_view cpu_isa_name(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::kPlain: return "plain";
+    case CpuIsa::kAvx2: return "avx2";
+    case CpuIsa::kAvx512: return "avx512";
+    case CpuIsa::kNeon: return "neon";
+    case CpuIsa::kNeonI8mm: return "neon_i8mm";
+  }
+  return "unknown";
+}
+
+bool cpu_has(CpuIsa isa) {
+  switch (isa) {
+    case CpuIsa::kPlain: return true;
+    case CpuIsa::kAvx2: return features().avx2;
+    case CpuIsa::kAvx512: return features().avx512;
+    case CpuIsa::kNeon: return features().neon;
+    case CpuIsa::kNeonI8mm: return features().neon_i8mm;
+  }
+  return false;
+}
+
+bool cpu_has_avx512_bf16() { return features().avx512_bf16; }
+
+std::vector<CpuIsa> available_cpu_isas() {
+  std::vector<CpuIsa> available;
+  for (CpuIsa isa : {CpuIsa::kPlain, CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kNeon, CpuIsa::kNeonI8mm})
+    if (cpu_has(isa)) available.push_back(isa);
+  return available;
+}
+
+Result<CpuIsa> choose_cpu_isa(std::string_view name) {
+  const std::vector<CpuIsa> available = available_cpu_isas();
+  if (name.empty() || name == "auto") return available.back();
+  std::string names;
+  for (CpuIsa isa : available) {
+    if (name == cpu_isa_name(isa)) return isa;
+    names += ", ";
+    names += cpu_isa_name(isa);
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               "instruction set \"" + std::string(name) +
+                   "\" is not available; this processor has auto" + names};
+}
+
+int usable_cores() {
+  int cores = allowed_cores();
+  // cgroup v2: "<quota> <period>" in microseconds, or "max <period>". A container with a quota of two
+  // cores gains nothing from more threads: the kernel would stop them all for the rest of each period.
+  long long quota = 0, period = 0;
+  const std::string limit = first_line("/sys/fs/cgroup/cpu.max");
+  if (std::sscanf(limit.c_str(), "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
+    cores = std::min<int>(cores, static_cast<int>(std::max(1LL, (quota + period - 1) / period)));
+  return std::max(1, cores);
+}
+
+}  // namespace monolith

@@ -1,0 +1,60 @@
+#include "backend/cpu/machine/numa.h"
+
+#include <bit>
+#include <charconv>
+#include <fstream>
+#include <string>
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace monolith {
+
+uint64_t parse_node_list(std::string_view list) {
+  while (!list.empty() && (list.back() == '\n' || list.back() == ' ')) list.remove_suffix(1);
+  uint64_t nodes = 0;
+  while (!list.empty()) {
+    const std::string_view range = list.substr(0, list.find(','));
+    const char* const end = range.data() + range.size();
+    unsigned low = 0, high = 0;
+    auto [at, error] = std::from_chars(range.data(), end, low);
+    if (error != std::errc()) return 0;
+    high = low;
+    if (at != end) {
+      if (*at != '-') return 0;
+      const auto [after, second_error] = std::from_chars(at + 1, end, high);
+      if (second_error != std::errc() || after != end) return 0;
+    }
+    if (high < low || high > 63) return 0;
+    nodes |= (~uint64_t{0} >> (63 - (high - low))) << low;
+    list.remove_prefix(range.size());
+    if (list.empty()) break;
+    list.remove_prefix(1);
+    if (list.empty()) return 0;   // ended with a comma
+  }
+  return nodes;
+}
+
+uint64_t memory_nodes() {
+  std::ifstream file("/sys/devices/system/node/has_memory");
+  std::string line;
+  return std::getline(file, line) ? parse_node_list(line) : 0;
+}
+
+bool interleave(void* begin, size_t bytes, uint64_t nodes) {
+  if (std::popcount(nodes) < 2) return false;
+#if defined(__linux__) && defined(SYS_mbind)
+  constexpr int kInterleave = 3;            // MPOL_INTERLEAVE
+  constexpr unsigned long kMaskBits = 65;   // the system counts one more than it reads
+  const unsigned long mask = nodes;
+  static_assert(sizeof mask == sizeof nodes);
+  return syscall(SYS_mbind, begin, bytes, kInterleave, &mask, kMaskBits, 0) == 0;
+#else
+  (void)begin, (void)bytes;
+  return false;
+#endif
+}
+
+}  // namespace monolith

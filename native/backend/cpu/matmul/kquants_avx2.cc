@@ -1,0 +1,17 @@
+// Products of weights in blocks of 256 with AVX2. Only this file's own functions are emitted here.
+#if defined(__AVX2__)
+
+#include "backend/cpu/matmul/quants_avx2-inl.h"
+
+namespace monolith::avx2 {
+
+void q2_k(const StripTile& tile) { kByRows<TensorType::kQ2_K>[tile.n_rows - 1](tile); }
+void q3_k(const StripTile& tile) { kByRows<TensorType::kQ3_K>[tile.n_rows - 1](tile); }
+void q4_k(const StripTile& tile) { kByRows<TensorType::kQ4_K>[tile.n_rows - 1](tile); }
+void q5_k(const StripTile& tile) { kByRows<TensorType::kQ5_K>[tile.n_rows - 1](tile); }
+void q6_k(const StripTile& tile) { kByRows<TensorType::kQ6_K>[tile.n_rows - 1](tile); }
+void iq4_xs(const StripTile& tile) { kByRows<TensorType::kIQ4_XS>[tile.n_rows - 1](tile); }
+
+}  // namespace monolith::avx2
+
+#endif

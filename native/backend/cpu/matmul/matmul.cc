@@ -1,0 +1,263 @@
+// The driver of matrix products. See matmul.h; how a call is cut:
+//
+//   rows     into tiles of nearly equal size, at most max_tile_rows: what a kernel call covers
+//   strips   into panels that stay in the L2 cache while all tiles pass over them
+//   a piece  is one panel of one target times one range of tiles; threads take pieces as they get free
+//
+// With more rows than one tile has, and pair kernels for all types, tiles are theirs: fewer rows, two strips a
+// call. Such a call also asks for a part of the panel that its thread will probably take next, so that memory is
+// busy while all tiles compute, not only during the first one's pass.
+//
+// With one tile a piece is simply a run of memory, and a thread's pieces follow each other there: each time it went
+// on elsewhere, the first lines came late (Zen 5, Q4_K, two cores, a read loop of 66 GB/s: pieces of 128 KiB in turn
+// 75 % of it, of 1 MiB 90 %, half of the memory each 98 %).
+#include "backend/cpu/matmul/matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "backend/cpu/machine/isa.h"
+#include "backend/cpu/matmul/row_tiles.h"
+
+namespace monolith {
+namespace {
+
+// Half of the smallest L2 cache among the processors this is made for (Zen 4: 1 MiB per core).
+constexpr int64_t kPanelBytes = 512 * 1024;
+// The same for pairs, which have the next panel there as well.
+constexpr int64_t kPairPanelBytes = 256 * 1024;
+// A decode piece: 32 KiB take a core a microsecond from memory, which bounds how long the other threads wait for
+// the last one. Small pieces cost nothing else, as a thread's next one follows its last in memory.
+constexpr int64_t kStreamBytes = 32 * 1024;
+// Pieces per thread that leave the dynamic hand-out room to balance.
+constexpr int64_t kPiecesPerThread = 4;
+// Targets that are cut at once; more are computed after them.
+constexpr size_t kMaxTargets = 8;
+// Products that touch no more than this are quicker on one thread: 64 KiB from the L2 cache take about as
+// long as handing a section over does.
+constexpr int64_t kProductAlone = 64 * 1024;
+// Below this many values packing on one thread is quicker than a section of its own.
+constexpr int64_t kPackAlone = 16 * 1024;
+
+const CpuMatrix& cpu_matrix(const MatmulTarget& target) {
+  return static_cast<const CpuMatrix&>(*target.weight);
+}
+
+// How one target is cut into pieces.
+struct Pieces {
+  int64_t strips_per_panel, panels;
+  int tiles_per_range, ranges;
+  int64_t count() const { return panels * ranges; }
+};
+
+Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int threads, bool pairs) {
+  const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairPanelBytes : kPanelBytes;
+  const int64_t by_cache = budget / static_cast<int64_t>(matrix.layout().bytes);
+  const int64_t by_balance = threads == 1 ? all_strips : all_strips / (kPiecesPerThread * threads);
+  Pieces pieces;
+  pieces.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_strips());
+  if (pairs) pieces.strips_per_panel += pieces.strips_per_panel % 2;
+  pieces.panels = (matrix.n_strips() + pieces.strips_per_panel - 1) / pieces.strips_per_panel;
+  // Many threads and few strips: cut the rows too.
+  const int64_t wanted = threads == 1 ? 1 : (kPiecesPerThread * threads + pieces.panels - 1) / pieces.panels;
+  const int ranges = static_cast<int>(std::clamp<int64_t>(wanted, 1, tiles.count));
+  pieces.tiles_per_range = (tiles.count + ranges - 1) / ranges;
+  pieces.ranges = (tiles.count + pieces.tiles_per_range - 1) / pieces.tiles_per_range;
+  return pieces;
+}
+
+// Spreads a panel's lines over the calls of the panel that is computed now. With threads taking panels in turn,
+// this one's next is as many panels away as there are threads.
+struct Ahead {
+  const std::byte* at = nullptr;
+  const std::byte* end = nullptr;
+  int64_t step = 0;   // bytes that a call asks for
+  int lines = 0;      // per 32 columns
+
+  Ahead(const CpuMatrix& matrix, const Pieces& pieces, int64_t first_strip, int64_t last_strip, int tiles, int threads) {
+    const int64_t begin_strip = first_strip + pieces.strips_per_panel * threads;
+    if (pieces.ranges > 1 || begin_strip >= matrix.n_strips()) return;
+    const int64_t strips = std::min(pieces.strips_per_panel, matrix.n_strips() - begin_strip);
+    const int64_t bytes = strips * static_cast<int64_t>(matrix.layout().bytes);
+    const int64_t line_bytes = static_cast<int64_t>(kLineBytes), blocks = (matrix.cols + 31) / 32;
+    const int64_t calls = tiles * ((last_strip - first_strip + 1) / 2);
+    at = matrix.strip(begin_strip);
+    end = at + bytes;
+    lines = static_cast<int>((bytes / line_bytes + calls * blocks - 1) / (calls * blocks));
+    step = lines * blocks * line_bytes;
+  }
+
+  const std::byte* next() {
+    const std::byte* const from = at;
+    if (at == nullptr) return from;
+    at += step;
+    if (from >= end) lines = 0;
+    return from;
+  }
+};
+
+struct Product {
+  const MatmulKernels& kernels;
+  const MatmulScratch& scratch;
+  std::span<const MatmulTarget> targets;
+  const Tiles& tiles;
+  int64_t cols, all_strips;
+  int threads;
+  bool pairs;
+  std::array<Pieces, kMaxTargets> cuts = {};   // by target
+
+  ActivationKind kind(const MatmulTarget& target) const {
+    return kernels.activation[strip_type_index(cpu_matrix(target).layout().type)];
+  }
+
+  void pack(ActivationKind kind, const float* x, int first, int last) const {
+    const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
+    for (int row = first; row < last; ++row) {
+      const int tile = tiles.tile_of(row), tile_row = tiles.first_row(tile);
+      std::byte* const lines = scratch.lines(kind) + static_cast<size_t>(tile_row) * row_bytes;
+      kernels.pack[static_cast<int>(kind)](x + row * cols, cols,
+                                           lines + static_cast<size_t>(row - tile_row) * kLineBytes,
+                                           static_cast<size_t>(tiles.rows(tile)) * kLineBytes);
+    }
+  }
+
+  void compute(const MatmulTarget& target, const Pieces& pieces, int64_t piece) const {
+    const CpuMatrix& matrix = cpu_matrix(target);
+    const int64_t first_strip = piece / pieces.ranges * pieces.strips_per_panel;
+    const int64_t last_strip = std::min(first_strip + pieces.strips_per_panel, matrix.n_strips());
+    const int first_tile = static_cast<int>(piece % pieces.ranges) * pieces.tiles_per_range;
+    const int last_tile = std::min(first_tile + pieces.tiles_per_range, tiles.count);
+    const ActivationKind wanted = kind(target);
+    const size_t row_bytes = static_cast<size_t>(lines_per_row(wanted, cols)) * kLineBytes;
+    const int type = strip_type_index(matrix.layout().type);
+    const StripKernel kernel = kernels.strip[type], pair_kernel = pairs ? kernels.pair[type] : nullptr;
+    Ahead ahead(matrix, pieces, first_strip, last_strip, last_tile - first_tile, threads);
+    for (int tile = first_tile; tile < last_tile; ++tile) {
+      const int64_t row = tiles.first_row(tile);
+      for (int64_t strip = first_strip, width; strip < last_strip; strip += width) {
+        width = pair_kernel != nullptr && strip + 1 < last_strip ? 2 : 1;
+        const int64_t first_out = strip * kStripRows;
+        const StripKernel run = width == 2 ? pair_kernel : kernel;
+        run({.strip = matrix.strip(strip),
+                .layout = &matrix.layout(),
+                .lines = scratch.lines(wanted) + static_cast<size_t>(row) * row_bytes,
+                .n_rows = tiles.rows(tile),
+                .lanes = static_cast<int>(std::min<int64_t>(width * kStripRows, matrix.rows - first_out)),
+                .out = target.out + row * target.out_stride + first_out,
+                .out_stride = target.out_stride,
+                .bias = target.bias ? target.bias + first_out : nullptr,
+                .add_to_out = target.add_to_out,
+                .ahead = ahead.next(),
+                .ahead_lines = ahead.lines});
+      }
+    }
+  }
+
+  // Piece `piece` of the whole group: targets in order.
+  void compute(int64_t piece) const {
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const int64_t count = cuts[i].count();
+      if (piece < count) return compute(targets[i], cuts[i], piece);
+      piece -= count;
+    }
+  }
+};
+
+}  // namespace
+
+const MatmulKernels& matmul_kernels(CpuIsa isa) {
+  assert(cpu_has(isa));
+#if defined(__x86_64__)
+  static const MatmulKernels with_bf16 = [] {
+    MatmulKernels kernels = kAvx512Matmul;
+    kernels.pack[static_cast<int>(ActivationKind::kBf16)] = kAvx512Bf16.pack;
+    kernels.activation[strip_type_index(TensorType::kBF16)] = ActivationKind::kBf16;
+    kernels.strip[strip_type_index(TensorType::kBF16)] = kAvx512Bf16.strip;
+    return kernels;
+  }();
+  if (isa == CpuIsa::kAvx512) return cpu_has_avx512_bf16() ? with_bf16 : kAvx512Matmul;
+  if (isa == CpuIsa::kAvx2) return kAvx2Matmul;
+#elif defined(__aarch64__)
+  if (isa == CpuIsa::kNeon) return kNeonMatmul;
+  if (isa == CpuIsa::kNeonI8mm) return kNeonI8mmMatmul;
+#endif
+  return kPlainMatmul;
+}
+
+namespace {
+
+size_t area_bytes(int kind, int max_rows, int64_t max_cols) {
+  const int64_t lines = lines_per_row(static_cast<ActivationKind>(kind), max_cols) * max_rows;
+  return static_cast<size_t>(lines) * kLineBytes;
+}
+
+}  // namespace
+
+size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols) {
+  size_t bytes = 0;
+  for (int kind = 0; kind < kActivationKinds; ++kind) bytes += area_bytes(kind, max_rows, max_cols);
+  return bytes;
+}
+
+Status MatmulScratch::reserve(int max_rows, int64_t max_cols) {
+  for (int kind = 0; kind < kActivationKinds; ++kind) {
+    auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));   // touched only if used
+    if (!area) return area.error();
+    areas_[kind] = std::move(*area);
+  }
+  max_rows_ = max_rows;
+  max_cols_ = max_cols;
+  return {};
+}
+
+void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
+                std::span<const MatmulTarget> targets, const float* x, int n_rows) {
+  for (; targets.size() > kMaxTargets; targets = targets.subspan(kMaxTargets))
+    cpu_matmul(kernels, pool, scratch, targets.first(kMaxTargets), x, n_rows);
+  if (targets.empty() || n_rows <= 0) return;
+  const int64_t cols = targets[0].weight->cols;
+  assert(scratch.holds(n_rows, cols));
+  kernels.calls->fetch_add(1, std::memory_order_relaxed);
+  const bool pairs = n_rows > kernels.max_tile_rows && std::ranges::all_of(targets, [&](const MatmulTarget& target) {
+    return kernels.pair[strip_type_index(cpu_matrix(target).layout().type)] != nullptr;
+  });
+  const Tiles tiles(n_rows, pairs ? kernels.max_pair_rows : kernels.max_tile_rows);
+  Product product{kernels, scratch, targets, tiles, cols, 0, pool.size(), pairs};
+
+  bool wanted[kActivationKinds] = {};
+  for (const MatmulTarget& target : targets) {
+    assert(target.weight->cols == cols);
+    product.all_strips += cpu_matrix(target).n_strips();
+    wanted[static_cast<int>(product.kind(target))] = true;
+  }
+  for (int kind = 0; kind < kActivationKinds; ++kind) {
+    if (!wanted[kind]) continue;
+    const auto pack = [&](int64_t first, int64_t last, int) {
+      product.pack(static_cast<ActivationKind>(kind), x, static_cast<int>(first), static_cast<int>(last));
+    };
+    if (n_rows * cols <= kPackAlone)
+      pack(0, n_rows, 0);
+    else
+      pool.parallel_for(n_rows, std::max<int64_t>(1, kPackAlone / 4 / cols), pack);
+  }
+
+  int64_t pieces = 0, work = 0;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const CpuMatrix& matrix = cpu_matrix(targets[i]);
+    product.cuts[i] = cut(matrix, tiles, product.all_strips, product.threads, product.pairs);
+    pieces += product.cuts[i].count();
+    work += matrix.n_strips() * static_cast<int64_t>(matrix.layout().bytes) * tiles.count;
+  }
+  const auto compute = [&](int64_t begin, int64_t end, int) {
+    for (int64_t piece = begin; piece < end; ++piece) product.compute(piece);
+  };
+  if (work <= kProductAlone)
+    compute(0, pieces, 0);
+  else if (tiles.count == 1)
+    pool.parallel_runs(pieces, [&](int64_t piece, int) { product.compute(piece); });
+  else
+    pool.parallel_for(pieces, 1, compute);
+}
+
+}  // namespace monolith

@@ -1,0 +1,66 @@
+// Matrices on the CPU and the driver of their products: packs the input, cuts the outputs into pieces,
+// hands them to the threads. The kernels are in this folder, the layout and arithmetic in strips.h.
+//
+// Threads: the engine thread calls. Nothing allocates except CpuMatrix::create and MatmulScratch::reserve.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/machine/mapping.h"
+#include "backend/cpu/matmul/kernels.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+
+namespace monolith {
+
+class CpuMatrix final : public Matrix {
+ public:
+  // Bytes create() will hold; 0 if the shape is not supported, as create() would say.
+  static size_t bytes_for(TensorType stored, int64_t rows, int64_t cols);
+  // Repacks `source` as `stored`: its own type, or F32. Errors: kUnsupported (type, shape), kInvalidArgument
+  // (data too short), kOutOfMemory.
+  static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored,
+                                                   ThreadPool& pool);
+
+  const StripLayout& layout() const { return layout_; }
+  int64_t n_strips() const { return (rows + kStripRows - 1) / kStripRows; }
+  const std::byte* strip(int64_t index) const {
+    return memory_.data() + static_cast<size_t>(index) * layout_.bytes;
+  }
+  // Row `row` as floats, the bits dequantize() gives.
+  void dequantize_row(int64_t row, float* out) const;
+
+ private:
+  CpuMatrix() = default;
+  StripLayout layout_{};
+  Mapping memory_;
+};
+
+// Packed activations, one area per kind: the targets of one call may want different kinds.
+class MatmulScratch {
+ public:
+  // For products of up to max_rows rows of up to max_cols values. Errors: kOutOfMemory.
+  Status reserve(int max_rows, int64_t max_cols);
+  static size_t bytes_for(int max_rows, int64_t max_cols);
+  std::byte* lines(ActivationKind kind) const { return areas_[static_cast<int>(kind)].data(); }
+  bool holds(int64_t rows, int64_t cols) const { return rows <= max_rows_ && cols <= max_cols_; }
+
+ private:
+  int64_t max_rows_ = 0, max_cols_ = 0;
+  Mapping areas_[kActivationKinds];
+};
+
+// Backend::matmul. All targets' weights are CpuMatrix of equal cols; x is [n_rows][cols] and must not overlap
+// any target's out. The scratch must hold the product (asserted).
+void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
+                std::span<const MatmulTarget> targets, const float* x, int n_rows);
+
+// The kernels for an instruction set of this processor, BF16 instructions included where it has them.
+const MatmulKernels& matmul_kernels(CpuIsa isa);
+
+}  // namespace monolith

@@ -1,0 +1,74 @@
+// Loading: CpuMatrix, its memory and the parallel repacking into it.
+#include <algorithm>
+#include <cassert>
+#include <string>
+
+#include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/matmul/repack.h"
+#include "base/checked.h"
+
+namespace monolith {
+namespace {
+
+// Bounds every size computed below: 2^40 values of four bytes are beyond any machine this runs on.
+constexpr int64_t kMaxValues = int64_t{1} << 40;
+
+bool shape_supported(TensorType type, int64_t rows, int64_t cols) {
+  if (!tensor_type_traits(static_cast<uint32_t>(type))) return false;
+  const auto values = checked_mul(rows, cols);
+  return rows > 0 && cols > 0 && values && *values <= kMaxValues && cols % traits_of(type).block_values == 0;
+}
+
+// Strips per piece of work while loading: about half a megabyte of a usual matrix.
+constexpr int64_t kLoadGrain = 8;
+
+}  // namespace
+
+size_t CpuMatrix::bytes_for(TensorType stored, int64_t rows, int64_t cols) {
+  if (!shape_supported(stored, rows, cols)) return 0;
+  return strip_layout(stored, cols).bytes * static_cast<size_t>((rows + kStripRows - 1) / kStripRows);
+}
+
+Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source, TensorType stored,
+                                                     ThreadPool& pool) {
+  assert(stored == source.type || stored == TensorType::kF32);
+  const std::string shape = "matrix [" + std::to_string(source.rows) + ", " + std::to_string(source.cols) +
+                            "] of " + std::string(tensor_type_name(static_cast<uint32_t>(source.type)));
+  if (!shape_supported(source.type, source.rows, source.cols))
+    return Error{ErrorCode::kUnsupported, shape + ": shape or type not supported"};
+  const TensorTypeTraits& traits = traits_of(source.type);
+  const size_t row_bytes = static_cast<size_t>(source.cols / traits.block_values * traits.block_bytes);
+  const size_t wanted = row_bytes * static_cast<size_t>(source.rows);
+  if (source.data.size() < wanted)
+    return Error{ErrorCode::kInvalidArgument, shape + ": needs " + std::to_string(wanted) + " bytes, got " +
+                                                  std::to_string(source.data.size())};
+
+  std::unique_ptr<CpuMatrix> matrix(new CpuMatrix());
+  matrix->rows = source.rows;
+  matrix->cols = source.cols;
+  matrix->type = source.type;
+  matrix->layout_ = strip_layout(stored, source.cols);
+  matrix->bytes = bytes_for(stored, source.rows, source.cols);
+  auto memory = Mapping::create(matrix->bytes);
+  if (!memory) return Error{memory.error().code, shape + ": " + memory.error().message};
+  matrix->memory_ = std::move(*memory);
+
+  std::byte* const to = matrix->memory_.data();
+  const StripLayout& layout = matrix->layout_;
+  pool.parallel_for(matrix->n_strips(), kLoadGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first_row = i * kStripRows;
+      const int n_rows = static_cast<int>(std::min<int64_t>(kStripRows, source.rows - first_row));
+      pack_strip(source.type, source.data.data() + static_cast<size_t>(first_row) * row_bytes, row_bytes,
+                 n_rows, layout, to + static_cast<size_t>(i) * layout.bytes);
+    }
+  });
+  return matrix;
+}
+
+void CpuMatrix::dequantize_row(int64_t row, float* out) const {
+  assert(row >= 0 && row < rows);
+  unpack_row(layout_, strip(row / kStripRows), static_cast<int>(row % kStripRows), out);
+}
+
+}  // namespace monolith

@@ -1,0 +1,258 @@
+// The kernel for quantized weights with AVX2, one template for all types: what strip_form() says decides which
+// instructions are left. Include only in {blocks,kquants}_avx2.cc.
+//
+// There is no 8-bit dot product; vpmaddubsw multiplies unsigned by signed bytes and adds neighbours in 16 bits,
+// saturating. It never gets that far here, as sums are widened to 32 bits after so many groups of 4 k:
+//   codes 0 .. 15     8 groups: 8 * 2 * 15 * 127 = 30480
+//   codes 0 .. 31     4 groups: 4 * 2 * 31 * 127 = 31496
+//   codes 0 .. 63     2 groups: 2 * 2 * 63 * 127 = 32004
+//   signed q of Q8_0  1 group: magnitudes (128 is fine as an unsigned byte), the sign moved to the activation,
+//                     which is within +-127: 2 * 128 * 127 = 32512; the levels of IQ4_* likewise
+//   MXFP4's levels    8 groups: 8 * 2 * 12 * 127 = 24384
+#pragma once
+
+#include "backend/cpu/matmul/avx2-inl.h"
+#include "backend/cpu/matmul/quants.h"
+
+namespace monolith {
+namespace {
+
+// Whether weights are taken as signed q; otherwise as codes, and offset * sum a is subtracted afterwards.
+consteval bool is_signed(StripForm form) { return form.levels != StripForm::kNone || form.low_bits == 8; }
+consteval int groups_in_16_bits(StripForm form) {
+  const int bits = form.low_bits + form.high_bits;
+  if (is_signed(form)) return form.levels == StripForm::kMxfp4 ? 8 : 1;
+  return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
+}
+
+// Halves of a strip a kernel of M rows covers at once. Types whose sums of a block stay in 16 bits always take both:
+// they fit beside two vectors of weights, and what is asked of the activations halves.
+template <TensorType T, int M>
+consteval int parts() {
+  constexpr StripForm form = strip_form(T);
+  return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
+}
+
+// sum += x, here and now. GCC would turn a chain of additions into a tree, for which it computes all products of a
+// block first and has no registers to keep them in: that took twice the time.
+[[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
+  sum = _mm256_add_epi16(sum, x);
+  asm("" : "+x"(sum));
+}
+[[gnu::always_inline]] inline void add32(__m256i& sum, __m256i x) {
+  sum = _mm256_add_epi32(sum, x);
+  asm("" : "+x"(sum));
+}
+
+template <int kShift>   // to the left, or by a negative number to the right; bytes' bits mix
+[[gnu::always_inline]] inline __m256i shifted(__m256i v) {
+  if constexpr (kShift > 0) return _mm256_slli_epi16(v, kShift);
+  else if constexpr (kShift < 0) return _mm256_srli_epi16(v, -kShift);
+  else return v;
+}
+
+// Group g of the 32 k at low and high, for 8 lanes: four bytes for each. `line` is the vector of low that groups
+// share, loaded for the first of them: GCC would load it for each (1 to 3 % of a row from the L2 cache).
+template <TensorType T, int g>
+[[gnu::always_inline]] inline __m256i weights(__m256i& line, const std::byte* low, const std::byte* high) {
+  constexpr StripForm form = strip_form(T);
+  constexpr int low_at = g * form.low_bits, high_at = g * form.high_bits;
+  if constexpr (low_at % 8 == 0) {
+    line = load_bytes(low + 64 * (low_at / 8));
+    if constexpr (form.low_bits < 8) asm("" : "+x"(line));
+  }
+  __m256i code = shifted<-(low_at % 8)>(line);
+  if constexpr (form.low_bits == 8) return _mm256_xor_si256(code, _mm256_set1_epi8(-128));
+  code = _mm256_and_si256(code, _mm256_set1_epi8(static_cast<char>((1 << form.low_bits) - 1)));
+  if constexpr (form.high_bits > 0) {
+    const __m256i high_mask = _mm256_set1_epi8(static_cast<char>(((1 << form.high_bits) - 1) << form.low_bits));
+    const __m256i bits = shifted<form.low_bits - high_at % 8>(load_bytes(high + 64 * (high_at / 8)));
+    code = _mm256_or_si256(code, _mm256_and_si256(bits, high_mask));
+  }
+  if constexpr (form.levels != StripForm::kNone) {
+    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels_of(form.levels)));
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(levels), code);
+  } else {
+    return code;
+  }
+}
+
+[[gnu::always_inline]] inline __m256i broadcast4(const int8_t* a) {
+  int32_t word;
+  __builtin_memcpy(&word, a, sizeof word);
+  return _mm256_set1_epi32(word);
+}
+
+// pairs += groups kFirst .. kLast - 1 times the activations, neighbours added in 16 bits.
+template <TensorType T, int M, int kFirst, int kLast, int kSums>
+[[gnu::always_inline]] inline void dot_pairs(__m256i (&pairs)[kSums], const std::byte* low, const std::byte* high,
+                                             const ActivationBlock* x, __m256i (&lines)[kSums / M]) {
+  if constexpr (kFirst < kLast) {
+    constexpr int kParts = kSums / M;
+    __m256i w[kParts];
+    UNROLL for (int h = 0; h < kParts; ++h) w[h] = weights<T, kFirst>(lines[h], low + 32 * h, high + 32 * h);
+    UNROLL for (int r = 0; r < M; ++r) {
+      const __m256i a = broadcast4(x[r].a + 4 * kFirst);
+      UNROLL for (int h = 0; h < kParts; ++h) {
+        if constexpr (is_signed(strip_form(T)))
+          add16(pairs[h * M + r], _mm256_maddubs_epi16(_mm256_abs_epi8(w[h]), _mm256_sign_epi8(a, w[h])));
+        else
+          add16(pairs[h * M + r], _mm256_maddubs_epi16(w[h], a));
+      }
+    }
+    dot_pairs<T, M, kFirst + 1, kLast>(pairs, low, high, x, lines);
+  }
+}
+
+// isum += groups kFirst .. kLast - 1 times the activations of each row.
+template <TensorType T, int M, int kFirst, int kLast, int kSums>
+[[gnu::always_inline]] inline void dot(__m256i (&isum)[kSums], const std::byte* low, const std::byte* high,
+                                       const ActivationBlock* x, __m256i (&lines)[kSums / M]) {
+  if constexpr (kFirst < kLast) {
+    constexpr int kNext = kFirst + groups_in_16_bits(strip_form(T)), kEnd = kNext < kLast ? kNext : kLast;
+    __m256i pairs[kSums];
+    UNROLL for (int i = 0; i < kSums; ++i) pairs[i] = _mm256_setzero_si256();
+    dot_pairs<T, M, kFirst, kEnd>(pairs, low, high, x, lines);
+    UNROLL for (int i = 0; i < kSums; ++i) add32(isum[i], _mm256_madd_epi16(pairs[i], _mm256_set1_epi16(1)));
+    dot<T, M, kEnd, kLast>(isum, low, high, x, lines);
+  }
+}
+
+// isum as floats, less the offset's share; `half` says of which 16 k if there are two steps a block.
+template <TensorType T>
+[[gnu::always_inline]] inline __m256 true_sum(__m256i isum, const ActivationBlock& x, int half) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (!is_signed(form) && form.offset != 0) {
+    static_assert(form.step == 16 ? form.offset == 32 || form.offset == 4 : form.offset == 8 || form.offset == 16);
+    const int32_t minus = form.step == 16 ? x.minus_32_sum[half] >> (form.offset == 32 ? 0 : 3)
+                          : form.offset == 8 ? x.minus_8_sum : x.minus_128_sum >> 3;
+    isum = _mm256_add_epi32(isum, _mm256_set1_epi32(minus));
+  }
+  return _mm256_cvtepi32_ps(isum);
+}
+
+[[gnu::always_inline]] inline __m256i load_unsigned(const std::byte* at) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
+}
+
+// 2^(e - 128), subnormal for e < 2.
+[[gnu::always_inline]] inline __m256 powers(__m256i e) {
+  const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+  const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+  const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+  return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, small));
+}
+
+// The steps of 8 lanes; `number` is where their scales are.
+template <TensorType T>
+[[gnu::always_inline]] inline __m256 steps(const std::byte* d, const std::byte* number) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
+  else {
+    __m256i scale = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kSigned)
+      scale = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(number)));
+    if constexpr (form.scale == StripForm::kNibble) scale = _mm256_and_si256(scale, _mm256_set1_epi32(15));
+    return _mm256_mul_ps(load_halves(d), _mm256_cvtepi32_ps(scale));
+  }
+}
+template <TensorType T>
+[[gnu::always_inline]] inline __m256 floors(const std::byte* d_min, const std::byte* number) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
+  else {
+    __m256i minimum = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kNibble) minimum = _mm256_srli_epi32(minimum, 4);
+    return _mm256_mul_ps(load_halves(d_min), _mm256_cvtepi32_ps(minimum));
+  }
+}
+
+template <TensorType T, int M>
+void quantized(const StripTile& tile) {
+  constexpr StripForm form = strip_form(T);
+  constexpr StripRecord record = strip_record(form);
+  constexpr int blocks = form.record / 32, block_bytes = record.bytes / blocks;
+  constexpr int kParts = parts<T, M>(), kSums = M * kParts;
+  constexpr int d_size = form.scale == StripForm::kPower ? 1 : 2;
+  constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
+  EACH_HALF(kParts, first) {
+    const std::byte* at = tile.strip;
+    const std::byte* d = tile.strip + tile.layout->d + d_size * first;
+    const std::byte* d_min = tile.strip + tile.layout->d_min + d_size * first;
+    const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
+    __m256 acc[kSums];
+    EACH_SUM(kParts, h, r) acc[h * M + r] = _mm256_setzero_ps();
+    for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
+      stream_next_strip<kStripRows * d_size>(tile, d);
+      if constexpr (form.minima) stream_next_strip<kStripRows * d_size>(tile, d_min);
+      const std::byte *ahead = at, *low = at + 4 * first, *high = at + record.high + 4 * first;
+      const std::byte *number = at + record.scales + first, *minimum = at + minima + first;
+      for (int block = 0; block < blocks; ++block) {
+        stream<block_bytes>(ahead);
+        __m256i isum[kSums], lines[kParts];
+        EACH_SUM(kParts, h, r) isum[h * M + r] = _mm256_setzero_si256();
+        if constexpr (form.step == 32) {
+          dot<T, M, 0, 8>(isum, low, high, x, lines);
+          UNROLL for (int h = 0; h < kParts; ++h) {
+            const __m256 step = steps<T>(d + 8 * d_size * h, number + 8 * h);
+            UNROLL for (int r = 0; r < M; ++r) {
+              __m256& sum = acc[h * M + r];
+              sum = _mm256_fmadd_ps(_mm256_mul_ps(true_sum<T>(isum[h * M + r], x[r], 0), step),
+                                    _mm256_set1_ps(x[r].scale), sum);
+            }
+            if constexpr (form.minima) {
+              const __m256 floor = floors<T>(d_min + 8 * d_size * h, minimum + 8 * h);
+              UNROLL for (int r = 0; r < M; ++r)
+                acc[h * M + r] = _mm256_fmadd_ps(floor, _mm256_set1_ps(x[r].minus_scaled_sum), acc[h * M + r]);
+            }
+          }
+        } else {
+          __m256 sum[kSums];
+          dot<T, M, 0, 4>(isum, low, high, x, lines);
+          UNROLL for (int h = 0; h < kParts; ++h) {
+            const __m256 step = steps<T>(d + 8 * d_size * h, number + 8 * h);
+            UNROLL for (int r = 0; r < M; ++r)
+              sum[h * M + r] = _mm256_mul_ps(true_sum<T>(isum[h * M + r], x[r], 0), step);
+          }
+          EACH_SUM(kParts, h, r) isum[h * M + r] = _mm256_setzero_si256();
+          dot<T, M, 4, 8>(isum, low, high, x, lines);
+          UNROLL for (int h = 0; h < kParts; ++h) {
+            const __m256 step = steps<T>(d + 8 * d_size * h, number + kStripRows + 8 * h);
+            UNROLL for (int r = 0; r < M; ++r) {
+              __m256& both = sum[h * M + r];
+              both = _mm256_fmadd_ps(true_sum<T>(isum[h * M + r], x[r], 1), step, both);
+              acc[h * M + r] = _mm256_fmadd_ps(both, _mm256_set1_ps(x[r].scale), acc[h * M + r]);
+            }
+          }
+          if constexpr (form.minima) {
+            UNROLL for (int half = 0; half < 2; ++half) {
+              UNROLL for (int h = 0; h < kParts; ++h) {
+                const __m256 floor = floors<T>(d_min + 8 * d_size * h, minimum + half * kStripRows + 8 * h);
+                UNROLL for (int r = 0; r < M; ++r)
+                  acc[h * M + r] =
+                      _mm256_fmadd_ps(floor, _mm256_set1_ps(x[r].minus_scaled_half_sum[half]), acc[h * M + r]);
+              }
+            }
+          }
+        }
+        ahead += block_bytes;
+        low += 64 * form.low_bits;
+        high += 64 * form.high_bits;
+        number += 32 / form.step * kStripRows;
+        minimum += 32 / form.step * kStripRows;
+        x += M;
+      }
+      at += record.bytes;
+      d += kStripRows * d_size;
+      d_min += kStripRows * d_size;
+    }
+    finish<M>(tile, first, acc);
+  }
+}
+
+template <TensorType T>
+constexpr StripKernel kByRows[kMaxRows] = {quantized<T, 1>, quantized<T, 2>, quantized<T, 3>, quantized<T, 4>};
+
+}  // namespace
+}  // namespace monolith

@@ -1,0 +1,236 @@
+// The kernel for quantized weights with AVX-512 VNNI, one template for all types: what strip_form() says decides
+// which instructions are left. Include only in {blocks,kquants}_avx512.cc.
+//
+// A kernel covers one strip and M rows: M integer and M float accumulators live in registers with one vector of
+// weights, so each weight is loaded and unpacked once per M uses. With kMaxRows = 12 they fill 26 of the 32
+// registers; types with two steps a block need most of the rest. vpdpbusd multiplies unsigned by signed bytes:
+// weights pass as q + bias, and bias * sum a is subtracted by beginning with it. Zen 4 starts one 512-bit
+// vpdpbusd per cycle: 64 multiply-adds, the ceiling. A block costs a row eight of them plus one multiplication
+// and one fma on the same pipes (Q8_0, Q4_0), and one fma more for minima or a second step.
+//
+// Zen 5 starts two vpdpbusd per cycle, and two loads: one for each, as each takes its activation from memory. So
+// the loads of everything else are what bounds it. A pair kernel covers two strips and half as many rows: an
+// activation, loaded once, serves both. From the L2 cache, multiply-adds per cycle: 89 with 12 rows of one strip,
+// 102 with 6 of two, where eight vpdpbusd, a multiplication and an fma take all there is.
+#pragma once
+
+#include "backend/cpu/matmul/avx512-inl.h"
+#include "backend/cpu/matmul/quants.h"
+
+namespace monolith {
+namespace {
+
+// What is added to q to make it an unsigned byte: one that activations carry the sum for. Types with an offset
+// of their own in the lines keep it; others are moved to 32 (two steps a block) or 128.
+consteval int bias_of(StripForm form) {
+  if (form.levels == StripForm::kNone && form.offset == 0) return 0;
+  if (form.step == 16) return 32;
+  return form.offset == 8 ? 8 : 128;
+}
+
+template <int kShift>   // to the left, or by a negative number to the right; bytes' bits mix
+[[gnu::always_inline]] inline __m512i shifted(__m512i v) {
+  if constexpr (kShift > 0) return _mm512_slli_epi16(v, kShift);
+  else if constexpr (kShift < 0) return _mm512_srli_epi16(v, -kShift);
+  else return v;
+}
+
+// Group g of the 32 k at low and high: four unsigned bytes for each lane, q + bias.
+template <TensorType T, int g>
+[[gnu::always_inline]] inline __m512i weights(const std::byte* low, const std::byte* high) {
+  constexpr StripForm form = strip_form(T);
+  constexpr int bias = bias_of(form), low_at = g * form.low_bits, high_at = g * form.high_bits;
+  __m512i code = shifted<-(low_at % 8)>(load_bytes(low + 64 * (low_at / 8)));
+  const __m512i low_mask = _mm512_set1_epi8(static_cast<char>((1 << form.low_bits) - 1));
+  if constexpr (form.high_bits > 0) {
+    const __m512i high_mask = _mm512_set1_epi8(static_cast<char>(((1 << form.high_bits) - 1) << form.low_bits));
+    const __m512i bits = shifted<form.low_bits - high_at % 8>(load_bytes(high + 64 * (high_at / 8)));
+    // (code & low_mask) | (bits & high_mask)
+    code = _mm512_ternarylogic_epi32(code, low_mask, _mm512_and_si512(bits, high_mask), 0xea);
+  } else if constexpr (form.low_bits < 8) {
+    code = _mm512_and_si512(code, low_mask);
+  }
+  if constexpr (form.levels != StripForm::kNone) {
+    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels_of(form.levels)));
+    const __m512i table = _mm512_xor_si512(_mm512_broadcast_i32x4(levels), _mm512_set1_epi8(-128));
+    static_assert(bias == 128);
+    return _mm512_shuffle_epi8(table, code);
+  } else if constexpr (bias != form.offset) {
+    return _mm512_add_epi8(code, _mm512_set1_epi8(static_cast<char>(bias - form.offset)));
+  } else {
+    return code;
+  }
+}
+
+// isum[r] += groups kFirst .. kLast - 1 times the activations of row r.
+template <TensorType T, int kFirst, int kLast, int M>
+[[gnu::always_inline]] inline void dot(__m512i (&isum)[M], const std::byte* low, const std::byte* high,
+                                       const ActivationBlock* x) {
+  if constexpr (kFirst < kLast) {
+    const __m512i w = weights<T, kFirst>(low, high);
+    EACH_ROW(r) dot4_broadcast(isum[r], w, x[r].a + 4 * kFirst);
+    dot<T, kFirst + 1, kLast>(isum, low, high, x);
+  }
+}
+// The same of two strips, `other` bytes apart: isum[r] and isum[M + r].
+template <TensorType T, int kFirst, int kLast, int kSums>
+[[gnu::always_inline]] inline void dot_pair(__m512i (&isum)[kSums], const std::byte* low, const std::byte* high,
+                                            size_t other, const ActivationBlock* x) {
+  constexpr int M = kSums / 2;
+  if constexpr (kFirst < kLast) {
+    const __m512i w0 = weights<T, kFirst>(low, high), w1 = weights<T, kFirst>(low + other, high + other);
+    EACH_ROW(r) {
+      const __m512i a = broadcast4(x[r].a + 4 * kFirst);
+      dot4(isum[r], w0, a);
+      dot4(isum[M + r], w1, a);
+    }
+    dot_pair<T, kFirst + 1, kLast>(isum, low, high, other, x);
+  }
+}
+
+[[gnu::always_inline]] inline __m512i load_unsigned(const std::byte* at) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+}
+
+// 2^(e - 128), subnormal for e < 2.
+[[gnu::always_inline]] inline __m512 powers(__m512i e) {
+  const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+  const __mmask16 small = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
+  return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x00200000), e));
+}
+
+// The steps of all lanes; `number` is where their scales are.
+template <TensorType T>
+[[gnu::always_inline]] inline __m512 steps(const std::byte* d, const std::byte* number) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
+  else {
+    __m512i scale = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kSigned)
+      scale = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(number)));
+    if constexpr (form.scale == StripForm::kNibble) scale = _mm512_and_si512(scale, _mm512_set1_epi32(15));
+    return _mm512_mul_ps(load_halves(d), _mm512_cvtepi32_ps(scale));
+  }
+}
+template <TensorType T>
+[[gnu::always_inline]] inline __m512 floors(const std::byte* d_min, const std::byte* number) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
+  else {
+    __m512i minimum = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kNibble) minimum = _mm512_srli_epi32(minimum, 4);
+    return _mm512_mul_ps(load_halves(d_min), _mm512_cvtepi32_ps(minimum));
+  }
+}
+
+// S strips, 1 or 2, times M rows; accumulators are [strip][row].
+template <TensorType T, int M, int S>
+void quantized(const StripTile& tile) {
+  constexpr StripForm form = strip_form(T);
+  constexpr StripRecord record = strip_record(form);
+  constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
+  constexpr int d_bytes = kStripRows * (form.scale == StripForm::kPower ? 1 : 2);
+  constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
+  const size_t other = S == 2 ? tile.layout->bytes : 0;   // from one strip to the next
+  const std::byte* at = tile.strip;
+  const std::byte *d = tile.strip + tile.layout->d, *d_min = tile.strip + tile.layout->d_min;
+  const std::byte* ahead = tile.ahead;
+  const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
+  __m512 acc[S * M];
+  EACH_SUM(s, r) acc[s * M + r] = _mm512_setzero_ps();
+  // isum[s * M + r] = first[r] + groups kFirst .. kLast - 1.
+  const auto sum_groups = [&]<int kFirst, int kLast>(__m512i(&isum)[S * M], auto first, const std::byte* low,
+                                                     const std::byte* high) __attribute__((always_inline)) {
+    EACH_SUM(s, r) isum[s * M + r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(first(x[r]));
+    if constexpr (S == 2) dot_pair<T, kFirst, kLast>(isum, low, high, other, x);
+    else dot<T, kFirst, kLast>(isum, low, high, x);
+  };
+  for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
+    if constexpr (S == 1) {
+      stream_next_strip<d_bytes>(tile, d);
+      if constexpr (form.minima) stream_next_strip<d_bytes>(tile, d_min);
+    }
+    const std::byte *line = at, *low = at, *high = at + record.high;
+    const std::byte *number = at + record.scales, *minimum = at + minima;
+    for (int block = 0; block < blocks; ++block) {
+      if constexpr (S == 1) {
+        stream<block_bytes, 0, 4096>(line);
+      } else {
+        for (int i = 0; i < tile.ahead_lines; ++i, ahead += kLineBytes)
+          _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);
+      }
+      __m512i isum[S * M];
+      if constexpr (form.step == 32) {
+        sum_groups.template operator()<0, 8>(
+            isum, [](const ActivationBlock& row) { return bias == 8 ? row.minus_8_sum : row.minus_128_sum; }, low, high);
+        UNROLL for (int s = 0; s < S; ++s) {
+          const __m512 step = steps<T>(d + s * other, number + s * other);
+          EACH_ROW(r)
+            acc[s * M + r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step),
+                                             _mm512_set1_ps(x[r].scale), acc[s * M + r]);
+          if constexpr (form.minima) {
+            const __m512 floor = floors<T>(d_min + s * other, minimum + s * other);
+            EACH_ROW(r)
+              acc[s * M + r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_sum), acc[s * M + r]);
+          }
+        }
+      } else {
+        __m512 sum[S * M];
+        sum_groups.template operator()<0, 4>(
+            isum, [](const ActivationBlock& row) { return row.minus_32_sum[0]; }, low, high);
+        UNROLL for (int s = 0; s < S; ++s) {
+          const __m512 step = steps<T>(d + s * other, number + s * other);
+          EACH_ROW(r) sum[s * M + r] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step);
+        }
+        sum_groups.template operator()<4, 8>(
+            isum, [](const ActivationBlock& row) { return row.minus_32_sum[1]; }, low, high);
+        UNROLL for (int s = 0; s < S; ++s) {
+          const __m512 step = steps<T>(d + s * other, number + kStripRows + s * other);
+          EACH_ROW(r) {
+            sum[s * M + r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step, sum[s * M + r]);
+            acc[s * M + r] = _mm512_fmadd_ps(sum[s * M + r], _mm512_set1_ps(x[r].scale), acc[s * M + r]);
+          }
+          if constexpr (form.minima) {
+            UNROLL for (int h = 0; h < 2; ++h) {
+              const __m512 floor = floors<T>(d_min + s * other, minimum + h * kStripRows + s * other);
+              EACH_ROW(r)
+                acc[s * M + r] =
+                    _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_half_sum[h]), acc[s * M + r]);
+            }
+          }
+        }
+      }
+      line += block_bytes;
+      low += 64 * form.low_bits;
+      high += 64 * form.high_bits;
+      number += 32 / form.step * kStripRows;
+      minimum += 32 / form.step * kStripRows;
+      x += M;
+    }
+    at += record.bytes;
+    d += d_bytes;
+    d_min += d_bytes;
+  }
+  if constexpr (S == 1) return finish(tile, acc);
+  UNROLL for (int s = 0; s < S; ++s) {
+    StripTile strip = tile;
+    strip.lanes = s == 0 ? kStripRows : tile.lanes - kStripRows;
+    strip.out += s * kStripRows;
+    if (strip.bias != nullptr) strip.bias += s * kStripRows;
+    __m512 own[M];
+    EACH_ROW(r) own[r] = acc[s * M + r];
+    finish(strip, own);
+  }
+}
+
+template <TensorType T>
+constexpr StripKernel kByRows[kMaxRows] = {
+    quantized<T, 1, 1>, quantized<T, 2, 1>, quantized<T, 3, 1>, quantized<T, 4, 1>,  quantized<T, 5, 1>,  quantized<T, 6, 1>,
+    quantized<T, 7, 1>, quantized<T, 8, 1>, quantized<T, 9, 1>, quantized<T, 10, 1>, quantized<T, 11, 1>, quantized<T, 12, 1>};
+template <TensorType T>
+constexpr StripKernel kPairByRows[kMaxPairRows] = {quantized<T, 1, 2>, quantized<T, 2, 2>, quantized<T, 3, 2>,
+                                                   quantized<T, 4, 2>, quantized<T, 5, 2>, quantized<T, 6, 2>};
+
+}  // namespace
+}  // namespace monolith

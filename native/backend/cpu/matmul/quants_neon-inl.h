@@ -1,0 +1,235 @@
+// The kernel for quantized weights on AArch64, one template for all types: what strip_form() says decides which
+// instructions are left; and the table of an instruction set. Include only in matmul/neon.cc and
+// matmul/neoni8mm.cc.
+#pragma once
+
+#include <utility>
+
+#include "backend/cpu/matmul/products_neon-inl.h"
+
+namespace monolith {
+namespace {
+
+// Whether weights are multiplied as signed bytes: all but eight-bit codes where unsigned ones can be.
+consteval bool is_signed(StripForm form) {
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+  return form.low_bits < 8;
+#else
+  return form.low_bits > 0;
+#endif
+}
+// Whether weights are multiplied as q; otherwise as codes, and sums begin at -offset * sum a.
+consteval bool is_exact(StripForm form) { return form.offset == 0 || (form.low_bits == 8 && is_signed(form)); }
+
+// Where the sum of a row begins; `half` says of which 16 k if there are two steps a block.
+template <TensorType T>
+[[gnu::always_inline]] inline int32_t begin_of(const ActivationBlock& x, int half) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (is_exact(form)) return 0;
+  else if constexpr (form.step == 16) {
+    static_assert(form.offset == 32 || form.offset == 4);
+    return x.minus_32_sum[half] >> (form.offset == 32 ? 0 : 3);
+  } else {
+    static_assert(form.offset == 8 || form.offset == 16 || form.offset == 128);
+    return form.offset == 8 ? x.minus_8_sum : x.minus_128_sum >> (form.offset == 128 ? 0 : 3);
+  }
+}
+
+template <int kBits>   // to the right
+[[gnu::always_inline]] inline uint8x16_t shifted(uint8x16_t v) {
+  if constexpr (kBits > 0) return vshrq_n_u8(v, kBits);
+  else return v;
+}
+
+// Group g of the 32 k at low and high, for 4 lanes: four bytes for each.
+template <TensorType T, int g>
+[[gnu::always_inline]] inline uint8x16_t weights(const uint8_t* low, const uint8_t* high) {
+  constexpr StripForm form = strip_form(T);
+  constexpr int low_at = g * form.low_bits, high_at = g * form.high_bits;
+  uint8x16_t code = vld1q_u8(low + 64 * (low_at / 8));
+  if constexpr (form.low_bits == 8) return is_signed(form) ? veorq_u8(code, vdupq_n_u8(128)) : code;
+  code = shifted<low_at % 8>(code);
+  // Parts below the byte's highest have others above them.
+  bool others_above = low_at % 8 + form.low_bits < 8;
+  if constexpr (form.high_bits > 0) {
+    // vsli keeps so many low bits and puts the other operand above them.
+    code = vsliq_n_u8(code, shifted<high_at % 8>(vld1q_u8(high + 64 * (high_at / 8))), form.low_bits);
+    others_above = high_at % 8 + form.high_bits < 8 && form.low_bits + form.high_bits < 8;
+  }
+  if (others_above)
+    code = vandq_u8(code, vdupq_n_u8(static_cast<uint8_t>((1 << (form.low_bits + form.high_bits)) - 1)));
+  if constexpr (form.levels != StripForm::kNone)
+    code = vreinterpretq_u8_s8(vqtbl1q_s8(vld1q_s8(levels_of(form.levels)), code));
+  return code;
+}
+
+// products += the V vectors' 16 k that are `half` of a block.
+template <TensorType T, int half, int M, int V>
+[[gnu::always_inline]] inline void add_half(Products<M, V, is_signed(strip_form(T))>& products, const uint8_t* low,
+                                            const uint8_t* high, const ActivationBlock* x) {
+  products.template load<0>(x, 16 * half);
+  UNROLL for (int v = 0; v < V; ++v)
+    products.template add<0>(v, weights<T, 4 * half>(low + 16 * v, high + 16 * v),
+                             weights<T, 4 * half + 1>(low + 16 * v, high + 16 * v));
+  products.template load<1>(x, 16 * half);
+  UNROLL for (int v = 0; v < V; ++v)
+    products.template add<1>(v, weights<T, 4 * half + 2>(low + 16 * v, high + 16 * v),
+                             weights<T, 4 * half + 3>(low + 16 * v, high + 16 * v));
+}
+
+// Four lanes of a byte each.
+[[gnu::always_inline]] inline uint8x8_t load_4_bytes(const uint8_t* at) {
+  uint32_t word;
+  __builtin_memcpy(&word, at, sizeof word);
+  return vreinterpret_u8_u32(vdup_n_u32(word));
+}
+[[gnu::always_inline]] inline uint32x4_t load_unsigned(const uint8_t* at) {
+  return vmovl_u16(vget_low_u16(vmovl_u8(load_4_bytes(at))));
+}
+[[gnu::always_inline]] inline int32x4_t load_signed(const uint8_t* at) {
+  return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load_4_bytes(at)))));
+}
+
+// 2^(e - 128), subnormal for e < 2.
+[[gnu::always_inline]] inline float32x4_t powers(uint32x4_t e) {
+  const uint32x4_t normal = vshlq_n_u32(vsubq_u32(e, vdupq_n_u32(1)), 23);
+  const uint32x4_t small = vshlq_u32(vdupq_n_u32(0x00200000), vreinterpretq_s32_u32(e));
+  return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), small, normal));
+}
+
+// The steps of four lanes; `number` is where their scales are.
+template <TensorType T>
+[[gnu::always_inline]] inline float32x4_t steps(const uint8_t* d, const uint8_t* number) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
+  else if constexpr (form.scale == StripForm::kSigned)
+    return vmulq_f32(load_halves(d), vcvtq_f32_s32(load_signed(number)));
+  else {
+    uint32x4_t scale = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kNibble) scale = vandq_u32(scale, vdupq_n_u32(15));
+    return vmulq_f32(load_halves(d), vcvtq_f32_u32(scale));
+  }
+}
+template <TensorType T>
+[[gnu::always_inline]] inline float32x4_t floors(const uint8_t* d_min, const uint8_t* number) {
+  constexpr StripForm form = strip_form(T);
+  if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
+  else {
+    uint32x4_t minimum = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kNibble) minimum = vshrq_n_u32(minimum, 4);
+    return vmulq_f32(load_halves(d_min), vcvtq_f32_u32(minimum));
+  }
+}
+
+template <TensorType T, int M>
+void quantized(const StripTile& tile) {
+  constexpr StripForm form = strip_form(T);
+  constexpr StripRecord record = strip_record(form);
+  constexpr int blocks = form.record / 32, numbers = 32 / form.step * kStripRows;
+  constexpr int d_bytes = form.scale == StripForm::kPower ? 1 : 2;   // of a lane
+  constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
+  EACH_PART(first) {
+    const uint8_t* at = array_of(tile, 0);
+    const uint8_t* d = array_of(tile, tile.layout->d) + d_bytes * first;
+    const uint8_t* d_min = array_of(tile, tile.layout->d_min) + d_bytes * first;
+    const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
+    Sums<M> sums = zero_sums<M>();
+    for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
+      for (int block = 0; block < blocks; ++block, x += M) {
+        const uint8_t* low = at + 4 * first + block * (64 * form.low_bits);
+        const uint8_t* high = at + 4 * first + record.high + block * (64 * form.high_bits);
+        const uint8_t* number = at + first + record.scales + block * numbers;
+        const uint8_t* minimum = at + first + minima + block * numbers;
+        if constexpr (form.step == 32) {
+          Products<M, kVectors<M>, is_signed(form)> products;
+          products.start(x, [](const ActivationBlock& row) { return begin_of<T>(row, 0); });
+          add_half<T, 0, M, kVectors<M>>(products, low, high, x);
+          add_half<T, 1, M, kVectors<M>>(products, low, high, x);
+          EACH_VECTOR(v) {
+            const float32x4_t step = steps<T>(d + 4 * d_bytes * v, number + 4 * v);
+            EACH_ROW(r)
+              sums.at[v][r] =
+                  vfmaq_n_f32(sums.at[v][r], vmulq_f32(vcvtq_f32_s32(products.sum(v, r)), step), x[r].scale);
+            if constexpr (form.minima) {
+              const float32x4_t floor = floors<T>(d_min + 8 * v, minimum + 4 * v);
+              EACH_ROW(r) sums.at[v][r] = vfmaq_n_f32(sums.at[v][r], floor, x[r].minus_scaled_sum);
+            }
+          }
+        } else {
+          // One vector after another: two halves' sums for all of them would not fit into the registers.
+          EACH_VECTOR(v) {
+            // Activations are read anew for each vector: kept, they would push sums out of the registers.
+            asm volatile("" ::: "memory");
+            const uint8_t *low_v = low + 16 * v, *high_v = high + 16 * v;
+            Products<M, 1, is_signed(form)> products;
+            float32x4_t scaled[M];
+            products.start(x, [](const ActivationBlock& row) { return begin_of<T>(row, 0); });
+            add_half<T, 0, M, 1>(products, low_v, high_v, x);
+            const float32x4_t step0 = steps<T>(d + 8 * v, number + 4 * v);
+            EACH_ROW(r) scaled[r] = vmulq_f32(vcvtq_f32_s32(products.sum(0, r)), step0);
+            products.start(x, [](const ActivationBlock& row) { return begin_of<T>(row, 1); });
+            add_half<T, 1, M, 1>(products, low_v, high_v, x);
+            const float32x4_t step1 = steps<T>(d + 8 * v, number + kStripRows + 4 * v);
+            EACH_ROW(r) {
+              scaled[r] = vfmaq_f32(scaled[r], vcvtq_f32_s32(products.sum(0, r)), step1);
+              sums.at[v][r] = vfmaq_n_f32(sums.at[v][r], scaled[r], x[r].scale);
+            }
+            if constexpr (form.minima) {
+              UNROLL for (int h = 0; h < 2; ++h) {
+                const float32x4_t floor = floors<T>(d_min + 8 * v, minimum + h * kStripRows + 4 * v);
+                EACH_ROW(r) sums.at[v][r] = vfmaq_n_f32(sums.at[v][r], floor, x[r].minus_scaled_half_sum[h]);
+              }
+            }
+          }
+        }
+      }
+      at += record.bytes;
+      d += kStripRows * d_bytes;
+      d_min += kStripRows * d_bytes;
+    }
+    finish(tile, first, sums);
+  }
+}
+
+// --- the table ----------------------------------------------------------------------------------------
+
+// Kernels that look up the one for the tile's number of rows.
+template <typename Weights, int... kBefore>
+[[gnu::always_inline]] inline void floats_by_rows(const StripTile& tile, std::integer_sequence<int, kBefore...>) {
+  static constexpr StripKernel by_rows[] = {floats<Weights, kBefore + 1>...};
+  by_rows[tile.n_rows - 1](tile);
+}
+template <TensorType T, int... kBefore>
+[[gnu::always_inline]] inline void quantized_by_rows(const StripTile& tile, std::integer_sequence<int, kBefore...>) {
+  static constexpr StripKernel by_rows[] = {quantized<T, kBefore + 1>...};
+  by_rows[tile.n_rows - 1](tile);
+}
+template <typename Weights>
+void strip_of_floats(const StripTile& tile) {
+  floats_by_rows<Weights>(tile, std::make_integer_sequence<int, kMaxRows>());
+}
+template <TensorType T>
+void strip_of(const StripTile& tile) {
+  quantized_by_rows<T>(tile, std::make_integer_sequence<int, kMaxRows>());
+}
+
+constexpr MatmulKernels matmul_table(const char* name, std::atomic<uint64_t>* calls) {
+  return {
+      .name = name,
+      .calls = calls,
+      .max_tile_rows = kMaxRows,
+      .pack = {pack_int8, pack_f32, nullptr},
+      .activation = kUsualActivations,
+      .strip = {strip_of_floats<F32Weights>, strip_of_floats<F16Weights>, strip_of_floats<Bf16Weights>,
+                strip_of<TensorType::kQ8_0>, strip_of<TensorType::kQ4_0>, strip_of<TensorType::kQ4_1>,
+                strip_of<TensorType::kQ5_0>, strip_of<TensorType::kQ5_1>, strip_of<TensorType::kIQ4_NL>,
+                strip_of<TensorType::kMXFP4>, strip_of<TensorType::kQ2_K>, strip_of<TensorType::kQ3_K>,
+                strip_of<TensorType::kQ4_K>, strip_of<TensorType::kQ5_K>, strip_of<TensorType::kQ6_K>,
+                strip_of<TensorType::kIQ4_XS>},
+  };
+}
+static_assert(kStripTypes == 16, "a type needs its kernel here");
+
+}  // namespace
+}  // namespace monolith

@@ -1,0 +1,247 @@
+#include "backend/cpu/matmul/repack.h"
+
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "backend/cpu/matmul/strips_plain.h"
+#include "base/half.h"
+
+namespace monolith {
+namespace {
+
+using Bytes = const uint8_t*;
+
+uint32_t load32(Bytes at) {
+  uint32_t word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+void store32(uint8_t* at, uint32_t word) { std::memcpy(at, &word, sizeof word); }
+uint16_t load16(Bytes at) {
+  uint16_t half;
+  std::memcpy(&half, at, sizeof half);
+  return half;
+}
+void store16(uint8_t* at, uint16_t half) { std::memcpy(at, &half, sizeof half); }
+
+// Each byte of a word is a code, or a part of one.
+constexpr uint32_t every_byte(uint32_t byte) { return byte * 0x01010101; }
+
+// Where lane `lane` of vector `index` of a [..][lane][4] array lies.
+size_t word_at(int64_t index, int lane) { return static_cast<size_t>(index) * 64 + static_cast<size_t>(lane) * 4; }
+
+// One row into its lane. `to` is the strip.
+
+void pack_f32(const float* from, const StripLayout& layout, int lane, uint8_t* to) {
+  for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + word_at(k, lane), from + k, 4);
+}
+
+void pack_f16(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
+  for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + (k * kStripRows + lane) * 2, from + 2 * k, 2);
+}
+
+void pack_bf16(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
+  for (int64_t k = 0; k < layout.cols; ++k)
+    std::memcpy(to + word_at(k / 2, lane) + k % 2 * 2, from + 2 * k, 2);
+}
+
+// --- the file's blocks: codes<T, i, g>(block): of its k from 32 i + 4 g on, four bytes -----
+// The layouts are told at the decoders, in tensor_type.cc.
+
+// 32 values in 16 bytes: value i is the low nibble of byte i, value i + 16 the high one.
+uint32_t nibbles32(Bytes quants, int g) { return (load32(quants + 4 * (g % 4)) >> (g / 4 * 4)) & every_byte(15); }
+// Bits 4g .. 4g + 3 of four bytes, each as a fifth bit.
+uint32_t fifth32(Bytes bits, int g) {
+  const uint32_t four = (load32(bits) >> (4 * g)) & 15;
+  return (four * 0x00204081 & every_byte(1)) << 4;   // bit j of four to bit 8 j: copies at distances of 7
+}
+// 32 of the values in 32 bytes per 8 / bits groups of 32.
+uint32_t column(Bytes quants, int bits, int i, int g) {
+  const int groups = 8 / bits;
+  return (load32(quants + i / groups * 32 + 4 * g) >> (i % groups * bits)) & every_byte((1u << bits) - 1);
+}
+
+template <TensorType T, int i, int g>
+uint32_t codes(Bytes block) {
+  switch (T) {
+    case TensorType::kQ8_0: return load32(block + 2 + 4 * g) ^ every_byte(0x80);
+    case TensorType::kQ4_0:
+    case TensorType::kIQ4_NL: return nibbles32(block + 2, g);
+    case TensorType::kQ4_1: return nibbles32(block + 4, g);
+    case TensorType::kMXFP4: return nibbles32(block + 1, g);
+    case TensorType::kQ5_0: return nibbles32(block + 6, g) | fifth32(block + 2, g);
+    case TensorType::kQ5_1: return nibbles32(block + 8, g) | fifth32(block + 4, g);
+    case TensorType::kIQ4_XS: return nibbles32(block + 8 + 16 * i, g);
+    case TensorType::kQ2_K: return column(block + 16, 2, i, g);
+    case TensorType::kQ3_K: return column(block + 32, 2, i, g) | column(block, 1, i, g) << 2;
+    case TensorType::kQ4_K: return column(block + 16, 4, i, g);
+    case TensorType::kQ5_K: return column(block + 48, 4, i, g) | column(block + 16, 1, i, g) << 4;
+    case TensorType::kQ6_K: {
+      const int shift = i % 4 < 2 ? 0 : 4;   // groups of 32 that share bytes are not neighbours
+      const uint32_t low = (load32(block + 64 * (i / 4) + 32 * (i % 2) + 4 * g) >> shift) & every_byte(15);
+      return low | column(block + 128, 2, i, g) << 4;
+    }
+    default: return 0;
+  }
+}
+
+// Where d and, if there are minima, d_min stand in a block.
+struct HalfPlaces {
+  int d, d_min;
+};
+constexpr HalfPlaces half_places(TensorType type) {
+  switch (type) {
+    case TensorType::kQ2_K: return {80, 82};
+    case TensorType::kQ3_K: return {108, 0};
+    case TensorType::kQ6_K: return {208, 0};
+    default: return {0, 2};
+  }
+}
+
+// The numbers of a K-quant's block, to one lane of the record's arrays.
+template <TensorType T>
+void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
+  switch (T) {
+    case TensorType::kQ2_K:
+      for (int i = 0; i < 16; ++i) scales[i * kStripRows] = block[i];
+      break;
+    case TensorType::kQ6_K:
+      for (int i = 0; i < 16; ++i) scales[i * kStripRows] = block[192 + i];
+      break;
+    case TensorType::kQ3_K:
+      for (int i = 0; i < 16; ++i) {
+        Bytes packed = block + 96;
+        const int low = (packed[i % 8] >> (i / 8 * 4)) & 15, upper = (packed[8 + i % 4] >> (i / 4 * 2)) & 3;
+        scales[i * kStripRows] = static_cast<uint8_t>((low | upper << 4) - 32);
+      }
+      break;
+    case TensorType::kIQ4_XS:
+      for (int i = 0; i < 8; ++i) {
+        const int low = (block[4 + i / 2] >> (i % 2 * 4)) & 15, upper = (load16(block + 2) >> (2 * i)) & 3;
+        scales[i * kStripRows] = static_cast<uint8_t>((low | upper << 4) - 32);
+      }
+      break;
+    case TensorType::kQ4_K:
+    case TensorType::kQ5_K: {
+      Bytes packed = block + 4;
+      for (int i = 0; i < 4; ++i) {
+        scales[i * kStripRows] = packed[i] & 63;
+        minima[i * kStripRows] = packed[i + 4] & 63;
+        scales[(i + 4) * kStripRows] = static_cast<uint8_t>((packed[i + 8] & 15) | (packed[i] >> 6) << 4);
+        minima[(i + 4) * kStripRows] = static_cast<uint8_t>((packed[i + 8] >> 4) | (packed[i + 4] >> 6) << 4);
+      }
+      break;
+    }
+    default: break;
+  }
+}
+
+// To the words of one lane: the parts of `bits` bits, from bit `from_bit` of each code up, of the block's values
+// 32 i .. 32 i + 31. Written as folds, as everything must be known to the compiler: words kept in arrays go through
+// memory in sizes that stall the processor, and shifts by numbers it does not know take ten times as long.
+template <TensorType T, int bits, int from_bit, int i>
+void put_parts(Bytes block, uint8_t* to) {
+  constexpr int groups = 8 / bits;   // in a word
+  const auto word = [&]<int v, int... g>(std::integer_sequence<int, v>, std::integer_sequence<int, g...>) {
+    return (((codes<T, i, v * groups + g>(block) >> from_bit & every_byte((1u << bits) - 1)) << (g * bits)) | ...);
+  };
+  [&]<int... v>(std::integer_sequence<int, v...>) {
+    (store32(to + 64 * (i * bits + v),
+             word(std::integer_sequence<int, v>(), std::make_integer_sequence<int, groups>())), ...);
+  }(std::make_integer_sequence<int, bits>());
+}
+
+// One block of the file, to its lane.
+template <TensorType T>
+void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, uint8_t* to) {
+  constexpr StripForm form = strip_form(T);
+  constexpr StripRecord record = strip_record(form);
+  constexpr HalfPlaces halves = half_places(T);
+  const size_t number = static_cast<size_t>(block * kStripRows + lane);
+  if constexpr (form.scale == StripForm::kPower) to[layout.d + number] = from[0];
+  else store16(to + layout.d + 2 * number, load16(from + halves.d));
+  if constexpr (form.minima) {
+    const uint16_t negated = form.scale == StripForm::kHalf ? 0x8000 : 0;
+    store16(to + layout.d_min + 2 * number, static_cast<uint16_t>(load16(from + halves.d_min) ^ negated));
+  }
+  to += block * record.bytes;
+  put_numbers<T>(from, to + record.scales + lane, to + record.minima + lane);
+  [&]<int... i>(std::integer_sequence<int, i...>) {
+    (put_parts<T, form.low_bits, 0, i>(from, to + 4 * lane), ...);
+    if constexpr (form.high_bits > 0)
+      (put_parts<T, form.high_bits, form.low_bits, i>(from, to + record.high + 4 * lane), ...);
+  }(std::make_integer_sequence<int, form.record / 32>());
+}
+
+template <TensorType T>
+void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout& layout, uint8_t* to) {
+  constexpr int kPiece = 512 / strip_form(T).record;   // blocks
+  const int64_t block_bytes = traits_of(T).block_bytes, blocks = layout.cols / strip_form(T).record;
+  // In pieces that stay in the L1 cache: what one lane writes lies between the other lanes' bytes.
+  for (int64_t first = 0; first < blocks; first += kPiece) {
+    const int64_t last = first + kPiece < blocks ? first + kPiece : blocks;
+    for (int lane = 0; lane < n_rows; ++lane) {
+      Bytes at = from + static_cast<size_t>(lane) * row_bytes + first * block_bytes;
+      for (int64_t block = first; block < last; ++block, at += block_bytes) pack_block<T>(at, layout, block, lane, to);
+    }
+  }
+}
+
+template <TensorType T>
+void unpack_quantized(const StripLayout& layout, const std::byte* bytes, int lane, float* out) {
+  const StripOf<T> strip(bytes, layout);
+  constexpr StripForm form = strip_form(T);
+  for (int64_t k = 0; k < layout.cols; k += form.step) {
+    const float step = strip.step(k, lane);
+    if constexpr (form.minima) {
+      const float floor = strip.floor(k, lane);
+      for (int i = 0; i < form.step; ++i) out[k + i] = step * static_cast<float>(strip.q(k + i, lane)) - floor;
+    } else {
+      for (int i = 0; i < form.step; ++i) out[k + i] = step * static_cast<float>(strip.q(k + i, lane));
+    }
+  }
+}
+
+void pack_floats(TensorType source_type, Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
+  if (layout.type == TensorType::kF16) return pack_f16(from, layout, lane, to);
+  if (layout.type == TensorType::kBF16) return pack_bf16(from, layout, lane, to);
+  // In pieces of 256, the largest block: no row-sized buffer needed.
+  const TensorTypeTraits& traits = traits_of(source_type);
+  float values[256];
+  for (int64_t k = 0; k < layout.cols; k += 256) {
+    const int64_t count = layout.cols - k < 256 ? layout.cols - k : 256;
+    dequantize(source_type, from + k / traits.block_values * traits.block_bytes, count, values);
+    StripLayout piece = layout;
+    piece.cols = count;
+    pack_f32(values, piece, lane, to + word_at(k, 0));
+  }
+}
+
+}  // namespace
+
+void pack_strip(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows,
+                const StripLayout& layout, std::byte* strip) {
+  assert(n_rows >= 1 && n_rows <= kStripRows);
+  assert(layout.type == source_type || layout.type == TensorType::kF32);
+  Bytes from = reinterpret_cast<Bytes>(rows);
+  uint8_t* to = reinterpret_cast<uint8_t*>(strip);
+  const bool quantized = for_quantized(layout.type, [&]<TensorType T>() {
+    pack_quantized<T>(from, row_bytes, n_rows, layout, to);
+  });
+  if (quantized) return;
+  for (int lane = 0; lane < n_rows; ++lane)
+    pack_floats(source_type, from + static_cast<size_t>(lane) * row_bytes, layout, lane, to);
+}
+
+void unpack_row(const StripLayout& layout, const std::byte* strip, int lane, float* out) {
+  if (for_quantized(layout.type, [&]<TensorType T>() { unpack_quantized<T>(layout, strip, lane, out); })) return;
+  Bytes from = reinterpret_cast<Bytes>(strip);
+  for (int64_t k = 0; k < layout.cols; ++k) {
+    if (layout.type == TensorType::kF32) std::memcpy(out + k, from + word_at(k, lane), 4);
+    else if (layout.type == TensorType::kF16) out[k] = half_to_float(load16(from + (k * kStripRows + lane) * 2));
+    else out[k] = bfloat16_to_float(load16(from + word_at(k / 2, lane) + k % 2 * 2));
+  }
+}
+
+}  // namespace monolith

@@ -1,0 +1,98 @@
+// Quantized strips read number by number, for code that is not vectorized. Not for files compiled for a newer
+// processor: these functions may be emitted out of line.
+#pragma once
+
+#include <cstring>
+
+#include "backend/cpu/matmul/strips.h"
+#include "base/half.h"
+
+namespace monolith {
+
+// Calls use.operator()<type>() if `type` is a quantized one; says whether it is.
+template <typename Use>
+bool for_quantized(TensorType type, Use&& use) {
+  switch (type) {
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBF16:
+    case TensorType::kF8E4M3: return false;
+    case TensorType::kQ8_0: use.template operator()<TensorType::kQ8_0>(); break;
+    case TensorType::kQ4_0: use.template operator()<TensorType::kQ4_0>(); break;
+    case TensorType::kQ4_1: use.template operator()<TensorType::kQ4_1>(); break;
+    case TensorType::kQ5_0: use.template operator()<TensorType::kQ5_0>(); break;
+    case TensorType::kQ5_1: use.template operator()<TensorType::kQ5_1>(); break;
+    case TensorType::kIQ4_NL: use.template operator()<TensorType::kIQ4_NL>(); break;
+    case TensorType::kMXFP4: use.template operator()<TensorType::kMXFP4>(); break;
+    case TensorType::kQ2_K: use.template operator()<TensorType::kQ2_K>(); break;
+    case TensorType::kQ3_K: use.template operator()<TensorType::kQ3_K>(); break;
+    case TensorType::kQ4_K: use.template operator()<TensorType::kQ4_K>(); break;
+    case TensorType::kQ5_K: use.template operator()<TensorType::kQ5_K>(); break;
+    case TensorType::kQ6_K: use.template operator()<TensorType::kQ6_K>(); break;
+    case TensorType::kIQ4_XS: use.template operator()<TensorType::kIQ4_XS>(); break;
+  }
+  return true;
+}
+
+// A strip of a quantized type.
+template <TensorType T>
+struct StripOf {
+  static constexpr StripForm form = strip_form(T);
+  static constexpr StripRecord record = strip_record(form);
+
+  const uint8_t* strip;
+  const StripLayout& layout;
+  StripOf(const std::byte* bytes, const StripLayout& of) : strip(reinterpret_cast<const uint8_t*>(bytes)), layout(of) {}
+
+  const uint8_t* record_of(int64_t k) const { return strip + k / form.record * record.bytes; }
+
+  // The part of `bits` bits that an array of [lane][4] vectors has for k, counted from its record's first.
+  static int part(const uint8_t* array, int bits, int k, int lane) {
+    const int groups = 8 / bits;   // in a vector
+    const uint8_t byte = array[k / 4 / groups * 64 + lane * 4 + k % 4];
+    return (byte >> (k / 4 % groups * bits)) & ((1 << bits) - 1);
+  }
+  int q(int64_t k, int lane) const {
+    const uint8_t* record_at = record_of(k);
+    const int in_record = static_cast<int>(k % form.record);
+    int code = part(record_at, form.low_bits, in_record, lane);
+    if constexpr (form.high_bits > 0)
+      code |= part(record_at + record.high, form.high_bits, in_record, lane) << form.low_bits;
+    if constexpr (form.levels != StripForm::kNone) return levels_of(form.levels)[code];
+    else return code - form.offset;
+  }
+
+  float half(size_t array, int64_t k, int lane) const {
+    uint16_t bits;
+    std::memcpy(&bits, strip + array + static_cast<size_t>(k / kDValues * kStripRows + lane) * 2, sizeof bits);
+    return half_to_float(bits);
+  }
+  // The byte of a record's array with one for each form.step values.
+  uint8_t number(int array, int64_t k, int lane) const {
+    return record_of(k)[array + static_cast<int>(k % form.record) / form.step * kStripRows + lane];
+  }
+  float step(int64_t k, int lane) const {
+    if constexpr (form.scale == StripForm::kPower) {
+      return mxfp4_step(strip[layout.d + static_cast<size_t>(k / 32 * kStripRows + lane)]);
+    } else {
+      const float d = half(layout.d, k, lane);
+      if constexpr (form.scale == StripForm::kHalf) return d;
+      const uint8_t scale = number(record.scales, k, lane);
+      if constexpr (form.scale == StripForm::kSigned) return d * static_cast<float>(static_cast<int8_t>(scale));
+      return d * static_cast<float>(form.scale == StripForm::kNibble ? scale & 15 : scale);
+    }
+  }
+  // Where there are minima.
+  float floor(int64_t k, int lane) const {
+    const float d_min = half(layout.d_min, k, lane);
+    if constexpr (form.scale == StripForm::kHalf) return d_min;
+    if constexpr (form.scale == StripForm::kNibble)
+      return d_min * static_cast<float>(number(record.scales, k, lane) >> 4);
+    return d_min * static_cast<float>(number(record.minima, k, lane));
+  }
+
+ private:
+  static constexpr int kDValues = form.record;   // that share a d
+};
+
+}  // namespace monolith

@@ -1,0 +1,292 @@
+// Attention's division of labour: which queries share a reading of the pages, and which thread
+// takes them. None of it reaches the results; their order of arithmetic is in ops/attention-inl.h.
+//
+// The queries of a segment that read one KV head are numbered row by row, head by head, and cut
+// into tiles of kTileQueries. A piece of work is one (segment, KV head, tile). Pieces so large that
+// threads would wait for the last of them, as in the decode of one long sequence, alone or beside
+// short ones, are cut further into runs of spans of positions, whose states are kept and merged in a
+// second pass in the same order that one thread would have merged them. A run's spans are taken in
+// ascending order, so that what a span fetches ahead is what comes next.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/ops/kernels.h"
+
+namespace monolith {
+namespace {
+
+// Multiplications that one thread does in about the time handing a section over takes, 2 us.
+constexpr int64_t kProductsAlone = 64 * 1024;
+// A segment is cut into runs of spans when its pieces exceed the share that this gives, and then so
+// that it alone gives as many. Zen 5: twice as many took 3 to 6 % longer, as each run begins cold.
+constexpr int kPiecesPerThread = 4;
+// Floats of states that one thread merges in about that time.
+constexpr int64_t kMergedFloats = 16 * 1024;
+constexpr int64_t kWhole = -1;
+
+int spans_of(int64_t positions) {
+  return static_cast<int>((positions + kAttentionSpan - 1) / kAttentionSpan);
+}
+
+struct Attention {
+  const OpKernels& kernels;
+  std::span<const Segment> segments;
+  const float* q;
+  int64_t q_stride;
+  const CpuKvCache& cache;
+  int layer;
+  int group;   // query heads per KV head
+  AttentionParams params;
+  float* out;
+  int64_t out_stride;
+
+  int head_dim() const { return cache.shape.head_dim; }
+  int64_t state_floats() const { return attention_state_floats(head_dim()); }
+  int64_t queries(const Segment& segment) const { return int64_t{segment.n_tokens} * group; }
+  int64_t tiles(const Segment& segment) const {
+    return (queries(segment) + kTileQueries - 1) / kTileQueries;
+  }
+  // The first position that a query at `position` sees.
+  int start(int position) const {
+    return params.window > 0 ? std::max(0, position - params.window + 1) : 0;
+  }
+  // Spans first_span() .. first_span() + spans() - 1 hold what the segment's rows see.
+  int first_span(const Segment& segment) const {
+    return start(segment.first_position) / kAttentionSpan;
+  }
+  int spans(const Segment& segment) const {
+    return spans_of(segment.first_position + segment.n_tokens) - first_span(segment);
+  }
+  // A cut segment's spans in one piece.
+  int run_of_spans(const Segment& segment, int threads) const {
+    const int64_t pieces = tiles(segment) * cache.shape.n_kv_heads;
+    const int64_t runs =
+        std::max<int64_t>(1, (int64_t{threads} * kPiecesPerThread + pieces - 1) / pieces);
+    return static_cast<int>(std::max<int64_t>(1, spans(segment) / runs));
+  }
+  // Products of queries with keys in the segment's largest piece.
+  int64_t products(const Segment& segment) const {
+    const int last = segment.first_position + segment.n_tokens - 1;
+    return std::min<int64_t>(kTileQueries, queries(segment)) * (last + 1 - start(last));
+  }
+
+  // What query `index`'s sink adds to its state's sum of weights, which count relative to the largest score: a sink
+  // far above all of them leaves nothing of the values.
+  void add_sink(float* state, int kv_head, int64_t index) const {
+    if (params.sinks == nullptr) return;
+    const int64_t top = round_up_to_lanes(head_dim());
+    float weight = params.sinks[int64_t{kv_head} * group + index % group];
+    kernels.logits.exp(&weight, 1, state[top], &weight);
+    state[top + 1] += weight;
+  }
+
+  // Where query `index` of (segment, kv_head) lies within rows of n_heads * head_dim.
+  int64_t offset(const Segment& segment, int kv_head, int64_t index, int64_t stride) const {
+    const int64_t row = segment.first_row + index / group;
+    return row * stride + (int64_t{kv_head} * group + index % group) * head_dim();
+  }
+};
+
+// One tile in one thread's scratch: queries packed and scaled, starts and limits filled in.
+class Tile {
+ public:
+  Tile(const Attention& a, const Segment& segment, int kv_head, int64_t first_query, float* memory)
+      : attention_(a), segment_(segment), kv_head_(kv_head), first_query_(first_query) {
+    const int head_dim = a.head_dim();
+    float* packed = memory;
+    float* scores = packed + kTileQueries * round_up_to_lanes(head_dim);
+    states_ = scores + kTileQueries * kScoreStride;
+    next_ = states_ + kTileQueries * a.state_floats();
+    const int n =
+        static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
+    for (int i = 0; i < n; ++i) {
+      limits_[i] = segment.first_position + static_cast<int>((first_query + i) / a.group) + 1;
+      starts_[i] = a.start(limits_[i] - 1);
+    }
+    for (int i = 0; i < n; ++i) {
+      const float* from = a.q + a.offset(segment, kv_head, first_query + i, a.q_stride);
+      if (a.cache.shape.type == KvType::kQ8_0)
+        a.kernels.pack_query_q8(from, head_dim, a.params.scale, i, n, packed);
+      else
+        for (int64_t d = 0; d < head_dim; ++d)
+          packed[d * n + i] = from[d] * a.params.scale;
+    }
+    const CpuKvCache& cache = a.cache;
+    tile_ = {.n_queries = n,
+             .head_dim = head_dim,
+             .starts = starts_,
+             .limits = limits_,
+             .q = packed,
+             .q_stride = n,
+             .pages = segment.pages,
+             .keys = cache.keys(a.layer, kv_head),
+             .values = cache.values(a.layer, kv_head),
+             .key_page_bytes = cache.key_page_bytes(),
+             .value_page_bytes = cache.value_page_bytes(),
+             .value_stride = cache.value_stride(),
+             .type = cache.shape.type,
+             .soft_cap = a.params.soft_cap,
+             .scores = scores};
+  }
+
+  // All spans in order, and the result.
+  void whole() {
+    const Attention& a = attention_;
+    const int first_span = starts_[0] / kAttentionSpan;
+    const int n_spans = spans_of(limits_[tile_.n_queries - 1]);
+    a.kernels.attention_span(tile_, first_span, states_);
+    for (int span = first_span + 1; span < n_spans; ++span) {
+      a.kernels.attention_span(tile_, span, next_);
+      a.kernels.attention_merge_tile(tile_, span, states_, next_);
+    }
+    for (int i = 0; i < tile_.n_queries; ++i) {
+      a.add_sink(states_ + i * a.state_floats(), kv_head_, first_query_ + i);
+      a.kernels.attention_finish(
+          states_ + i * a.state_floats(), a.head_dim(),
+          a.out + a.offset(segment_, kv_head_, first_query_ + i, a.out_stride));
+    }
+  }
+
+  // The states over each span of [first_span, end_span), `partial_stride` floats apart, to be
+  // merged later.
+  void some_spans(int first_span, int end_span, float* partials, int64_t partial_stride) {
+    const int first = std::max(first_span, starts_[0] / kAttentionSpan);
+    const int end = std::min(end_span, spans_of(limits_[tile_.n_queries - 1]));
+    for (int span = first; span < end; ++span) {
+      attention_.kernels.attention_span(tile_, span, states_);
+      // Copied when they are whole: the cache lines come from the core that merged the last ones,
+      // and the next span need not wait for them.
+      std::memcpy(partials + (span - first_span) * partial_stride, states_,
+                  tile_.n_queries * attention_.state_floats() * sizeof(float));
+    }
+  }
+
+ private:
+  const Attention& attention_;
+  const Segment& segment_;
+  int kv_head_;
+  int64_t first_query_;
+  float* states_;
+  float* next_;
+  int starts_[kTileQueries];
+  int limits_[kTileQueries];
+  AttentionTile tile_;
+};
+
+void merge_partials(const Attention& a, const Segment& segment, int kv_head, const float* partials,
+                    float* state) {
+  const int64_t n_queries = a.queries(segment), state_floats = a.state_floats();
+  for (int64_t i = 0; i < n_queries; ++i) {
+    const int position = segment.first_position + static_cast<int>(i / a.group);
+    const int first_kept = a.first_span(segment);
+    const int first = a.start(position) / kAttentionSpan - first_kept;
+    const int end = spans_of(position + 1) - first_kept;
+    std::memcpy(state, partials + (first * n_queries + i) * state_floats,
+                static_cast<size_t>(state_floats) * sizeof(float));
+    a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats,
+                              n_queries * state_floats, end - first - 1, a.head_dim());
+    a.add_sink(state, kv_head, i);
+    a.kernels.attention_finish(state, a.head_dim(),
+                               a.out + a.offset(segment, kv_head, i, a.out_stride));
+  }
+}
+
+// Index of the segment that holds piece `piece`; `first` ascends and ends with the total.
+size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t piece) {
+  return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) -
+                             first.begin()) -
+         1;
+}
+
+}   // namespace
+
+void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
+                       const float* q, int64_t q_stride, int n_heads, int layer,
+                       const CpuKvCache& cache, const AttentionParams& params, float* out,
+                       int64_t out_stride) const {
+  const int n_kv_heads = cache.shape.n_kv_heads;
+  assert(n_heads % n_kv_heads == 0 && cache.shape.head_dim <= scratch.max_head_dim_);
+  assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
+  const Attention a = {.kernels = *kernels_,
+                       .segments = segments,
+                       .q = q,
+                       .q_stride = q_stride,
+                       .cache = cache,
+                       .layer = layer,
+                       .group = n_heads / n_kv_heads,
+                       .params = params,
+                       .out = out,
+                       .out_stride = out_stride};
+  const size_t n_segments = segments.size();
+  std::vector<int64_t>& first_piece = scratch.first_piece_;
+  std::vector<int64_t>& first_partial = scratch.first_partial_;   // kWhole: not cut into spans
+  std::vector<int32_t>& split = scratch.split_segments_;
+  split.clear();
+
+  int64_t products = 0;   // of queries with keys, over all heads; as many again with values
+  for (const Segment& segment : segments)
+    products += a.products(segment) * n_kv_heads * a.tiles(segment);
+  const bool alone = 2 * products * cache.shape.head_dim <= kProductsAlone;
+  int64_t pieces = 0, partial = 0, merged_floats = 0;
+  for (size_t s = 0; s < n_segments; ++s) {
+    const Segment& segment = segments[s];
+    const int64_t floats = a.queries(segment) * n_kv_heads * a.spans(segment) * a.state_floats();
+    const bool cut = !alone && pool.size() > 1 && a.spans(segment) > 1 &&
+                     a.products(segment) * kPiecesPerThread * pool.size() > products &&
+                     partial + floats <= scratch.partial_floats_;
+    first_piece[s] = pieces;
+    first_partial[s] = cut ? partial : kWhole;
+    const int run = a.run_of_spans(segment, pool.size());
+    pieces += a.tiles(segment) * n_kv_heads * (cut ? (a.spans(segment) + run - 1) / run : 1);
+    if (!cut) continue;
+    split.push_back(static_cast<int32_t>(s));
+    partial += floats;
+    merged_floats = std::max(merged_floats, floats / n_kv_heads);
+  }
+
+  pool.parallel_for(pieces, alone ? pieces : 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t index = pieces - 1 - p;   // later tiles of a prompt see more: longest first
+      const size_t s = segment_of(first_piece, n_segments, index);
+      const Segment& segment = segments[s];
+      const bool whole = first_partial[s] == kWhole;
+      const int64_t local = index - first_piece[s];
+      const int n_spans = a.spans(segment), run = a.run_of_spans(segment, pool.size());
+      const int n_runs = whole ? 1 : (n_spans + run - 1) / run;
+      const int first_span = static_cast<int>(local % n_runs) * run;
+      const int kv_head = static_cast<int>(local / n_runs % n_kv_heads);
+      const int64_t first_query = local / n_runs / n_kv_heads * kTileQueries;
+      assert(first_query / kTileQueries < a.tiles(segment));
+      Tile tile(a, segment, kv_head, first_query, scratch.tile(thread));
+      if (whole) {
+        tile.whole();
+        continue;
+      }
+      const int64_t n_queries = a.queries(segment);
+      const int64_t slot = (int64_t{kv_head} * n_spans + first_span) * n_queries + first_query;
+      const int first_kept = a.first_span(segment);
+      tile.some_spans(first_kept + first_span, first_kept + std::min(first_span + run, n_spans),
+                      scratch.partials_ + first_partial[s] + slot * a.state_floats(),
+                      n_queries * a.state_floats());
+    }
+  });
+  if (split.empty()) return;
+  const int64_t grain = std::max<int64_t>(1, kMergedFloats / merged_floats);
+  pool.parallel_for(static_cast<int64_t>(split.size()) * n_kv_heads, grain,
+                    [&](int64_t begin, int64_t end, int thread) {
+                      for (int64_t p = begin; p < end; ++p) {
+                        const auto at = static_cast<size_t>(p / n_kv_heads);
+                        const auto s = static_cast<size_t>(split[at]);
+                        const int kv_head = static_cast<int>(p % n_kv_heads);
+                        const int64_t floats =
+                            a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();
+                        merge_partials(a, segments[s], kv_head,
+                                       scratch.partials_ + first_partial[s] + kv_head * floats,
+                                       scratch.tile(thread));
+                      }
+                    });
+}
+
+}   // namespace monolith

@@ -1,0 +1,60 @@
+// Row kernels of the feed-forward network and the residual stream: gated activations, scales, soft
+// caps. Compiled once per instruction set, inside an unnamed namespace, after ops/rows-inl.h.
+
+void silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec g = load_up_to(gate + at, n);
+    const Vec denominator = add(splat(1.0f), exponential(sub(splat(0.0f), g)));
+    store_up_to(out + at, mul(div(g, denominator), load_up_to(up + at, n)), n);
+  });
+}
+
+// 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and
+// Gimpel 2016, arXiv:1606.08415): neither cancels nor overflows.
+void gelu_multiply(const float* gate, const float* up, int64_t count, float* out) {
+  const Vec linear = splat(-0x1.988454p+0f);   // -2 sqrt(2 / pi)
+  const Vec cubic = splat(-0x1.2444f2p-4f);    // that times 0.044715
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec g = load_up_to(gate + at, n);
+    const Vec minus_2u = mul(g, fma(mul(g, g), cubic, linear));
+    const Vec denominator = add(splat(1.0f), exponential(minus_2u));
+    store_up_to(out + at, mul(div(g, denominator), load_up_to(up + at, n)), n);
+  });
+}
+
+// See Activation::kClampedSilu.
+void clamped_silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
+  const Vec high = splat(7.0f), low = splat(-7.0f);
+  for_vectors(count, [&](int64_t at, int n) {
+    Vec g = load_up_to(gate + at, n), u = load_up_to(up + at, n);
+    g = if_less(high, g, high, g);
+    u = if_less(high, u, high, u);
+    u = if_less(u, low, low, u);
+    const Vec denominator = add(splat(1.0f), exponential(mul(g, splat(-1.702f))));
+    store_up_to(out + at, mul(div(g, denominator), add(u, splat(1.0f))), n);
+  });
+}
+
+void scale(float* x, int64_t count, float factor) {
+  for_vectors(count, [&](int64_t at, int n) {
+    store_up_to(x + at, mul(load_up_to(x + at, n), splat(factor)), n);
+  });
+}
+
+void soft_cap(float* x, int64_t count, float cap) {
+  const Vec inverse = splat(1.0f / cap);
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec share = mul(load_up_to(x + at, n), inverse);
+    store_up_to(x + at, mul(hyperbolic_tangent(share), splat(cap)), n);
+  });
+}
+
+// x += factor * y, times 1 / (1 + exp(-*gate)) where gate is given.
+void add_scaled(float* x, const float* y, float factor, const float* gate, int64_t count) {
+  Vec share = splat(factor);
+  if (gate != nullptr)
+    share = div(share, add(splat(1.0f), exponential(splat(-*gate))));
+  for_vectors(count, [&](int64_t at, int n) {
+    store_up_to(x + at, fma(load_up_to(y + at, n), share, load_up_to(x + at, n)), n);
+  });
+}

@@ -1,0 +1,153 @@
+// The CPU backend's operations that are not matrix products: norms, RoPE, the paged KV cache,
+// attention, gated activations, scales. CpuBackend owns one OpsScratch and calls one CpuOps, chosen
+// for its instruction set.
+//
+// All instruction sets run the same source over vectors of 16 floats (ops/rows-inl.h,
+// ops/attention-inl.h, ops/attention_q8-inl.h), so they give the same bits; what differs is only how 16 lanes map to
+// registers. Each result row is computed in an order fixed by that row alone: see the batch
+// invariance contract in backend.h.
+//
+// Threads: the engine thread calls; work is spread over the ThreadPool that is passed in. Nothing
+// here allocates except CpuKvCache::create and OpsScratch::reserve.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/machine/mapping.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+
+namespace monolith {
+
+struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
+
+// Keys and values of all layers, each [layer][kv_head][page], so that one head's pages with
+// consecutive ids are consecutive in memory. A page holds
+//   keys   [head_dim][kPageTokens]      position innermost: 16 positions fill one vector
+//   values [kPageTokens][value_stride]  head_dim rounded up to 16, the rest zero
+// as binary16 or float. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
+// for each position and kQ8Block dimensions, rounded up to a cache line:
+//   keys   [head_dim / 4][kPageTokens][4]  plus 128, so unsigned; then scales [block][kPageTokens]
+//   values [kPageTokens][value_stride]     then scales [block][kPageTokens]
+// Starts zeroed; pages are not cleared between uses.
+class CpuKvCache final : public KvCache {
+ public:
+  // Bytes create() will hold; SIZE_MAX if the shape is not positive or too large to count.
+  static size_t bytes_for(const KvShape& shape);
+  // Errors: kInvalidArgument (shape), kOutOfMemory.
+  static Result<std::unique_ptr<CpuKvCache>> create(const KvShape& shape);
+
+  int64_t value_stride() const { return value_stride_; }   // numbers per position
+  size_t key_page_bytes() const { return key_page_bytes_; }
+  size_t value_page_bytes() const { return value_page_bytes_; }
+  // Page 0 of one head; page p lies p * *_page_bytes() further.
+  std::byte* keys(int layer, int kv_head) const;
+  std::byte* values(int layer, int kv_head) const;
+
+ private:
+  CpuKvCache() = default;
+  Mapping memory_;   // keys of all layers first, then values of all layers
+  std::byte* values_ = nullptr;
+  int64_t value_stride_ = 0;
+  size_t key_page_bytes_ = 0, value_page_bytes_ = 0;
+};
+
+// The RoPE factors of a step's rows under one set of parameters, which many layers share: computed
+// when a row's position or the parameters changed, else reused.
+struct RopeTable {
+  float* factors = nullptr;           // [row][2 n_dims]
+  std::vector<int32_t> positions;     // of each row; -1: not computed
+  std::vector<float> frequency;       // the parameters it was computed for
+  RopeStyle style = RopeStyle::kAdjacentPairs;
+  int n_dims = 0;
+  float magnitude = 0;
+
+  bool is_for(const RopeParams& rope) const;
+  // Factors of a row: n_dims for the value itself, then n_dims for its partner in the rotation.
+  float* row(int64_t index) const { return factors + index * 2 * n_dims; }
+};
+
+// Layers of one model turn by so many different sets of parameters without computing them anew.
+inline constexpr int kRopeTables = 2;
+
+// Working memory of the operations, sized once for the largest step.
+class OpsScratch {
+ public:
+  // Arguments as Backend::reserve, and the ThreadPool's size. Errors: kInvalidArgument,
+  // kOutOfMemory.
+  Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
+  // What reserve() takes from the system for arguments it accepts.
+  static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context,
+                          int max_head_dim);
+
+ private:
+  friend class CpuOps;
+  struct Sizes;
+  static Sizes sizes_for(int threads, int max_rows, int64_t max_cols, int max_context,
+                         int max_head_dim);
+  float* tile(int thread) const { return tiles_ + thread * tile_floats_; }
+  // The table of these parameters, with the factors of all rows of the segments.
+  const RopeTable& prepare_rope(const RopeParams& rope, std::span<const Segment> segments,
+                                ThreadPool& pool);
+
+  Mapping memory_;
+  int threads_ = 0, max_rows_ = 0, max_head_dim_ = 0;
+  float* tiles_ = nullptr;   // per thread: attention's queries, scores and states
+  int64_t tile_floats_ = 0;
+  float* partials_ = nullptr;   // attention split over positions: a state per (query, span)
+  int64_t partial_floats_ = 0;
+  std::vector<int64_t> first_piece_, first_partial_;   // per segment
+  std::vector<int32_t> split_segments_;   // that are cut into spans
+  RopeTable rope_[kRopeTables];
+  int next_rope_ = 0;   // the table to give up for new parameters
+};
+
+// The operations, with the meaning that backend.h gives them. `segments` cover rows without gaps or
+// overlap.
+class CpuOps {
+ public:
+  explicit constexpr CpuOps(const OpKernels& kernels) : kernels_(&kernels) {}
+  const OpKernels& kernels() const { return *kernels_; }
+
+  // Sum of squares: value i goes to partial sum i % 64, each in ascending order with fused
+  // multiply-add; the 64 are then added in a fixed tree.
+  void rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows,
+                int64_t dim, float* out) const;
+  void rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight,
+                      float eps, int n_rows, int n_heads, int head_dim) const;
+  // Angles in double, rounded to float after sine and cosine.
+  void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
+                      std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
+                      float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
+                      CpuKvCache& cache) const;
+  // Positions are taken in absolute spans of kAttentionSpan; see ops/attention-inl.h for the order
+  // of sums. `out` must not overlap `q`.
+  void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
+                 const float* q, int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
+                 const AttentionParams& params, float* out, int64_t out_stride) const;
+  void gated(ThreadPool& pool, Activation activation, const float* gate, const float* up, int n_rows,
+             int64_t dim, float* out) const;
+  void scale(ThreadPool& pool, float* x, int64_t count, float factor) const;
+  void soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const;
+  void add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate,
+                int n_rows, int64_t dim) const;
+  void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
+                   float* out) const;
+  void copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const;
+
+ private:
+  const OpKernels* kernels_;
+};
+
+// The kernels of one instruction set, and the operations over them; the processor must have it
+// (available_cpu_isas).
+const OpKernels& op_kernels(CpuIsa isa);
+const CpuOps& cpu_ops(CpuIsa isa);
+
+}   // namespace monolith

@@ -1,0 +1,149 @@
+// Rotary position embedding (Su et al. 2021, RoFormer) and the write of keys and values into their
+// pages.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/ops/ops.h"
+#include "backend/cpu/ops/kernels.h"
+
+namespace monolith {
+namespace {
+
+// Angle in double: at position 100000 a float product is wrong by up to 0.004 radians.
+void rope_factors(const RopeParams& rope, int32_t position, float* own, float* partner) {
+  const int half = rope.n_dims / 2;
+  for (int i = 0; i < half; ++i) {
+    const double angle =
+        static_cast<double>(position) * static_cast<double>(rope.inverse_frequency[i]);
+    const auto cosine = static_cast<float>(std::cos(angle) * rope.magnitude);
+    const auto sine = static_cast<float>(std::sin(angle) * rope.magnitude);
+    const int first = rope.style == RopeStyle::kAdjacentPairs ? 2 * i : i;
+    const int second = rope.style == RopeStyle::kAdjacentPairs ? 2 * i + 1 : i + half;
+    own[first] = own[second] = cosine;
+    partner[first] = -sine;
+    partner[second] = sine;
+  }
+}
+
+template <typename T>
+void scatter_key(const T* from, int head_dim, T* page_slot) {
+  for (int d = 0; d < head_dim; ++d)
+    page_slot[static_cast<int64_t>(d) * kPageTokens] = from[d];
+}
+
+// Writes one row's key and value of one head at `position`'s slot of its page.
+void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer, int kv_head,
+                    int32_t page, int slot, const float* key, const float* value) {
+  const int head_dim = cache.shape.head_dim;
+  std::byte* keys = cache.keys(layer, kv_head) + static_cast<size_t>(page) * cache.key_page_bytes();
+  std::byte* values =
+      cache.values(layer, kv_head) + static_cast<size_t>(page) * cache.value_page_bytes();
+  const int64_t value_at = slot * cache.value_stride();
+  if (cache.shape.type == KvType::kQ8_0) {
+    const int n_quads = q8_quads(head_dim);
+    auto* key_scales = reinterpret_cast<uint16_t*>(keys + n_quads * 4 * kPageTokens);
+    auto* value_scales = reinterpret_cast<uint16_t*>(values + cache.value_stride() * kPageTokens);
+    for (int block = 0; block < q8_blocks(head_dim); ++block) {
+      const int first = block * kQ8Block, n = std::min(kQ8Block, head_dim - first);
+      int8_t numbers[kQ8Block];
+      kernels.quantize_q8(key + first, n, numbers, key_scales + block * kPageTokens + slot);
+      for (int d = 0; d < n; d += 4) {
+        uint32_t quad;
+        std::memcpy(&quad, numbers + d, 4);
+        quad ^= 0x80808080u;   // plus 128
+        std::memcpy(keys + (int64_t{first + d} * kPageTokens + slot * 4), &quad, 4);
+      }
+      kernels.quantize_q8(value + first, n, numbers, value_scales + block * kPageTokens + slot);
+      std::memcpy(values + value_at + first, numbers, static_cast<size_t>(n));
+    }
+    return;
+  }
+  if (cache.shape.type == KvType::kF32) {
+    scatter_key(key, head_dim, reinterpret_cast<float*>(keys) + slot);
+    std::memcpy(reinterpret_cast<float*>(values) + value_at, value, head_dim * sizeof(float));
+    return;
+  }
+  auto* half_keys = reinterpret_cast<uint16_t*>(keys) + slot;
+  for (int d = 0; d < head_dim; d += 64) {
+    uint16_t halves[64];
+    const int n = std::min(64, head_dim - d);
+    kernels.to_half(key + d, halves, n);
+    scatter_key(halves, n, half_keys + static_cast<int64_t>(d) * kPageTokens);
+  }
+  kernels.to_half(value, reinterpret_cast<uint16_t*>(values) + value_at, head_dim);
+}
+
+}   // namespace
+
+bool RopeTable::is_for(const RopeParams& rope) const {
+  return n_dims == rope.n_dims && style == rope.style && magnitude == rope.magnitude &&
+         std::equal(frequency.begin(), frequency.begin() + rope.n_dims / 2, rope.inverse_frequency);
+}
+
+// Layers of a step rotate by the same angles, so only the first one with these parameters finds
+// anything to do.
+const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments,
+                                          ThreadPool& pool) {
+  auto* const known =
+      std::ranges::find_if(rope_, [&](const RopeTable& table) { return table.is_for(rope); });
+  RopeTable& table = known == std::end(rope_) ? rope_[next_rope_] : *known;
+  if (known == std::end(rope_)) {
+    next_rope_ = (next_rope_ + 1) % kRopeTables;
+    table.n_dims = rope.n_dims;
+    table.style = rope.style;
+    table.magnitude = rope.magnitude;
+    std::copy_n(rope.inverse_frequency, rope.n_dims / 2, table.frequency.begin());
+    std::ranges::fill(table.positions, -1);
+  }
+  for (const Segment& segment : segments) {
+    int32_t* positions = table.positions.data() + segment.first_row;
+    pool.parallel_for(segment.n_tokens, 16, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int32_t position = segment.first_position + static_cast<int32_t>(i);
+        if (positions[i] == position) continue;
+        float* factors = table.row(segment.first_row + i);
+        rope_factors(rope, position, factors, factors + rope.n_dims);
+        positions[i] = position;
+      }
+    });
+  }
+  return table;
+}
+
+void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
+                            std::span<const Segment> segments, float* q, int64_t q_stride,
+                            int n_heads, float* k, int64_t k_stride, const float* v,
+                            int64_t v_stride, int layer, CpuKvCache& cache) const {
+  const int head_dim = cache.shape.head_dim, n_kv_heads = cache.shape.n_kv_heads;
+  assert(rope.n_dims % 2 == 0 && rope.n_dims <= head_dim && head_dim <= scratch.max_head_dim_);
+  const RopeTable* const table =
+      rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
+  for (const Segment& segment : segments) {
+    assert(segment.first_row + segment.n_tokens <= scratch.max_rows_);
+    pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = segment.first_row + i;
+        const int64_t position = segment.first_position + i;
+        const auto rotate = [&](float* x) {
+          if (table == nullptr) return;
+          const float* own = table->row(row);
+          kernels_->rotate(x, own, own + rope.n_dims, rope.n_dims, rope.style);
+        };
+        for (int head = 0; head < n_heads; ++head)
+          rotate(q + row * q_stride + int64_t{head} * head_dim);
+        const int32_t page = segment.pages[position / kPageTokens];
+        for (int head = 0; head < n_kv_heads; ++head) {
+          float* key = k + row * k_stride + int64_t{head} * head_dim;
+          rotate(key);
+          store_position(*kernels_, cache, layer, head, page,
+                         static_cast<int>(position % kPageTokens), key,
+                         v + row * v_stride + int64_t{head} * head_dim);
+        }
+      }
+    });
+  }
+}
+
+}   // namespace monolith

@@ -1,0 +1,160 @@
+// Sixteen floats in two AVX2 registers; meaning as in ops/vector_plain.h. Included once, by
+// ops/kernels_avx2.cc, inside its unnamed namespace.
+
+struct Vec {
+  __m256 low, high;
+};
+
+// 16 registers: six vectors of sums take 12, the rest holds two operands and a broadcast; products of
+// bytes have more operands.
+constexpr int kAccumulators = 6, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 6, kByteQueries = 4;
+// Register tiles of so many queries and more fetch ahead (ops/attention_q8-inl.h).
+constexpr int kPrefetchQueries = 1;
+// Exponentials computed side by side.
+constexpr int kExponentials = 2;
+
+inline Vec splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline Vec load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+inline Vec load(const uint16_t* halves) {
+  const auto* from = reinterpret_cast<const __m128i*>(halves);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(from)), _mm256_cvtph_ps(_mm_loadu_si128(from + 1))};
+}
+inline void store(float* to, Vec a) {
+  _mm256_storeu_ps(to, a.low);
+  _mm256_storeu_ps(to + 8, a.high);
+}
+inline void store(uint16_t* halves, Vec a) {
+  auto* to = reinterpret_cast<__m128i*>(halves);
+  _mm_storeu_si128(to, _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(to + 1, _mm256_cvtps_ph(a.high, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+inline Vec load_first(const float* from, int n) {
+  alignas(32) float lanes[kLanes] = {};
+  for (int i = 0; i < n; ++i)
+    lanes[i] = from[i];
+  return load(lanes);
+}
+inline void store_first(float* to, Vec a, int n) {
+  alignas(32) float lanes[kLanes];
+  store(lanes, a);
+  for (int i = 0; i < n; ++i)
+    to[i] = lanes[i];
+}
+
+inline Vec add(Vec a, Vec b) {
+  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+}
+inline Vec sub(Vec a, Vec b) {
+  return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
+}
+inline Vec mul(Vec a, Vec b) {
+  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+}
+inline Vec div(Vec a, Vec b) {
+  return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
+}
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+inline Vec max(Vec a, Vec b) {
+  return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
+}
+inline Vec first(int n, Vec a, Vec b) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256 low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), index));
+  const __m256 high = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n - 8), index));
+  return {_mm256_blendv_ps(b.low, a.low, low), _mm256_blendv_ps(b.high, a.high, high)};
+}
+inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
+  return {_mm256_blendv_ps(b.low, a.low, _mm256_cmp_ps(x.low, y.low, _CMP_LT_OQ)),
+          _mm256_blendv_ps(b.high, a.high, _mm256_cmp_ps(x.high, y.high, _CMP_LT_OQ))};
+}
+inline uint32_t equal_mask(Vec a, Vec b) {
+  const int low = _mm256_movemask_ps(_mm256_cmp_ps(a.low, b.low, _CMP_EQ_OQ));
+  const int high = _mm256_movemask_ps(_mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ));
+  return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 8;
+}
+inline Vec swap_pairs(Vec a) {
+  return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)};
+}
+inline __m256 half_power_of_two(__m256 x) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(x), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(126 << 23)));
+}
+inline Vec half_power_of_two(Vec x) {
+  return {half_power_of_two(x.low), half_power_of_two(x.high)};
+}
+
+inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
+inline Vec zero_if_less(Vec x, Vec y, Vec a) {
+  return {_mm256_andnot_ps(_mm256_cmp_ps(x.low, y.low, _CMP_LT_OQ), a.low),
+          _mm256_andnot_ps(_mm256_cmp_ps(x.high, y.high, _CMP_LT_OQ), a.high)};
+}
+
+inline float sum_of_lanes(Vec a) {
+  const __m256 eight = _mm256_add_ps(a.low, a.high);
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float max_of_lanes(Vec a) {
+  const __m256 eight = _mm256_max_ps(a.low, a.high);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+inline Vec load(const int8_t* from) {
+  const auto* bytes = reinterpret_cast<const __m128i*>(from);
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes))),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(
+              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8))))};
+}
+inline void store(int8_t* to, Vec a) {
+  const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
+  const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm_packs_epi16(_mm256_castsi256_si128(ordered),
+                                   _mm256_extracti128_si256(ordered, 1)));
+}
+struct Ints {
+  __m256i low, high;
+};
+inline Ints splat_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
+// Bytes 0 and 2, 1 and 3 of each position as 16-bit numbers: without VNNI, products of bytes would
+// saturate.
+struct Quads {
+  __m256i low_even, low_odd, high_even, high_odd;
+};
+struct QueryQuad {
+  __m256i even, odd;
+};
+inline Quads load_quads(const int8_t* from) {
+  const auto* bytes = reinterpret_cast<const __m256i*>(from);
+  const __m256i low = _mm256_loadu_si256(bytes), high = _mm256_loadu_si256(bytes + 1);
+  const __m256i even = _mm256_set1_epi16(0xff);
+  return {_mm256_and_si256(low, even), _mm256_srli_epi16(low, 8), _mm256_and_si256(high, even),
+          _mm256_srli_epi16(high, 8)};
+}
+constexpr int kQueryWords = 2;
+inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
+  for (int i = 0; i < 2; ++i)
+    words[i] = static_cast<uint32_t>(static_cast<uint16_t>(numbers[i])) |
+               static_cast<uint32_t>(static_cast<uint16_t>(numbers[i + 2])) << 16;
+}
+inline QueryQuad splat_query(const uint32_t* words) {
+  return {_mm256_set1_epi32(static_cast<int>(words[0])),
+          _mm256_set1_epi32(static_cast<int>(words[1]))};
+}
+inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
+  const auto add_products = [&](__m256i total, __m256i even, __m256i odd) {
+    total = _mm256_add_epi32(total, _mm256_madd_epi16(even, query.even));
+    return _mm256_add_epi32(total, _mm256_madd_epi16(odd, query.odd));
+  };
+  return {add_products(sum.low, keys.low_even, keys.low_odd),
+          add_products(sum.high, keys.high_even, keys.high_odd)};
+}
+
+inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }

@@ -1,0 +1,180 @@
+// Sixteen floats in four NEON registers; meaning as in ops/vector_plain.h. Included once, by
+// ops/kernels_neon.cc, inside its unnamed namespace.
+
+struct Vec {
+  float32x4_t v[4];
+};
+
+// 32 registers: six vectors of sums take 24, the rest holds an operand and a broadcast.
+constexpr int kAccumulators = 6, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 6, kByteQueries = 4;
+// Register tiles of so many queries and more fetch ahead (ops/attention_q8-inl.h); none: unmeasured.
+constexpr int kPrefetchQueries = 0;
+// Exponentials computed side by side.
+constexpr int kExponentials = 2;
+
+// A vector of fn(quarter, which one of the four it is).
+template <typename Fn>
+inline Vec quarters(Fn fn) {
+  return {{fn(0), fn(1), fn(2), fn(3)}};
+}
+
+inline Vec splat(float x) {
+  return quarters([&](int) { return vdupq_n_f32(x); });
+}
+inline Vec load(const float* from) {
+  return quarters([&](int i) { return vld1q_f32(from + 4 * i); });
+}
+inline Vec load(const uint16_t* halves) {
+  return quarters([&](int i) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(halves + 4 * i))); });
+}
+inline void store(float* to, Vec a) {
+  vst1q_f32(to, a.v[0]);
+  vst1q_f32(to + 4, a.v[1]);
+  vst1q_f32(to + 8, a.v[2]);
+  vst1q_f32(to + 12, a.v[3]);
+}
+inline uint16x4_t halves_of(float32x4_t a) { return vreinterpret_u16_f16(vcvt_f16_f32(a)); }
+inline void store(uint16_t* halves, Vec a) {
+  vst1_u16(halves, halves_of(a.v[0]));
+  vst1_u16(halves + 4, halves_of(a.v[1]));
+  vst1_u16(halves + 8, halves_of(a.v[2]));
+  vst1_u16(halves + 12, halves_of(a.v[3]));
+}
+inline Vec load_first(const float* from, int n) {
+  float lanes[kLanes] = {};
+  for (int i = 0; i < n; ++i)
+    lanes[i] = from[i];
+  return load(lanes);
+}
+inline void store_first(float* to, Vec a, int n) {
+  float lanes[kLanes];
+  store(lanes, a);
+  for (int i = 0; i < n; ++i)
+    to[i] = lanes[i];
+}
+
+inline Vec add(Vec a, Vec b) {
+  return quarters([&](int i) { return vaddq_f32(a.v[i], b.v[i]); });
+}
+inline Vec sub(Vec a, Vec b) {
+  return quarters([&](int i) { return vsubq_f32(a.v[i], b.v[i]); });
+}
+inline Vec mul(Vec a, Vec b) {
+  return quarters([&](int i) { return vmulq_f32(a.v[i], b.v[i]); });
+}
+inline Vec div(Vec a, Vec b) {
+  return quarters([&](int i) { return vdivq_f32(a.v[i], b.v[i]); });
+}
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return quarters([&](int i) { return vfmaq_f32(c.v[i], a.v[i], b.v[i]); });
+}
+// Not vmaxq: that is NaN where either is.
+inline float32x4_t larger(float32x4_t a, float32x4_t b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+inline Vec max(Vec a, Vec b) {
+  return quarters([&](int i) { return larger(a.v[i], b.v[i]); });
+}
+inline int32x4_t index_of_quarter(int i) {
+  const int32_t numbers[4] = {4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3};
+  return vld1q_s32(numbers);
+}
+inline Vec first(int n, Vec a, Vec b) {
+  return quarters([&](int i) {
+    return vbslq_f32(vcgtq_s32(vdupq_n_s32(n), index_of_quarter(i)), a.v[i], b.v[i]);
+  });
+}
+inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
+  return quarters([&](int i) { return vbslq_f32(vcltq_f32(x.v[i], y.v[i]), a.v[i], b.v[i]); });
+}
+inline uint32_t equal_mask(Vec a, Vec b) {
+  const uint32_t weights[4] = {1, 2, 4, 8};
+  const uint32x4_t bits = vld1q_u32(weights);
+  uint32_t mask = 0;
+  for (int i = 0; i < 4; ++i)
+    mask |= vaddvq_u32(vandq_u32(vceqq_f32(a.v[i], b.v[i]), bits)) << (4 * i);
+  return mask;
+}
+inline Vec swap_pairs(Vec a) {
+  return quarters([&](int i) { return vrev64q_f32(a.v[i]); });
+}
+inline Vec half_power_of_two(Vec x) {
+  return quarters([&](int i) {
+    const uint32x4_t exponent = vshlq_n_u32(vreinterpretq_u32_f32(x.v[i]), 23);
+    return vreinterpretq_f32_u32(vaddq_u32(exponent, vdupq_n_u32(126u << 23)));
+  });
+}
+
+inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
+inline Vec zero_if_less(Vec x, Vec y, Vec a) { return if_less(x, y, splat(0.0f), a); }
+
+inline float sum_of_lanes(Vec a) {
+  const float32x4_t four = vaddq_f32(vaddq_f32(a.v[0], a.v[2]), vaddq_f32(a.v[1], a.v[3]));
+  const float32x2_t two = vadd_f32(vget_low_f32(four), vget_high_f32(four));
+  return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
+}
+inline float max_of_lanes(Vec a) {
+  const float32x4_t four = larger(larger(a.v[0], a.v[2]), larger(a.v[1], a.v[3]));
+  const float32x2_t low = vget_low_f32(four), high = vget_high_f32(four);
+  const float32x2_t two = vbsl_f32(vcgt_f32(low, high), low, high);
+  const float x = vget_lane_f32(two, 0), y = vget_lane_f32(two, 1);
+  return x > y ? x : y;
+}
+inline void prefetch(const void* at) { __builtin_prefetch(at); }
+
+// --- 8-bit numbers
+// -----------------------------------------------------------------------------------
+
+inline Vec load(const int8_t* from) {
+  const int8x16_t bytes = vld1q_s8(from);
+  const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
+  return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+           vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+           vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+}
+inline void store(int8_t* to, Vec a) {
+  const auto narrow = [&](int i) {
+    return vcombine_s16(vmovn_s32(vcvtnq_s32_f32(a.v[i])), vmovn_s32(vcvtnq_s32_f32(a.v[i + 1])));
+  };
+  vst1q_s8(to, vcombine_s8(vmovn_s16(narrow(0)), vmovn_s16(narrow(2))));
+}
+struct Ints {
+  int32x4_t v[4];
+};
+inline Ints splat_int(int32_t x) {
+  return {{vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x)}};
+}
+inline Vec to_floats(Ints a) {
+  return quarters([&](int i) { return vcvtq_f32_s32(a.v[i]); });
+}
+// The dot product takes signed bytes on both sides: 128 less here, and 128 times the query's sum added there.
+struct Quads {
+  int8x16_t v[4];
+};
+struct QueryQuad {
+  int8x16_t bytes;
+  int32x4_t rest;
+};
+inline Quads load_quads(const int8_t* from) {
+  Quads out;
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    out.v[i] = veorq_s8(vld1q_s8(from + 16 * i), vdupq_n_s8(-128));
+  return out;
+}
+constexpr int kQueryWords = 1;
+inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
+  *words = 0;
+  for (int i = 0; i < 4; ++i)
+    *words |= static_cast<uint32_t>(static_cast<uint8_t>(numbers[i])) << (8 * i);
+}
+inline QueryQuad splat_query(const uint32_t* words) {
+  const int8x16_t bytes = vreinterpretq_s8_u32(vdupq_n_u32(*words));
+  return {bytes, vshlq_n_s32(vdotq_s32(vdupq_n_s32(0), bytes, vdupq_n_s8(1)), 7)};
+}
+inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
+  Ints out;
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    out.v[i] = vdotq_s32(vaddq_s32(sum.v[i], query.rest), keys.v[i], query.bytes);
+  return out;
+}

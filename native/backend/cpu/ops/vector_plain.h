@@ -1,0 +1,172 @@
+// Sixteen floats without an instruction set: the meaning that the other two vector_*.h must
+// have, bit for bit. Included once, by ops/kernels_plain.cc, inside its unnamed namespace.
+
+struct Vec {
+  float lane[kLanes];
+};
+
+// Vectors that one register tile accumulates, and the most queries in it; the same for products of
+// bytes.
+constexpr int kAccumulators = 4, kByteAccumulators = 4;
+constexpr int kRegisterQueries = 4, kByteQueries = 4;
+// Register tiles of so many queries and more fetch ahead (ops/attention_q8-inl.h).
+constexpr int kPrefetchQueries = 0;
+// Exponentials computed side by side.
+constexpr int kExponentials = 1;
+
+template <typename Fn>
+inline Vec each(Fn fn) {
+  Vec out;
+  for (int i = 0; i < kLanes; ++i)
+    out.lane[i] = fn(i);
+  return out;
+}
+
+inline Vec splat(float x) {
+  return each([&](int) { return x; });
+}
+inline Vec load(const float* from) {
+  return each([&](int i) { return from[i]; });
+}
+inline Vec load(const uint16_t* halves) {
+  return each([&](int i) { return half_to_float(halves[i]); });
+}
+inline void store(float* to, Vec a) {
+  for (int i = 0; i < kLanes; ++i)
+    to[i] = a.lane[i];
+}
+inline void store(uint16_t* halves, Vec a) {
+  for (int i = 0; i < kLanes; ++i)
+    halves[i] = float_to_half(a.lane[i]);
+}
+// The first n lanes, 0 < n < 16; the rest is zero.
+inline Vec load_first(const float* from, int n) {
+  return each([&](int i) { return i < n ? from[i] : 0.0f; });
+}
+inline void store_first(float* to, Vec a, int n) {
+  for (int i = 0; i < n; ++i)
+    to[i] = a.lane[i];
+}
+
+inline Vec add(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] + b.lane[i]; });
+}
+inline Vec sub(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] - b.lane[i]; });
+}
+inline Vec mul(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] * b.lane[i]; });
+}
+inline Vec div(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] / b.lane[i]; });
+}
+// a * b + c, rounded once.
+inline Vec fma(Vec a, Vec b, Vec c) {
+  return each([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
+}
+// The larger; b where either is NaN.
+inline Vec max(Vec a, Vec b) {
+  return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+// Lanes below n from a, the others from b.
+inline Vec first(int n, Vec a, Vec b) {
+  return each([&](int i) { return i < n ? a.lane[i] : b.lane[i]; });
+}
+// x < y ? a : b
+inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
+  return each([&](int i) { return x.lane[i] < y.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+// Bit i: a[i] == b[i].
+inline uint32_t equal_mask(Vec a, Vec b) {
+  uint32_t mask = 0;
+  for (int i = 0; i < kLanes; ++i)
+    mask |= static_cast<uint32_t>(a.lane[i] == b.lane[i]) << i;
+  return mask;
+}
+// Lanes 1 0 3 2 5 4 ...
+inline Vec swap_pairs(Vec a) {
+  return each([&](int i) { return a.lane[i ^ 1]; });
+}
+// For x = 1.5 * 2^23 + n, an integer: 2^(n - 1), exact for -125 <= n <= 128.
+inline Vec half_power_of_two(Vec x) {
+  return each([&](int i) {
+    return std::bit_cast<float>((std::bit_cast<uint32_t>(x.lane[i]) << 23) + (126u << 23));
+  });
+}
+
+// a * 2^n for such an x, where the result is not below 2^-125.
+inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
+// 0 where x < y, else a.
+inline Vec zero_if_less(Vec x, Vec y, Vec a) { return if_less(x, y, splat(0.0f), a); }
+
+// Halves are folded onto each other: i with i + 8, then i + 4, i + 2, i + 1.
+inline float sum_of_lanes(Vec a) {
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i)
+      a.lane[i] += a.lane[i + width];
+  return a.lane[0];
+}
+inline float max_of_lanes(Vec a) {
+  for (int width = kLanes / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i)
+      a.lane[i] = a.lane[i] > a.lane[i + width] ? a.lane[i] : a.lane[i + width];
+  return a.lane[0];
+}
+inline void prefetch(const void*) {}
+
+// --- 8-bit numbers
+// -----------------------------------------------------------------------------------
+
+inline Vec load(const int8_t* from) {
+  return each([&](int i) { return static_cast<float>(from[i]); });
+}
+// Integers -127 .. 127 after rounding, ties to even.
+inline void store(int8_t* to, Vec a) {
+  for (int i = 0; i < kLanes; ++i)
+    to[i] = static_cast<int8_t>(std::nearbyint(a.lane[i]));
+}
+struct Ints {
+  int32_t lane[kLanes];
+};
+inline Ints splat_int(int32_t x) {
+  Ints out;
+  for (int32_t& lane : out.lane)
+    lane = x;
+  return out;
+}
+inline Vec to_floats(Ints a) {
+  return each([&](int i) { return static_cast<float>(a.lane[i]); });
+}
+// Four unsigned bytes for each of 16 positions; four signed bytes of a query, for all of them.
+struct Quads {
+  uint8_t byte[4 * kLanes];
+};
+struct QueryQuad {
+  int8_t byte[4];
+};
+inline Quads load_quads(const int8_t* from) {
+  Quads out;
+  for (int i = 0; i < 4 * kLanes; ++i)
+    out.byte[i] = static_cast<uint8_t>(from[i]);
+  return out;
+}
+// 32-bit words that a query's quad takes, and how it is packed into them.
+constexpr int kQueryWords = 1;
+inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
+  *words = 0;
+  for (int i = 0; i < 4; ++i)
+    *words |= static_cast<uint32_t>(static_cast<uint8_t>(numbers[i])) << (8 * i);
+}
+inline QueryQuad splat_query(const uint32_t* words) {
+  QueryQuad out;
+  for (int i = 0; i < 4; ++i)
+    out.byte[i] = static_cast<int8_t>(*words >> (8 * i));
+  return out;
+}
+// sum + the product of the four bytes, exactly.
+inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
+  for (int i = 0; i < kLanes; ++i)
+    for (int j = 0; j < 4; ++j)
+      sum.lane[i] += keys.byte[4 * i + j] * query.byte[j];
+  return sum;
+}

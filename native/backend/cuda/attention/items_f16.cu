@@ -1,0 +1,10 @@
+// Attention of single rows over pages of binary16.
+#include "backend/cuda/attention/items-inl.h"
+
+namespace monolith::cuda {
+
+void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+  items_of<KvType::kF16>(runtime, scratch, call);
+}
+
+}  // namespace monolith::cuda

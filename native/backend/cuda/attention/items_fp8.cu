@@ -1,0 +1,10 @@
+// Attention of single rows over pages of fp8.
+#include "backend/cuda/attention/items-inl.h"
+
+namespace monolith::cuda {
+
+void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+  items_of<KvType::kFp8>(runtime, scratch, call);
+}
+
+}  // namespace monolith::cuda

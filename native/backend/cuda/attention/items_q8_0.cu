@@ -1,0 +1,10 @@
+// Attention of single rows over pages of q8_0.
+#include "backend/cuda/attention/items-inl.h"
+
+namespace monolith::cuda {
+
+void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
+  items_of<KvType::kQ8_0>(runtime, scratch, call);
+}
+
+}  // namespace monolith::cuda

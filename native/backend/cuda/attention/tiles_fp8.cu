@@ -1,0 +1,10 @@
+// Attention of prompts over pages of fp8.
+#include "backend/cuda/attention/tiles-inl.h"
+
+namespace monolith::cuda {
+
+void attention_tiles_fp8(Runtime& runtime, const AttentionCall& call) {
+  tiles_of<KvType::kFp8>(runtime, call);
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,595 @@
+// The one order of operations of attention on tensor cores (see attention/work.h for how positions are cut), as a walk
+// of one warp over chunks of positions with 16 rows of queries: query heads of one token, or tokens of one query head.
+// Keys and values (binary16, or 8 bits that become it: attention/bytes.h) come through shared memory piece by piece,
+// for one warp alone or for all of a block, which changes nothing in what a row computes. Device code.
+//
+// For a row and chunk: scores s = q k (queries rounded to binary16, sums in binary32, dimensions ascending), as powers
+// of two; m = max s, l = sum 2^(s - m), o = sum 2^(s - m) v (weights rounded to binary16, positions ascending).
+#pragma once
+
+#include <type_traits>
+
+#include "backend/backend.h"
+#include "backend/cuda/attention/bytes.h"
+#include "backend/cuda/attention/work.h"
+#include "backend/cuda/device/tensor.h"
+#include "backend/cuda/attention/kv_cache.h"
+#include "backend/cuda/matmul/product_input-inl.h"
+
+namespace monolith::cuda {
+
+// `piece` positions are copied at a time, `stages` pieces are in shared memory, `sharers` warps use each.
+template <int dim_, int piece_, int stages_, int sharers_, KvType type_ = KvType::kF16>
+struct WalkShape {
+  static constexpr int dim = dim_, piece = piece_, stages = stages_, sharers = sharers_;
+  static constexpr int pieces = kChunkPositions / piece;   // of a chunk
+  static constexpr int tiles = dim / 8;                    // of 8 dimensions
+  static constexpr int stride = dim + 8;                   // 16 bytes more than a row: rows begin in different banks
+  // The sums of a group are kept in registers where there is room beside those of a chunk.
+  static constexpr bool sums_in_registers = dim <= 128;
+  static constexpr KvType type = type_;
+  static constexpr bool bytes = is_8bit(type);
+  static constexpr bool converts = bytes && sharers > 1;       // to binary16 in shared memory
+  static constexpr int blocks = kv_blocks(type, dim);
+  static constexpr int byte_stride = 16 * (dim / 16 | 1);      // of codes: odd, and so in different banks
+};
+
+template <typename Shape>
+using WalkPiece = std::conditional_t<Shape::bytes, BytePiece<Shape>, HalfPiece<Shape>>;
+
+template <typename Shape, bool converts = Shape::converts>
+struct WalkRing {
+  WalkPiece<Shape> at[Shape::stages];
+};
+template <typename Shape>
+struct WalkRing<Shape, true> {
+  WalkPiece<Shape> at[Shape::stages];
+  HalfPiece<Shape> converted;   // the one in use
+};
+
+// What one warp has for itself.
+template <typename Shape>
+struct WalkOwn {
+  union {
+    alignas(16) Words2 queries[16][Shape::stride / 4];   // four numbers each
+    alignas(16) float results[8][Shape::stride];         // when the queries are done with
+  };
+  Floats4 sums[Shape::sums_in_registers ? 1 : Shape::tiles][kWarp];
+};
+
+// Keys and values of one KV head of a sequence, positions first .. last.
+struct WalkSource {
+  const unsigned char* keys;   // of page 0
+  int64_t values;              // bytes from keys to values
+  int64_t page_bytes;
+  const int32_t* pages;
+  int first, last;
+};
+
+// The rows of a warp: row r is at `position + r * step`, the first `n` of 16 are wanted.
+struct WalkRows {
+  const float* queries;   // row r at queries + r * query_stride
+  int64_t query_stride;
+  int n;
+  int position, step;
+  const float* sinks;     // null, or row r's is sinks[r * sink_step]
+  int sink_step;
+  AttentionParams params;
+};
+
+// Where results go: row r at out + r * stride; with `sums` (r: 2 floats at sums + 2 r) they are a partial result.
+// Results of whole rows go to `input` instead, if it has a form: of its row `row`, from value `first` on, and
+// `row_step`, `value_step` further for each r.
+struct WalkResult {
+  float* out;
+  int64_t stride;
+  float* sums;
+  ProductInput input;
+  int64_t row, first;
+  int32_t row_step, value_step;
+};
+
+MONOLITH_DEVICE int first_seen(int position, int window) {
+  return window > 0 && position >= window ? position - window + 1 : 0;
+}
+
+// A row's state: the largest score, the sum of weights relative to it; and one part taken into it. Weighted sums
+// become fmaf(own, kept, other * added).
+struct Joined {
+  float kept, added;
+};
+MONOLITH_DEVICE Joined join(float& largest, float& total, float other_largest, float other_total) {
+  const float now = largest > other_largest ? largest : other_largest;
+  const float base = now == -INFINITY ? 0.0f : now;
+  const Joined factors{fast_exp2(largest - base), fast_exp2(other_largest - base)};
+  total = fmaf(total, factors.kept, other_total * factors.added);
+  largest = now;
+  return factors;
+}
+inline constexpr float kLog2E = 1.4426950408889634f;
+
+// Takes a score without a value into a row: what its weighted sums are multiplied by.
+MONOLITH_DEVICE float join_sink(float& largest, float& total, float sink) {
+  return join(largest, total, sink * kLog2E, 1.0f).kept;
+}
+// The result: never -0, whose sign would tell which parts without weight were left out.
+MONOLITH_DEVICE float finished(float sum, float total_inverse) { return fmaf(sum, total_inverse, 0.0f); }
+
+// Positions of a chunk that are copied, in pieces.
+template <typename Shape>
+struct WalkPieces {
+  int first, last;
+  MONOLITH_DEVICE WalkPieces(const WalkSource& source, int chunk) {
+    const int begin = chunk * kChunkPositions, end = begin + kChunkPositions - 1;
+    first = (source.first > begin ? source.first : begin) / Shape::piece;
+    last = (source.last < end ? source.last : end) / Shape::piece;
+  }
+};
+
+// The copies of a walk: of each chunk its keys, then its values.
+template <typename Shape>
+struct WalkFeed {
+  const WalkSource& source;
+  WalkRing<Shape>& ring;
+  int chunk, end_chunk;
+  WalkPieces<Shape> pieces;
+  int piece;
+  bool values = false;
+  int stage = 0;        // of the next piece to be used
+  int thread;           // among the sharers
+
+  MONOLITH_DEVICE WalkFeed(const WalkSource& source_, WalkRing<Shape>& ring_, int first_chunk, int end_chunk_,
+                           int thread_)
+      : source(source_), ring(ring_), chunk(first_chunk), end_chunk(end_chunk_), pieces(source_, first_chunk),
+        piece(pieces.first), thread(thread_) {
+    for (int i = 0; i < Shape::stages - 1; ++i) begin(i);
+  }
+
+  MONOLITH_DEVICE void wait_sharers() const {
+    if constexpr (Shape::sharers == 1) __syncwarp();
+    else __syncthreads();
+  }
+
+  // The next piece in the walk's order. Begins the copy of a later one.
+  MONOLITH_DEVICE auto next() {
+    copies_wait<Shape::stages - 2>();
+    wait_sharers();
+    begin(stage == 0 ? Shape::stages - 1 : stage - 1);
+    const auto own = stage;
+    stage = stage + 1 == Shape::stages ? 0 : stage + 1;
+    if constexpr (Shape::converts) {
+      expand_piece<Shape>(ring.at[own], ring.converted, thread);
+      wait_sharers();
+      return static_cast<const uint16_t (*)[Shape::stride]>(ring.converted.at);
+    } else if constexpr (Shape::bytes) {
+      return static_cast<const BytePiece<Shape>*>(&ring.at[own]);
+    } else {
+      return static_cast<const uint16_t (*)[Shape::stride]>(ring.at[own].at);
+    }
+  }
+
+  // All is used: the ring may be written anew.
+  MONOLITH_DEVICE void finish() const {
+    copies_wait<0>();
+    wait_sharers();
+  }
+
+  MONOLITH_DEVICE void begin(int to) {
+    if (chunk < end_chunk) {
+      copy(to);
+      if (++piece > pieces.last) {
+        if (values) pieces = WalkPieces<Shape>(source, ++chunk);
+        values = !values;
+        piece = pieces.first;
+      }
+    }
+    copies_commit();
+  }
+
+  // A piece of a page is one run of memory. Positions that no row sees may be on no page, or hold another sequence's
+  // numbers: zeros instead.
+  MONOLITH_DEVICE void copy(int to) const {
+    if constexpr (Shape::bytes) return copy_codes(to);
+    else copy_halves(to);
+  }
+  MONOLITH_DEVICE void copy_halves(int to) const {
+    constexpr unsigned kWords = Shape::dim / 8;   // of 16 bytes, in a row
+    constexpr unsigned kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
+    const unsigned char* const data = source.keys + (values ? source.values : 0);
+    const int begin = piece * Shape::piece;
+    const int32_t* const own_pages = source.pages + begin / kPageTokens;
+    const unsigned char* only_page = data;
+    if (Shape::piece == kPageTokens) only_page += *own_pages * source.page_bytes;
+    MONOLITH_UNROLL
+    for (unsigned k = 0; k < (kAll + kThreads - 1) / kThreads; ++k) {
+      const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
+      if (kAll % kThreads != 0 && i >= kAll) break;
+      const unsigned row = i / kWords, word = i % kWords;
+      const int position = begin + static_cast<int>(row);
+      const bool valid = position >= source.first && position <= source.last;
+      const unsigned char* from = only_page + 16 * i;
+      if (Shape::piece > kPageTokens && valid) {
+        const int64_t page = own_pages[row / kPageTokens];
+        from = data + page * source.page_bytes + 16 * (i - row / kPageTokens * kPageTokens * kWords);
+      }
+      copy_async(&ring.at[to].at[row][word * 8], from, valid);
+    }
+  }
+  // The same of codes and their scales, which lie behind those of their page. What a page holds before the first
+  // position anyone sees comes along.
+  MONOLITH_DEVICE void copy_codes(int to) const {
+    constexpr unsigned kWords = Shape::dim / 16, kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
+    const unsigned char* const data = source.keys + (values ? source.values : 0);
+    const int begin = piece * Shape::piece;
+    const int32_t* const own_pages = source.pages + begin / kPageTokens;
+    constexpr bool kOnePage = Shape::piece == kPageTokens;
+    const unsigned char* const first_page = kOnePage ? data + *own_pages * source.page_bytes : data;
+    // Of the piece's pages, those that anyone sees.
+    const auto page_of = [&](unsigned at, bool valid) {
+      return kOnePage || !valid ? first_page : data + own_pages[at] * source.page_bytes;
+    };
+    const auto is_seen = [&](int at) { return kOnePage || begin + (at + 1) * kPageTokens > source.first; };
+    MONOLITH_UNROLL
+    for (unsigned k = 0; k < (kAll + kThreads - 1) / kThreads; ++k) {
+      const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
+      if (kAll % kThreads != 0 && i >= kAll) break;
+      const unsigned row = i / kWords, word = i % kWords, at = kOnePage ? 0 : row / kPageTokens;
+      const bool valid = begin + static_cast<int>(row) <= source.last && is_seen(static_cast<int>(at));
+      copy_async(&ring.at[to].codes[row][16 * word], page_of(at, valid) + 16 * (i - at * kPageTokens * kWords), valid);
+    }
+    constexpr unsigned kScaleWords = 2 * Shape::blocks, kScales = Shape::piece / kPageTokens * kScaleWords;
+    MONOLITH_UNROLL
+    for (unsigned k = 0; k < (kScales + kThreads - 1) / kThreads; ++k) {
+      const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
+      if (i >= kScales) break;
+      const unsigned at = kOnePage ? 0 : i / kScaleWords, word = i % kScaleWords;   // a word is of 8 positions
+      int n = source.last + 1 - begin - static_cast<int>(at * kPageTokens + word % 2 * 8);
+      n = n < 0 || !is_seen(static_cast<int>(at)) ? 0 : n > 8 ? 8 : n;
+      copy_async_part(&ring.at[to].scales[at][word / 2][word % 2 * 8],
+                      page_of(at, n > 0) + kPageTokens * Shape::dim + 16 * word, 2 * n);
+    }
+  }
+};
+
+template <typename Shape>
+MONOLITH_DEVICE void load_queries(const WalkRows& rows, Words2 (*queries)[Shape::stride / 4]) {
+  constexpr int kQuads = Shape::dim / 4;
+  for (int i = lane_id(); i < 16 * kQuads; i += kWarp) {
+    const int row = i / kQuads, at = i % kQuads;
+    Floats4 q{0, 0, 0, 0};
+    if (row < rows.n) q = *reinterpret_cast<const Floats4*>(rows.queries + row * rows.query_stride + 4 * at);
+    if constexpr (Shape::bytes) {
+      auto* const words = reinterpret_cast<uint32_t*>(queries[row]) + at / 4 * 8 + at % 4;
+      words[0] = pack_halves(q.x, q.z);
+      words[4] = pack_halves(q.y, q.w);
+    } else {
+      queries[row][at] = {pack_halves(q.x, q.y), pack_halves(q.z, q.w)};
+    }
+  }
+}
+
+// s += queries keys, of one piece: column j of s[i] is position 8 i + j of the piece.
+template <typename Shape>
+MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], const uint16_t (*keys)[Shape::stride],
+                                float (*s)[4]) {
+  const int lane = lane_id();
+  MONOLITH_UNROLL
+  for (int d = 0; d < Shape::dim; d += 16) {
+    uint32_t a[4];
+    load_matrices(a, &queries[lane % 16][(d + lane / 16 * 8) / 4]);
+    MONOLITH_UNROLL
+    for (int n = 0; n < Shape::piece / 16; ++n) {
+      uint32_t b[4];
+      load_matrices(b, &keys[n * 16 + lane / 16 * 8 + lane % 8][d + lane / 8 % 2 * 8]);
+      const uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
+      mma_f16(s[2 * n], a, low);
+      mma_f16(s[2 * n + 1], a, high);
+    }
+  }
+}
+
+// o += weights values, of one piece; weights[i] are those of positions 16 i .. 16 i + 15.
+template <typename Shape>
+MONOLITH_DEVICE void add_values(const uint32_t (*weights)[4], const uint16_t (*values)[Shape::stride], float (*o)[4]) {
+  const int lane = lane_id();
+  MONOLITH_UNROLL
+  for (int k = 0; k < Shape::piece / 16; ++k) {
+    MONOLITH_UNROLL
+    for (int n = 0; n < Shape::dim / 16; ++n) {
+      uint32_t b[4];
+      load_matrices_transposed(b, &values[k * 16 + lane % 16][n * 16 + lane / 16 * 8]);
+      const uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
+      mma_f16(o[2 * n], weights[k], low);
+      mma_f16(o[2 * n + 1], weights[k], high);
+    }
+  }
+}
+
+// What the two rows of a lane (g and g + 8) have in common with three other lanes.
+struct LaneRows {
+  float largest[2] = {-INFINITY, -INFINITY};
+  float total[2] = {0, 0};
+};
+
+MONOLITH_DEVICE float quad_max(float value) {
+  for (int distance = 1; distance < 4; distance *= 2) {
+    const float other = __shfl_xor_sync(kWholeWarp, value, distance);
+    value = value > other ? value : other;
+  }
+  return value;
+}
+MONOLITH_DEVICE float quad_sum(float value) {
+  for (int distance = 1; distance < 4; distance *= 2) value += __shfl_xor_sync(kWholeWarp, value, distance);
+  return value;
+}
+
+// Scores of one chunk to weights, relative to the chunk's largest score.
+MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&weights)[kChunkPositions / 16][4],
+                               const WalkRows& rows, int first_position, bool all_seen) {
+  constexpr int kTiles = kChunkPositions / 8;
+  const int g = lane_id() / 4, t = lane_id() % 4;
+  const AttentionParams& params = rows.params;
+  if (params.soft_cap > 0) {
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTiles; ++i)
+      MONOLITH_UNROLL
+      for (int e = 0; e < 4; ++e)
+        s[i][e] = params.soft_cap * tanhf(s[i][e] * params.scale / params.soft_cap) * kLog2E;
+  } else {
+    const float factor = params.scale * kLog2E;
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTiles; ++i)
+      MONOLITH_UNROLL
+      for (int e = 0; e < 4; ++e) s[i][e] *= factor;
+  }
+  if (!all_seen) {
+    MONOLITH_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int position = rows.position + (g + 8 * half) * rows.step;
+      const int own_place = first_position + 2 * t;
+      const int first = first_seen(position, params.window) - own_place, last = position - own_place;
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTiles; ++i)
+        MONOLITH_UNROLL
+        for (int e = 0; e < 2; ++e)
+          if (8 * i + e < first || 8 * i + e > last) s[i][2 * half + e] = -INFINITY;
+    }
+  }
+  LaneRows own;
+  MONOLITH_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    float largest = -INFINITY, total = 0;
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTiles; ++i)
+      MONOLITH_UNROLL
+      for (int e = 2 * half; e < 2 * half + 2; ++e) largest = largest > s[i][e] ? largest : s[i][e];
+    largest = quad_max(largest);
+    const float base = largest == -INFINITY ? 0.0f : largest;
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTiles; ++i) {
+      const float first = fast_exp2(s[i][2 * half] - base), second = fast_exp2(s[i][2 * half + 1] - base);
+      total += first;
+      total += second;
+      weights[i / 2][i % 2 * 2 + half] = pack_halves(first, second);
+    }
+    own.largest[half] = largest;
+    own.total[half] = quad_sum(total);
+  }
+  return own;
+}
+
+// Takes a chunk's sums into those of its group.
+template <typename Shape>
+MONOLITH_DEVICE void add_chunk(const LaneRows& chunk, const float (&o)[Shape::tiles][4], LaneRows& group,
+                               float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4], WalkOwn<Shape>& own) {
+  Joined factors[2];
+  MONOLITH_UNROLL
+  for (int half = 0; half < 2; ++half)
+    factors[half] = join(group.largest[half], group.total[half], chunk.largest[half], chunk.total[half]);
+  MONOLITH_UNROLL
+  for (int i = 0; i < Shape::tiles; ++i) {
+    if constexpr (Shape::sums_in_registers) {
+      MONOLITH_UNROLL
+      for (int e = 0; e < 4; ++e) sums[i][e] = fmaf(sums[i][e], factors[e / 2].kept, o[i][e] * factors[e / 2].added);
+    } else {
+      Floats4& at = own.sums[i][lane_id()];
+      Floats4 sum = at;
+      sum.x = fmaf(sum.x, factors[0].kept, o[i][0] * factors[0].added);
+      sum.y = fmaf(sum.y, factors[0].kept, o[i][1] * factors[0].added);
+      sum.z = fmaf(sum.z, factors[1].kept, o[i][2] * factors[1].added);
+      sum.w = fmaf(sum.w, factors[1].kept, o[i][3] * factors[1].added);
+      at = sum;
+    }
+  }
+}
+
+template <typename Shape>
+MONOLITH_DEVICE void clear_sums(float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4], WalkOwn<Shape>& own) {
+  if constexpr (Shape::sums_in_registers) {
+    MONOLITH_UNROLL
+    for (int i = 0; i < Shape::tiles; ++i)
+      MONOLITH_UNROLL
+      for (int e = 0; e < 4; ++e) sums[i][e] = 0;
+  } else {
+    MONOLITH_UNROLL
+    for (int i = 0; i < Shape::tiles; ++i) own.sums[i][lane_id()] = {0, 0, 0, 0};
+  }
+}
+
+template <typename Shape>
+MONOLITH_DEVICE float sum_at(const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
+                             const WalkOwn<Shape>& own, int tile, int element) {
+  if constexpr (Shape::sums_in_registers) {
+    return sums[tile][element];
+  } else {
+    const Floats4& sum = own.sums[tile][lane_id()];
+    return element == 0 ? sum.x : element == 1 ? sum.y : element == 2 ? sum.z : sum.w;
+  }
+}
+
+// What happens to a group's sums when it is done.
+enum class GroupEnd : uint8_t {
+  kPartial,   // its sums are the result
+  kFirst,     // begins the row's sums in `out`
+  kMiddle,    // is added to them
+  kLast,      // is added to them, and the row is done
+  kOnly,      // is all of the row
+};
+
+// The results of rows r .. r + 7 as products read them. 8 bits: dimensions a multiple of 32.
+template <typename Shape>
+MONOLITH_DEVICE void convert_results(const WalkOwn<Shape>& own, int r, int n, const WalkResult& result) {
+  constexpr int kQuads = Shape::dim / 4;
+  __syncwarp();
+  MONOLITH_NO_UNROLL
+  for (int i = lane_id(); i < 8 * kQuads; i += kWarp) {
+    const int at = r + i / kQuads, quad = i % kQuads;
+    const bool inside = at < n;
+    const Floats4 values = *reinterpret_cast<const Floats4*>(&own.results[i / kQuads][4 * quad]);
+    const int64_t row = result.row + at * result.row_step, value = result.first + at * result.value_step + 4 * quad;
+    if (result.input.form == InputForm::kInt8) {
+      if constexpr (Shape::dim % 32 == 0)
+        put_int8(static_cast<Int8Block*>(result.input.data), result.input.blocks, row, value, values, inside);
+    } else if (inside) {
+      put_quad<InputForm::kBf16>(result.input, row, value / 4, values, 1.0f);
+    }
+  }
+  __syncwarp();
+}
+
+template <typename Shape>
+MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& row,
+                               const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
+                               WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
+  const int g = lane_id() / 4, t = lane_id() % 4;
+  const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
+  const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
+  const bool converts = ends && result.input.form != InputForm::kFloats;
+  MONOLITH_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const int r = g + 8 * half;
+    const bool inside = r < rows.n;
+    if (!inside && (!converts || 8 * half >= rows.n)) continue;   // converting takes the whole warp
+    Joined factors{0, 1};
+    if (how == GroupEnd::kPartial) {
+      if (t == 0) {
+        result.sums[2 * r] = group.largest[half];
+        result.sums[2 * r + 1] = group.total[half];
+      }
+    } else {
+      factors = join(row.largest[half], row.total[half], group.largest[half], group.total[half]);
+    }
+    const bool sinks = ends && inside && rows.sinks != nullptr;
+    float kept = 1;
+    if (sinks) kept = join_sink(row.largest[half], row.total[half], rows.sinks[r * rows.sink_step]);
+    const float inverse = ends ? 1.0f / row.total[half] : 0.0f;
+    const int first_value = (Shape::bytes ? 4 : 2) * t;
+    float* const out = result.out + r * result.stride + first_value;
+    float* const to = converts ? &own.results[g][first_value] : out;
+    MONOLITH_UNROLL
+    for (int i = 0; i < Shape::tiles; ++i) {
+      float first, second;
+      if constexpr (Shape::bytes) {   // neighbours are in the same place of two tiles
+        first = sum_at<Shape>(sums, own, i & ~1, 2 * half + i % 2);
+        second = sum_at<Shape>(sums, own, i | 1, 2 * half + i % 2);
+      } else {
+        first = sum_at<Shape>(sums, own, i, 2 * half);
+        second = sum_at<Shape>(sums, own, i, 2 * half + 1);
+      }
+      const int place = Shape::bytes ? i / 2 * 16 + i % 2 * 2 : 8 * i;
+      if (joins && inside) {
+        const FloatPair before = *reinterpret_cast<const FloatPair*>(out + place);
+        first = fmaf(before.x, factors.kept, first * factors.added);
+        second = fmaf(before.y, factors.kept, second * factors.added);
+      }
+      if (sinks) {
+        first *= kept;
+        second *= kept;
+      }
+      if (ends) {
+        first = finished(first, inverse);
+        second = finished(second, inverse);
+      }
+      *reinterpret_cast<FloatPair*>(to + place) = {first, second};
+    }
+    if (converts) convert_results<Shape>(own, 8 * half, rows.n, result);
+  }
+}
+
+// Chunks [first_chunk, end_chunk) for the warp's rows. All sharers walk the same chunks; what only others' rows see is
+// passed over. `thread` counts the sharers' threads. A partial result is within one group.
+template <typename Shape>
+MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chunk, const WalkRows& rows,
+                          const WalkResult& result, WalkRing<Shape>& ring, WalkOwn<Shape>& own, int thread) {
+  if (first_chunk >= end_chunk) return;
+  WalkFeed<Shape> feed(source, ring, first_chunk, end_chunk, thread);
+  load_queries<Shape>(rows, own.queries);
+  __syncwarp();
+  const int last_row = rows.n > 0 ? rows.n - 1 : 0;
+  // What all of the warp's rows see, and what any does.
+  const int any_first = first_seen(rows.position, rows.params.window);
+  const int all_first = first_seen(rows.position + last_row * rows.step, rows.params.window);
+  const int all_last = rows.position, any_last = rows.position + last_row * rows.step;
+  LaneRows group, row;
+  float sums[Shape::sums_in_registers ? Shape::tiles : 1][4];
+  clear_sums<Shape>(sums, own);
+  bool begun = false;   // the row's sums, in `out`
+  bool any = false;     // chunks of this group
+  for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
+    const int begin = chunk * kChunkPositions, end = begin + kChunkPositions - 1;
+    const WalkPieces<Shape> pieces(source, chunk);
+    const bool wanted = rows.n > 0 && begin <= any_last && end >= any_first;
+    const int base = chunk * Shape::pieces;
+    // Of the pieces, those that this warp's rows see.
+    const auto seen = [&](int piece) {
+      return wanted && piece * Shape::piece <= any_last && (piece + 1) * Shape::piece > any_first;
+    };
+    uint32_t weights[kChunkPositions / 16][4];
+    LaneRows own_chunk;
+    {
+      float s[kChunkPositions / 8][4];
+      MONOLITH_UNROLL
+      for (int i = 0; i < kChunkPositions / 8; ++i)
+        MONOLITH_UNROLL
+        for (int e = 0; e < 4; ++e) s[i][e] = 0;
+      MONOLITH_UNROLL
+      for (int p = 0; p < Shape::pieces; ++p) {
+        if (base + p < pieces.first || base + p > pieces.last) continue;
+        const auto* const keys = feed.next();
+        if (seen(base + p)) add_scores<Shape>(own.queries, keys, s + p * (Shape::piece / 8));
+      }
+      if (wanted) own_chunk = weigh(s, weights, rows, begin, begin >= all_first && end <= all_last);
+    }
+    float o[Shape::tiles][4];
+    MONOLITH_UNROLL
+    for (int i = 0; i < Shape::tiles; ++i)
+      MONOLITH_UNROLL
+      for (int e = 0; e < 4; ++e) o[i][e] = 0;
+    MONOLITH_UNROLL
+    for (int p = 0; p < Shape::pieces; ++p) {
+      if (base + p < pieces.first || base + p > pieces.last) continue;
+      const auto* const values = feed.next();
+      if (seen(base + p)) add_values<Shape>(weights + p * (Shape::piece / 16), values, o);
+    }
+    if (wanted) {
+      add_chunk<Shape>(own_chunk, o, group, sums, own);
+      any = true;
+    }
+    const bool last = chunk + 1 == end_chunk;
+    if (!last && (chunk + 1) % kGroupChunks != 0) continue;
+    // A warp whose rows see nothing of what is left ends here as well: it has seen its last group.
+    const bool done = last || end >= any_last;
+    if (!any) continue;
+    end_group<Shape>(result.sums  ? GroupEnd::kPartial
+                     : done ? (begun ? GroupEnd::kLast : GroupEnd::kOnly)
+                            : (begun ? GroupEnd::kMiddle : GroupEnd::kFirst),
+                     group, row, sums, own, rows, result);
+    begun = true;
+    any = false;
+    group = LaneRows{};
+    clear_sums<Shape>(sums, own);
+  }
+  feed.finish();
+}
+
+}  // namespace monolith::cuda

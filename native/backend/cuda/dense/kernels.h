@@ -1,0 +1,331 @@
+// What the kernels of dense products share: a launch's arguments, which unit of work a block has, and how sums become
+// outputs. Included by this folder's *.cu only.
+#pragma once
+
+#include "backend/cuda/dense/dense.h"
+#include "backend/cuda/dense/fp8.h"
+#include "backend/cuda/device/launch.h"
+#include "backend/cuda/device/tensor.h"
+
+namespace monolith::cuda {
+
+// One matrix of a launch. With experts: the first one's, the others follow.
+struct DenseTarget {
+  const Words4* weight;
+  const float* row_scales;   // of FP8
+  float* out;
+  const float* bias;         // likewise
+  int64_t out_stride;
+  int32_t rows;              // of one expert
+  int32_t row_tiles;         // of the launch's tile size
+  int32_t segments;
+  int32_t add_to_out;
+};
+
+// Pieces of 16 bytes that a lane has of 16 rows and 64 k.
+template <DenseKind kKind>
+inline constexpr int kBlockPieces = kKind == DenseKind::kFp8 ? 2 : 4;
+
+struct DenseLaunch {
+  DenseTarget targets[kMostDenseTargets];
+  const unsigned char* x;    // converted
+  const float* scales;       // one per column; null: 1
+  const ColumnTile* tiles;   // of experts; null: columns are tiled from 0
+  float* sums;               // split: [unit][tile rows x tile columns]
+  int32_t* counters;         // split: [unit], in use is that of a tile's first unit
+  int32_t n_targets;
+  int32_t k_blocks;
+  int32_t n_columns;
+  int32_t column_groups;     // of 8 in x
+  int32_t column_tiles;
+  int32_t row_units;         // over all targets: row tiles, times segments if split
+  int32_t split;
+};
+
+// A block's work: a tile of one matrix, all segments of it or one.
+struct DenseUnit {
+  const DenseTarget* target;
+  const Words4* weight;      // of the expert
+  const float* row_scales;   // likewise; of FP8
+  int32_t row_tile;
+  int32_t first_segment, last_segment;   // one beyond
+  int32_t first_column, n_columns;
+  int32_t expert;            // 0 without
+  int32_t number;            // of all units
+  int32_t stride;            // to the number of the same tile's next segment
+  bool empty;
+};
+
+// Column tiles that are neighbours in time. Blocks run in the order of their numbers, nearly: those that run at once
+// cover about as many columns as rows, and find each other's operands in the L2 cache.
+inline constexpr int kColumnTilesTogether = 8;
+
+template <DenseKind kKind>
+MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns, int32_t number) {
+  DenseUnit unit;
+  const int32_t together = launch.row_units * kColumnTilesTogether, group = number / together;
+  const int32_t left = launch.column_tiles - group * kColumnTilesTogether;
+  const int32_t width = left < kColumnTilesTogether ? left : kColumnTilesTogether;
+  const int32_t within = number - group * together;
+  const int32_t column_tile = group * kColumnTilesTogether + within % width;
+  int32_t row_unit = within / width;
+  int t = 0;
+  int32_t per_tile = launch.split ? launch.targets[0].segments : 1;
+  while (t + 1 < launch.n_targets && row_unit >= launch.targets[t].row_tiles * per_tile) {
+    row_unit -= launch.targets[t].row_tiles * per_tile;
+    ++t;
+    per_tile = launch.split ? launch.targets[t].segments : 1;
+  }
+  const DenseTarget& target = launch.targets[t];
+  unit.target = &target;
+  unit.row_tile = row_unit / per_tile;
+  unit.first_segment = row_unit % per_tile;
+  unit.last_segment = launch.split ? unit.first_segment + 1 : target.segments;
+  unit.number = number;
+  unit.stride = width;
+  unit.weight = target.weight;
+  unit.row_scales = target.row_scales;
+  if (launch.tiles) {
+    const ColumnTile tile = launch.tiles[column_tile];
+    unit.empty = tile.count == 0;
+    unit.first_column = tile.first;
+    unit.n_columns = tile.count;
+    // Experts begin at whole tiles.
+    unit.weight += static_cast<int64_t>(tile.expert) * (target.rows / kDenseTileRows) * launch.k_blocks *
+                   (kBlockPieces<kKind> * kWarp);
+    if constexpr (kKind == DenseKind::kFp8) unit.row_scales += static_cast<int64_t>(tile.expert) * target.rows;
+    unit.expert = tile.expert;
+  } else {
+    unit.empty = false;
+    unit.expert = 0;
+    unit.first_column = column_tile * tile_columns;
+    const int32_t rest = launch.n_columns - unit.first_column;
+    unit.n_columns = rest < tile_columns ? rest : tile_columns;
+  }
+  return unit;
+}
+
+// Of a launch with a block for each.
+template <DenseKind kKind>
+MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns) {
+  return find_unit<kKind>(launch, tile_columns, static_cast<int32_t>(blockIdx.x));
+}
+
+// Blocks of k that a segment begins with.
+MONOLITH_DEVICE int segment_begin(const DenseLaunch& launch, const DenseTarget& target, int segment) {
+  return static_cast<int>(static_cast<int64_t>(segment) * launch.k_blocks / target.segments);
+}
+
+// Of a row that a unit has; where the target is biased.
+MONOLITH_DEVICE float dense_bias(const DenseUnit& unit, int row) {
+  return unit.target->bias[static_cast<int64_t>(unit.expert) * unit.target->rows + row];
+}
+
+// The number that segments are added to.
+MONOLITH_DEVICE float dense_begin(const DenseUnit& unit, const float* to, int row) {
+  float value = unit.target->add_to_out ? *to : 0.0f;
+  if (unit.target->bias) value += dense_bias(unit, row);
+  return value;
+}
+
+MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, int column) {
+  return launch.scales ? launch.scales[column] : 1.0f;
+}
+
+// What sums of a row and column are multiplied with.
+template <DenseKind kKind>
+MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, const DenseUnit& unit, int row, int column) {
+  const float scale = dense_scale(launch, column);
+  return kKind == DenseKind::kFp8 ? scale * unit.row_scales[row] : scale;
+}
+
+// The fragment of step `step` of four (or of two) in the pieces of a lane.
+template <DenseKind kKind>
+MONOLITH_DEVICE Words4 fragment_of(const Words4* pieces, int step) {
+  if constexpr (kKind != DenseKind::kFp8) return pieces[step];
+  const Words4 piece = pieces[step / 2];
+  const Words2 first = fp8_halves(step % 2 == 0 ? piece.x : piece.z),
+               second = fp8_halves(step % 2 == 0 ? piece.y : piece.w);
+  return {first.x, first.y, second.x, second.y};
+}
+
+// Where a thread's accumulators are, of fragments of 8 columns: number i of `sums` is row row_of(i), column
+// column_of(i) of a tile of 16 rows.
+MONOLITH_DEVICE int row_of(int i) { return lane_id() / 4 + i % 4 / 2 * 8; }
+MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
+
+// How many numbers of a thread add_segment() and add_left_sums() read at once: one at a time would wait for memory each
+// time, many need as many registers.
+inline constexpr int kSomeAtOnce = 4, kManyAtOnce = 32;
+
+// Of add_segment(): what it has found out. `left`: columns of the unit from the thread's first on.
+struct SegmentPlace {
+  float* to;               // the thread's first output
+  const float* scales;     // of the thread's first column; null: 1
+  float bias[2];
+  float row_scales[2];     // of FP8
+  int32_t left;
+  bool rows_inside[2];
+  bool reads, biased;
+};
+
+// All sums of a thread, of which those outside the matrix or the unit are left out, or (kWhole) none.
+template <DenseKind kKind, bool kWhole, int kTogether, int kQuads>
+MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const float (&sums)[kQuads][4]) {
+  const int64_t step = 8 * stride;
+  float* to[2] = {place.to, place.to + stride};   // of both columns of a quad
+  MONOLITH_UNROLL
+  for (int begin = 0; begin < kQuads; begin += kTogether) {
+    float values[kTogether][4] = {}, scales[kTogether][2];
+    const auto inside = [&](int q, int j) {
+      return kWhole || (place.rows_inside[j / 2] && (begin + q) * 8 + j % 2 < place.left);
+    };
+    if (place.reads) {
+      const float* from[2] = {to[0], to[1]};
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 4; ++i) {
+        if (inside(i / 4, i % 4)) values[i / 4][i % 4] = from[i % 2][i % 4 / 2 * 8];
+        if (i % 4 >= 2) from[i % 2] += step;
+      }
+    }
+    if (place.biased) {
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 4; ++i) values[i / 4][i % 4] += place.bias[i % 4 / 2];
+    }
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTogether * 2; ++i) scales[i / 2][i % 2] = 1.0f;
+    if (place.scales) {
+      MONOLITH_UNROLL
+      for (int i = 0; i < kTogether * 2; ++i) {
+        const int column = (begin + i / 2) * 8 + i % 2;
+        if (kWhole || column < place.left) scales[i / 2][i % 2] = place.scales[column];
+      }
+    }
+    MONOLITH_UNROLL
+    for (int i = 0; i < kTogether * 4; ++i) {
+      float scale = scales[i / 4][i % 2];
+      if constexpr (kKind == DenseKind::kFp8) scale *= place.row_scales[i % 4 / 2];
+      if (inside(i / 4, i % 4))
+        to[i % 2][i % 4 / 2 * 8] = fmaf(sums[begin + i / 4][i % 4], scale, values[i / 4][i % 4]);
+      if (i % 4 >= 2) to[i % 2] += step;
+    }
+  }
+}
+
+// Adds segment `segment`'s sums of 16 rows from `first_row` and columns of the unit from `first_column` to the outputs.
+// Unrolled over all sums and run once per segment, while the tensor cores wait: what threads have in common is found
+// before, and a number costs little more than its read, its fmaf() and its write.
+template <DenseKind kKind, int kAtOnce, int kQuads>
+MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
+                                 int first_column, const float (&sums)[kQuads][4]) {
+  const DenseTarget& target = *unit.target;
+  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads : kAtOnce / 4;   // quads
+  const int row = first_row + row_of(0), within = first_column + column_of(0), column = unit.first_column + within;
+  SegmentPlace place;
+  place.to = target.out + column * target.out_stride + row;
+  place.scales = launch.scales ? launch.scales + column : nullptr;
+  place.left = unit.n_columns - within;
+  place.reads = segment > 0 || target.add_to_out;
+  place.biased = segment == 0 && target.bias;
+  for (int half = 0; half < 2; ++half) {
+    place.rows_inside[half] = row + 8 * half < target.rows;
+    place.bias[half] = place.biased && place.rows_inside[half] ? dense_bias(unit, row + 8 * half) : 0.0f;
+    if constexpr (kKind == DenseKind::kFp8)
+      place.row_scales[half] = place.rows_inside[half] ? unit.row_scales[row + 8 * half] : 0.0f;
+  }
+  if (place.rows_inside[1] && place.left > kQuads * 8 - 7)
+    add_sums<kKind, true, kTogether>(place, target.out_stride, sums);
+  else
+    add_sums<kKind, false, kTogether>(place, target.out_stride, sums);
+}
+
+// Where a split unit leaves the sums of a thread: kQuads of them, by `threads` threads.
+MONOLITH_DEVICE Floats4* left_sums(const DenseLaunch& launch, int64_t unit, int quads, int threads, int thread) {
+  return reinterpret_cast<Floats4*>(launch.sums) + unit * (quads * threads) + thread;
+}
+
+// Whether this block is the last of its tile's segments to come here. All threads of the block call it, after they
+// have left their sums; `last` is in shared memory.
+MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit& unit, int& last) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int32_t* const counter = launch.counters + unit.number - unit.first_segment * unit.stride;
+    const bool done = atomicAdd(counter, 1) == unit.target->segments - 1;
+    if (done) *counter = 0;   // for the next launch
+    __threadfence();
+    last = done;
+  }
+  __syncthreads();
+  return last != 0;
+}
+
+// Adds what all units of a tile have left to the outputs, as add_segment() would have, one after the other. `left` is
+// left_sums() of the tile's first unit, `step` from there to the next unit's, `threads` to the next quad.
+template <DenseKind kKind, int kAtOnce, int kQuads>
+MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int first_row, int first_column,
+                                   const Floats4* left, int64_t step, int threads) {
+  constexpr int kMost = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMost ? kQuads : kMost;
+  constexpr int kSegments = kAtOnce >= 8 && kChunk == 1 ? 8 : 4;
+  constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;   // of a quad: its columns', for FP8 its rows' too
+  const DenseTarget& target = *unit.target;
+  for (int begin = 0; begin < kQuads; begin += kChunk) {
+    float value[kChunk][4], scale[kChunk][kScales];
+    MONOLITH_UNROLL
+    for (int q = 0; q < kChunk; ++q)
+      MONOLITH_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
+        const bool inside = row < target.rows && within < unit.n_columns;
+        const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
+        value[q][j] = inside ? dense_begin(unit, from, row) : 0.0f;
+        if (j < kScales)
+          scale[q][j] = inside ? dense_scale<kKind>(launch, unit, row, unit.first_column + within) : 0.0f;
+      }
+    for (int first = 0; first < target.segments; first += kSegments) {
+      Floats4 sums[kSegments][kChunk];
+      MONOLITH_UNROLL
+      for (int s = 0; s < kSegments; ++s)
+        MONOLITH_UNROLL
+        for (int q = 0; q < kChunk; ++q)
+          if (first + s < target.segments) sums[s][q] = load_fresh(left + (first + s) * step + (begin + q) * threads);
+      MONOLITH_UNROLL
+      for (int s = 0; s < kSegments; ++s) {
+        if (first + s >= target.segments) break;
+        MONOLITH_UNROLL
+        for (int q = 0; q < kChunk; ++q) {
+          value[q][0] = fmaf(sums[s][q].x, scale[q][0], value[q][0]);
+          value[q][1] = fmaf(sums[s][q].y, scale[q][1], value[q][1]);
+          value[q][2] = fmaf(sums[s][q].z, scale[q][2 % kScales], value[q][2]);
+          value[q][3] = fmaf(sums[s][q].w, scale[q][3 % kScales], value[q][3]);
+        }
+      }
+    }
+    MONOLITH_UNROLL
+    for (int q = 0; q < kChunk; ++q)
+      MONOLITH_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
+        if (row < target.rows && within < unit.n_columns)
+          target.out[(unit.first_column + within) * target.out_stride + row] = value[q][j];
+      }
+  }
+}
+
+// c += A B for one step of 16 k.
+template <DenseKind kKind>
+MONOLITH_DEVICE void mma_dense(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  if constexpr (kKind == DenseKind::kBf16) mma_bf16(c, a, b);
+  else mma_f16(c, a, b);
+}
+
+// Of the *.cu files.
+void launch_dense_few(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
+void launch_dense_tiles(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
+void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
+
+// Converts activations into scratch.activations(), with scratch.scales() for binary16.
+void convert_dense(Runtime& runtime, const DenseScratch& scratch, DenseKind kind, const float* x, int64_t cols,
+                   int64_t n_columns, const int32_t* source);
+
+}  // namespace monolith::cuda

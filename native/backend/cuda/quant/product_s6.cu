@@ -1,0 +1,10 @@
+// Products with 6-bit codes with steps of 16: Q6_K.
+#include "backend/cuda/quant/product-inl.h"
+
+namespace monolith::cuda {
+
+void quant_product_s6(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
+  quant::launch_product<QuantShape::kS6, Numbers::kSigned16>(runtime, product, kernel);
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,12 @@
+// Products with 2 and 3-bit codes with steps of 16: Q2_K, Q3_K.
+#include "backend/cuda/quant/product-inl.h"
+
+namespace monolith::cuda {
+
+void quant_product_u3(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
+  if (product.layout.numbers == Numbers::kNibbles)
+    return quant::launch_product<QuantShape::kU3, Numbers::kNibbles>(runtime, product, kernel);
+  quant::launch_product<QuantShape::kU3, Numbers::kSigned16>(runtime, product, kernel);
+}
+
+}  // namespace monolith::cuda

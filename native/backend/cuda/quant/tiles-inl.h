@@ -1,0 +1,312 @@
+// A warp's work on quantized tiles, from registers: codes to fragments, numbers to steps, products to sums. For the
+// kernels of quant/product-inl.h; see quant/form.h for what all of it means.
+#pragma once
+
+#include "backend/cuda/device/tensor_int8.h"
+#include "backend/cuda/quant/product.h"
+
+namespace monolith::cuda::quant {
+
+MONOLITH_DEVICE uint32_t word_of(const Words4& words, int i) {
+  return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+}
+
+// --- codes -----------------------------------------------------------------------------------------------------
+
+// One lane's codes of a chunk.
+template <QuantShape S>
+struct TileCodes {
+  static constexpr QuantForm form = form_of(S);
+  static constexpr int kPieces = form.low_bits / 2;
+  Words4 low[kPieces];
+  Words4 high;   // x and y where it is one bit
+
+  MONOLITH_DEVICE static const Words4* place(const QuantLayout& layout, const unsigned char* tile, int chunk) {
+    return hidden(reinterpret_cast<const Words4*>(tile + int64_t{chunk} * layout.code_bytes) + lane_id());
+  }
+  // Loads what the chunk's step j was the last to need, from another chunk where it is `wanted`: all of it is
+  // j = 0 .. 3. `from` is the lane's place in that chunk.
+  MONOLITH_DEVICE void load_after(int j, const Words4* from, int high_bits, bool wanted) {
+    if (form.low_bits == 8) low[j % kPieces] = load_stream(from + j * 32, wanted);
+    if (form.low_bits == 4 && j % 2 == 1) low[j / 2 % kPieces] = load_stream(from + j / 2 * 32, wanted);
+    if (form.low_bits == 2 && j == 3) low[0] = load_stream(from, wanted);
+    if (form.high_bits == 2 && j == 3) high = load_stream(from + kPieces * 32, wanted);
+    if (form.high_bits == 1 && j == 3) {
+      const auto* const bits_from = reinterpret_cast<const Words2*>(from + kPieces * 32) - lane_id();
+      const Words2 bits = load_stream(bits_from, wanted && high_bits > 0);
+      high.x = bits.x;
+      high.y = bits.y;
+    }
+  }
+};
+
+// Four levels, by the low 16 bits' codes.
+MONOLITH_DEVICE uint32_t look_up(const Words4& levels, uint32_t codes) {
+  const uint32_t within = codes & 0x7777u;
+  const uint32_t lower = choose_bytes(levels.x, levels.y, within), upper = choose_bytes(levels.z, levels.w, within);
+  return choose_bytes(lower, upper, 0x3210u | (codes >> 1 & 0x4444u));
+}
+
+// bits << n, or >> -n.
+MONOLITH_DEVICE uint32_t shifted(uint32_t bits, int n) { return n >= 0 ? bits << (n & 31) : bits >> (-n & 31); }
+
+// Fragment A of step j; a constant, as all that indexes registers.
+template <QuantShape S>
+MONOLITH_DEVICE void fragment(const TileCodes<S>& codes, int j, const Words4& levels, uint32_t (&a)[4]) {
+  constexpr QuantForm form = form_of(S);
+  MONOLITH_UNROLL
+  for (int m = 0; m < 4; ++m) {
+    if (form.low_bits == 8) {
+      a[m] = word_of(codes.low[j % codes.kPieces], m);
+      continue;
+    }
+    if (form.low_bits == 2) {
+      a[m] = word_of(codes.low[0], j) >> (2 * m) & 0x03030303u;
+      a[m] |= shifted(j < 2 ? codes.high.x : codes.high.y, 2 - (4 * (j % 2) + m)) & 0x04040404u;
+      continue;
+    }
+    const uint32_t word = word_of(codes.low[j / 2 % codes.kPieces], j % 2 * 2 + m / 2);
+    if (S == QuantShape::kLevels4) a[m] = look_up(levels, m % 2 == 0 ? word : word >> 16);
+    if (S == QuantShape::kS4) a[m] = (m % 2 == 0 ? word << 4 : word) & 0xf0f0f0f0u;
+    if (S == QuantShape::kU4 || S == QuantShape::kU5) a[m] = (m % 2 == 0 ? word : word >> 4) & 0x0f0f0f0fu;
+    if (S == QuantShape::kU5) a[m] |= shifted(j < 2 ? codes.high.x : codes.high.y, 4 - (4 * (j % 2) + m)) & 0x10101010u;
+    if (S == QuantShape::kS6) {
+      a[m] = (m % 2 == 0 ? word << 2 : word >> 2) & 0x3c3c3c3cu;
+      a[m] |= shifted(word_of(codes.high, j), 6 - 2 * m) & 0xc0c0c0c0u;
+    }
+  }
+}
+
+// --- numbers ---------------------------------------------------------------------------------------------------
+
+// One lane's numbers of a chunk as they are loaded: of rows g and g + 8, four words each.
+struct TileNumbers {
+  uint32_t of_row[2][4];
+};
+
+// A number that bytes are multiplied with. A byte is made the last bits of a float (biased_byte()), and one
+// multiplication and addition takes that float's beginning away and multiplies, both exactly: `less` is the beginning,
+// a power of two, times the number.
+struct Unit {
+  float of, less;
+};
+MONOLITH_DEVICE Unit unit_of(float number) { return {number, -8388608.0f * number}; }
+
+// What a kernel has in registers from its beginning. Constants that the compiler knows it would make anew before every
+// instruction that cannot hold them; which ones a lane picks out of four equal ones it cannot know.
+struct Constants {
+  Start start;       // of products: kMagicBits
+  uint32_t biased;   // kBiasedBits
+};
+MONOLITH_DEVICE Constants find_constants(const QuantProduct& product) {
+  const auto lane = static_cast<unsigned>(lane_id());
+  Constants constants;
+  MONOLITH_UNROLL
+  for (unsigned i = 0; i < 4; ++i) constants.start.of[i] = product.magic[(lane + i) % 4];
+  constants.biased = product.biased[lane % 4];
+  return constants;
+}
+
+// What step_of() takes:
+//   kHalf, kHalfMin  words: d of four steps, then m
+//   kPower           four exponents
+//   kSix             four scales, four minima; d, d_min
+//   kSigned32        four scales; d
+//   kSigned16        eight scales; d
+//   kNibbles         eight pairs; d, d_min
+struct ReadyNumbers {
+  uint32_t of_row[2][4];
+  Unit d[2], d_min[2];
+};
+
+template <QuantShape S, Numbers N>
+MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsigned char* numbers, int chunk,
+                                         bool wanted) {
+  TileNumbers n{};
+  using Bytes = const unsigned char*;
+  const auto load4 = [&](Bytes from) { return load_kept(reinterpret_cast<const Words4*>(from), wanted); };
+  const auto load2 = [&](Bytes from) { return load_kept(reinterpret_cast<const Words2*>(from), wanted); };
+  const auto load1 = [&](Bytes from) { return load_kept(reinterpret_cast<const uint32_t*>(from), wanted); };
+  const int g = lane_id() / 4;
+  const auto put = [&](const Words4& words, int from) {
+    n.of_row[0][from] = words.x;
+    n.of_row[0][from + 1] = words.y;
+    n.of_row[1][from] = words.z;
+    n.of_row[1][from + 1] = words.w;
+  };
+  if constexpr (form_of(S).step == 16) {
+    const unsigned char* const group = numbers + int64_t{chunk / 2} * layout.number_bytes;
+    put(load4(group + chunk % 2 * 128 + g * 16), 0);
+    if constexpr (N == Numbers::kNibbles) {
+      const Words2 halves = load2(group + 256 + g * 8);
+      n.of_row[0][2] = halves.x;
+      n.of_row[1][2] = halves.y;
+    } else {
+      const uint32_t halves = load1(group + 256 + g * 4);
+      n.of_row[0][2] = halves & 0xffffu;
+      n.of_row[1][2] = halves >> 16;
+    }
+  } else if constexpr (N == Numbers::kSix) {
+    const unsigned char* const group = numbers + int64_t{chunk / 2} * layout.number_bytes + g * 32;
+    MONOLITH_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const Words4 block = load4(group + r * 16);
+      n.of_row[r][0] = block.x;
+      n.of_row[r][1] = block.y;
+      n.of_row[r][2] = block.z;
+      n.of_row[r][3] = block.w;
+    }
+  } else if constexpr (N == Numbers::kPower) {
+    const Words2 powers = load2(numbers + int64_t{chunk} * layout.number_bytes + g * 8);
+    n.of_row[0][0] = powers.x;
+    n.of_row[1][0] = powers.y;
+  } else if constexpr (N == Numbers::kSigned32) {
+    const unsigned char* const group = numbers + int64_t{chunk / 2} * layout.number_bytes;
+    const Words2 scales = load2(group + chunk % 2 * 64 + g * 8);
+    const uint32_t halves = load1(group + 128 + g * 4);
+    n.of_row[0][0] = scales.x;
+    n.of_row[1][0] = scales.y;
+    n.of_row[0][2] = halves & 0xffffu;
+    n.of_row[1][2] = halves >> 16;
+  } else {
+    const unsigned char* const group = numbers + int64_t{chunk} * layout.number_bytes + g * 16;
+    put(load4(group), 0);
+    if constexpr (N == Numbers::kHalfMin) put(load4(group + 128), 2);
+  }
+  return n;
+}
+
+MONOLITH_DEVICE float half_of(uint32_t word, int i) {
+  return half_to_float(static_cast<uint16_t>(i == 0 ? word : word >> 16));
+}
+
+// Steps are of codes at 2^shift times their value.
+template <QuantShape S>
+constexpr float kUnshifted = 1.0f / static_cast<float>(1 << form_of(S).shift);
+
+template <QuantShape S, Numbers N>
+MONOLITH_DEVICE ReadyNumbers ready(const TileNumbers& loaded, int chunk) {
+  ReadyNumbers n{};
+  MONOLITH_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    const uint32_t(&words)[4] = loaded.of_row[r];
+    MONOLITH_UNROLL
+    for (int i = 0; i < 4; ++i) n.of_row[r][i] = words[i];
+    if constexpr (N == Numbers::kSix) {
+      if (chunk % 2 == 0) {
+        n.of_row[r][0] = words[1] & 0x3f3f3f3fu;
+        n.of_row[r][1] = words[2] & 0x3f3f3f3fu;
+      } else {
+        n.of_row[r][0] = (words[3] & 0x0f0f0f0fu) | (words[1] >> 2 & 0x30303030u);
+        n.of_row[r][1] = (words[3] >> 4 & 0x0f0f0f0fu) | (words[2] >> 2 & 0x30303030u);
+      }
+      n.d[r] = unit_of(half_of(words[0], 0));
+      n.d_min[r] = unit_of(half_of(words[0], 1));
+    } else if constexpr (N == Numbers::kNibbles) {
+      n.d[r] = unit_of(half_of(words[2], 0));
+      n.d_min[r] = unit_of(half_of(words[2], 1));
+    } else if constexpr (N == Numbers::kSigned16 || N == Numbers::kSigned32) {
+      n.d[r] = unit_of(half_of(words[2], 0) * kUnshifted<S>);
+    }
+  }
+  return n;
+}
+
+// Byte i as a float's last bits. Without a conversion, which takes four times a multiplication.
+MONOLITH_DEVICE float biased_byte(uint32_t word, int i, uint32_t biased) {
+  return as_float(choose_bytes(word, biased, 0x7650u | static_cast<uint32_t>(i)));
+}
+MONOLITH_DEVICE float times(float biased, const Unit& unit) { return fmaf(biased, unit.of, unit.less); }
+// Of a byte that is more by 128: that and the beginning times a number would not be exact.
+MONOLITH_DEVICE float signed_times(float biased, const Unit& unit) { return (biased - 8388736.0f) * unit.of; }
+
+struct Step {
+  float step, magic;   // magic: -kMagic * step
+  float floor;
+};
+
+// Of row r (g or g + 8) and step j's part `half` (0 where it has one).
+template <QuantShape S, Numbers N>
+MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half, uint32_t biased) {
+  constexpr QuantForm form = form_of(S);
+  const uint32_t(&words)[4] = numbers.of_row[r];
+  Step of{0, 0, 0};
+  if constexpr (form.step == 16) {
+    const uint32_t bytes = words[j / 2];
+    const int at = j % 2 * 2 + half;
+    if constexpr (N == Numbers::kNibbles) {
+      of.step = times(biased_byte(bytes & 0x0f0f0f0fu, at, biased), numbers.d[r]);
+      of.floor = times(biased_byte(bytes >> 4 & 0x0f0f0f0fu, at, biased), numbers.d_min[r]);
+    } else {
+      of.step = signed_times(biased_byte(bytes, at, biased), numbers.d[r]);
+      if (S == QuantShape::kU3) of.floor = 4.0f * of.step;
+    }
+  } else if constexpr (N == Numbers::kSix) {
+    of.step = times(biased_byte(words[0], j, biased), numbers.d[r]);
+    of.floor = times(biased_byte(words[1], j, biased), numbers.d_min[r]);
+  } else if constexpr (N == Numbers::kPower) {
+    of.step = mxfp4_step(static_cast<uint8_t>(words[0] >> (8 * j)));
+  } else if constexpr (N == Numbers::kSigned32) {
+    of.step = signed_times(biased_byte(words[0], j, biased), numbers.d[r]);
+  } else {
+    of.step = half_of(words[j / 2], j % 2) * kUnshifted<S>;
+    if (N == Numbers::kHalfMin) of.floor = -half_of(words[2 + j / 2], j % 2);
+    else if (S == QuantShape::kU5) of.floor = 16.0f * of.step;
+  }
+  of.magic = -kMagic * of.step;
+  return of;
+}
+
+// --- products --------------------------------------------------------------------------------------------------
+
+// acc += what step j of `mt` tiles and `nt` groups of 8 columns gives. `inputs` has for each group codes(j, n), and
+// of the lane's two columns scales and sums in columns(j, n), sums of both halves in half_sums(j, n).
+template <QuantShape S, Numbers N, int mt, int nt, typename Inputs>
+MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<S> (&codes)[mt],
+                              const ReadyNumbers (&numbers)[mt], const Inputs& inputs, const Constants& constants,
+                              float (&acc)[mt][nt][4]) {
+  constexpr QuantForm form = form_of(S);
+  constexpr int kParts = 32 / form.step;
+  uint32_t a[mt][4];
+  Step steps[mt][kParts][2];
+  MONOLITH_UNROLL
+  for (int m = 0; m < mt; ++m) {
+    fragment(codes[m], j, layout.levels, a[m]);
+    MONOLITH_UNROLL
+    for (int half = 0; half < kParts; ++half) {
+      MONOLITH_UNROLL
+      for (int r = 0; r < 2; ++r) steps[m][half][r] = step_of<S, N>(numbers[m], r, j, half, constants.biased);
+    }
+  }
+  MONOLITH_UNROLL
+  for (int n = 0; n < nt; ++n) {
+    const Words2 b = inputs.codes(j, n);
+    const Words4 columns = inputs.columns(j, n);
+    const float scale[2] = {as_float(columns.x), as_float(columns.y)};
+    Words4 sums{columns.z, columns.w, 0, 0};   // of each part
+    if constexpr (form.minima && kParts == 2) sums = inputs.half_sums(j, n);
+    MONOLITH_UNROLL
+    for (int half = 0; half < kParts; ++half) {
+      const float minus_sum[2] = {as_float(half == 0 ? sums.x : sums.z), as_float(half == 0 ? sums.y : sums.w)};
+      MONOLITH_UNROLL
+      for (int m = 0; m < mt; ++m) {
+        int32_t d[4];
+        if constexpr (kParts == 1) {
+          const uint32_t both[2] = {b.x, b.y};
+          mma_s8_k32(d, a[m], both, constants.start);
+        } else {
+          mma_s8_k16(d, a[m][2 * half], a[m][2 * half + 1], half == 0 ? b.x : b.y, constants.start);
+        }
+        MONOLITH_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const Step& of = steps[m][half][i / 2];
+          const float product = fmaf(as_float(static_cast<uint32_t>(d[i])), of.step, of.magic);
+          acc[m][n][i] = fmaf(product, scale[i % 2], acc[m][n][i]);
+          if constexpr (form.minima) acc[m][n][i] = fmaf(of.floor, minus_sum[i % 2], acc[m][n][i]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace monolith::cuda::quant

@@ -1,0 +1,217 @@
+#include "engine/guess/draft_model.h"
+
+#include <algorithm>
+#include <cassert>
+#include <stdexcept>
+#include <string>
+
+#include "base/clock.h"
+
+namespace monolith {
+namespace {
+
+double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+
+size_t pages_for(int n_tokens) { return static_cast<size_t>((n_tokens + kPageTokens - 1) / kPageTokens); }
+
+}  // namespace
+
+Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
+                                               uint64_t kv_bytes) {
+  auto params = HyperParams::read(file);
+  if (!params) return params.error();
+  ModelLimits own;
+  own.max_batch_tokens = kMostRows;
+  own.max_logit_rows = kMostSequences;
+  own.max_context = std::min(limits.max_context, params->context_length);
+  own.n_pages = 1;
+  own.kv_type = limits.kv_type;
+  auto plan = Model::plan(file, backend, own);
+  if (!plan) return plan.error();
+  own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, limits.n_pages);
+  return own;
+}
+
+Status DraftModel::check_vocabulary(const Tokenizer& model, const Tokenizer& draft) {
+  const auto differs = [](const std::string& how) {
+    return Error{ErrorCode::kInvalidArgument, "a draft must have the vocabulary of its model, and this one " + how};
+  };
+  if (model.n_vocab() != draft.n_vocab())
+    return differs("has " + std::to_string(draft.n_vocab()) + " tokens, not " + std::to_string(model.n_vocab()));
+  for (TokenId token = 0; token < model.n_vocab(); ++token)
+    if (model.kind(token) != draft.kind(token) || model.bytes(token) != draft.bytes(token))
+      return differs("has another token " + std::to_string(token));
+  return {};
+}
+
+DraftModel::DraftModel(Model& model, int n_vocab)
+    : model_(model), sampler_(model.backend(), n_vocab, kMostSequences), pool_(model.limits().n_pages), slots_(kMostSequences) {
+  assert(n_vocab <= model.params().n_vocab && model.limits().max_batch_tokens >= 2 * kMostSequences);
+  const size_t pages = std::min(pages_for(model.limits().max_context), static_cast<size_t>(pool_.size()));
+  for (Slot& slot : slots_) slot.pages.reserve(pages);
+  tasks_.reserve(kMostSequences);
+  tokens_.reserve(kMostRows);
+  logit_rows_.reserve(kMostSequences);
+  segments_.reserve(kMostSequences);
+}
+
+double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
+  const Clock::time_point start = Clock::now();
+  ++round_;
+  plan(wishes);
+  if (tasks_.empty()) return ms_since(start);
+  // The first step: what is missing of each, and where that is all, the first guess.
+  for (const Task& task : tasks_) {
+    const Slot& slot = *task.slot;
+    add_row(slot, task.wish->tokens.subspan(static_cast<size_t>(slot.n_computed), static_cast<size_t>(task.n_tokens)), slot.n_computed);
+    if (slot.n_computed + task.n_tokens == static_cast<int>(task.wish->tokens.size())) logit_rows_.push_back(static_cast<int>(tokens_.size()) - 1);
+  }
+  const size_t n_rows = tokens_.size();
+  const float* logits = compute();
+  for (Task& task : tasks_) task.slot->n_computed += task.n_tokens;
+  take_best(logits);
+  if (n_rows <= 2 * tasks_.size()) pace.note_draft_step(static_cast<int>(tasks_.size()), ms_since(start));
+  std::erase_if(tasks_, [](const Task& task) { return task.wish->n == 0; });
+  // Then one token of each.
+  for (;;) {
+    std::erase_if(tasks_, [](const Task& task) { return static_cast<size_t>(task.wish->n) == task.wish->out.size(); });
+    if (tasks_.empty()) break;
+    const Clock::time_point before = Clock::now();
+    for (const Task& task : tasks_) {
+      Slot& slot = *task.slot;
+      slot.drafted[static_cast<size_t>(slot.n_drafted)] = task.wish->out[static_cast<size_t>(task.wish->n) - 1];
+      add_row(slot, {&slot.drafted[static_cast<size_t>(slot.n_drafted)], 1}, slot.n_computed + slot.n_drafted);
+      logit_rows_.push_back(static_cast<int>(tokens_.size()) - 1);
+      ++slot.n_drafted;
+    }
+    logits = compute();
+    take_best(logits);
+    pace.note_draft_step(static_cast<int>(tasks_.size()), ms_since(before));
+  }
+  return ms_since(start);
+}
+
+// Who computes what in the first step, with pages for that and for all guesses: first those with little to catch up
+// on, then pieces of the others.
+void DraftModel::plan(std::span<DraftWish> wishes) {
+  assert(wishes.size() <= kMostSequences);
+  tasks_.clear();
+  // All are seen before anyone takes pages of those who were not.
+  for (DraftWish& wish : wishes) {
+    wish.n = 0;
+    if (Slot* slot = slot_of(wish.owner)) see(*slot, wish.tokens);
+  }
+  int rows = kMostRows;
+  for (const bool near : {true, false}) {
+    for (DraftWish& wish : wishes) {
+      const auto length = static_cast<int>(wish.tokens.size());
+      const int room = model_.limits().max_context - length;   // the last guess is not computed
+      if (room < 0 || wish.out.empty() || rows == 0) continue;
+      Slot* slot = slot_of(wish.owner);
+      if (!slot) continue;
+      const int missing = length - slot->n_computed;
+      if ((missing <= kNear) != near) continue;
+      const int n_tokens = std::min(missing, rows), n_guesses = std::min(static_cast<int>(wish.out.size()), room + 1);
+      if (!make_room(*slot, slot->n_computed + n_tokens + (n_tokens == missing ? n_guesses - 1 : 0))) continue;
+      wish.out = wish.out.first(static_cast<size_t>(n_guesses));
+      rows -= n_tokens;
+      tasks_.push_back({&wish, slot, n_tokens});
+    }
+  }
+}
+
+// That of the sequence; if it has none one that is free, or whose sequence has not been seen for long. Null: none is.
+DraftModel::Slot* DraftModel::slot_of(const void* owner) {
+  const auto find = [this](const void* one) { return std::ranges::find(slots_, one, &Slot::owner); };
+  if (const auto at = find(owner); at != slots_.end()) return &*at;
+  auto at = find(nullptr);
+  if (at == slots_.end()) {
+    at = std::ranges::min_element(slots_, {}, &Slot::seen);
+    if (round_ - at->seen < kIdleRounds) return nullptr;
+    release(*at);
+  }
+  at->owner = owner;
+  at->seen = round_;
+  return &*at;
+}
+
+// What of the slot's pages still holds. The last token is always computed: somebody has to produce the logits.
+void DraftModel::see(Slot& slot, std::span<const TokenId> tokens) const {
+  slot.seen = round_;
+  for (int i = 0; i < slot.n_drafted && slot.n_computed < static_cast<int>(tokens.size()); ++i) {
+    if (tokens[static_cast<size_t>(slot.n_computed)] != slot.drafted[static_cast<size_t>(i)]) break;
+    ++slot.n_computed;
+  }
+  slot.n_drafted = 0;
+  slot.n_computed = std::min(slot.n_computed, static_cast<int>(tokens.size()) - 1);
+}
+
+bool DraftModel::make_room(Slot& slot, int n_tokens) {
+  while (slot.pages.size() < pages_for(n_tokens)) {
+    if (slot.pages.size() == slot.pages.capacity()) return false;
+    const PageId page = pool_.allocate();
+    if (page != kNoPage) slot.pages.push_back(page);
+    else if (!take_from_idle(&slot)) return false;
+  }
+  return true;
+}
+
+bool DraftModel::take_from_idle(const Slot* but) {
+  Slot* oldest = nullptr;
+  for (Slot& slot : slots_)
+    if (&slot != but && !slot.pages.empty() && round_ - slot.seen >= kIdleRounds && (!oldest || slot.seen < oldest->seen)) oldest = &slot;
+  if (oldest) release(*oldest);
+  return oldest != nullptr;
+}
+
+void DraftModel::release(Slot& slot) {
+  for (const PageId page : slot.pages) pool_.release(page);
+  slot.pages.clear();
+  slot.owner = nullptr;
+  slot.n_computed = slot.n_drafted = 0;
+}
+
+void DraftModel::forget(const void* owner) {
+  if (const auto at = std::ranges::find(slots_, owner, &Slot::owner); at != slots_.end()) release(*at);
+}
+
+void DraftModel::add_row(const Slot& slot, std::span<const TokenId> tokens, int position) {
+  segments_.push_back({static_cast<int>(tokens_.size()), static_cast<int>(tokens.size()), position, slot.pages.data()});
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+}
+
+const float* DraftModel::compute() {
+  const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
+  if (!logits && !logit_rows_.empty()) throw std::runtime_error("the draft's forward pass gave no logits");
+  if (logit_rows_.empty()) model_.backend().wait();   // else its steps would seem shorter than they are
+  tokens_.clear();
+  segments_.clear();
+  logit_rows_.clear();
+  return logits;
+}
+
+// The next guess of each task whose tokens are all computed: a row of `logits` each. Token 0 where these are no numbers.
+void DraftModel::take_best(const float* logits) {
+  const auto has_row = [](const Task& task) { return task.slot->n_computed == static_cast<int>(task.wish->tokens.size()); };
+  sampler_.clear();
+  for (const Task& task : tasks_) {
+    if (!has_row(task)) continue;
+    SampleTask best;
+    best.logits = logits;
+    best.temperature = 0;
+    sampler_.add(best);
+    logits += model_.params().n_vocab;
+  }
+  sampler_.run();
+  int row = 0;
+  for (const Task& task : tasks_)
+    if (has_row(task)) task.wish->out[static_cast<size_t>(task.wish->n++)] = std::max(sampler_.result(row++)->token, TokenId{0});
+}
+
+bool DraftModel::consistent() const {
+  int64_t held = 0;
+  for (const Slot& slot : slots_) held += static_cast<int64_t>(slot.pages.size());
+  return pool_.consistent() && pool_.free() + held == pool_.size();
+}
+
+}  // namespace monolith

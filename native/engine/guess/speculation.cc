@@ -1,0 +1,63 @@
+#include "engine/guess/speculation.h"
+
+#include <algorithm>
+
+namespace monolith {
+
+void GuessPace::note(int decodes, int guesses, double ms) {
+  double& base = base_ms_[index(decodes)];
+  if (guesses == 0) {
+    // Slow to follow what takes longer, which may be somebody else's doing; quick to follow what takes less.
+    average(base, ms, ms < base ? 0.4 : 0.1);
+    since_plain_ = 0;
+    return;
+  }
+  ++since_plain_;
+  if (base == 0) return;
+  if (ms < base) {   // no step is faster for its guesses: what is known is out of date
+    base = ms;
+    since_plain_ = kPlainEvery;
+    return;
+  }
+  average(row_ms_, std::clamp((ms - base) / guesses, 1e-6, base), 0.1);   // nor does a row take longer than a step
+}
+
+double GuessPace::price(int decodes) const {
+  const double base = base_ms_[index(decodes)];
+  return base > 0 && row_ms_ > 0 ? decodes * std::max(kLeastPrice, row_ms_ / base) : kUnmeasured * decodes;
+}
+
+std::span<TokenId> Guesses::guess(std::span<const TokenId> tokens, double price, int most) {
+  const PromptLookup::Match match = lookup_.find(tokens);
+  if (match.length == 0 || most <= 0) return {};
+  length_ = by_length(match.length);
+  const std::span<TokenId> guesses(tokens_.data(), static_cast<size_t>(worth(price, most)));
+  PromptLookup::copy(tokens, match, guesses);
+  return guesses;
+}
+
+std::span<TokenId> Guesses::place_for_draft(double price, int most) {
+  if (most <= 0) return {};
+  length_ = kDraft;
+  return {tokens_.data(), static_cast<size_t>(worth(price, most))};
+}
+
+// How many guesses; one now and then where none is.
+int Guesses::worth(double price, int most) {
+  int n = 0;
+  for (double chance = chance_[length_]; n < most && chance > price; chance *= chance_[length_]) ++n;
+  if (n > 0) return n;
+  if (++pause().passed < pause().length) return 0;
+  pause().passed = 0;
+  return 1;
+}
+
+void Guesses::settle(int n_right, bool then_wrong) {
+  constexpr double kStep = 0.08, kSurest = 0.98;
+  double& chance = chance_[length_];
+  for (int i = 0; i < n_right; ++i) chance = std::min(kSurest, chance + kStep * (1 - chance));
+  if (then_wrong) chance -= kStep * chance;
+  pause().length = n_right > 0 ? kLeastPause : std::min(2 * pause().length, kMostPause);
+}
+
+}  // namespace monolith

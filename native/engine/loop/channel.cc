@@ -1,0 +1,86 @@
+#include "engine/loop/channel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace monolith {
+
+void Channel::publish() {
+  if (step_records_.empty()) return;
+  std::lock_guard lock(mutex_);
+  if (!forgotten_.empty()) remove_records(step_records_, forgotten_);
+  if (closed_ || step_records_.empty()) {
+    step_records_.clear();
+    return;
+  }
+  if (pending_.empty()) {
+    pending_since_ = Clock::now();
+    std::swap(pending_, step_records_);
+  } else {
+    pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());
+  }
+  step_records_.clear();
+  pending_bytes_.store(pending_.size(), std::memory_order_relaxed);
+  if (!signalled_ && wake_) {
+    signalled_ = true;
+    wake_();
+  }
+}
+
+bool Channel::drain(std::vector<std::byte>& out, Clock::time_point* since) {
+  out.clear();
+  std::lock_guard lock(mutex_);
+  if (since && !pending_.empty()) *since = pending_since_;
+  const bool was_full = pending_.size() > bound_;
+  std::swap(pending_, out);
+  signalled_ = false;
+  pending_bytes_.store(0, std::memory_order_relaxed);
+  return was_full;
+}
+
+void Channel::forget(uint32_t request) {
+  std::lock_guard lock(mutex_);
+  forgotten_.push_back(request);
+  remove_pending(request);
+}
+
+void Channel::discard(uint32_t request) {
+  std::lock_guard lock(mutex_);
+  remove_pending(request);
+}
+
+void Channel::remember(uint32_t request) {
+  std::lock_guard lock(mutex_);
+  std::erase(forgotten_, request);
+}
+
+void Channel::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  wake_ = nullptr;
+  pending_.clear();
+  pending_bytes_.store(0, std::memory_order_relaxed);
+}
+
+void Channel::remove_pending(uint32_t request) {
+  remove_records(pending_, {&request, 1});
+  pending_bytes_.store(pending_.size(), std::memory_order_relaxed);
+}
+
+void Channel::remove_records(std::vector<std::byte>& records, std::span<const uint32_t> requests) {
+  size_t kept = 0;
+  for (size_t at = 0; at < records.size();) {
+    uint32_t header[2];   // size, request
+    std::memcpy(header, records.data() + at, sizeof header);
+    const bool gone = std::find(requests.begin(), requests.end(), header[1]) != requests.end();
+    if (!gone) {
+      if (kept != at) std::memmove(records.data() + kept, records.data() + at, header[0]);
+      kept += header[0];
+    }
+    at += header[0];
+  }
+  records.resize(kept);
+}
+
+}  // namespace monolith

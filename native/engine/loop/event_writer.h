@@ -1,0 +1,40 @@
+// Writes the packed records of events.h, one request and choice at a time, to the end of a byte buffer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/events.h"
+#include "engine/request.h"
+#include "engine/text/text_stage.h"
+
+namespace monolith {
+
+class EventWriter final : public PieceSink {
+ public:
+  EventWriter(std::vector<std::byte>& out, uint32_t request, int choice)
+      : out_(out), request_(request), choice_(choice) {}
+
+  void started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms);
+  void piece(Section section, std::string_view text, int n_tokens,
+             std::span<const TokenLogprobs> logprobs) override;
+  void finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens, int32_t stop_index,
+                float prefill_ms, float decode_ms);
+  void failed(FailureCode code, std::string_view message);
+
+ private:
+  // `size`: of what is put behind the header.
+  void begin(EventKind kind, uint8_t section, uint8_t flags, size_t size);
+  void put_bytes(std::string_view bytes);   // padded to 4
+  template <typename T>
+  void put(T value);
+
+  std::vector<std::byte>& out_;
+  uint32_t request_;
+  int choice_;
+  std::byte* at_ = nullptr;   // of the record under way
+};
+
+}  // namespace monolith

@@ -1,0 +1,112 @@
+#include "engine/memory/page_budget.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace monolith {
+namespace {
+
+constexpr int64_t kContextsWanted = 4, kContextsWantedOnDevice = 256;
+constexpr int64_t kMostPages = INT32_MAX;  // page numbers are 32 bits
+
+constexpr int kMostRows = 65'536;
+constexpr int kMostLogitRows = 4'096;
+
+// Twice or four times the rows, if the buffers for them do not cost too much.
+Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits) {
+  auto plan = Model::plan(file, backend, limits);
+  if (!plan) return plan.error();
+  ModelLimits roomy = limits;
+  for (int factor = 2; factor <= kHeadroom; factor *= 2) {
+    ModelLimits larger = limits;
+    larger.max_batch_tokens = std::max(limits.max_batch_tokens, std::min(limits.max_batch_tokens * factor, kMostRows));
+    larger.max_logit_rows = std::max(limits.max_logit_rows, std::min(limits.max_logit_rows * factor, kMostLogitRows));
+    auto costs = Model::plan(file, backend, larger);
+    if (!costs) return costs.error();
+    if (costs->activation_bytes - plan->activation_bytes > kHeadroomBytes) break;
+    roomy = larger;
+  }
+  roomy.max_logit_rows += roomy.guess_rows;
+  return roomy;
+}
+
+}  // namespace
+
+uint64_t physical_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_size = sysconf(_SC_PAGESIZE);
+  uint64_t bytes = pages > 0 && page_size > 0
+                       ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size)
+                       : 0;
+  // Containers: version 2 control groups state the limit here, or "max".
+  std::ifstream limit("/sys/fs/cgroup/memory.max");
+  uint64_t group = 0;
+  if (limit >> group && group > 0) bytes = bytes == 0 ? group : std::min(bytes, group);
+  return bytes;
+}
+
+Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget) {
+  const auto pages_in = [page_bytes](uint64_t bytes) {
+    return static_cast<int64_t>(
+        std::min<uint64_t>(bytes / std::max<size_t>(page_bytes, 1), kMostPages));
+  };
+  const bool asked = budget.max_context > 0;
+  const int context = asked ? std::min(budget.max_context, file_context) : file_context;
+  const int64_t one = budget.layout.pages_at_once(context, budget.rows);
+  int64_t pages = 0;
+  if (budget.kv_bytes > 0) {
+    if (budget.memory > 0 && budget.kv_bytes > budget.memory) {
+      return Error{ErrorCode::kInvalidArgument, "a page pool of " +
+                                                    std::to_string(budget.kv_bytes) +
+                                                    " bytes is more than the memory there is (" +
+                                                    std::to_string(budget.memory) + " bytes)"};
+    }
+    pages = pages_in(budget.kv_bytes);
+  } else {
+    const int64_t wanted = (budget.is_device ? kContextsWantedOnDevice : kContextsWanted) * one;
+    pages = std::min(wanted, pages_in(budget.is_device ? budget.memory / 4 * 3 : budget.memory / 4));
+    if (asked && pages < one)
+      pages = std::min(one, pages_in(budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2));
+  }
+  if (pages < budget.layout.tables()) {
+    const uint64_t room = budget.kv_bytes > 0 ? budget.kv_bytes : budget.memory / 4;
+    return Error{ErrorCode::kInvalidArgument,
+                 "keys and values of " + std::to_string(kPageTokens) + " tokens of this model take " +
+                     std::to_string(page_bytes * static_cast<size_t>(budget.layout.tables())) +
+                     " bytes, more than the " + std::to_string(room) + " bytes there are for the page pool"};
+  }
+  return PageChoice{static_cast<int>(std::min<int64_t>(context, budget.layout.positions_in(pages, budget.rows))), pages};
+}
+
+Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
+                                  int max_context, uint64_t kv_bytes) {
+  auto params = HyperParams::read(file);
+  if (!params) return params.error();
+  limits.n_pages = 1;
+  limits.pages_by_window = true;
+  limits.max_context = params->context_length;
+  auto plan = Model::plan(file, backend, limits);
+  if (!plan) return plan.error();
+  PageBudget budget{.max_context = max_context, .kv_bytes = kv_bytes, .memory = physical_memory(), .layout = plan->layout,
+                    .rows = std::min(limits.max_batch_tokens, kLeastRowsAlone)};
+  if (const uint64_t free_bytes = backend.free_memory(); free_bytes > 0) {
+    const uint64_t taken = plan->weight_bytes + plan->activation_bytes + plan->overhead_bytes + kHeadroomBytes;
+    if (taken >= free_bytes) {
+      return Error{ErrorCode::kOutOfMemory, "the model takes " + std::to_string(taken) + " bytes without its KV cache, the device has " +
+                                                std::to_string(free_bytes) + " bytes left"};
+    }
+    budget.memory = free_bytes - taken;
+    budget.is_device = true;
+  }
+  auto choice = choose_pages(params->context_length, plan->page_bytes, budget);
+  if (!choice) return choice.error();
+  limits.max_context = choice->context;
+  limits.n_pages = choice->pages;
+  return with_headroom(file, backend, limits);
+}
+
+}  // namespace monolith

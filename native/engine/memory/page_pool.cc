@@ -1,0 +1,97 @@
+#include "engine/memory/page_pool.h"
+
+#include <cassert>
+
+namespace monolith {
+
+PagePool::PagePool(int64_t n_pages)
+    : references_(static_cast<size_t>(n_pages), 0), indexed_(static_cast<size_t>(n_pages), 0), next_(static_cast<size_t>(n_pages), kNoPage) {
+  free_.reserve(static_cast<size_t>(n_pages));
+  for (int64_t page = n_pages - 1; page >= 0; --page) free_.push_back(static_cast<PageId>(page));
+}
+
+PageId PagePool::allocate(int n) {
+  assert(n >= 1);
+  if (free() < n) return kNoPage;
+  PageId behind = kNoPage;
+  for (; n > 0; --n) {
+    const PageId page = free_.back();
+    free_.pop_back();
+    assert(references(page) == 0 && !indexed(page));
+    next_[static_cast<size_t>(page)] = behind;
+    behind = page;
+  }
+  references_[static_cast<size_t>(behind)] = 1;
+  return behind;
+}
+
+int64_t PagePool::pages_of(PageId page) const {
+  int64_t n = 0;
+  for (; page != kNoPage; page = next(page)) ++n;
+  return n;
+}
+
+void PagePool::set_free(PageId page) {
+  while (page != kNoPage) {
+    const PageId behind = next(page);
+    free_.push_back(page);
+    page = behind;
+  }
+}
+
+void PagePool::share(PageId page) {
+  int32_t& references = references_[static_cast<size_t>(page)];
+  assert(references > 0 || indexed(page));
+  if (references++ == 0) cached_ -= pages_of(page);
+}
+
+int32_t PagePool::release(PageId page) {
+  int32_t& references = references_[static_cast<size_t>(page)];
+  assert(references > 0);
+  if (--references == 0) {
+    if (indexed(page)) {
+      cached_ += pages_of(page);
+    } else {
+      set_free(page);
+    }
+  }
+  return references;
+}
+
+void PagePool::set_indexed(PageId page) {
+  assert(references(page) > 0 && !indexed(page));
+  indexed_[static_cast<size_t>(page)] = 1;
+}
+
+void PagePool::evict(PageId page) {
+  assert(references(page) == 0 && indexed(page));
+  indexed_[static_cast<size_t>(page)] = 0;
+  cached_ -= pages_of(page);
+  assert(cached_ >= 0);
+  set_free(page);
+}
+
+bool PagePool::consistent() const {
+  std::vector<uint8_t> seen(references_.size(), 0);
+  int64_t cached = 0, n_seen = 0;
+  const auto see = [&](PageId page) {
+    const auto at = static_cast<size_t>(page);
+    if (page < 0 || at >= seen.size() || seen[at]) return false;
+    seen[at] = 1;
+    ++n_seen;
+    return true;
+  };
+  for (PageId lead = 0; lead < size(); ++lead) {
+    if (references(lead) < 0) return false;
+    if (references(lead) == 0 && !indexed(lead)) continue;
+    for (PageId page = lead; page != kNoPage; page = next(page)) {
+      if (!see(page) || (page != lead && (references(page) != 0 || indexed(page)))) return false;
+      cached += references(lead) == 0;
+    }
+  }
+  for (const PageId page : free_)
+    if (!see(page) || references(page) != 0 || indexed(page)) return false;
+  return cached == cached_ && n_seen == size();
+}
+
+}  // namespace monolith

@@ -1,0 +1,251 @@
+#include "engine/memory/prefix_cache.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace monolith {
+namespace {
+
+constexpr int64_t kMostNames = 1 << 20;
+
+// One round of multiply and xor-shift; the constant is 2^64 divided by the golden ratio, made odd.
+uint64_t mix(uint64_t state, uint64_t value) {
+  state = (state ^ value) * 0x9E3779B97F4A7C15u;
+  return state ^ (state >> 29);
+}
+
+}  // namespace
+
+void ReleaseOrder::append(PageId page, uint64_t now) {
+  link(page) = {newest_, kNoPage, now};
+  if (newest_ != kNoPage) link(newest_).newer = page; else oldest_ = page;
+  newest_ = page;
+}
+
+void ReleaseOrder::prepend(PageId page) {
+  link(page) = {kNoPage, oldest_, 0};
+  if (oldest_ != kNoPage) link(oldest_).older = page; else newest_ = page;
+  oldest_ = page;
+}
+
+void ReleaseOrder::remove(PageId page) {
+  const Link& gone = link(page);
+  if (gone.older != kNoPage) link(gone.older).newer = gone.newer; else oldest_ = gone.newer;
+  if (gone.newer != kNoPage) link(gone.newer).older = gone.older; else newest_ = gone.older;
+}
+
+PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, const KvLayout& layout, int64_t n_names)
+    : layout_(layout),
+      pool_(n_pages),
+      names_(layout.full > 0 ? 0 : n_names),
+      nodes_(static_cast<size_t>(node_pool().size())),
+      tokens_(nodes_.size() * kPageTokens, kNoToken),
+      buckets_(std::bit_ceil(nodes_.size() * 2), kNoPage),
+      owners_(layout.windowed > 0 ? static_cast<size_t>(n_pages) : 0, kNoPage),
+      unused_(n_nodes()),
+      unused_windows_(static_cast<int64_t>(owners_.size())),
+      seed_(seed),
+      hash_mask_(hash_mask) {}
+
+// As many contexts as there are windows.
+int64_t PrefixCache::names_for(const KvLayout& layout, int64_t n_pages, int max_context) {
+  if (layout.full > 0) return 0;
+  const int64_t of_context = (int64_t{max_context} + kPageTokens - 1) / kPageTokens;
+  const int64_t windows = n_pages / (layout.windowed * std::min(of_context, layout.window_pages(1))) + 1;
+  return std::max(of_context, std::min(of_context * windows, kMostNames));
+}
+
+uint64_t PrefixCache::hash(uint64_t organization, PageId parent, const TokenId* tokens) const {
+  uint64_t state = parent == kNoPage ? mix(seed_, organization) : node(parent).hash;
+  for (int i = 0; i < kPageTokens; i += 2) {
+    const auto low = static_cast<uint32_t>(tokens[i]), high = static_cast<uint32_t>(tokens[i + 1]);
+    state = mix(state, uint64_t{high} << 32 | low);
+  }
+  return mix(state, seed_) & hash_mask_;
+}
+
+PageId PrefixCache::find_hashed(uint64_t hash, uint64_t organization, PageId parent, const TokenId* tokens) const {
+  for (PageId page = buckets_[bucket(hash)]; page != kNoPage; page = node(page).next_in_bucket) {
+    const Node& candidate = node(page);
+    if (candidate.hash == hash && candidate.parent == parent && candidate.organization == organization &&
+        std::equal(tokens, tokens + kPageTokens, tokens_of(page))) {
+      return page;
+    }
+  }
+  return kNoPage;
+}
+
+PageId PrefixCache::find(uint64_t organization, PageId parent, const TokenId* tokens) const {
+  return find_hashed(hash(organization, parent, tokens), organization, parent, tokens);
+}
+
+PageId PrefixCache::insert(uint64_t organization, PageId parent, const TokenId* tokens, PageId page) {
+  assert(references(page) > 0);
+  assert(parent == kNoPage || (node_pool().indexed(parent) && references(parent) > 0));
+  const uint64_t key = hash(organization, parent, tokens);
+  const PageId existing = find_hashed(key, organization, parent, tokens);
+  if (existing == page) return page;
+  if (existing != kNoPage) {
+    share(existing);
+    release(page);
+    return existing;
+  }
+  node_pool().set_indexed(page);
+  Node& added = node(page);
+  added.hash = key;
+  added.organization = organization;
+  added.parent = parent;
+  added.window = kNoPage;
+  added.n_children = 0;
+  added.next_in_bucket = buckets_[bucket(key)];
+  buckets_[bucket(key)] = page;
+  if (parent != kNoPage) ++node(parent).n_children;
+  std::copy(tokens, tokens + kPageTokens, &tokens_[static_cast<size_t>(page) * kPageTokens]);
+  return page;
+}
+
+PageId PrefixCache::insert_window(PageId page, PageId window) {
+  assert(node_pool().indexed(page) && references(page) > 0 && pool_.references(window) > 0);
+  const PageId existing = node(page).window;
+  if (existing == window) return window;
+  if (existing != kNoPage) {
+    share_window(existing);
+    release_window(window);
+    return existing;
+  }
+  pool_.set_indexed(window);
+  node(page).window = window;
+  owners_[static_cast<size_t>(window)] = page;
+  return window;
+}
+
+bool PrefixCache::has_room(int64_t n, int64_t n_window) const {
+  if (layout_.full == 0 && n > names_.free() + names_.cached()) return false;
+  return layout_.full * n + layout_.windowed * n_window <= available();
+}
+
+PageId PrefixCache::allocate() {
+  if (layout_.full > 0) return make_free(layout_.full) ? pool_.allocate(layout_.full) : kNoPage;
+  if (names_.free() == 0) {
+    if (unused_.oldest() == kNoPage) return kNoPage;
+    evict(unused_.oldest());
+  }
+  return names_.allocate();
+}
+
+PageId PrefixCache::allocate_window() {
+  return make_free(layout_.windowed) ? pool_.allocate(layout_.windowed) : kNoPage;
+}
+
+void PrefixCache::share(PageId page) {
+  if (references(page) == 0) unused_.remove(page);
+  node_pool().share(page);
+}
+
+void PrefixCache::release(PageId page) {
+  if (node_pool().release(page) == 0 && node_pool().indexed(page)) unused_.append(page, ++now_);
+}
+
+void PrefixCache::share_window(PageId page) {
+  if (pool_.references(page) == 0) unused_windows_.remove(page);
+  pool_.share(page);
+}
+
+void PrefixCache::release_window(PageId page, bool first_to_leave) {
+  if (pool_.release(page) > 0 || !pool_.indexed(page)) return;
+  if (first_to_leave) unused_windows_.prepend(page); else unused_windows_.append(page, ++now_);
+}
+
+void PrefixCache::release_all(PageTable& pages, PageTable& window_pages) {
+  for (size_t i = pages.size(); i-- > 0;) {
+    if (i < window_pages.size() && window_pages[i] != kNoPage) release_window(window_pages[i]);
+    release(pages[i]);
+  }
+  pages.clear();
+  window_pages.clear();
+}
+
+// Evicts until so many pages are free; nothing if there are not so many.
+bool PrefixCache::make_free(int n_pages) {
+  if (available() < n_pages) return false;
+  while (pool_.free() < n_pages) {
+    const PageId page = layout_.full > 0 ? unused_.oldest() : kNoPage, window = unused_windows_.oldest();
+    assert(page != kNoPage || window != kNoPage);
+    if (page == kNoPage || (window != kNoPage && unused_windows_.since(window) < unused_.since(page))) evict_window(window);
+    else evict(page);
+  }
+  return true;
+}
+
+void PrefixCache::evict(PageId page) {
+  assert(node(page).n_children == 0);   // see the file's head: the oldest is a leaf
+  if (node(page).window != kNoPage) evict_window(node(page).window);
+  unused_.remove(page);
+  PageId* link = &buckets_[bucket(node(page).hash)];
+  while (*link != page) {
+    assert(*link != kNoPage);
+    link = &node(*link).next_in_bucket;
+  }
+  *link = node(page).next_in_bucket;
+  if (node(page).parent != kNoPage) --node(node(page).parent).n_children;
+  node_pool().evict(page);
+}
+
+void PrefixCache::evict_window(PageId page) {
+  unused_windows_.remove(page);
+  node(owners_[static_cast<size_t>(page)]).window = kNoPage;
+  owners_[static_cast<size_t>(page)] = kNoPage;
+  pool_.evict(page);
+}
+
+bool PrefixCache::consistent() const {
+  const PagePool& pool = node_pool();
+  if (!pool_.consistent() || !names_.consistent()) return false;
+  std::vector<int32_t> children(nodes_.size(), 0);
+  int64_t n_indexed = 0, n_hashed = 0, n_unused = 0, n_windows = 0, n_unused_windows = 0;
+  const auto is_node = [&](PageId page) { return pool.indexed(page) && (layout_.full == 0 || !is_indexed_window(page)); };
+  for (PageId page = 0; page < n_nodes(); ++page) {
+    if (!is_node(page)) continue;
+    ++n_indexed;
+    n_unused += pool.references(page) == 0;
+    if (const PageId window = node(page).window; window != kNoPage) {
+      ++n_windows;
+      n_unused_windows += pool_.references(window) == 0;
+      if (!pool_.indexed(window) || owners_[static_cast<size_t>(window)] != page) return false;
+      if (pool_.references(window) > 0 && pool.references(page) == 0) return false;
+    }
+    const PageId parent = node(page).parent;
+    if (parent == kNoPage) continue;
+    if (!is_node(parent) || node(parent).organization != node(page).organization) return false;
+    if (pool.references(page) > 0 && pool.references(parent) == 0) return false;
+    ++children[static_cast<size_t>(parent)];
+  }
+  for (PageId page = 0; page < n_nodes(); ++page)
+    if (is_node(page) && node(page).n_children != children[static_cast<size_t>(page)]) return false;
+  for (size_t at = 0; at < buckets_.size(); ++at) {
+    for (PageId page = buckets_[at]; page != kNoPage; page = node(page).next_in_bucket)
+      if (!is_node(page) || bucket(node(page).hash) != at || ++n_hashed > n_nodes()) return false;
+  }
+  return n_hashed == n_indexed && std::ranges::count_if(owners_, [](PageId page) { return page != kNoPage; }) == n_windows &&
+         unused_.consistent(n_unused, [&](PageId page) { return is_node(page) && pool.references(page) == 0; }) &&
+         unused_windows_.consistent(n_unused_windows, [&](PageId page) { return is_indexed_window(page) && pool_.references(page) == 0; });
+}
+
+bool PrefixCache::consistent(std::span<const PageTable* const> pages, std::span<const PageTable* const> window_pages) const {
+  std::vector<int32_t> held(nodes_.size(), 0), held_in_pool(static_cast<size_t>(pool_.size()), 0);
+  const auto count = [](std::span<const PageTable* const> tables, std::vector<int32_t>& counts) {
+    for (const PageTable* table : tables)
+      for (const PageId page : *table)
+        if (page != kNoPage) ++counts[static_cast<size_t>(page)];
+  };
+  count(pages, layout_.full > 0 ? held_in_pool : held);
+  count(window_pages, held_in_pool);
+  for (PageId page = 0; page < pool_.size(); ++page)
+    if (pool_.references(page) != held_in_pool[static_cast<size_t>(page)]) return false;
+  for (PageId name = 0; name < names_.size(); ++name)
+    if (names_.references(name) != held[static_cast<size_t>(name)]) return false;
+  return consistent();
+}
+
+}  // namespace monolith

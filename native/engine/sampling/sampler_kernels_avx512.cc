@@ -1,0 +1,14 @@
+#include <cstdint>
+#include <limits>
+
+#include "engine/sampling/sampler_kernels.h"
+
+namespace monolith {
+namespace {
+#include "engine/sampling/sampler_kernels-inl.h"
+}  // namespace
+
+extern const SamplerKernels kSamplerKernels_avx512;
+const SamplerKernels kSamplerKernels_avx512{"avx512", scan, weigh, distances, sum, select};
+
+}  // namespace monolith

@@ -1,0 +1,156 @@
+#include "engine/schedule/request_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "engine/sampling/logit_processors.h"
+
+namespace monolith {
+namespace {
+
+Error invalid(const std::string& what) { return {ErrorCode::kInvalidArgument, what}; }
+
+Status check_range(const char* field, float value, float least, float most) {
+  if (value >= least && value <= most) return {};   // false for NaN
+  const auto shown = [](float number) {
+    std::string text = std::to_string(number);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) text.pop_back();
+    return text;
+  };
+  return invalid(std::string(field) + " must be from " + shown(least) + " to " + shown(most));
+}
+
+Status check_tokens(const char* field, const std::vector<TokenId>& tokens, int n_vocab) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] >= 0 && tokens[i] < n_vocab) continue;
+    return invalid(std::string(field) + "[" + std::to_string(i) + "] is token " + std::to_string(tokens[i]) +
+                   ", outside the vocabulary of " + std::to_string(n_vocab));
+  }
+  return {};
+}
+
+Status check_sampling(const SamplingParams& params, int n_vocab) {
+  // Wider than any protocol allows; narrow enough that no logit can overflow.
+  struct Range {
+    const char* field;
+    float value, least, most;
+  };
+  for (const Range& range : {Range{"temperature", params.temperature, 0, 100}, Range{"top_p", params.top_p, 0, 1},
+                             Range{"min_p", params.min_p, 0, 1},
+                             Range{"repetition_penalty", params.repetition_penalty, 0.01f, 100},
+                             Range{"frequency_penalty", params.frequency_penalty, -100, 100},
+                             Range{"presence_penalty", params.presence_penalty, -100, 100}}) {
+    if (Status status = check_range(range.field, range.value, range.least, range.most); !status) return status;
+  }
+  if (params.top_k < 0) return invalid("top_k must be at least 0 (0 = off)");
+  if (params.top_logprobs < -1 || params.top_logprobs > kMaxTopLogprobs)
+    return invalid("top_logprobs must be from -1 (none) to " + std::to_string(kMaxTopLogprobs));
+  if (params.logit_bias.size() > static_cast<size_t>(kMaxLogitBias))
+    return invalid("logit_bias has more than " + std::to_string(kMaxLogitBias) + " entries");
+  std::set<TokenId> banned;
+  for (const auto& [token, bias] : params.logit_bias) {
+    if (token < 0 || token >= n_vocab)
+      return invalid("logit_bias names token " + std::to_string(token) + ", outside the vocabulary of " +
+                     std::to_string(n_vocab));
+    if (Status status = check_range("logit_bias", bias, -1000, 1000); !status) return status;
+    if (bias <= kBanBias) banned.insert(token);
+  }
+  if (params.banned.size() > static_cast<size_t>(kMaxBanned))
+    return invalid("banned has more than " + std::to_string(kMaxBanned) + " tokens");
+  if (Status status = check_tokens("banned", params.banned, n_vocab); !status) return status;
+  banned.insert(params.banned.begin(), params.banned.end());
+  if (banned.size() >= static_cast<size_t>(n_vocab)) return invalid("logit_bias bans the whole vocabulary");
+  return {};
+}
+
+Status check_stops(const GenerationRequest& request, int n_vocab) {
+  if (request.stop.size() > static_cast<size_t>(kMaxStopStrings))
+    return invalid("stop has more than " + std::to_string(kMaxStopStrings) + " strings");
+  for (size_t i = 0; i < request.stop.size(); ++i) {
+    const std::string& stop = request.stop[i];
+    const std::string name = "stop[" + std::to_string(i) + "]";
+    if (stop.empty() || stop.size() > static_cast<size_t>(kMaxStopBytes))
+      return invalid(name + " must have 1 to " + std::to_string(kMaxStopBytes) + " bytes");
+    // Text is released up to where a stop string begins, which must be the edge of a character.
+    if ((static_cast<unsigned char>(stop[0]) & 0xC0) == 0x80) return invalid(name + " is not UTF-8");
+  }
+  if (request.stop_tokens.size() > static_cast<size_t>(kMaxStopTokens))
+    return invalid("stop_tokens has more than " + std::to_string(kMaxStopTokens) + " entries");
+  return check_tokens("stop_tokens", request.stop_tokens, n_vocab);
+}
+
+Status check_marker(const std::string& name, const Marker& marker, int n_vocab) {
+  if (marker.text.size() > static_cast<size_t>(kMaxMarkerBytes))
+    return invalid(name + " is longer than " + std::to_string(kMaxMarkerBytes) + " bytes");
+  if (marker.token < kNoToken || marker.token >= n_vocab) return invalid(name + " has a token outside the vocabulary");
+  return {};
+}
+
+Status check_reasoning(const ReasoningParams& reasoning, int n_vocab) {
+  if (Status status = check_marker("reasoning.open", reasoning.open, n_vocab); !status) return status;
+  if (Status status = check_marker("reasoning.close", reasoning.close, n_vocab); !status) return status;
+  if (reasoning.budget < -1) return invalid("reasoning.budget must be at least -1 (-1 = unlimited)");
+  if (reasoning.close_sequence.size() > static_cast<size_t>(kMaxCloseTokens))
+    return invalid("reasoning.close_sequence has more than " + std::to_string(kMaxCloseTokens) + " tokens");
+  return check_tokens("reasoning.close_sequence", reasoning.close_sequence, n_vocab);
+}
+
+// Text is cut where a marker begins and where it ends: both must be the edge of a character.
+bool whole_characters(const std::string& text) {
+  Utf8Stream utf8;
+  std::string whole;
+  utf8.push(text, whole);
+  return utf8.pending() == 0 && whole == text;
+}
+
+Status check_alternatives(const std::string& name, const std::vector<std::vector<TokenId>>& alternatives, int n_vocab) {
+  if (alternatives.size() > static_cast<size_t>(kMaxCallPrefixes))
+    return invalid(name + " has more than " + std::to_string(kMaxCallPrefixes) + " alternatives");
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    const std::string entry = name + "[" + std::to_string(i) + "]";
+    if (alternatives[i].empty() || alternatives[i].size() > static_cast<size_t>(kMaxCallTokens))
+      return invalid(entry + " must have 1 to " + std::to_string(kMaxCallTokens) + " tokens");
+    if (Status status = check_tokens(entry.c_str(), alternatives[i], n_vocab); !status) return status;
+  }
+  return {};
+}
+
+Status check_calls(const CallParams& calls, int n_vocab) {
+  if (Status status = check_marker("calls.open", calls.open, n_vocab); !status) return status;
+  if (Status status = check_marker("calls.close", calls.close, n_vocab); !status) return status;
+  if (!whole_characters(calls.open.text)) return invalid("calls.open is not UTF-8");
+  if (!whole_characters(calls.close.text)) return invalid("calls.close is not UTF-8");
+  if (!calls.prefixes.empty() && calls.open.token == kNoToken)
+    return invalid("calls.prefixes needs an open marker that is a token");
+  if (Status status = check_alternatives("calls.prefixes", calls.prefixes, n_vocab); !status) return status;
+  if (Status status = check_alternatives("calls.required", calls.required, n_vocab); !status) return status;
+  if (Status status = check_alternatives("calls.starts", calls.starts, n_vocab); !status) return status;
+  if (calls.grammars.empty()) return {};
+  for (const auto* alternatives : {&calls.prefixes, &calls.required, &calls.starts})
+    if (!alternatives->empty() && alternatives->size() != calls.grammars.size())
+      return invalid("calls.grammars must have one entry for each prefix");
+  if (calls.prefixes.empty() && calls.starts.empty()) return invalid("calls.grammars needs prefixes or starts");
+  return {};
+}
+
+}  // namespace
+
+Status check_request(const GenerationRequest& request, int n_vocab, int max_context) {
+  if (request.prompt.empty()) return invalid("prompt must have at least one token");
+  if (request.prompt.size() >= static_cast<size_t>(max_context))
+    return Error{ErrorCode::kTooLong, "prompt has " + std::to_string(request.prompt.size()) +
+                                          " tokens; this model takes at most " + std::to_string(max_context - 1)};
+  if (Status status = check_tokens("prompt", request.prompt, n_vocab); !status) return status;
+  if (request.n < 1 || request.n > kMaxChoices)
+    return invalid("n must be from 1 to " + std::to_string(kMaxChoices));
+  if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
+  if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
+  if (Status status = check_stops(request, n_vocab); !status) return status;
+  if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;
+  return check_calls(request.calls, n_vocab);
+}
+
+}  // namespace monolith

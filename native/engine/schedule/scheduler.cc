@@ -1,0 +1,471 @@
+#include "engine/schedule/scheduler.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace monolith {
+namespace {
+
+// Most running sequences of which all may decode and still leave a quarter of the budget to prompts.
+int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
+
+int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.kept_places : 0); }
+
+void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
+  const auto older = [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); };
+  list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits) : cache_(cache), limits_(limits) {
+  const auto n = static_cast<size_t>(limits.max_sequences);
+  running_.reserve(n);
+  prompts_.reserve(n);
+  groups_.reserve(n);
+  holders_.reserve(2 * n);   // also those who have just given their places up
+  victims_.reserve(kMostDisplaced);
+  plan_.items.reserve(n);
+  plan_.copies.reserve(n * static_cast<size_t>(cache.layout().tables()));
+  configure(limits.max_rows, limits.max_sequences);
+}
+
+void Scheduler::configure(int max_batch_tokens, int max_sequences) {
+  max_batch_tokens_ = std::clamp(max_batch_tokens, 1, limits_.max_rows);
+  wanted_sequences_ = std::clamp(max_sequences, 1, most_sequences());
+  max_sequences_ = std::min(wanted_sequences_, sequences_for(max_batch_tokens_));
+}
+
+int Scheduler::most_sequences() const { return std::min(limits_.max_sequences, sequences_for(limits_.max_rows)); }
+
+void Scheduler::add(Request& request) {
+  request.arrival = next_arrival_++;
+  waiting_.push(*request.choices[0]);
+}
+
+const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
+  plan_.items.clear();
+  prompts_.clear();
+  plan_.copies.clear();
+  plan_.n_rows = plan_.n_guesses = 0;
+  preempted_now_ = false;
+  suspend_full_channels();
+  extend_windows();
+  count_kept_places();
+  serve_claims();
+  plan_.n_decodes = plan_.n_ahead = 0;
+  plan_.first_tokens = plan_first_tokens(std::min(max_batch_tokens_, prompt_tokens_beside_decodes));
+  if (plan_.first_tokens) return plan_;
+  plan_decodes(prompt_tokens_beside_decodes);
+  const int n_rows = plan_.n_rows;
+  count_kept_places();
+  const int share = std::max(max_batch_tokens_ - n_rows, least_prompt_share());
+  const int bound = n_rows > 0 ? std::max(1, prompt_tokens_beside_decodes - plan_.n_ahead) : StepPace::kNoBound;
+  plan_prompts(std::min({share, limits_.max_rows - n_rows, bound}));
+  return plan_;
+}
+
+void Scheduler::suspend_full_channels() {
+  for (size_t i = running_.size(); i-- > 0;)
+    if (running_[i]->request.channel->full()) preempt(*running_[i]);
+  preempted_now_ = false;   // these will not come back before their channel is drained
+}
+
+void Scheduler::count_kept_places() {
+  kept_places_ = 0;
+  for (const Sequence* sequence : running_)
+    if (sequence->choice == 0) kept_places_ += sequence->request.kept_places;
+}
+
+void Scheduler::count_places() {
+  holders_.clear();
+  for (const Sequence* sequence : running_) holders_.push_back({sequence->request.params.organization, 1});
+  std::sort(holders_.begin(), holders_.end(),
+            [](const Holder& a, const Holder& b) { return a.organization < b.organization; });
+  size_t kept = 0;
+  for (const Holder& holder : holders_) {
+    if (kept > 0 && holders_[kept - 1].organization == holder.organization) ++holders_[kept - 1].places;
+    else holders_[kept++] = holder;
+  }
+  holders_.resize(kept);
+}
+
+int Scheduler::places_of(uint64_t organization) const {
+  const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
+                                   [](const Holder& holder, uint64_t id) { return holder.organization < id; });
+  return at != holders_.end() && at->organization == organization ? at->places : 0;
+}
+
+void Scheduler::add_places(uint64_t organization, int places) {
+  const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
+                                   [](const Holder& holder, uint64_t id) { return holder.organization < id; });
+  if (at != holders_.end() && at->organization == organization) at->places += places;
+  else holders_.insert(at, {organization, places});
+}
+
+// Before the decodes are planned: who gives a place up must not be in the plan.
+void Scheduler::serve_claims() {
+  if (preempted_now_ || (waiting_.empty() && preempted_.empty())) return;
+  count_places();
+  for (int i = 0; i < kMostClaims && claim_one(); ++i) continue;
+}
+
+// A place for one organization that has none: first for who had one before.
+bool Scheduler::claim_one() {
+  const auto has_none = [this](uint64_t organization) { return places_of(organization) == 0; };
+  for (Sequence* sequence : preempted_) {
+    if (sequence->request.channel->full() || !has_none(sequence->request.params.organization)) continue;
+    if (try_claim(*sequence) != Admission::kAdmitted) return false;
+    std::erase(preempted_, sequence);
+    return true;
+  }
+  if (free_places() <= 0 && !most_dispensable()) return false;
+  return waiting_.admit([](const Sequence& sequence) { return !sequence.request.channel->full(); },
+                        [this](Sequence& sequence) { return try_claim(sequence); }, places_taken, has_none) != nullptr;
+}
+
+Admission Scheduler::try_claim(Sequence& sequence) {
+  const bool is_place_free = free_places() > 0;
+  Admission admission = is_place_free ? try_admit(sequence) : Admission::kNotNow;
+  if ((!is_place_free || admission == Admission::kNoRoom) && make_way(sequence)) admission = try_admit(sequence);
+  if (admission == Admission::kAdmitted) add_places(sequence.request.params.organization, 1);
+  return admission;
+}
+
+// Takes places of others until `sequence` can be admitted; nobody's if that does not help.
+bool Scheduler::make_way(const Sequence& sequence) {
+  int places = free_places();
+  if (places < 0) return false;   // the operator has lowered the limit: others make no way for nothing
+  const KvLayout& layout = cache_.layout();
+  const auto held = [&](const Sequence& one) {
+    const auto own = std::ranges::count_if(one.pages, [this](PageId page) { return cache_.references(page) == 1; });
+    const auto own_windows = std::ranges::count_if(one.window_pages, [this](PageId page) {
+      return page != kNoPage && cache_.pool().references(page) == 1;
+    });
+    return layout.full * own + layout.windowed * own_windows;
+  };
+  int64_t room = cache_.available() - layout.pages_at_once(sequence.length(), max_batch_tokens_) -
+                 layout.tables() * static_cast<int64_t>(running_.size());
+  victims_.clear();
+  while (places < 1 || room < 0) {
+    Sequence* victim = static_cast<int>(victims_.size()) < kMostDisplaced ? most_dispensable() : nullptr;
+    if (!victim) break;
+    victims_.push_back(victim);
+    add_places(victim->request.params.organization, -1);
+    ++places;
+    room += held(*victim) + layout.tables();   // and the pages kept for its next token
+  }
+  const bool helps = places >= 1 && room >= 0;
+  for (Sequence* victim : victims_) {
+    if (!helps) {
+      add_places(victim->request.params.organization, 1);
+      continue;
+    }
+    preempt(*victim);
+    victim->displaced_at = victim->generated();
+  }
+  victims_.clear();
+  if (helps) count_kept_places();
+  return helps;
+}
+
+// The youngest sequence of whoever has the most places; null if nobody has two, or all have just given way.
+Sequence* Scheduler::most_dispensable() const {
+  Sequence* found = nullptr;
+  int most = 1;
+  for (size_t i = running_.size(); i-- > 0;) {
+    Sequence* sequence = running_[i];
+    if (sequence->displaced_at >= 0 && sequence->generated() - sequence->displaced_at < kLeastRun) continue;
+    const int places = places_of(sequence->request.params.organization);
+    if (places <= most || std::find(victims_.begin(), victims_.end(), sequence) != victims_.end()) continue;
+    found = sequence;
+    most = places;
+  }
+  return found;
+}
+
+bool Scheduler::plan_first_tokens(int budget) {
+  if (steps_since_first_tokens_ < kStepsBetween) {
+    ++steps_since_first_tokens_;
+    return false;
+  }
+  bool decodes = false, prompts = false;
+  for (const Sequence* sequence : running_) {
+    decodes |= sequence->decoding();
+    prompts |= sequence->generated() == 0;
+  }
+  if (!decodes || !prompts) return false;
+  count_places();
+  for (Sequence* sequence : running_) {
+    if (sequence->generated() > 0 || places_of(sequence->request.params.organization) > 1) continue;
+    go_on_from_cache(*sequence);
+    const int n_tokens = sequence->remaining();
+    if (n_tokens > std::min(budget, writable(*sequence))) continue;
+    budget -= n_tokens;
+    sequence->n_planned = n_tokens;
+    plan_.items.push_back({sequence, n_tokens, true});
+    plan_.n_rows += n_tokens;
+  }
+  if (plan_.items.empty()) return false;
+  steps_since_first_tokens_ = 0;
+  return true;
+}
+
+void Scheduler::plan_decodes(int bound) {
+  const auto n_decodes = static_cast<int>(
+      std::count_if(running_.begin(), running_.end(), [](const Sequence* sequence) { return sequence->decoding(); }));
+  int ahead = std::min(max_batch_tokens_ - least_prompt_share() - n_decodes, bound / 2);
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sequence& sequence = *running_[i];
+    sequence.n_planned = 0;
+    if (!sequence.decoding()) continue;
+    const int n_ahead = std::clamp(ahead, 0, sequence.remaining() - 1), n_tokens = 1 + n_ahead;
+    // Victims are younger, hence behind `i` and not planned yet.
+    if (!make_writable(sequence, n_tokens)) continue;
+    ahead -= n_ahead;
+    plan_.items.push_back({&sequence, n_tokens, n_tokens == sequence.remaining()});
+    plan_.n_rows += n_tokens;
+    plan_.n_ahead += n_ahead;
+    ++plan_.n_decodes;
+  }
+}
+
+void Scheduler::preempt(Sequence& sequence) {
+  assert(sequence.state == SequenceState::kRunning);
+  std::erase(running_, &sequence);
+  cache_.release_all(sequence.pages, sequence.window_pages);
+  sequence.n_computed = sequence.n_indexed = sequence.n_unseen = sequence.n_planned = sequence.n_ahead = 0;
+  sequence.state = SequenceState::kPreempted;
+  insert_by_age(preempted_, sequence);
+  ++preemptions_;
+  preempted_now_ = true;
+}
+
+void Scheduler::plan_prompts(int budget) {
+  for (Sequence* sequence : running_) {
+    if (sequence->decoding()) continue;
+    go_on_from_cache(*sequence);
+    prompts_.push_back(sequence);
+  }
+  group_prompts();
+  budget = share_out(budget, may_admit());
+  while (budget > 0) {
+    Sequence* admitted = admit_one();
+    if (!admitted) break;
+    prompts_.push_back(admitted);
+    budget -= give(*admitted, budget);
+  }
+  for (const PromptGroup& group : groups_) budget -= give(*prompts_[group.begin], budget);
+  for (Sequence* sequence : prompts_) {
+    if (sequence->n_planned == 0) continue;
+    plan_.items.push_back({sequence, sequence->n_planned, sequence->n_planned == sequence->remaining()});
+    plan_.n_rows += sequence->n_planned;
+  }
+}
+
+// Sorts `prompts_` by organization, and each one's: the oldest, then the shortest.
+void Scheduler::group_prompts() {
+  groups_.clear();
+  if (prompts_.empty()) return;
+  count_places();
+  std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) {
+    const uint64_t of_a = a->request.params.organization, of_b = b->request.params.organization;
+    return of_a != of_b ? of_a < of_b : a->order() < b->order();
+  });
+  for (size_t begin = 0; begin < prompts_.size();) {
+    const Sequence& oldest = *prompts_[begin];
+    const uint64_t organization = oldest.request.params.organization;
+    PromptGroup group{begin, begin, oldest.order(), 0, 1};
+    for (; group.end < prompts_.size() && prompts_[group.end]->request.params.organization == organization; ++group.end)
+      group.demand += prompts_[group.end]->remaining();
+    std::sort(prompts_.begin() + static_cast<ptrdiff_t>(begin) + 1, prompts_.begin() + static_cast<ptrdiff_t>(group.end),
+              [](const Sequence* a, const Sequence* b) {
+                return a->remaining() != b->remaining() ? a->remaining() < b->remaining() : a->order() < b->order();
+              });
+    if (places_of(organization) == 1 && oldest.generated() == 0) group.shares = kFirstTokenShares;
+    groups_.push_back(group);
+    begin = group.end;
+  }
+}
+
+// Gives the organizations their parts of `budget`, those that need least first. Returns what is left for who
+// `may_admit` lets in, and then for the oldest prompts.
+int Scheduler::share_out(int budget, bool may_admit) {
+  int shares = 0;
+  for (const PromptGroup& group : groups_) shares += group.shares;
+  if (groups_.size() > 1) {
+    const auto oldest = std::min_element(groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) {
+      return a.oldest < b.oldest;
+    });
+    budget -= give(*prompts_[oldest->begin], std::min(budget, std::max(1, budget / (2 * shares))));
+    std::sort(groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) {
+      const int64_t of_a = a.demand * b.shares, of_b = b.demand * a.shares;
+      return of_a != of_b ? of_a < of_b : a.oldest < b.oldest;
+    });
+  }
+  for (const PromptGroup& group : groups_) {
+    int part = (budget * group.shares + shares - 1) / shares;
+    shares -= group.shares;
+    budget -= part;
+    const bool single = group.end - group.begin == 1, first_token = group.shares > 1 && groups_.size() > 1;
+    const int of_oldest = single && !may_admit ? part : first_token ? part - part / 4 : (part + 1) / 2;
+    part -= give(*prompts_[group.begin], of_oldest);
+    for (size_t i = group.begin + 1; i < group.end && part > 0; ++i)
+      if (!next_page_is_being_computed(*prompts_[i])) part -= give(*prompts_[i], part);
+    budget += part;
+  }
+  return budget;
+}
+
+int Scheduler::give(Sequence& sequence, int n_tokens) {
+  const int given = std::min(n_tokens, std::min(sequence.remaining(), writable(sequence)) - sequence.n_planned);
+  sequence.n_planned += given;
+  return given;
+}
+
+bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
+  const int begin = sequence.n_computed;
+  if (!uses_cache(sequence) || begin != sequence.n_indexed * kPageTokens) return false;
+  if (begin + kPageTokens >= sequence.length()) return false;
+  const auto index = static_cast<size_t>(sequence.n_indexed);
+  for (const Sequence* other : prompts_) {
+    if (other == &sequence || other->n_planned == 0 || !uses_cache(*other)) continue;
+    if (other->n_computed >= begin + kPageTokens) continue;
+    if (other->n_computed + other->n_planned < begin + kPageTokens) continue;
+    if (other->request.params.organization != sequence.request.params.organization) continue;
+    // Equal pages up to here are equal prefixes: the cache has one page for one prefix.
+    if (index > 0 && (other->n_indexed < sequence.n_indexed || other->pages[index - 1] != sequence.pages[index - 1]))
+      continue;
+    const TokenId* page = &sequence.tokens[static_cast<size_t>(begin)];
+    if (std::equal(page, page + kPageTokens, &other->tokens[static_cast<size_t>(begin)])) return true;
+  }
+  return false;
+}
+
+bool Scheduler::may_admit() const {
+  if (preempted_now_ || static_cast<int>(running_.size()) >= max_sequences_) return false;
+  return !preempted_.empty() || (free_places() > 0 && !waiting_.empty());
+}
+
+Sequence* Scheduler::admit_one() {
+  if (!may_admit()) return nullptr;
+  for (Sequence* sequence : preempted_) {
+    if (sequence->request.channel->full()) continue;
+    const Admission admission = try_admit(*sequence);
+    if (admission == Admission::kNoRoom) return nullptr;
+    if (admission == Admission::kNotNow) continue;
+    std::erase(preempted_, sequence);
+    return sequence;
+  }
+  if (free_places() <= 0) return nullptr;
+  return waiting_.admit([](const Sequence& sequence) { return !sequence.request.channel->full(); },
+                        [this](Sequence& sequence) { return try_admit(sequence); }, places_taken);
+}
+
+Admission Scheduler::try_admit(Sequence& sequence) {
+  assert(sequence.pages.empty() && sequence.n_computed == 0);
+  const auto reserve = static_cast<int64_t>(running_.size());
+  // At least the last page is never cached: without look-ups while a long prompt waits for room.
+  if (!cache_.has_room(1 + reserve, 1 + reserve)) return Admission::kNoRoom;
+  take_cached_pages(sequence);
+  const bool wait = next_page_is_being_computed(sequence);
+  const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.pages.size());
+  int64_t windows = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size());
+  if (running_.empty()) windows = std::min<int64_t>(windows, 1);   // alone, a sequence goes on with what there is
+  if (wait || !cache_.has_room(needed + reserve, windows + reserve)) {
+    cache_.release_all(sequence.pages, sequence.window_pages);
+    sequence.n_computed = sequence.n_indexed = sequence.n_unseen = 0;
+    return wait ? Admission::kNotNow : Admission::kNoRoom;
+  }
+  cached_tokens_ += static_cast<uint64_t>(sequence.n_computed);
+  if (sequence.choice == 0) {
+    Request& request = sequence.request;
+    if (sequence.state == SequenceState::kWaiting) request.kept_places = std::min(request.params.n, free_places()) - 1;
+    kept_places_ += request.kept_places;
+  }
+  for (int64_t i = 0; i < needed; ++i) sequence.pages.push_back(cache_.allocate(), cache_.pool());
+  extend_window(sequence, reserve);
+  sequence.state = SequenceState::kRunning;
+  sequence.n_planned = 0;
+  insert_by_age(running_, sequence);
+  return Admission::kAdmitted;
+}
+
+void Scheduler::advance() {
+  for (const StepPlan::Item& item : plan_.items) {
+    item.sequence->n_computed += item.n_tokens;
+    index_pages(*item.sequence);
+    give_back_unseen_pages(*item.sequence);
+  }
+}
+
+void Scheduler::keep_guess(Sequence& sequence) {
+  ++sequence.n_computed;
+  index_pages(sequence);
+}
+
+int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
+  StepPlan::Item& item = plan_.items[static_cast<size_t>(&planned - plan_.items.data())];
+  Sequence& sequence = *item.sequence;
+  const auto n_logits = static_cast<int>(std::ranges::count_if(plan_.items, &StepPlan::Item::wants_logits)) + plan_.n_guesses;
+  int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows, std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
+  if (n <= 0) return 0;
+  const int end = sequence.n_computed + item.n_tokens;
+  const auto held = [&] {
+    return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size()) : sequence.pages.size());
+  };
+  const auto others = static_cast<int64_t>(running_.size());   // their next pages
+  while (held() < pages_for(end + n)) {
+    if (!cache_.has_room(1 + others, 1 + others)) {
+      n = held() * kPageTokens - end;
+      break;
+    }
+    const auto n_held = static_cast<size_t>(held());
+    if (sequence.pages.size() == n_held) sequence.pages.push_back(cache_.allocate(), cache_.pool());
+    if (has_windows() && sequence.window_pages.size() == n_held) sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
+  }
+  item.n_guesses = n;
+  plan_.n_guesses += n;
+  plan_.n_rows += n;
+  return n;
+}
+
+void Scheduler::fork(Sequence& lead, Sequence& fork) {
+  assert(lead.state == SequenceState::kRunning && lead.n_computed == lead.n_prompt);
+  bool has_place = waiting_.empty() && free_places() > 0;
+  if (lead.request.kept_places > 0) {
+    --lead.request.kept_places;
+    --kept_places_;
+    // Resumed sequences and lowered limits may have taken it.
+    has_place = static_cast<int>(running_.size()) < max_sequences_;
+  }
+  if (!has_place) {
+    fork.state = SequenceState::kForked;
+    waiting_.push(fork);
+    return;
+  }
+  fork.pages = lead.pages;
+  fork.window_pages = lead.window_pages;
+  for (const PageId page : fork.pages) cache_.share(page);
+  for (const PageId page : fork.window_pages)
+    if (page != kNoPage) cache_.share_window(page);
+  fork.n_computed = lead.n_computed;
+  fork.n_indexed = lead.n_indexed;
+  fork.n_unseen = lead.n_unseen;
+  fork.state = SequenceState::kRunning;
+  insert_by_age(running_, fork);
+}
+
+void Scheduler::remove(Sequence& sequence) {
+  switch (sequence.state) {
+    case SequenceState::kWaiting:
+    case SequenceState::kForked: waiting_.remove(sequence); break;
+    case SequenceState::kRunning: std::erase(running_, &sequence); break;
+    case SequenceState::kPreempted: std::erase(preempted_, &sequence); break;
+    case SequenceState::kEnded: return;
+  }
+  cache_.release_all(sequence.pages, sequence.window_pages);
+  sequence.state = SequenceState::kEnded;
+}
+
+}  // namespace monolith

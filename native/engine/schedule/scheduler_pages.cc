@@ -1,0 +1,178 @@
+// The part of Scheduler that says whose pages hold what: taken, given back, shared through the prefix cache.
+#include <algorithm>
+
+#include "engine/schedule/scheduler.h"
+
+namespace monolith {
+
+bool Scheduler::uses_cache(const Sequence& sequence) const {
+  return limits_.prefix_cache && sequence.request.params.use_prefix_cache;
+}
+
+// Pages of its own for the positions the sequence computes next. False: it was preempted.
+bool Scheduler::make_writable(Sequence& sequence, int n_tokens) {
+  const auto first = static_cast<size_t>(sequence.n_computed / kPageTokens);
+  const auto last = static_cast<size_t>((sequence.n_computed + n_tokens - 1) / kPageTokens);
+  for (size_t index = first; index <= last; ++index) {
+    if (!make_page_writable(sequence, index, false)) return false;
+    if (has_windows() && !make_page_writable(sequence, index, true)) return false;
+  }
+  return true;
+}
+
+bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_windows) {
+  PageTable& pages = in_windows ? sequence.window_pages : sequence.pages;
+  const PagePool& pool = cache_.pool();
+  for (;;) {
+    const bool shared = index < pages.size();
+    if (shared && (in_windows ? pool.references(pages[index]) : cache_.references(pages[index])) == 1) return true;
+    const PageId page = in_windows ? cache_.allocate_window() : cache_.allocate();
+    if (page == kNoPage) {
+      Sequence& victim = *running_.back();
+      preempt(victim);
+      if (&victim == &sequence) return false;
+      continue;   // look again: the victim may have been the one it shared with
+    }
+    if (shared) {
+      const PageId old = pages[index];
+      pages.set(index, page, pool);
+      if (in_windows || cache_.layout().full > 0)
+        for (PageId from = old, to = page; to != kNoPage; from = pool.next(from), to = pool.next(to)) plan_.copies.push_back({from, to});
+      in_windows ? cache_.release_window(old) : cache_.release(old);
+    } else {
+      pages.push_back(page, pool);
+    }
+    return true;
+  }
+}
+
+// The first page of which a row at `position` sees something in a layer with a window.
+int Scheduler::first_seen_page(int position) const {
+  return std::max(0, position - cache_.layout().window + 1) / kPageTokens;
+}
+
+// How many leading pages the sequence can have at most without computing more: behind its own those that the cache
+// knows, as far as it still has the window pages that the next row then sees.
+int Scheduler::cached_end(const Sequence& sequence) const {
+  if (!has_windows()) return (sequence.length() - 1) / kPageTokens;   // whoever takes them looks which there are
+  int end = sequence.n_indexed, seen_from = sequence.n_unseen;
+  PageId parent = end > 0 ? sequence.pages[static_cast<size_t>(end) - 1] : kNoPage;
+  for (int index = end; (index + 1) * kPageTokens < sequence.length();) {
+    parent = cache_.find(sequence.request.params.organization, parent, &sequence.tokens[static_cast<size_t>(index) * kPageTokens]);
+    if (parent == kNoPage) break;
+    ++index;
+    if (cache_.window_of(parent) == kNoPage) seen_from = index;
+    if (seen_from <= first_seen_page(index * kPageTokens)) end = index;
+  }
+  return end;
+}
+
+// Goes on with pages that hold what the sequence would compute next. Its last token is always computed:
+// somebody has to produce the logits. Returns how many tokens that saves.
+int Scheduler::take_cached_pages(Sequence& sequence) {
+  if (!uses_cache(sequence) || sequence.n_computed != sequence.n_indexed * kPageTokens) return 0;
+  const int before = sequence.n_computed, end = cached_end(sequence), first_seen = first_seen_page(end * kPageTokens);
+  const PagePool& pool = cache_.pool();
+  for (; sequence.n_indexed < end; ++sequence.n_indexed) {
+    const auto index = static_cast<size_t>(sequence.n_indexed);
+    const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
+    const PageId found =
+        cache_.find(sequence.request.params.organization, parent, &sequence.tokens[index * kPageTokens]);
+    if (found == kNoPage) break;
+    cache_.share(found);
+    if (index < sequence.pages.size()) {
+      cache_.release(sequence.pages[index]);
+      sequence.pages.set(index, found, pool);
+    } else {
+      sequence.pages.push_back(found, pool);
+    }
+    if (!has_windows()) continue;
+    const PageId window = sequence.n_indexed < first_seen ? kNoPage : cache_.window_of(found);
+    if (window != kNoPage) cache_.share_window(window);
+    if (index < sequence.window_pages.size()) {
+      cache_.release_window(sequence.window_pages[index]);
+      sequence.window_pages.set(index, window, pool);
+    } else {
+      sequence.window_pages.push_back(window, pool);
+    }
+  }
+  sequence.n_computed = sequence.n_indexed * kPageTokens;
+  give_back_unseen_pages(sequence);
+  return sequence.n_computed - before;
+}
+
+// For one that runs.
+void Scheduler::go_on_from_cache(Sequence& sequence) {
+  cached_tokens_ += static_cast<uint64_t>(take_cached_pages(sequence));
+  extend_window(sequence, static_cast<int64_t>(running_.size()));
+  if (writable(sequence) == 0) extend_window(sequence, 0);
+}
+
+// Window pages of everything before what the next row sees. Forks still refer to theirs. Requests to come seldom begin
+// with a part of an answer: its pages leave the cache before all others.
+void Scheduler::give_back_unseen_pages(Sequence& sequence) {
+  if (!has_windows()) return;
+  const int first_seen = first_seen_page(sequence.n_computed);
+  for (; sequence.n_unseen < first_seen; ++sequence.n_unseen) {
+    const auto index = static_cast<size_t>(sequence.n_unseen);
+    if (sequence.window_pages[index] == kNoPage) continue;
+    cache_.release_window(sequence.window_pages[index], sequence.n_unseen * kPageTokens >= sequence.n_prompt);
+    sequence.window_pages.set(index, kNoPage, cache_.pool());
+  }
+}
+
+// Where the window pages end that a prompt may hold now: those of its next row and of a whole step.
+int64_t Scheduler::window_end(const Sequence& sequence) const {
+  return std::min<int64_t>(pages_for(sequence.length()),
+                           first_seen_page(sequence.n_computed) + cache_.layout().window_pages(max_batch_tokens_));
+}
+
+// As far as there are any, leaving `reserve`.
+void Scheduler::extend_window(Sequence& sequence, int64_t reserve) {
+  if (!has_windows()) return;
+  for (auto n = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size()); n > 0; --n) {
+    if (!cache_.has_room(reserve, 1 + reserve)) return;
+    sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
+  }
+}
+
+// The next window pages of running prompts. Without any, the youngest running sequence gives its place up.
+void Scheduler::extend_windows() {
+  if (!has_windows()) return;
+  for (size_t i = 0; i < running_.size(); ++i) {
+    Sequence& sequence = *running_[i];
+    if (sequence.decoding()) continue;
+    extend_window(sequence, static_cast<int64_t>(running_.size()));
+    if (writable(sequence) == 0) make_page_writable(sequence, sequence.window_pages.size(), true);
+  }
+}
+
+// Tokens of a running prompt for which it has pages.
+int Scheduler::writable(const Sequence& sequence) const {
+  if (!has_windows()) return sequence.remaining();
+  return static_cast<int>(sequence.window_pages.size()) * kPageTokens - sequence.n_computed;
+}
+
+void Scheduler::index_pages(Sequence& sequence) {
+  if (!uses_cache(sequence)) return;
+  while ((sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
+    const auto index = static_cast<size_t>(sequence.n_indexed);
+    const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
+    const PageId page = cache_.insert(sequence.request.params.organization, parent,
+                                      &sequence.tokens[index * kPageTokens], sequence.pages[index]);
+    sequence.pages.set(index, page, cache_.pool());
+    if (has_windows()) sequence.window_pages.set(index, cache_.insert_window(page, sequence.window_pages[index]), cache_.pool());
+    ++sequence.n_indexed;
+  }
+}
+
+bool Scheduler::consistent() const {
+  std::vector<const PageTable*> pages, window_pages;
+  for (const Sequence* sequence : running_) {
+    pages.push_back(&sequence->pages);
+    window_pages.push_back(&sequence->window_pages);
+  }
+  return cache_.consistent(pages, window_pages);
+}
+
+}  // namespace monolith

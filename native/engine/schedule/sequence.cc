@@ -1,0 +1,79 @@
+#include "engine/schedule/sequence.h"
+
+#include <algorithm>
+
+namespace monolith {
+namespace {
+
+// Into the order that scripts want; returns the grammars in that order too.
+std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alternatives, const std::vector<GrammarRef>& grammars) {
+  if (grammars.size() != alternatives.size()) {
+    std::sort(alternatives.begin(), alternatives.end());
+    return {};
+  }
+  std::vector<std::pair<std::vector<TokenId>, GrammarRef>> pairs;
+  for (size_t i = 0; i < alternatives.size(); ++i) pairs.emplace_back(std::move(alternatives[i]), grammars[i]);
+  std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<GrammarRef> sorted;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    alternatives[i] = std::move(pairs[i].first);
+    sorted.push_back(std::move(pairs[i].second));
+  }
+  return sorted;
+}
+
+GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
+  CallParams& calls = params.calls;
+  if (calls.starts.empty() && calls.open.token != kNoToken) calls.starts = {{calls.open.token}};
+  rules.prefixes = sort_alternatives(calls.prefixes, calls.grammars);
+  rules.required = sort_alternatives(calls.required, calls.grammars);
+  if (calls.starts.size() > 1 || calls.open.token == kNoToken) rules.starts = sort_alternatives(calls.starts, calls.grammars);
+  return params;
+}
+
+}  // namespace
+
+Sequence::Sequence(Request& owner, int choice_index)
+    : request(owner),
+      choice(choice_index),
+      n_prompt(static_cast<int>(owner.params.prompt.size())),
+      text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs()),
+      call_due(!owner.params.calls.required.empty()),
+      format_due(owner.params.format != nullptr && !call_due) {
+  tokens.reserve(static_cast<size_t>(owner.max_length));
+  tokens = owner.params.prompt;
+  const auto n_pages = static_cast<size_t>(pages_for(owner.max_length));
+  pages = PageTable(n_pages, static_cast<size_t>(std::max(1, owner.layout.full)));
+  window_pages = PageTable(n_pages, static_cast<size_t>(owner.layout.windowed));
+  const SamplingParams& sampling = owner.params.sampling;
+  if (PenaltyCounts::needed(sampling)) {
+    // Only the repetition penalty is for the prompt's tokens, too.
+    const bool counts_prompt = sampling.repetition_penalty != 1.0f;
+    const std::span<const TokenId> prompt = owner.params.prompt;
+    counts = PenaltyCounts(counts_prompt ? prompt : prompt.first(0), owner.max_length - n_prompt, owner.n_vocab);
+  }
+}
+
+const PageId* Sequence::table(int number) const {
+  const int full = request.layout.full;
+  return number < full ? pages.row(static_cast<size_t>(number)) : window_pages.row(static_cast<size_t>(number - full));
+}
+
+uint64_t Sequence::order() const { return request.arrival * kMaxChoices + static_cast<uint64_t>(choice); }
+
+Request::Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation,
+                 int vocabulary, int max_context, const KvLayout& kv_layout)
+    : id(request_id),
+      channel(std::move(events)),
+      params(prepared(std::move(generation), call_rules)),
+      max_length(static_cast<int>(std::min<int64_t>(static_cast<int64_t>(params.prompt.size()) + params.max_tokens,
+                                                    max_context))),
+      n_vocab(vocabulary),
+      layout(kv_layout),
+      submitted_at(Clock::now()),
+      live_choices(params.n) {
+  choices.reserve(static_cast<size_t>(params.n));
+  choices.push_back(std::make_unique<Sequence>(*this, 0));
+}
+
+}  // namespace monolith

@@ -1,0 +1,42 @@
+// Compiles grammars on a thread of its own, of low priority: whoever computes or serves goes first. One that takes
+// long is put behind those that do not, a few of them at a time.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "engine/text/grammar_cache.h"
+
+namespace monolith {
+
+class GrammarCompiler {
+ public:
+  using Done = std::function<void(CompiledGrammar)>;
+
+  explicit GrammarCompiler(GrammarCache& cache) : cache_(cache) {}
+  ~GrammarCompiler();   // what still waits is refused
+
+  // `done` is called once: at once if the grammar is known, else on the compiling thread. It must not block, nor
+  // destroy this.
+  void compile(grammar::GrammarOptions options, Done done);
+
+ private:
+  struct Wanted {
+    grammar::GrammarOptions options;
+    Done done;
+  };
+  void enqueue(Wanted& wanted);
+  void run();
+
+  GrammarCache& cache_;
+  std::mutex mutex_;    // guards what follows
+  std::condition_variable wake_;
+  std::deque<Wanted> fresh_, long_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace monolith

@@ -1,0 +1,80 @@
+// A whole file as read-only memory. Immutable after open(), so any thread may read it.
+//
+// What a mapping cannot defend against: somebody who truncates or overwrites the file in place
+// while it is in use. Reading past the new end raises SIGBUS. Replacing a model by rename is safe,
+// since the mapping keeps the old file alive; writing into it is not.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include "formats/gguf/gguf.h"
+
+namespace monolith {
+namespace {
+
+Error io_error(const std::string& path, const char* what, int code) {
+  return {ErrorCode::kIo, path + ": " + what + ": " + std::generic_category().message(code)};
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    return Error{ErrorCode::kInvalidArgument, "a file's path must not contain a NUL byte"};
+  // O_NONBLOCK: opening a FIFO must not wait for a writer; fstat then refuses it.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return io_error(path, "cannot open", errno);
+  struct stat status;
+  if (::fstat(fd, &status) != 0) {
+    const int code = errno;
+    ::close(fd);
+    return io_error(path, "cannot stat", code);
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
+    ::close(fd);
+    if (S_ISDIR(status.st_mode))
+      return Error{ErrorCode::kIo, path + ": is a directory, not a file"};
+    if (!S_ISREG(status.st_mode)) return Error{ErrorCode::kIo, path + ": is not a regular file"};
+    return Error{ErrorCode::kInvalidFile, path + ": the file is empty"};
+  }
+  if (static_cast<uint64_t>(status.st_size) > SIZE_MAX) {
+    ::close(fd);
+    return Error{ErrorCode::kUnsupported, path + ": larger than this machine's address space"};
+  }
+  // No madvise here: the parser touches the head only, and the kernel's own read-ahead suits
+  // whoever then reads the tensors front to back.
+  const size_t size = static_cast<size_t>(status.st_size);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int code = errno;
+  ::close(fd);   // the mapping keeps the file
+  if (data == MAP_FAILED) return io_error(path, "cannot map into memory", code);
+  return MappedFile(static_cast<const std::byte*>(data), size);
+}
+
+void MappedFile::give_back(std::span<const std::byte> bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size()) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+}  // namespace monolith

@@ -1,0 +1,133 @@
+#include "formats/gguf/tensor_source.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include "formats/gguf/quantize.h"
+
+namespace monolith {
+namespace {
+
+// Fewer values than this are not worth a thread.
+constexpr int64_t kValuesPerThread = 1 << 18;
+
+// As the source has it.
+size_t bytes_of_row(const TensorSource& source) {
+  if (source.type == TensorType::kMXFP4) return static_cast<size_t>(source.cols) / 2;
+  return static_cast<size_t>(source.cols) * static_cast<size_t>(traits_of(source.type).block_bytes);
+}
+
+class Reader {
+ public:
+  Reader(const TensorSource& source, TensorType type)
+      : source_(source),
+        type_(type),
+        row_bytes_(bytes_of_row(source)),
+        head_rows_(source.interleaved_heads > 0 ? source.rows() / source.interleaved_heads : 0),
+        copied_(type == source.type && source.added == 0) {
+    for (const auto part : source.parts) {
+      ends_.push_back((ends_.empty() ? 0 : ends_.back()) + static_cast<int64_t>(part.size() / row_bytes_));
+    }
+  }
+
+  size_t stored_row_bytes() const {
+    const TensorTypeTraits& traits = traits_of(type_);
+    return static_cast<size_t>(source_.cols / traits.block_values * traits.block_bytes);
+  }
+
+  void read(int64_t first, int64_t count, std::byte* out) const {
+    std::vector<float> values(copied_ ? 0 : static_cast<size_t>(source_.cols));
+    const size_t stored = stored_row_bytes();
+    for (int64_t row = first; row < first + count; ++row, out += stored) {
+      if (source_.type == TensorType::kMXFP4) {
+        pack_mxfp4(row * source_.row_step + source_.first_row, out);
+        continue;
+      }
+      const std::byte* from = row_of(row);
+      if (copied_) {
+        std::memcpy(out, from, stored);
+        continue;
+      }
+      dequantize(source_.type, from, source_.cols, values.data());
+      if (source_.added != 0)
+        for (float& value : values) value += source_.added;
+      quantize(type_, values.data(), source_.cols, out);
+    }
+  }
+
+ private:
+  // A scale and 16 bytes of which each holds a value and the sixteenth behind it.
+  void pack_mxfp4(int64_t row, std::byte* out) const {
+    const size_t blocks = static_cast<size_t>(source_.cols) / 32;
+    const std::byte* pairs = source_.parts[0].data() + static_cast<size_t>(row) * row_bytes_;
+    const std::byte* scales = source_.scales.data() + static_cast<size_t>(row) * blocks;
+    for (size_t block = 0; block < blocks; ++block, pairs += 16) {
+      *out++ = scales[block];
+      const auto value = [pairs](size_t i) {
+        return i % 2 == 0 ? pairs[i / 2] & std::byte{15} : pairs[i / 2] >> 4;
+      };
+      for (size_t i = 0; i < 16; ++i) *out++ = value(i) | value(i + 16) << 4;
+    }
+  }
+
+  const std::byte* row_of(int64_t row) const {
+    row = row * source_.row_step + source_.first_row;
+    if (head_rows_ > 0) {
+      const int64_t in_head = row % head_rows_;
+      row += in_head / 2 + in_head % 2 * (head_rows_ / 2) - in_head;
+    }
+    const size_t part = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), row) - ends_.begin());
+    const int64_t begin = part == 0 ? 0 : ends_[part - 1];
+    return source_.parts[part].data() + static_cast<size_t>(row - begin) * row_bytes_;
+  }
+
+  const TensorSource& source_;
+  TensorType type_;
+  size_t row_bytes_;
+  int64_t head_rows_;
+  bool copied_;
+  std::vector<int64_t> ends_;   // of each part, in rows
+};
+
+}  // namespace
+
+int64_t TensorSource::rows() const {
+  size_t bytes = 0;
+  for (const auto part : parts) bytes += part.size();
+  return static_cast<int64_t>(bytes / bytes_of_row(*this)) / row_step;
+}
+
+bool can_store(const TensorSource& source, TensorType type) {
+  if (source.type == TensorType::kMXFP4)
+    return type == source.type && source.cols % 32 == 0 && source.parts.size() == 1 && source.interleaved_heads == 0;
+  if (traits_of(source.type).block_values != 1) return false;
+  return (type == source.type && source.added == 0) ||
+         (can_quantize(type) && source.cols % traits_of(type).block_values == 0);
+}
+
+void read_rows(const TensorSource& source, TensorType type, int64_t first, int64_t count, int threads,
+               std::byte* out) {
+  assert(can_store(source, type));
+  assert(first >= 0 && count >= 0 && first + count <= source.rows());
+  const Reader reader(source, type);
+  const int64_t shares = std::clamp<int64_t>(count * source.cols / kValuesPerThread, 1, std::max(threads, 1));
+  std::vector<std::jthread> helpers;
+  const auto begin_of = [&](int64_t share) { return first + count * share / shares; };
+  const auto take = [&](int64_t share) {
+    reader.read(begin_of(share), begin_of(share + 1) - begin_of(share),
+                out + static_cast<size_t>(begin_of(share) - first) * reader.stored_row_bytes());
+  };
+  for (int64_t share = 1; share < shares; ++share) {
+    try {
+      helpers.emplace_back(take, share);
+    } catch (const std::system_error&) {
+      take(share);   // no thread to be had: this one does it
+    }
+  }
+  take(0);
+}
+
+}  // namespace monolith

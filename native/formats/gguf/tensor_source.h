@@ -1,0 +1,38 @@
+// Tensors whose bytes do not lie ready in a file: rows gathered from several places, put into another order, or
+// stored as another type, done for the rows that are asked for. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "formats/gguf/tensor_type.h"
+
+namespace monolith {
+
+// Rows of `cols` values of `type` (F32, F16 or BF16), the parts one below the other; or of MXFP4 as checkpoints keep it,
+// with the numbers apart from their scales.
+struct TensorSource {
+  TensorType type = TensorType::kF32;
+  int64_t cols = 0;
+  std::vector<std::span<const std::byte>> parts = {};   // whole rows each
+  // More than 0: the rows are so many heads of equal size, and of each head's rows the two halves are interleaved:
+  // 0, n/2, 1, n/2+1, ... Turns checkpoints that rotate halves into what rotating adjacent pairs wants.
+  int64_t interleaved_heads = 0;
+  float added = 0;   // to every value
+  // Every so-manieth row from `first_row` on is meant, the others belong to another tensor.
+  int64_t row_step = 1, first_row = 0;
+  // Of MXFP4 in one part: a byte for each block of 32 values, whose 16 bytes in `parts` hold two neighbours each.
+  std::span<const std::byte> scales = {};
+
+  int64_t rows() const;
+};
+
+// Whether read_rows() can store `source` as `type`: the same type, or one that quantize() stores, with whole blocks in a row.
+bool can_store(const TensorSource& source, TensorType type);
+
+// Writes rows [first, first + count) as `type` to `out`, by up to `threads` threads.
+void read_rows(const TensorSource& source, TensorType type, int64_t first, int64_t count, int threads, std::byte* out);
+
+}  // namespace monolith

@@ -1,0 +1,122 @@
+#include "formats/hf/folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "formats/gguf/assembled_file.h"
+#include "formats/gguf/parser.h"
+#include "formats/hf/config.h"
+#include "formats/hf/json_file.h"
+#include "formats/hf/safetensors.h"
+#include "formats/hf/tensors.h"
+#include "formats/hf/tokenizer.h"
+
+namespace monolith::hf {
+namespace {
+
+constexpr size_t kMostTemplateBytes = size_t{1} << 20;
+constexpr size_t kMostShards = 4096;
+
+// The names of the files that hold the tensors.
+Result<std::vector<std::string>> list_shards(const std::string& folder) {
+  if (is_file(folder + "/model.safetensors.index.json")) {
+    auto index = JsonFile::read(folder, "model.safetensors.index.json");
+    if (!index) return index.error();
+    const JsonValue map = index->root()["weight_map"];
+    if (!map.is_object()) return map.invalid("is no object");
+    std::set<std::string> names;
+    for (const auto& [tensor, file] : map.members()) {
+      const std::string name(JsonValue(map.document(), file, {}).text());
+      // A name within the folder, nothing that leads elsewhere.
+      if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
+          !name.ends_with(".safetensors"))
+        return map.invalid("names the file " + monolith::quoted(name));
+      names.insert(name);
+    }
+    if (names.empty() || names.size() > kMostShards)
+      return map.invalid("names " + std::to_string(names.size()) + " files");
+    return std::vector<std::string>(names.begin(), names.end());
+  }
+  if (is_file(folder + "/model.safetensors")) return std::vector<std::string>{"model.safetensors"};
+  std::vector<std::string> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".safetensors") found.push_back(at->path().filename().string());
+  if (found.size() == 1) return found;
+  return Error{ErrorCode::kIo, found.empty() ? "holds no model.safetensors"
+                                             : "holds " + std::to_string(found.size()) +
+                                                   " files of tensors and no model.safetensors.index.json"};
+}
+
+// The chat template, from where it is kept: in recent folders a file of its own, else a setting, by name if there
+// are several.
+Status add_chat_template(const std::string& folder, const JsonValue& settings, AssembledFile& file) {
+  const std::string_view key = "tokenizer.chat_template";
+  if (is_file(folder + "/chat_template.jinja")) {
+    auto text = read_text(folder + "/chat_template.jinja", kMostTemplateBytes);
+    if (!text) return text.error();
+    file.string(key, *text);
+    return {};
+  }
+  auto other = JsonFile::read(folder, "chat_template.json", true);
+  if (!other) return other.error();
+  for (const JsonValue& value : {other->root()["chat_template"], settings["chat_template"]}) {
+    if (value.is_string()) file.string(key, value.text());
+    for (size_t i = 0; i < value.items().size(); ++i)
+      if (value.item(i)["name"].text() == "default") file.string(key, value.item(i)["template"].text());
+  }
+  return {};
+}
+
+Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
+  auto config = JsonFile::read(folder, "config.json");
+  if (!config) return config.error();
+  AssembledFile file;
+  auto translated = translate_config(config->root(), file);
+  if (!translated) return translated.error();
+
+  auto shards = list_shards(folder);
+  if (!shards) return shards.error();
+  std::vector<MappedFile> mapped;
+  std::vector<Safetensor> tensors;
+  for (const std::string& name : *shards) {
+    auto shard = MappedFile::open(folder + "/" + name);
+    if (!shard) return shard.error();
+    auto found = parse_safetensors(shard->bytes(), name);
+    if (!found) return found.error();
+    std::move(found->begin(), found->end(), std::back_inserter(tensors));
+    mapped.push_back(std::move(*shard));
+  }
+  const auto table_rows = translate_tensors(tensors, *translated, file);
+  if (!table_rows) return table_rows.error();
+
+  auto tokenizer = JsonFile::read(folder, "tokenizer.json");
+  if (!tokenizer) return tokenizer.error();
+  auto settings = JsonFile::read(folder, "tokenizer_config.json", true);
+  if (!settings) return settings.error();
+  auto generation = JsonFile::read(folder, "generation_config.json", true);
+  if (!generation) return generation.error();
+  if (Status status = add_chat_template(folder, settings->root(), file); !status) return status.error();
+  if (Status status = translate_tokenizer({tokenizer->root(), settings->root(), generation->root(), config->root()},
+                                          *table_rows, file);
+      !status)
+    return status.error();
+  const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
+  file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
+  file.own(std::move(mapped), config->bytes() + tokenizer->bytes() + settings->bytes() + generation->bytes());
+  return std::move(file).build();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GgufFile>> open_folder(const std::string& path) {
+  auto file = open(path);
+  if (!file && !file.error().message.starts_with(path))
+    return Error{file.error().code, path + ": " + file.error().message};
+  return file;
+}
+
+}  // namespace monolith::hf

@@ -1,0 +1,122 @@
+#include "formats/hf/json_file.h"
+
+#include <cmath>
+
+#include <sys/stat.h>
+
+#include "formats/gguf/gguf.h"
+
+namespace monolith::hf {
+
+using Kind = JsonDocument::Kind;
+
+bool is_file(const std::string& path) {
+  struct stat status;
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+Result<std::string> read_text(const std::string& path, size_t most) {
+  auto file = MappedFile::open(path);
+  if (!file) return file.error();
+  const auto bytes = file->bytes();
+  if (bytes.size() > most)
+    return Error{ErrorCode::kInvalidFile, path + ": has " + std::to_string(bytes.size()) + " bytes; up to " +
+                                              std::to_string(most) + " are read"};
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+std::string JsonValue::joined(std::string_view name) const {
+  return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+}
+
+JsonValue JsonValue::operator[](std::string_view name) const {
+  const JsonId found = document_ == nullptr ? kNoJson : document_->member(id_, name);
+  return {document_, found, file_, joined(name)};
+}
+
+std::span<const JsonId> JsonValue::items() const {
+  return is_array() ? document_->items(id_) : std::span<const JsonId>();
+}
+
+JsonValue JsonValue::item(size_t i) const {
+  return {document_, items()[i], file_, path_ + "[" + std::to_string(i) + "]"};
+}
+
+std::span<const JsonDocument::Member> JsonValue::members() const {
+  return is_object() ? document_->members(id_) : std::span<const JsonDocument::Member>();
+}
+
+Error JsonValue::invalid(std::string_view what) const {
+  return {ErrorCode::kInvalidFile, where() + " " + std::string(what)};
+}
+
+Error JsonValue::unsupported(std::string_view what) const {
+  return {ErrorCode::kUnsupported, where() + " " + std::string(what)};
+}
+
+std::string_view JsonValue::text() const {
+  return is_string() ? std::string_view(document_->text(id_)) : std::string_view();
+}
+
+Result<std::optional<double>> JsonValue::number() const {
+  if (!exists()) return std::optional<double>();
+  if (!is(Kind::kNumber)) return invalid("is no number");
+  const double value = document_->number(id_);
+  if (!std::isfinite(value)) return invalid("is out of range");
+  return std::optional(value);
+}
+
+Result<std::optional<int64_t>> JsonValue::integer(int64_t low, int64_t high) const {
+  auto value = number();
+  if (!value) return value.error();
+  if (!*value) return std::optional<int64_t>();
+  // Compared as numbers first: a conversion out of range has no meaning.
+  if (**value != std::floor(**value) || **value < static_cast<double>(low) || **value > static_cast<double>(high))
+    return invalid("is " + document_->text(id_).substr(0, 32) + ", expected an integer from " + std::to_string(low) +
+                   " to " + std::to_string(high));
+  return std::optional(static_cast<int64_t>(**value));
+}
+
+Result<std::optional<bool>> JsonValue::boolean() const {
+  if (!exists()) return std::optional<bool>();
+  if (!is(Kind::kTrue) && !is(Kind::kFalse)) return invalid("is no boolean");
+  return std::optional(is(Kind::kTrue));
+}
+
+Result<std::optional<std::string>> JsonValue::string() const {
+  if (!exists()) return std::optional<std::string>();
+  if (!is_string()) return invalid("is no string");
+  return std::optional(document_->text(id_));
+}
+
+Result<std::vector<float>> JsonValue::numbers() const {
+  std::vector<float> values;
+  if (!exists()) return values;
+  if (!is_array()) return invalid("is no array");
+  for (size_t i = 0; i < items().size(); ++i) {
+    auto value = item(i).number();
+    if (!value) return value.error();
+    if (!*value) return item(i).invalid("is no number");
+    values.push_back(static_cast<float>(**value));
+  }
+  return values;
+}
+
+Result<JsonFile> JsonFile::read(const std::string& folder, const std::string& name, bool optional) {
+  JsonFile file;
+  file.name_ = name;
+  file.document_ = std::make_unique<JsonDocument>();
+  const std::string path = folder + "/" + name;
+  if (optional && !is_file(path)) return file;
+  auto text = read_text(path, kMostJsonBytes);
+  if (!text) return text.error();
+  file.bytes_ = text->size();
+  std::string error;
+  if (!file.document_->parse(*text, file.root_, error, kMostJsonBytes))
+    return Error{ErrorCode::kInvalidFile, name + ": no valid JSON: " + error};
+  if (!file.document_->is(file.root_, Kind::kObject))
+    return Error{ErrorCode::kInvalidFile, name + ": is no JSON object"};
+  return file;
+}
+
+}  // namespace monolith::hf

@@ -1,0 +1,88 @@
+// JSON files of a model's folder, and asking them for values by name and type. Used on the thread that opens the
+// model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "formats/json/json_document.h"
+
+namespace monolith::hf {
+
+using grammar::JsonDocument;
+using grammar::JsonId;
+using grammar::kNoJson;
+
+// Larger files are refused: the largest tokenizer.json in the field has some 35 MB.
+inline constexpr size_t kMostJsonBytes = size_t{100} << 20;
+
+// The bytes of a regular file of up to `most` bytes. Errors: kIo, kInvalidFile if it is larger.
+Result<std::string> read_text(const std::string& path, size_t most);
+bool is_file(const std::string& path);
+
+// A value within a document, with the way to it for messages: "config.json: 'rope_scaling.factor'". A value that is
+// null counts as absent.
+class JsonValue {
+ public:
+  JsonValue() = default;   // absent
+  JsonValue(const JsonDocument* document, JsonId id, std::string file, std::string path = {})
+      : document_(document), id_(id), file_(std::move(file)), path_(std::move(path)) {}
+
+  bool exists() const { return document_ != nullptr && id_ != kNoJson && !is(JsonDocument::Kind::kNull); }
+  bool is(JsonDocument::Kind kind) const { return document_ != nullptr && document_->is(id_, kind); }
+  bool is_object() const { return is(JsonDocument::Kind::kObject); }
+  bool is_array() const { return is(JsonDocument::Kind::kArray); }
+  bool is_string() const { return is(JsonDocument::Kind::kString); }
+
+  // Absent where this is no object or has no such member.
+  JsonValue operator[](std::string_view name) const;
+  // Of an array; none if it is no array.
+  std::span<const JsonId> items() const;
+  JsonValue item(size_t i) const;
+  std::span<const JsonDocument::Member> members() const;
+  JsonValue at(JsonId id, std::string_view name) const { return {document_, id, file_, joined(name)}; }
+
+  // Nothing where absent; an error that names file and key where it is of another type or out of range.
+  Result<std::optional<int64_t>> integer(int64_t low = 0, int64_t high = int64_t{1} << 53) const;
+  Result<std::optional<double>> number() const;
+  Result<std::optional<bool>> boolean() const;
+  Result<std::optional<std::string>> string() const;
+  Result<std::vector<float>> numbers() const;   // empty where absent
+  // The text of a string; empty for anything else.
+  std::string_view text() const;
+
+  std::string where() const { return path_.empty() ? file_ : file_ + ": '" + path_ + "'"; }
+  Error invalid(std::string_view what) const;        // kInvalidFile: where() + what
+  Error unsupported(std::string_view what) const;    // kUnsupported
+  const JsonDocument* document() const { return document_; }
+  JsonId id() const { return id_; }
+
+ private:
+  std::string joined(std::string_view name) const;
+
+  const JsonDocument* document_ = nullptr;
+  JsonId id_ = kNoJson;
+  std::string file_, path_;
+};
+
+// A parsed file.
+class JsonFile {
+ public:
+  // `name` within `folder`. A file that is not there: kIo; with `optional`, a document without a value.
+  static Result<JsonFile> read(const std::string& folder, const std::string& name, bool optional = false);
+  JsonValue root() const { return {document_.get(), root_, name_}; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<JsonDocument> document_;
+  JsonId root_ = kNoJson;
+  std::string name_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace monolith::hf

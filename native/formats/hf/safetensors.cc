@@ -1,0 +1,140 @@
+#include "formats/hf/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/checked.h"
+#include "formats/gguf/parser.h"
+#include "formats/hf/json_file.h"
+
+namespace monolith::hf {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are read in place");
+
+constexpr size_t kMaxHeadBytes = size_t{100} << 20;   // the format's own bound
+constexpr size_t kMaxTensors = 1 << 18;
+constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxDimensions = 8;
+
+struct ElementType {
+  std::string_view name;
+  int64_t bits;
+};
+constexpr ElementType kTypes[] = {
+    {"F64", 64},     {"F32", 32},     {"F16", 16},    {"BF16", 16},       {"I64", 64},        {"I32", 32},
+    {"I16", 16},     {"I8", 8},       {"U64", 64},    {"U32", 32},        {"U16", 16},        {"U8", 8},
+    {"BOOL", 8},     {"F8_E4M3", 8},  {"F8_E5M2", 8}, {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+    {"F6_E2M3", 6},  {"F6_E3M2", 6},  {"F4", 4},      {"C64", 64},
+};
+
+Error invalid(const std::string& file, const std::string& what) {
+  return {ErrorCode::kInvalidFile, file + ": " + what};
+}
+
+// One tensor's entry; `begin` and `end` count from the first byte behind the head.
+Status read_entry(const JsonValue& entry, const std::string& where, size_t data_bytes, Safetensor& tensor,
+                  uint64_t& begin, uint64_t& end) {
+  const auto wrong = [&](const std::string& what) { return Error{ErrorCode::kInvalidFile, where + " " + what}; };
+  if (!entry.is_object()) return wrong("is described by no JSON object");
+  tensor.type = entry["dtype"].text();
+  if (tensor.type.empty() || tensor.type.size() > 16) return wrong("has no type ('dtype')");
+  if (!entry["shape"].is_array()) return wrong("has no shape");
+  const auto lengths = entry["shape"].items();
+  if (lengths.size() > kMaxDimensions)
+    return wrong("has " + std::to_string(lengths.size()) + " dimensions; up to " + std::to_string(kMaxDimensions) +
+                 " are read");
+  int64_t values = 1;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    auto length = entry["shape"].item(i).integer();
+    if (!length) return wrong("has a length that is no number from 0 on: " + length.error().message);
+    if (!*length) return wrong("has a length that is null");
+    const auto product = checked_mul(values, **length);
+    if (!product) return wrong("has more values than can be counted");
+    values = *product;
+    tensor.shape.push_back(**length);
+  }
+  const JsonValue offsets = entry["data_offsets"];
+  if (!offsets.is_array() || offsets.items().size() != 2) return wrong("has no two 'data_offsets'");
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    auto offset = offsets.item(i).integer();
+    if (!offset) return wrong("has an offset that is no number from 0 on: " + offset.error().message);
+    if (!*offset) return wrong("has an offset that is null");
+    (i == 0 ? begin : end) = static_cast<uint64_t>(**offset);
+  }
+  if (begin > end || end > data_bytes)
+    return wrong("lies at bytes " + std::to_string(begin) + " to " + std::to_string(end) + " of the data, which has " +
+                 std::to_string(data_bytes) + ": the file is truncated or corrupt");
+  const auto type = std::ranges::find(kTypes, tensor.type, &ElementType::name);
+  if (type == std::end(kTypes)) return {};   // refused by name if the model needs it
+  const auto bits = checked_mul(values, type->bits);
+  if (!bits || *bits % 8 != 0 || static_cast<uint64_t>(*bits / 8) != end - begin)
+    return wrong("has " + std::to_string(end - begin) + " bytes, which is not what its shape takes in " + tensor.type);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> bytes, const std::string& file) {
+  uint64_t head_bytes = 0;
+  if (bytes.size() < sizeof head_bytes) return invalid(file, "too short to be a safetensors file");
+  std::memcpy(&head_bytes, bytes.data(), sizeof head_bytes);
+  const size_t rest = bytes.size() - sizeof head_bytes;
+  const std::string_view start(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 32));
+  if (start.starts_with("version https://git-lfs"))
+    return invalid(file, "a Git LFS pointer, no safetensors file: fetch the file itself");
+  if (head_bytes > kMaxHeadBytes || head_bytes > rest)
+    return invalid(file, "no safetensors file, or a truncated one: its head claims " + std::to_string(head_bytes) +
+                             " bytes, of " + std::to_string(rest) + " (and up to " + std::to_string(kMaxHeadBytes) +
+                             ")");
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()) + sizeof head_bytes, head_bytes);
+  JsonDocument document;
+  JsonId root = kNoJson;
+  std::string error;
+  if (!document.parse(head, root, error, kMaxHeadBytes))
+    return invalid(file, "its head is no valid JSON: " + error);
+  if (!document.is(root, JsonDocument::Kind::kObject)) return invalid(file, "its head is no JSON object");
+
+  const auto data = bytes.subspan(sizeof head_bytes + head_bytes);
+  const JsonValue entries(&document, root, file);
+  if (entries.members().size() > kMaxTensors)
+    return invalid(file, "claims " + std::to_string(entries.members().size()) + " tensors; up to " +
+                             std::to_string(kMaxTensors) + " are read");
+  std::vector<Safetensor> tensors;
+  struct Extent {
+    uint64_t begin, end;
+    size_t tensor;
+  };
+  std::vector<Extent> extents;
+  for (const auto& [name, id] : entries.members()) {
+    if (name == "__metadata__") continue;
+    if (name.empty() || name.size() > kMaxNameBytes ||
+        std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }))
+      return invalid(file, "a tensor has the invalid name " + quoted(name));
+    Safetensor tensor{.name = name, .type = {}, .shape = {}, .data = {}};
+    uint64_t begin = 0, end = 0;
+    const std::string where = file + ": tensor " + quoted(name);
+    if (Status status = read_entry(entries.at(id, name), where, data.size(), tensor, begin, end); !status)
+      return status.error();
+    tensor.data = data.subspan(begin, end - begin);
+    extents.push_back({begin, end, tensors.size()});
+    tensors.push_back(std::move(tensor));
+  }
+  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+  });
+  uint64_t done = 0;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i].begin < done)
+      return invalid(file, "tensors " + quoted(tensors[extents[i - 1].tensor].name) + " and " +
+                               quoted(tensors[extents[i].tensor].name) + " overlap");
+    if (extents[i].begin > done) break;
+    done = extents[i].end;
+  }
+  if (done != data.size())
+    return invalid(file, "from byte " + std::to_string(done) + " of the data on lie bytes that belong to no tensor");
+  return tensors;
+}
+
+}  // namespace monolith::hf

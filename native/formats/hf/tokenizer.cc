@@ -1,0 +1,329 @@
+#include "formats/hf/tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "formats/gguf/parser.h"
+#include "formats/hf/base64.h"
+#include "formats/hf/text_steps.h"
+#include "text/tokenizer/extension_keys.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace monolith::hf {
+namespace {
+
+constexpr int64_t kMostTokens = 1 << 22;
+
+// The list of tokens as it grows; ids that nothing has claimed stand for nothing.
+class Tokens {
+ public:
+  // Of the model's vocabulary, or a token added to it, which may rename an id's kind but not its text.
+  Status set(int64_t id, std::string text, TokenKind kind, const JsonValue& from) {
+    if (id < 0 || id >= kMostTokens) return from.invalid("gives a token the id " + std::to_string(id));
+    const size_t i = static_cast<size_t>(id);
+    if (i >= texts_.size()) {
+      texts_.resize(i + 1);
+      kinds_.resize(i + 1, static_cast<int32_t>(TokenKind::kUnused));
+      claimed_.resize(i + 1);
+    }
+    if (claimed_[i] && texts_[i] != text)
+      return from.invalid("gives the id " + std::to_string(id) + " to " + quoted(texts_[i]) + " and to " +
+                          quoted(text));
+    claimed_[i] = true;
+    texts_[i] = std::move(text);
+    kinds_[i] = static_cast<int32_t>(kind);
+    return {};
+  }
+  void fill_up_to(size_t n) {
+    texts_.resize(n);
+    kinds_.resize(n, static_cast<int32_t>(TokenKind::kUnused));
+    claimed_.resize(n);
+  }
+  size_t size() const { return texts_.size(); }
+  TokenKind kind(size_t i) const { return static_cast<TokenKind>(kinds_[i]); }
+  // The id of a text; -1 if it has none. Walks the list: for a few look-ups.
+  int64_t find(std::string_view text) const {
+    if (text.empty()) return -1;
+    const auto found = std::ranges::find(texts_, text);
+    return found == texts_.end() ? -1 : found - texts_.begin();
+  }
+  const std::vector<std::string>& texts() const { return texts_; }
+  const std::vector<int32_t>& kinds() const { return kinds_; }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<int32_t> kinds_;
+  std::vector<bool> claimed_;
+};
+
+// Whether a token added without the mark "special" is one all the same, by the conventions of names.
+bool looks_special(std::string_view text) {
+  return (text.starts_with("<|") && text.ends_with("|>")) || (text.starts_with("<｜") && text.ends_with("｜>")) ||
+         text == "<start_of_turn>" || text == "<end_of_turn>";
+}
+
+bool is_byte_spelling(std::string_view text) {
+  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f'); };
+  return text.size() == 6 && text.starts_with("<0x") && text[5] == '>' && is_hex(text[3]) && is_hex(text[4]);
+}
+
+class Translator {
+ public:
+  Translator(const TokenizerFiles& files, AssembledFile& out)
+      : files_(files), model_(files.tokenizer["model"]), out_(out) {}
+
+  Status run(int64_t rows) {
+    for (const auto step : {&Translator::read_steps, &Translator::read_vocabulary, &Translator::read_added})
+      if (Status status = (this->*step)(); !status) return status;
+    if (static_cast<int64_t>(tokens_.size()) > rows)
+      return model_.invalid("has " + std::to_string(tokens_.size()) + " tokens, but the embedding table only " +
+                            std::to_string(rows) + " rows");
+    tokens_.fill_up_to(static_cast<size_t>(rows));
+    if (unigram_) scores_.resize(tokens_.size());
+    for (const auto step : {&Translator::read_ids, &Translator::read_template, &Translator::write})
+      if (Status status = (this->*step)(); !status) return status;
+    return {};
+  }
+
+ private:
+  Status read_steps() {
+    const std::string_view type = model_["type"].text();
+    unigram_ = type == "Unigram";
+    const bool bpe = type == "BPE" || (type.empty() && model_["merges"].is_array());
+    if (!unigram_ && !bpe) return model_["type"].unsupported("is " + quoted(type) + " (known: BPE, Unigram)");
+    auto steps = read_text_steps(files_.tokenizer);
+    if (!steps) return steps.error();
+    steps_ = std::move(*steps);
+    if (unigram_ && steps_.byte_level) return files_.tokenizer["pre_tokenizer"].unsupported("is ByteLevel with Unigram");
+    return {};
+  }
+
+  Status read_vocabulary() {
+    auto fallback = model_["byte_fallback"].boolean();
+    if (!fallback) return fallback.error();
+    for (const std::string_view name : {"continuing_subword_prefix", "end_of_word_suffix"})
+      if (!model_[name].text().empty()) return model_[name].unsupported("is not translated");
+    const bool bytes = fallback->value_or(false);
+    const auto kind_of = [bytes](std::string_view text) {
+      return bytes && is_byte_spelling(text) ? TokenKind::kByte : TokenKind::kNormal;
+    };
+    const JsonValue vocabulary = model_["vocab"];
+    if (unigram_) return read_pieces(vocabulary, kind_of);
+    if (!vocabulary.is_object()) return vocabulary.invalid("is no object");
+    for (const auto& [text, id_value] : vocabulary.members()) {
+      // Named by the vocabulary as a whole: a token's text may be anything.
+      const auto id = JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMostTokens);
+      if (!id) return id.error();
+      if (!*id) return vocabulary.invalid("holds a token without an id");
+      if (Status status = tokens_.set(**id, text, kind_of(text), vocabulary); !status) return status;
+    }
+    return read_merges();
+  }
+
+  template <typename KindOf>
+  Status read_pieces(const JsonValue& vocabulary, KindOf kind_of) {
+    if (!vocabulary.is_array()) return vocabulary.invalid("is no array");
+    for (size_t i = 0; i < vocabulary.items().size(); ++i) {
+      const JsonValue piece = vocabulary.item(i);
+      if (piece.items().size() != 2 || !piece.item(0).is_string()) return piece.invalid("is no pair of text and score");
+      auto score = piece.item(1).number();
+      if (!score) return score.error();
+      const std::string text(piece.item(0).text());
+      if (Status status = tokens_.set(static_cast<int64_t>(i), text, kind_of(text), piece); !status) return status;
+      scores_.push_back(static_cast<float>(score->value_or(0)));
+    }
+    auto unknown = model_["unk_id"].integer(0, kMostTokens);
+    if (!unknown) return unknown.error();
+    if (*unknown) unknown_ = **unknown;
+    if (unknown_ >= static_cast<int64_t>(tokens_.size())) return model_["unk_id"].invalid("is beyond the vocabulary");
+    return {};
+  }
+
+  // As "left right", or since 2024 as pairs.
+  Status read_merges() {
+    const JsonValue merges = model_["merges"];
+    if (!merges.is_array()) return merges.invalid("is no array");
+    for (size_t i = 0; i < merges.items().size(); ++i) {
+      const JsonValue merge = merges.item(i);
+      if (merge.is_string()) {
+        merges_.emplace_back(merge.text());
+        continue;
+      }
+      if (merge.items().size() != 2 || !merge.item(0).is_string() || !merge.item(1).is_string())
+        return merge.invalid("is neither a text nor a pair of texts");
+      const std::string_view left = merge.item(0).text(), right = merge.item(1).text();
+      if (left.find(' ') != std::string_view::npos || right.find(' ') != std::string_view::npos)
+        return merge.unsupported("joins texts with spaces");
+      merges_.push_back(std::string(left) + " " + std::string(right));
+    }
+    unknown_text_ = model_["unk_token"].text();
+    return {};
+  }
+
+  Status read_added() {
+    const JsonValue added = files_.tokenizer["added_tokens"];
+    if (added.exists() && !added.is_array()) return added.invalid("is no array");
+    for (size_t i = 0; i < added.items().size(); ++i) {
+      const JsonValue token = added.item(i);
+      auto id = token["id"].integer(0, kMostTokens);
+      if (!id) return id.error();
+      auto content = token["content"].string();
+      if (!content) return content.error();
+      if (!*id || !*content || (*content)->empty()) return token.invalid("has no id and content");
+      auto special = token["special"].boolean(), before = token["lstrip"].boolean(), behind = token["rstrip"].boolean();
+      for (const auto* flag : {&special, &before, &behind})
+        if (!*flag) return flag->error();
+      const std::string& text = **content;
+      const int32_t number = static_cast<int32_t>(**id);
+      if (before->value_or(false)) strips_before_.push_back(number);
+      if (behind->value_or(false)) strips_behind_.push_back(number);
+      // A piece of the vocabulary that text becomes by merging anyway: it stands for spaces, not for "▁".
+      const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
+                         **id < static_cast<int64_t>(tokens_.size());
+      const TokenKind kind = piece                                                ? TokenKind::kNormal
+                             : special->value_or(false) || looks_special(text) ? TokenKind::kControl
+                                                                                  : TokenKind::kUserDefined;
+      if (Status status = tokens_.set(**id, text, kind, token); !status) return status;
+    }
+    return {};
+  }
+
+  // A special token as the settings name it: as text, or as an object with its content.
+  int64_t id_of_setting(std::string_view name) const {
+    const JsonValue value = files_.settings[name];
+    return tokens_.find(value.is_object() ? value["content"].text() : value.text());
+  }
+
+  Status add_end(const JsonValue& value) {
+    auto id = value.integer(0, kMostTokens);
+    if (!id) return id.error();
+    if (*id && **id >= static_cast<int64_t>(tokens_.size())) return value.invalid("is beyond the vocabulary");
+    if (*id) ends_.push_back(static_cast<int32_t>(**id));
+    return {};
+  }
+
+  Status read_ids() {
+    bos_ = id_of_setting("bos_token");
+    eos_ = id_of_setting("eos_token");
+    for (const JsonValue& source : {files_.config, files_.generation}) {
+      const JsonValue ends = source["eos_token_id"];
+      if (ends.is_array()) {
+        for (size_t i = 0; i < ends.items().size(); ++i)
+          if (Status status = add_end(ends.item(i)); !status) return status;
+      } else if (Status status = add_end(ends); !status) {
+        return status;
+      }
+    }
+    if (eos_ < 0 && !ends_.empty()) eos_ = ends_.front();
+    if (bos_ < 0 && !files_.settings.exists()) {
+      auto id = files_.config["bos_token_id"].integer(0, static_cast<int64_t>(tokens_.size()) - 1);
+      if (!id) return id.error();
+      bos_ = id->value_or(-1);
+    }
+    if (unknown_ < 0) unknown_ = tokens_.find(unknown_text_);
+    return {};
+  }
+
+  // What is put around one text: BOS in front, EOS behind, or nothing.
+  Status read_template() {
+    auto add_bos = files_.settings["add_bos_token"].boolean(), add_eos = files_.settings["add_eos_token"].boolean();
+    for (const auto* flag : {&add_bos, &add_eos})
+      if (!*flag) return flag->error();
+    add_bos_ = add_bos->value_or(false) && bos_ >= 0;
+    add_eos_ = add_eos->value_or(false) && eos_ >= 0;
+    const JsonValue processor = files_.tokenizer["post_processor"];
+    if (processor["processors"].is_array()) {
+      for (size_t i = 0; i < processor["processors"].items().size(); ++i)
+        if (Status status = read_processor(processor["processors"].item(i)); !status) return status;
+      return {};
+    }
+    return read_processor(processor);
+  }
+
+  Status read_processor(const JsonValue& processor) {
+    const std::string_view type = processor["type"].text();
+    if (!processor.exists() || type == "ByteLevel") return {};
+    if (type != "TemplateProcessing") return processor["type"].unsupported("is " + quoted(type));
+    add_bos_ = add_eos_ = false;
+    const JsonValue parts = processor["single"];
+    if (!parts.is_array()) return parts.invalid("is no array");
+    bool after_text = false;
+    for (size_t i = 0; i < parts.items().size(); ++i) {
+      const JsonValue special = parts.item(i)["SpecialToken"];
+      if (!special.exists()) {
+        after_text = true;
+        continue;
+      }
+      const int64_t id = tokens_.find(special["id"].text());
+      bool& once = after_text ? add_eos_ : add_bos_;
+      if (id < 0 || once) return parts.unsupported("puts more around a text than one token before and one behind");
+      once = true;
+      (after_text ? eos_ : bos_) = id;
+    }
+    return {};
+  }
+
+  Status write() {
+    const bool byte_level = steps_.byte_level;
+    out_.string("tokenizer.ggml.model", unigram_ ? "t5" : byte_level ? "gpt2" : "llama");
+    out_.strings("tokenizer.ggml.tokens", tokens_.texts());
+    std::vector<int32_t> kinds = tokens_.kinds();
+    if (unknown_ >= 0 && kinds[static_cast<size_t>(unknown_)] != static_cast<int32_t>(TokenKind::kByte) && !byte_level)
+      kinds[static_cast<size_t>(unknown_)] = static_cast<int32_t>(TokenKind::kUnknown);
+    out_.integers("tokenizer.ggml.token_type", kinds);
+    out_.boolean(kExplicitIdsKey, true);
+    const auto id = [&](std::string_view name, int64_t value) {
+      if (value >= 0) out_.integer("tokenizer.ggml." + std::string(name) + "_token_id", static_cast<uint64_t>(value));
+    };
+    id("bos", bos_);
+    id("eos", eos_);
+    id("unknown", unknown_);
+    out_.boolean("tokenizer.ggml.add_bos_token", add_bos_);
+    out_.boolean("tokenizer.ggml.add_eos_token", add_eos_);
+    if (!ends_.empty()) out_.integers(kEndTokensKey, ends_);
+    if (!strips_before_.empty()) out_.integers(kStripBeforeKey, strips_before_);
+    if (!strips_behind_.empty()) out_.integers(kStripBehindKey, strips_behind_);
+    if (unigram_)
+      out_.numbers("tokenizer.ggml.scores", scores_);
+    else
+      out_.strings("tokenizer.ggml.merges", merges_);
+    if (byte_level) {
+      auto ignores = model_["ignore_merges"].boolean();
+      if (!ignores) return ignores.error();
+      out_.strings(kSplitStagesKey, steps_.stages);
+      out_.boolean(kIgnoreMergesKey, ignores->value_or(false));
+      return {};
+    }
+    out_.boolean("tokenizer.ggml.add_space_prefix", steps_.space_prefix);
+    out_.boolean(kSpacePrefixOnceKey, steps_.prefix_once);
+    out_.boolean(kSpacePrefixSparedKey, steps_.prefix_spared);
+    out_.boolean("tokenizer.ggml.remove_extra_whitespaces", steps_.merges_spaces);
+    if (steps_.charsmap.empty()) return {};
+    std::vector<std::byte> charsmap;
+    if (!decode_base64(steps_.charsmap, charsmap))
+      return files_.tokenizer["normalizer"].invalid("holds a charsmap that is no base64");
+    out_.bytes("tokenizer.ggml.precompiled_charsmap", charsmap);
+    return {};
+  }
+
+  TokenizerFiles files_;
+  JsonValue model_;
+  AssembledFile& out_;
+  bool unigram_ = false, add_bos_ = false, add_eos_ = false;
+  TextSteps steps_;
+  Tokens tokens_;
+  std::vector<float> scores_;
+  std::vector<std::string> merges_;
+  std::string unknown_text_;
+  int64_t bos_ = -1, eos_ = -1, unknown_ = -1;
+  std::vector<int32_t> ends_, strips_before_, strips_behind_;
+};
+
+}  // namespace
+
+Status translate_tokenizer(const TokenizerFiles& files, int64_t rows, AssembledFile& file) {
+  return Translator(files, file).run(rows);
+}
+
+}  // namespace monolith::hf

@@ -1,0 +1,138 @@
+// Guesses without a model: where a text has been before, what is worth guessing, and what steps cost.
+#include "engine/guess/speculation.h"
+
+#include <numeric>
+#include <random>
+
+#include "check.h"
+
+namespace monolith {
+namespace {
+
+std::vector<TokenId> guessed(PromptLookup& lookup, const std::vector<TokenId>& tokens, size_t n) {
+  const PromptLookup::Match match = lookup.find(tokens);
+  std::vector<TokenId> out(match.length > 0 ? n : 0);
+  if (!out.empty()) PromptLookup::copy(tokens, match, out);
+  return out;
+}
+
+TEST(prompt_lookup_finds_the_newest_place) {
+  PromptLookup lookup(100);
+  std::vector<TokenId> tokens = {1, 2, 3, 4, 5};
+  CHECK(guessed(lookup, tokens, 3).empty());
+  for (const TokenId token : {9, 1, 2}) tokens.push_back(token);
+  CHECK(guessed(lookup, tokens, 3).empty());   // two alike are too few
+  tokens.push_back(3);
+  CHECK(guessed(lookup, tokens, 3) == std::vector<TokenId>({4, 5, 9}));
+  tokens.insert(tokens.end(), {7, 1, 2, 3});
+  CHECK(guessed(lookup, tokens, 1) == std::vector<TokenId>({7}));
+  CHECK_EQ(lookup.find(tokens).length, 3);
+}
+
+TEST(prompt_lookup_goes_on_as_a_text_that_repeats_itself) {
+  PromptLookup lookup(100);
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < 21; ++i) tokens.push_back(i % 3);
+  CHECK(guessed(lookup, tokens, 8) == std::vector<TokenId>({0, 1, 2, 0, 1, 2, 0, 1}));
+  CHECK_EQ(lookup.find(tokens).length, PromptLookup::kLongestMatch);
+  std::vector<TokenId> same(20, 5);
+  PromptLookup other(100);
+  CHECK(guessed(other, same, 4) == std::vector<TokenId>(4, 5));
+}
+
+// Against a search of the whole text: nothing is found that is not there, and with room for all, all.
+TEST(prompt_lookup_random) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<TokenId> tokens;
+    PromptLookup lookup(1 << 20);
+    int found = 0, there = 0;
+    while (tokens.size() < 3000) {
+      for (uint32_t i = random() % 5 + 1; i > 0; --i) tokens.push_back(static_cast<TokenId>(random() % 12));
+      const PromptLookup::Match match = lookup.find(tokens);
+      const auto alike = [&](size_t next) {
+        size_t n = 0;
+        while (n < next && n < size_t{PromptLookup::kLongestMatch} && tokens[next - 1 - n] == tokens[tokens.size() - 1 - n]) ++n;
+        return static_cast<int>(n);
+      };
+      size_t newest = tokens.size() - 1;
+      while (newest > 0 && alike(newest) < PromptLookup::kGram) --newest;
+      there += newest > 0;
+      if (match.length == 0) continue;
+      ++found;
+      CHECK_EQ(match.next, static_cast<int>(newest));
+      CHECK_EQ(match.length, alike(newest));
+    }
+    CHECK(found > there * 9 / 10);
+    CHECK(there > 100);
+  }
+}
+
+TEST(guesses_become_more_while_they_are_right_and_cease_when_not) {
+  Guesses guesses(1000);
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < 30; ++i) tokens.push_back(i % 5);
+  const size_t first = guesses.guess(tokens, 0.3, Guesses::kMost).size();
+  CHECK(first >= 1 && first < 6);
+  for (int i = 0; i < 20; ++i) {
+    guesses.settle(static_cast<int>(guesses.guess(tokens, 0.3, Guesses::kMost).size()), false);
+    tokens.push_back(static_cast<TokenId>(tokens.size() % 5));
+  }
+  CHECK_EQ(guesses.guess(tokens, 0.3, Guesses::kMost).size(), size_t{Guesses::kMost});
+  CHECK_EQ(guesses.guess(tokens, 0.3, 4).size(), size_t{4});
+  CHECK(guesses.guess(tokens, 0.3, 0).empty());
+  int made = 0, late = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const size_t n = guesses.guess(tokens, 0.3, Guesses::kMost).size();
+    if (n > 0) guesses.settle(0, true);
+    made += n > 0;
+    if (i >= 1000) late += static_cast<int>(n);
+  }
+  CHECK(made < 60);
+  CHECK(late >= 1 && late < 10);   // one now and then
+  // A price nothing can pay: one now and then, too.
+  CHECK(guesses.guess(tokens, 2, Guesses::kMost).size() <= 1);
+}
+
+TEST(guess_pace_tells_what_a_guess_costs) {
+  GuessPace pace;
+  CHECK(pace.wants_plain(1));
+  CHECK(pace.price(1) < 1);
+  for (int i = 0; i < 50; ++i) pace.note(1, 0, 10);
+  for (int i = 0; i < 50; ++i) pace.note(4, 0, 16);
+  CHECK(!pace.wants_plain(1));
+  for (int i = 0; i < 60; ++i) pace.note(1, 5, 15);
+  CHECK(pace.price(1) > 0.09 && pace.price(1) < 0.11);
+  CHECK(pace.price(4) > 0.24 && pace.price(4) < 0.26);
+  CHECK(!pace.wants_plain(1));
+  for (int i = 0; i < 10; ++i) pace.note(1, 5, 15);
+  CHECK(pace.wants_plain(1));   // lest the figure of a step without goes stale
+  pace.note(1, 0, 10);
+  CHECK(!pace.wants_plain(1));
+  CHECK(pace.wants_plain(2));
+}
+
+// Somebody else's work, a stopped process, the first step of a file just mapped: nothing of it lasts.
+TEST(guess_pace_gets_over_steps_that_were_held_up) {
+  GuessPace pace;
+  pace.note(1, 0, 1000);
+  pace.note(1, 4, 14);
+  CHECK(pace.wants_plain(1));
+  for (int i = 0; i < 10; ++i) pace.note(1, 0, 10);
+  for (int i = 0; i < 20; ++i) pace.note(1, 4, 14);
+  CHECK(pace.price(1) > 0.08 && pace.price(1) < 0.12);
+  pace.note(1, 4, 5000);
+  CHECK(pace.price(1) < 0.25);
+  for (int i = 0; i < 20; ++i) pace.note(1, 4, 14);
+  CHECK(pace.price(1) < 0.12);
+  pace.note(1, 0, 5000);
+  CHECK(pace.price(1) > 0);   // and not for nothing
+  pace.note(1, 4, 14);
+  CHECK(pace.wants_plain(1));
+  for (int i = 0; i < 8; ++i) pace.note(1, 0, 10);
+  for (int i = 0; i < 20; ++i) pace.note(1, 4, 14);
+  CHECK(pace.price(1) > 0.08 && pace.price(1) < 0.12);
+}
+
+}  // namespace
+}  // namespace monolith

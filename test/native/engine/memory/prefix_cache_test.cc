@@ -1,0 +1,285 @@
+// Page pool and prefix cache against a plain map from whole prefixes to pages.
+#include "engine/memory/prefix_cache.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "check.h"
+
+namespace monolith {
+namespace {
+
+constexpr int kPage = kPageTokens;
+
+std::vector<TokenId> page_of(int value) {
+  std::vector<TokenId> tokens(kPage, 0);
+  tokens.back() = value;
+  return tokens;
+}
+
+void release_all(PrefixCache& cache, std::vector<PageId>& pages) {
+  PageTable table(pages.size(), 1), no_windows;
+  for (const PageId page : pages) table.push_back(page, cache.pool());
+  cache.release_all(table, no_windows);
+  pages.clear();
+}
+
+TEST(page_pool_counts_every_state) {
+  PagePool pool(3);
+  const PageId a = pool.allocate(), b = pool.allocate();
+  pool.set_indexed(a);
+  pool.share(a);
+  CHECK_EQ(pool.release(a), 1);
+  CHECK_EQ(pool.release(a), 0);
+  CHECK_EQ(pool.cached(), 1);
+  CHECK_EQ(pool.release(b), 0);
+  CHECK_EQ(pool.free(), 2);
+  CHECK(pool.consistent());
+  pool.share(a);   // cached pages come back to life
+  CHECK_EQ(pool.cached(), 0);
+  CHECK_EQ(pool.referenced(), 1);
+  pool.release(a);
+  pool.evict(a);
+  CHECK_EQ(pool.free(), 3);
+  CHECK(pool.consistent());
+  for (int i = 0; i < 3; ++i) CHECK(pool.allocate() != kNoPage);
+  CHECK_EQ(pool.allocate(), kNoPage);
+}
+
+TEST(page_pool_hands_out_bundles) {
+  PagePool pool(7);
+  const PageId three = pool.allocate(3), two = pool.allocate(2);
+  CHECK_EQ(pool.allocate(3), kNoPage);   // two are left
+  CHECK_EQ(pool.free(), 2);
+  int n = 0;
+  for (PageId page = three; page != kNoPage; page = pool.next(page)) ++n;
+  CHECK_EQ(n, 3);
+  pool.set_indexed(three);
+  CHECK_EQ(pool.release(three), 0);
+  CHECK_EQ(pool.cached(), 3);
+  CHECK_EQ(pool.release(two), 0);
+  CHECK_EQ(pool.free(), 4);
+  CHECK(pool.consistent());
+  pool.share(three);
+  CHECK_EQ(pool.referenced(), 3);
+  pool.release(three);
+  pool.evict(three);
+  CHECK_EQ(pool.free(), 7);
+  CHECK(pool.consistent());
+  CHECK(pool.allocate(7) != kNoPage);
+}
+
+TEST(prefix_cache_finds_by_organization_parent_and_tokens) {
+  PrefixCache cache(8, 1);
+  const auto one = page_of(1), two = page_of(2);
+  const PageId a = cache.insert(7, kNoPage, one.data(), cache.allocate());
+  const PageId b = cache.insert(7, a, two.data(), cache.allocate());
+  CHECK_EQ(cache.find(7, kNoPage, one.data()), a);
+  CHECK_EQ(cache.find(7, a, two.data()), b);
+  CHECK_EQ(cache.find(8, kNoPage, one.data()), kNoPage);     // another organization
+  CHECK_EQ(cache.find(7, kNoPage, two.data()), kNoPage);     // another place
+  CHECK_EQ(cache.find(7, b, two.data()), kNoPage);
+  CHECK(cache.consistent());
+}
+
+TEST(prefix_cache_collisions_never_share) {
+  PrefixCache cache(64, 1, 0);   // every hash is 0
+  std::vector<PageId> roots, children;
+  for (int i = 0; i < 16; ++i) roots.push_back(cache.insert(i % 2, kNoPage, page_of(i / 2).data(), cache.allocate()));
+  for (int i = 0; i < 16; ++i)
+    children.push_back(cache.insert(i % 2, roots[static_cast<size_t>(i)], page_of(0).data(), cache.allocate()));
+  for (int i = 0; i < 16; ++i) {
+    const auto at = static_cast<size_t>(i);
+    CHECK_EQ(cache.find(i % 2, kNoPage, page_of(i / 2).data()), roots[at]);
+    CHECK_EQ(cache.find(i % 2, roots[at], page_of(0).data()), children[at]);
+    CHECK_EQ(cache.find(1 - i % 2, roots[at], page_of(0).data()), kNoPage);
+  }
+  CHECK(cache.consistent());
+}
+
+TEST(prefix_cache_swaps_a_duplicate_for_the_page_already_there) {
+  PrefixCache cache(4, 1);
+  const auto tokens = page_of(5);
+  const PageId first = cache.insert(1, kNoPage, tokens.data(), cache.allocate());
+  const PageId mine = cache.allocate();
+  CHECK_EQ(cache.insert(1, kNoPage, tokens.data(), mine), first);
+  CHECK_EQ(cache.pool().references(first), 2);
+  CHECK_EQ(cache.pool().references(mine), 0);
+  CHECK_EQ(cache.pool().free(), 3);
+  CHECK(cache.consistent());
+}
+
+TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
+  PrefixCache cache(4, 1);
+  std::vector<PageId> chain;
+  PageId parent = kNoPage;
+  for (int i = 0; i < 3; ++i) {
+    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    chain.push_back(parent);
+  }
+  const std::vector<PageId> expected(chain.rbegin(), chain.rend());   // deepest first
+  const PageId other = cache.insert(1, kNoPage, page_of(9).data(), cache.allocate());
+  release_all(cache, chain);
+  cache.release(other);   // newest
+  CHECK_EQ(cache.available(), 4);
+  for (const PageId page : expected) CHECK_EQ(cache.allocate(), page);
+  CHECK_EQ(cache.allocate(), other);
+  CHECK_EQ(cache.allocate(), kNoPage);
+  CHECK(cache.consistent());
+}
+
+// Random prompts come and go; a map of what should be cached must never contradict what is found, and
+// every page stays obtainable.
+void random_sequences(uint64_t hash_mask) {
+  std::mt19937 random(42);
+  PrefixCache cache(24, 3, hash_mask);
+  std::map<std::pair<uint64_t, std::vector<TokenId>>, PageId> known;   // may be evicted at any time
+  struct Holder {
+    std::vector<PageId> pages;
+  };
+  std::vector<Holder> holders;
+  for (int round = 0; round < 3000; ++round) {
+    if (holders.size() >= 4 || (!holders.empty() && random() % 3 == 0)) {
+      const size_t at = random() % holders.size();
+      release_all(cache, holders[at].pages);
+      holders.erase(holders.begin() + static_cast<ptrdiff_t>(at));
+    } else {
+      const uint64_t organization = random() % 2;
+      std::vector<TokenId> prefix;
+      Holder holder;
+      PageId parent = kNoPage;
+      for (size_t n = 1 + random() % 5; n > 0; --n) {
+        const auto tokens = page_of(static_cast<int>(random() % 2));
+        prefix.insert(prefix.end(), tokens.begin(), tokens.end());
+        const PageId found = cache.find(organization, parent, tokens.data());
+        if (found != kNoPage) {
+          const auto expected = known.find({organization, prefix});
+          REQUIRE(expected != known.end());
+          REQUIRE(expected->second == found);
+          cache.share(found);
+          parent = found;
+        } else {
+          const PageId page = cache.allocate();
+          if (page == kNoPage) break;
+          std::erase_if(known, [&](const auto& entry) { return entry.second == page; });
+          parent = cache.insert(organization, parent, tokens.data(), page);
+          REQUIRE(parent == page);
+          known[{organization, prefix}] = page;
+        }
+        holder.pages.push_back(parent);
+      }
+      holders.push_back(holder);
+    }
+    REQUIRE(cache.consistent());
+  }
+  for (Holder& holder : holders) release_all(cache, holder.pages);
+  CHECK_EQ(cache.available(), 24);
+  for (int i = 0; i < 24; ++i) REQUIRE(cache.allocate() != kNoPage);
+  CHECK(cache.consistent());
+}
+
+// Pages of two each and window pages of three: room is found among both, the older first.
+TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
+  const KvLayout layout{.full = 2, .windowed = 3, .window = 40};
+  PrefixCache cache(20, 1, ~uint64_t{0}, layout);
+  const auto add = [&](PageId parent, int value, PageTable& pages, PageTable& windows) {
+    const PageId page = cache.insert(1, parent, page_of(value).data(), cache.allocate());
+    pages.push_back(page, cache.pool());
+    windows.push_back(cache.insert_window(page, cache.allocate_window()), cache.pool());
+    return page;
+  };
+  PageTable pages(4, 2), windows(4, 3);
+  const PageId a = add(kNoPage, 1, pages, windows), b = add(a, 2, pages, windows), c = add(b, 3, pages, windows);
+  CHECK_EQ(cache.available(), 5);
+  CHECK(cache.has_room(1, 1) && cache.has_room(2, 0) && !cache.has_room(2, 1));
+  // That of the first page is no longer needed: it can be found again until there is no room.
+  cache.release_window(windows[0]);
+  windows.set(0, kNoPage, cache.pool());
+  CHECK_EQ(cache.available(), 8);
+  CHECK(cache.window_of(a) != kNoPage);
+  const PageId x = cache.allocate_window(), y = cache.allocate_window();
+  REQUIRE(x != kNoPage && y != kNoPage);
+  CHECK_EQ(cache.window_of(a), kNoPage);
+  CHECK(cache.window_of(b) != kNoPage);
+  CHECK_EQ(cache.allocate_window(), kNoPage);
+  CHECK(cache.consistent());
+  // Computed once more: the one there stays and the other goes, or the first of them stays.
+  CHECK_EQ(cache.insert_window(b, x), cache.window_of(b));
+  CHECK_EQ(cache.pool().references(cache.window_of(b)), 2);
+  cache.release_window(cache.window_of(b));
+  CHECK_EQ(cache.insert_window(a, y), y);
+  windows.set(0, y, cache.pool());
+  // The deepest page goes first, and its window page before it.
+  cache.release_all(pages, windows);
+  CHECK_EQ(cache.available(), 20);
+  CHECK(cache.consistent());
+  for (int i = 0; i < 4; ++i) REQUIRE(cache.allocate() != kNoPage);
+  CHECK_EQ(cache.find(1, b, page_of(3).data()), c);
+  CHECK_EQ(cache.window_of(c), kNoPage);
+  REQUIRE(cache.allocate() != kNoPage);
+  CHECK_EQ(cache.find(1, b, page_of(3).data()), kNoPage);
+  CHECK_EQ(cache.find(1, a, page_of(2).data()), b);
+  CHECK(cache.window_of(b) != kNoPage);
+  CHECK(cache.consistent());
+}
+
+TEST(prefix_cache_lets_window_pages_leave_first) {
+  PrefixCache cache(8, 1, ~uint64_t{0}, {.full = 1, .windowed = 1, .window = 40});
+  PageTable pages(4, 1), windows(4, 1);
+  PageId parent = kNoPage;
+  for (int i = 0; i < 4; ++i) {
+    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    pages.push_back(parent, cache.pool());
+    windows.push_back(cache.insert_window(parent, cache.allocate_window()), cache.pool());
+  }
+  const std::vector<PageId> nodes(pages.begin(), pages.end());
+  for (const size_t i : {size_t{2}, size_t{0}, size_t{1}}) {
+    cache.release_window(windows[i], i == 1);
+    windows.set(i, kNoPage, cache.pool());
+  }
+  CHECK(cache.consistent());
+  for (const size_t gone : {size_t{1}, size_t{2}, size_t{0}}) {
+    CHECK(cache.window_of(nodes[gone]) != kNoPage);
+    CHECK(cache.allocate() != kNoPage);
+    CHECK_EQ(cache.window_of(nodes[gone]), kNoPage);
+  }
+  CHECK_EQ(cache.allocate(), kNoPage);
+  cache.release_all(pages, windows);
+  CHECK(cache.consistent());
+}
+
+// Where all layers have a window, nodes take no memory.
+TEST(prefix_cache_names_pages_that_hold_nothing) {
+  const KvLayout layout{.full = 0, .windowed = 1, .window = 16};
+  CHECK_EQ(PrefixCache::names_for(layout, 4, 160), 10 * 3);
+  PrefixCache cache(4, 1, ~uint64_t{0}, layout, 6);
+  PageTable pages(6, 1), windows(6, 1);
+  PageId parent = kNoPage;
+  for (int i = 0; i < 6; ++i) {
+    REQUIRE(cache.has_room(1, 1));
+    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    pages.push_back(parent, cache.pool());
+    windows.push_back(cache.insert_window(parent, cache.allocate_window()), cache.pool());
+    if (i == 0) continue;
+    const auto before = static_cast<size_t>(i) - 1;
+    cache.release_window(windows[before]);
+    windows.set(before, kNoPage, cache.pool());
+  }
+  CHECK_EQ(cache.available(), 3);
+  CHECK(!cache.has_room(1, 0) && cache.has_room(0, 3));
+  CHECK_EQ(cache.allocate(), kNoPage);
+  CHECK_EQ(cache.window_of(pages[0]), kNoPage);   // four pages, and these were the oldest
+  CHECK_EQ(cache.window_of(pages[1]), kNoPage);
+  CHECK(cache.window_of(pages[2]) != kNoPage);
+  cache.release_all(pages, windows);
+  CHECK_EQ(cache.available(), 4);
+  CHECK(cache.allocate() != kNoPage);
+  CHECK(cache.consistent());
+}
+
+TEST(prefix_cache_random) { random_sequences(~uint64_t{0}); }
+TEST(prefix_cache_random_with_collisions) { random_sequences(1); }
+
+}  // namespace
+}  // namespace monolith

@@ -1,0 +1,711 @@
+// The scheduler without a model: plans are executed by pretending, and every promise of scheduler.h is
+// checked on the way.
+#include "engine/schedule/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+
+#include "check.h"
+
+namespace monolith {
+namespace {
+
+constexpr int kVocabulary = 1000;
+
+struct Bench {
+  PrefixCache cache;
+  Scheduler scheduler;
+  std::shared_ptr<Channel> channel = std::make_shared<Channel>(nullptr, 100);
+  std::vector<std::unique_ptr<Request>> requests;
+  int max_ahead = 0;
+
+  std::vector<uint64_t> contents;   // of positions in pages: the prefix, as it was when they were computed
+
+  Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, const KvLayout& layout = {})
+      : cache(n_pages, 1, ~uint64_t{0}, layout, PrefixCache::names_for(layout, n_pages, 2000)),
+        scheduler(cache, {.max_rows = max_rows, .max_sequences = max_sequences, .prefix_cache = prefix_cache}),
+        contents(static_cast<size_t>(n_pages) * kPageTokens) {}
+
+  // Of a sequence that has all pages to itself.
+  int max_length() const {
+    return static_cast<int>(std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.most_batch_tokens())));
+  }
+
+  Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1) {
+    GenerationRequest params;
+    params.n = n;
+    params.prompt = std::move(prompt);
+    params.organization = organization;
+    params.max_tokens = max_tokens;
+    requests.push_back(std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), channel,
+                                                 std::move(params), kVocabulary, max_length(), cache.layout()));
+    scheduler.add(*requests.back());
+    return *requests.back();
+  }
+
+  bool works() const {
+    return !scheduler.running().empty() || !scheduler.preempted().empty() || !scheduler.waiting_queue().empty();
+  }
+
+  // Every so often several tokens at once.
+  void write_ahead(Sequence& sequence) {
+    const int most = std::min(max_ahead, sequence.request.max_length - sequence.length());
+    if (most <= 0 || sequence.generated() % 5 != 0) return;
+    sequence.tokens.insert(sequence.tokens.end(), static_cast<size_t>(most), 8);
+    if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
+  }
+
+  // What the engine does at the end of a prompt.
+  void fork_choices(Sequence& lead) {
+    Request& request = lead.request;
+    while (static_cast<int>(request.choices.size()) < request.params.n) {
+      request.choices.push_back(std::make_unique<Sequence>(request, static_cast<int>(request.choices.size())));
+      scheduler.fork(lead, *request.choices.back());
+      request.choices.back()->tokens.push_back(7);
+    }
+  }
+
+  uint64_t& content(const PageId* pages, int position) {
+    const PageId page = pages[position / kPageTokens];
+    CHECK(page >= 0 && page < cache.pool().size());
+    return contents[static_cast<size_t>(page) * kPageTokens + static_cast<size_t>(position % kPageTokens)];
+  }
+
+  // Computes as the model would: writes what stands for keys and values, and reads all that is seen.
+  void compute(const StepPlan& plan) {
+    for (const auto& [from, to] : plan.copies)
+      std::copy_n(contents.begin() + from * kPageTokens, kPageTokens, contents.begin() + to * kPageTokens);
+    const KvLayout& layout = cache.layout();
+    for (const StepPlan::Item& item : plan.items) {
+      const Sequence& sequence = *item.sequence;
+      const int end = sequence.n_computed + item.n_tokens;
+      std::vector<uint64_t> prefixes{1};   // of each position, behind one more
+      for (int p = 0; p < end; ++p)
+        prefixes.push_back((prefixes.back() + static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)])) * 0x9E3779B97F4A7C15u);
+      for (int table = 0; table < layout.tables(); ++table) {
+        const PageId* pages = sequence.table(table);
+        const auto expected = [&](int p) { return prefixes[static_cast<size_t>(p) + 1] + static_cast<uint64_t>(table); };
+        for (int p = sequence.n_computed; p < end; ++p) content(pages, p) = expected(p);
+        const int first_seen = table < layout.full ? 0 : std::max(0, sequence.n_computed - layout.window + 1);
+        for (int p = first_seen; p < end; ++p)
+          if (content(pages, p) != expected(p)) return check::fail(__FILE__, __LINE__, "other keys at " + std::to_string(p));
+      }
+    }
+  }
+
+  // One step; sequences that reach their last token get the next one, and end at max_length.
+  const StepPlan& step(bool check_consistency = true) {
+    const StepPlan& plan = scheduler.plan();
+    int rows = 0;
+    for (const StepPlan::Item& item : plan.items) {
+      rows += item.n_tokens;
+      CHECK(item.n_tokens > 0);
+      CHECK_EQ(item.wants_logits, item.n_tokens == item.sequence->remaining());
+      const int last = item.sequence->n_computed + item.n_tokens - 1;
+      CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
+      for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
+        CHECK_EQ(cache.references(item.sequence->pages[static_cast<size_t>(p)]), 1);   // written: owned alone
+      for (int p = item.sequence->n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens; ++p)
+        CHECK_EQ(cache.pool().references(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
+      item.sequence->request.started_at = Clock::now();
+    }
+    CHECK_EQ(rows, plan.n_rows);
+    compute(plan);
+    scheduler.advance();
+    for (const StepPlan::Item& item : plan.items) {
+      if (!item.wants_logits) continue;
+      if (item.sequence->choice == 0) fork_choices(*item.sequence);
+      item.sequence->tokens.push_back(7);
+      write_ahead(*item.sequence);
+      if (item.sequence->length() >= item.sequence->request.max_length) scheduler.remove(*item.sequence);
+    }
+    if (check_consistency) CHECK(scheduler.consistent());
+    return plan;
+  }
+};
+
+std::vector<TokenId> prompt_of(int n, int first = 1) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < n; ++i) tokens.push_back((first + i * 7) % kVocabulary);
+  return tokens;
+}
+
+const Sequence& only(const Request& request) { return *request.choices[0]; }
+
+TEST(scheduler_cuts_a_prompt_and_keeps_decodes_going) {
+  Bench bench(64, 32, 8);
+  Request& decoder = bench.add(prompt_of(5), 1, 100);
+  bench.step();
+  CHECK_EQ(only(decoder).generated(), 1);
+  Request& longer = bench.add(prompt_of(300, 500));
+  for (int i = 0; i < 9; ++i) {
+    const int before = only(decoder).generated();
+    const StepPlan& plan = bench.step();
+    CHECK_EQ(only(decoder).generated(), before + 1);   // a token every step
+    CHECK_EQ(plan.n_rows, 32);                         // the budget is used and kept
+  }
+  CHECK_EQ(only(longer).n_computed, 9 * 31);
+  bench.step();
+  CHECK_EQ(only(longer).generated(), 1);
+}
+
+TEST(scheduler_short_prompts_pass_a_long_one_that_still_advances) {
+  Bench bench(200, 64, 8);
+  Request& longer = bench.add(prompt_of(2000));
+  bench.step();
+  CHECK_EQ(only(longer).n_computed, 64);   // alone it has everything
+  Request& brief = bench.add(prompt_of(20, 500), 2);
+  bench.step();
+  CHECK_EQ(only(brief).generated(), 1);
+  CHECK_EQ(only(longer).n_computed, 64 + 44);
+  for (int i = 0; i < 3; ++i) bench.add(prompt_of(500, 100 * i), 2);
+  const int before = only(longer).n_computed;
+  bench.step();
+  CHECK(only(longer).n_computed >= before + 31);   // half of what decodes leave
+}
+
+TEST(scheduler_prompts_are_not_starved_by_decodes) {
+  Bench bench(64, 8, 64);
+  CHECK_EQ(bench.scheduler.max_sequences(), 6);   // two rows of eight stay for prompts
+  for (int i = 0; i < 10; ++i) bench.add(prompt_of(1, i), 1, 20);
+  for (int i = 0; i < 20; ++i) {
+    bench.step();
+    CHECK(bench.scheduler.running().size() <= 6);
+  }
+}
+
+TEST(scheduler_takes_organizations_in_turn) {
+  Bench bench(64, 8, 1);   // one at a time
+  std::map<const Request*, char> names;
+  for (int i = 0; i < 4; ++i) names[&bench.add(prompt_of(3, i), 1, 1)] = 'a';
+  for (int i = 0; i < 2; ++i) names[&bench.add(prompt_of(3, i), 2, 1)] = 'b';
+  names[&bench.add(prompt_of(3), 3, 1)] = 'c';
+  std::string order;
+  std::vector<const Request*> of_a;
+  for (int i = 0; i < 7; ++i) {
+    const StepPlan& plan = bench.step();
+    REQUIRE(plan.items.size() == 1);
+    const Request* request = &plan.items[0].sequence->request;
+    order += names[request];
+    if (names[request] == 'a') of_a.push_back(request);
+  }
+  CHECK_EQ(order, std::string("abcabaa"));
+  for (size_t i = 1; i < of_a.size(); ++i) CHECK(of_a[i - 1]->id < of_a[i]->id);
+}
+
+// Running sequences of one organization.
+int places_of(const Bench& bench, uint64_t organization) {
+  int n = 0;
+  for (const Sequence* sequence : bench.scheduler.running())
+    n += sequence->request.params.organization == organization;
+  return n;
+}
+
+TEST(scheduler_gives_places_to_choices_in_turn) {
+  Bench bench(400, 64, 8);
+  for (int i = 0; i < 5; ++i) bench.add(prompt_of(20, i), 1, 10 + i, 8);   // forty sequences of one organization
+  bench.step();
+  bench.step();
+  CHECK_EQ(places_of(bench, 1), 8);
+  CHECK_EQ(bench.scheduler.waiting(), size_t{4});   // the others' prompts are not begun before there are places
+  Request& brief = bench.add(prompt_of(20, 700), 2, 3);
+  Request& several = bench.add(prompt_of(20, 800), 3, 12, 4);
+  for (int i = 0; i < 12; ++i) bench.step();
+  CHECK_EQ(only(brief).generated(), 3);             // with the first places that became free
+  CHECK_EQ(several.choices.size(), size_t{4});
+  CHECK(places_of(bench, 3) >= 3);
+  CHECK(places_of(bench, 1) <= 4);
+  for (int i = 0; i < 400; ++i) bench.step(i % 16 == 0);
+  for (const auto& request : bench.requests)
+    for (const auto& choice : request->choices) CHECK_EQ(choice->generated(), request->params.max_tokens);
+  CHECK_EQ(bench.cache.available(), 400);
+}
+
+// Steps until a request has its first token.
+int steps_to_first_token(Bench& bench, const Request& request) {
+  for (int i = 1; i <= 5000; ++i) {
+    bench.step(i % 8 == 0);
+    if (only(request).generated() > 0) return i;
+  }
+  return -1;
+}
+
+// Every place taken by long answers of one organization, hundreds more waiting: another one's first token is
+// as near as on an idle engine, and the first loses no more than the place that takes.
+TEST(scheduler_flood_of_one_organization_costs_another_no_step) {
+  constexpr int kPlaces = 16;
+  for (const int prompt : {1, 30, 100}) {
+    Bench idle(2000, 256, kPlaces);
+    const int alone = steps_to_first_token(idle, idle.add(prompt_of(prompt, 700), 2, 5));
+    Bench bench(2000, 256, kPlaces);
+    for (int i = 0; i < 300; ++i) bench.add(prompt_of(20, i), 1, 1000);
+    for (int i = 0; i < 40; ++i) bench.step(i % 8 == 0);
+    CHECK_EQ(places_of(bench, 1), kPlaces);
+    for (int round = 0; round < 20; ++round) {
+      Request& small = bench.add(prompt_of(prompt, 700), 2, 5);
+      CHECK_EQ(steps_to_first_token(bench, small), alone);
+      CHECK_EQ(places_of(bench, 1), kPlaces - 1);
+      while (only(small).state != SequenceState::kEnded) bench.step(false);
+      bench.step();
+      CHECK_EQ(places_of(bench, 1), kPlaces);   // who gave its place up has it back before others
+      CHECK(bench.scheduler.preempted().empty());
+    }
+    CHECK(bench.scheduler.preemptions() <= 20);
+  }
+}
+
+// The flood's prompts are long, and more of them may begin at any time: the other's gets the better half of each step.
+TEST(scheduler_flood_of_long_prompts_makes_another_wait_twice_as_long_at_most) {
+  Bench idle(4000, 128, 16);
+  const int alone = steps_to_first_token(idle, idle.add(prompt_of(300, 700), 2, 5));
+  Bench bench(4000, 128, 16);
+  for (int i = 0; i < 200; ++i) bench.add(prompt_of(2000, i), 1, 100);
+  for (int i = 0; i < 30; ++i) bench.step(false);
+  const int flooded = steps_to_first_token(bench, bench.add(prompt_of(300, 700), 2, 5));
+  CHECK_EQ(alone, 3);
+  CHECK(flooded > 0 && flooded <= 2 * alone);
+}
+
+// All pages taken by one organization, and never enough for its next request.
+TEST(scheduler_flood_of_pages_costs_another_a_step_at_most) {
+  Bench bench(64, 64, 8);
+  for (int i = 0; i < 40; ++i) bench.add(prompt_of(150, i), 1, 200);
+  for (int i = 0; i < 60; ++i) bench.step(false);
+  CHECK(places_of(bench, 1) >= 2);
+  CHECK(steps_to_first_token(bench, bench.add(prompt_of(40, 700), 2, 5)) <= 2);
+  for (int i = 0; i < 20000 && bench.works(); ++i) bench.step(i % 64 == 0);
+  for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), request->params.max_tokens);
+}
+
+// As many organizations as places: each has one, and nobody's last one is taken.
+TEST(scheduler_gives_every_organization_a_place_and_takes_no_last_one) {
+  Bench bench(1000, 64, 6);
+  for (int i = 0; i < 40; ++i) bench.add(prompt_of(10, i), 1, 300);
+  for (int i = 0; i < 10; ++i) bench.step();
+  for (uint64_t organization = 2; organization <= 9; ++organization) {
+    bench.add(prompt_of(10, 100), organization, 300);
+    bench.add(prompt_of(10, 200), organization, 300);
+  }
+  for (int i = 0; i < 6; ++i) bench.step();
+  for (uint64_t organization = 1; organization <= 6; ++organization) CHECK_EQ(places_of(bench, organization), 1);
+  const uint64_t displaced = bench.scheduler.preemptions();
+  CHECK_EQ(displaced, uint64_t{5});
+  for (int i = 0; i < 100; ++i) bench.step(i % 16 == 0);
+  CHECK_EQ(bench.scheduler.preemptions(), displaced);   // who waits now waits for an end
+  for (int i = 0; i < 6000 && bench.works(); ++i) bench.step(i % 64 == 0);
+  for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), 300);
+}
+
+// A sequence that has given way runs on for a while before it does so again.
+TEST(scheduler_never_displaces_a_sequence_twice_in_a_row) {
+  Bench bench(1000, 64, 3);
+  for (int i = 0; i < 3; ++i) bench.add(prompt_of(10, i), 1, 2000);
+  bench.step();
+  std::map<const Sequence*, int> displaced_at;
+  for (int i = 0; i < 600; ++i) {
+    if (i % 3 == 0) bench.add(prompt_of(4, 300), 2, 1);   // again and again
+    std::map<const Sequence*, bool> was_running;
+    for (const auto& request : bench.requests) was_running[&only(*request)] = only(*request).state == SequenceState::kRunning;
+    bench.step(false);
+    for (const auto& [sequence, running] : was_running) {
+      if (!running || sequence->state != SequenceState::kPreempted) continue;
+      const auto before = displaced_at.find(sequence);
+      if (before != displaced_at.end()) CHECK(sequence->generated() - before->second >= Scheduler::kLeastRun);
+      displaced_at[sequence] = sequence->generated();
+    }
+    CHECK(places_of(bench, 1) >= 1);
+  }
+  for (int i = 0; i < 3; ++i) CHECK(only(*bench.requests[static_cast<size_t>(i)]).generated() >= 300);
+}
+
+// A first token's step has no decodes of others in it, as long as such steps are rare.
+TEST(scheduler_computes_first_tokens_of_others_by_themselves) {
+  Bench bench(1000, 64, 8);
+  for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
+  for (int i = 0; i < 10; ++i) bench.step();
+  bench.add(prompt_of(30, 300), 2, 20);
+  const StepPlan& plan = bench.step();
+  CHECK(plan.first_tokens);
+  CHECK_EQ(plan.n_rows, 30);
+  CHECK_EQ(plan.n_decodes, 0);
+  const int before = only(*bench.requests[0]).generated();
+  bench.add(prompt_of(30, 400), 3, 20);   // too soon: with all the decodes
+  CHECK_EQ(bench.step().n_rows, 6 + 1 + 30);
+  CHECK_EQ(only(*bench.requests[0]).generated(), before + 1);
+  for (int i = 0; i < 5; ++i) CHECK(!bench.step().first_tokens);
+  bench.add(prompt_of(300, 600), 4, 20);   // too long for a step
+  CHECK(!bench.step().first_tokens);
+  bench.add(prompt_of(30, 500), 1, 20);    // no organization's first
+  CHECK(!bench.step().first_tokens);
+}
+
+// Prompts of many organizations: each gets its part of every step.
+TEST(scheduler_shares_prompt_tokens_between_organizations) {
+  Bench bench(4000, 100, 24);
+  for (int i = 0; i < 12; ++i) bench.add(prompt_of(1000, i), 1, 5);   // many prompts of one
+  Request& single = bench.add(prompt_of(1000, 800), 2, 5);
+  bench.add(prompt_of(1000, 900), 3, 5);
+  bench.add(prompt_of(1000, 950), 3, 5);
+  for (int i = 0; i < 4; ++i) bench.step(false);
+  const int before = only(single).n_computed;
+  for (int i = 0; i < 5; ++i) bench.step(false);
+  CHECK(only(single).n_computed - before >= 5 * 100 / 4);
+  const int of_oldest = only(*bench.requests[0]).n_computed;
+  bench.step(false);
+  CHECK(only(*bench.requests[0]).n_computed > of_oldest);
+}
+
+// More choices than places: what is beyond waits in line like everybody.
+TEST(scheduler_lets_forks_without_a_place_wait_their_turn) {
+  Bench bench(400, 64, 4);
+  Request& wide = bench.add(prompt_of(20), 1, 30, 20);
+  bench.step();
+  CHECK_EQ(places_of(bench, 1), 4);
+  CHECK_EQ(bench.scheduler.waiting(), size_t{0});   // a fork is no waiting request
+  Request& brief = bench.add(prompt_of(20, 700), 2, 3);
+  for (int i = 0; i < 40; ++i) bench.step();
+  CHECK_EQ(only(brief).generated(), 3);
+  CHECK(wide.choices[19]->state == SequenceState::kForked);
+  bench.scheduler.remove(*wide.choices[19]);
+  for (int i = 0; i < 200; ++i) bench.step(i % 16 == 0);
+  for (int i = 0; i < 19; ++i) CHECK_EQ(wide.choices[static_cast<size_t>(i)]->generated(), 30);
+  CHECK_EQ(wide.choices[19]->generated(), 1);
+  CHECK_EQ(bench.cache.available(), 400);
+}
+
+// A prompt that does not fit is passed by small ones of others for a while only.
+TEST(scheduler_large_prompts_are_not_starved_of_pages) {
+  Bench bench(40, 64, 8);
+  bench.add(prompt_of(160), 2, 200);   // holds what the large one needs
+  bench.step();
+  Request& large = bench.add(prompt_of(600, 300), 1, 4);
+  Request& behind = bench.add(prompt_of(5, 50), 1, 1);
+  int begun = 0;
+  for (int i = 0; i < 4000 && only(large).generated() == 0; ++i) {
+    if (bench.scheduler.waiting() < 4) bench.add(prompt_of(5, i % 900), 3, 6);   // a steady stream
+    bench.step(i % 16 == 0);
+    CHECK(only(large).state != SequenceState::kWaiting || only(behind).state == SequenceState::kWaiting);
+  }
+  for (const auto& request : bench.requests)
+    begun += request->params.organization == 3 && only(*request).generated() > 0 && request->arrival > large.arrival;
+  CHECK_EQ(only(large).generated(), 1);
+  CHECK(begun >= 1);
+  CHECK(begun <= WaitingQueue::kMostPasses + 8);   // and those that begin beside it
+}
+
+TEST(scheduler_shares_prefixes_within_an_organization) {
+  Bench bench(64, 64, 8);
+  Request& first = bench.add(prompt_of(48), 1);
+  bench.step();
+  Request& same = bench.add(prompt_of(48), 1);
+  Request& foreign = bench.add(prompt_of(48), 2);
+  bench.step();                             // the other organization's
+  CHECK_EQ(only(foreign).generated(), 1);
+  CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{0});
+  bench.scheduler.plan();
+  CHECK_EQ(only(same).n_computed, 32);      // the last token is always computed, hence its page
+  CHECK_EQ(only(same).pages[1], only(first).pages[1]);
+  CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{32});
+}
+
+TEST(scheduler_equal_prompts_at_once_are_computed_once) {
+  Bench bench(200, 64, 16);
+  for (int i = 0; i < 8; ++i) {
+    auto prompt = prompt_of(160);
+    prompt.push_back(900 + i);
+    bench.add(prompt, 1, 2);
+  }
+  int rows = 0;
+  while (bench.scheduler.waiting() + bench.scheduler.running().size() > 0) rows += bench.step().n_rows;
+  CHECK(rows <= 160 + 8 * 2);   // the prefix once, then one prompt token and one decode each
+}
+
+TEST(scheduler_preempts_the_youngest_and_resumes_before_new_ones) {
+  Bench bench(8, 64, 8);   // 128 tokens
+  Request& old = bench.add(prompt_of(40), 1, 80);
+  Request& young = bench.add(prompt_of(40, 300), 1, 80);
+  Request& late = bench.add(prompt_of(40, 600), 1, 80);
+  bool preempted = false;
+  for (int i = 0; i < 400 && bench.scheduler.running().size() + bench.scheduler.waiting() +
+                                     bench.scheduler.preempted().size() > 0; ++i) {
+    bench.step();
+    if (only(young).state == SequenceState::kPreempted) {
+      preempted = true;
+      CHECK(only(young).pages.empty());
+      CHECK(only(old).state != SequenceState::kPreempted);
+      CHECK(only(late).state == SequenceState::kWaiting);
+    }
+  }
+  CHECK(preempted);
+  for (const Request* request : {&old, &young, &late}) CHECK_EQ(only(*request).generated(), 80);
+  CHECK_EQ(bench.cache.available(), 8);
+}
+
+TEST(scheduler_forks_share_pages_and_copy_on_write) {
+  Bench bench(16, 64, 3);
+  GenerationRequest params;
+  params.prompt = prompt_of(20);
+  params.max_tokens = 10;
+  params.n = 4;
+  Request request(1, bench.channel, params, kVocabulary, 256);
+  bench.scheduler.add(request);
+  bench.compute(bench.scheduler.plan());
+  bench.scheduler.advance();
+  Sequence& lead = *request.choices[0];
+  request.started_at = Clock::now();
+  for (int choice = 1; choice < 4; ++choice) {
+    request.choices.push_back(std::make_unique<Sequence>(request, choice));
+    bench.scheduler.fork(lead, *request.choices.back());
+  }
+  for (const auto& choice : request.choices) choice->tokens.push_back(5);
+  CHECK(request.choices[3]->state == SequenceState::kForked);   // three places only
+  CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
+  const StepPlan& plan = bench.step();
+  CHECK_EQ(plan.copies.size(), size_t{2});   // the last one to write keeps the original
+  std::set<PageId> second_pages;
+  for (int choice = 0; choice < 3; ++choice) second_pages.insert(request.choices[static_cast<size_t>(choice)]->pages[1]);
+  CHECK_EQ(second_pages.size(), size_t{3});
+  CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
+  for (int i = 0; i < 40; ++i) bench.step();
+  for (const auto& choice : request.choices) CHECK_EQ(choice->generated(), 10);
+  CHECK_EQ(bench.cache.available(), 16);
+}
+
+TEST(scheduler_suspends_sequences_of_a_full_channel) {
+  Bench bench(16, 64, 8);
+  Request& held = bench.add(prompt_of(20), 1, 30);
+  bench.step();
+  bench.channel->step_records().resize(200);   // beyond the bound of 100
+  std::memset(bench.channel->step_records().data(), 0, 200);
+  bench.channel->publish();
+  for (int i = 0; i < 3; ++i) CHECK(bench.step().items.empty());
+  CHECK(only(held).pages.empty());
+  std::vector<std::byte> drained;
+  CHECK(bench.channel->drain(drained));
+  const int before = only(held).generated();
+  bench.step();
+  CHECK_EQ(only(held).generated(), before + 1);
+}
+
+TEST(channel_says_since_when_its_oldest_record_waits) {
+  Channel channel([] {}, 1000);
+  const auto write = [&] {
+    channel.step_records().resize(20);
+    channel.publish();
+  };
+  std::vector<std::byte> drained;
+  Clock::time_point since{};
+  const auto before = Clock::now();
+  write();
+  const auto after = Clock::now();
+  while (Clock::now() == after) {}
+  write();   // waits less long
+  channel.drain(drained, &since);
+  CHECK_EQ(drained.size(), size_t{40});
+  CHECK(since >= before && since <= after);
+  const auto later = Clock::now();
+  write();
+  channel.drain(drained, &since);
+  CHECK(since >= later);
+}
+
+TEST(scheduler_lowered_limits_let_running_ones_finish) {
+  Bench bench(64, 32, 8);
+  for (int i = 0; i < 6; ++i) bench.add(prompt_of(1, i), 1, 10);
+  bench.step();
+  bench.scheduler.configure(2, 1);
+  bench.add(prompt_of(4, 50), 1, 10);
+  bench.add(prompt_of(4, 60), 2, 10);   // nor for another organization
+  for (int i = 0; i < 9; ++i) CHECK_EQ(bench.step().items.size(), size_t{6});   // nobody loses a step
+  CHECK_EQ(bench.step().items.size(), size_t{1});
+}
+
+TEST(scheduler_computes_what_was_written_at_once_in_one_piece) {
+  Bench bench(64, 64, 8);
+  Request& writer = bench.add(prompt_of(5), 1, 100);
+  Request& other = bench.add(prompt_of(6, 300), 1, 100);
+  const auto write = [](Request& request, int n) {
+    Sequence& sequence = *request.choices[0];
+    for (int i = 0; i < n; ++i) sequence.tokens.push_back(9);
+    sequence.n_ahead = sequence.remaining() - 1;
+  };
+  bench.step();
+  write(writer, 20);
+  CHECK(only(writer).decoding());
+  const StepPlan* plan = &bench.step();
+  CHECK_EQ(plan->n_decodes, 2);
+  CHECK_EQ(plan->n_rows, 22);
+  CHECK_EQ(plan->n_ahead, 20);
+  CHECK_EQ(only(writer).remaining(), 1);
+  // Further than a step reaches: it goes on in the next, and the others lose nothing. Prompts keep their quarter.
+  write(writer, 60);
+  Request& prompt = bench.add(prompt_of(200, 600));
+  const int before = only(other).generated();
+  plan = &bench.step();
+  CHECK_EQ(plan->items[0].n_tokens, 47);
+  CHECK(!plan->items[0].wants_logits);
+  CHECK_EQ(only(prompt).n_computed, 16);
+  CHECK_EQ(plan->n_rows, 64);
+  CHECK(only(writer).decoding());
+  plan = &bench.step();
+  CHECK_EQ(plan->items[0].n_tokens, 14);
+  CHECK_EQ(only(writer).remaining(), 1);
+  CHECK_EQ(only(other).generated(), before + 2);
+  // Where a step may take no longer, half of what prompts may add to it at most.
+  write(writer, 40);
+  plan = &bench.scheduler.plan(24);
+  CHECK_EQ(plan->n_ahead, 12);
+  CHECK_EQ(plan->n_rows, 2 + 24);
+}
+
+TEST(scheduler_finds_room_for_guesses_without_taking_any_from_others) {
+  Bench bench(4, 64, 3);
+  Request& one = bench.add(prompt_of(15), 1, 30);
+  Request& other = bench.add(prompt_of(14, 400), 1, 30);
+  bench.step();
+  bench.step();
+  const StepPlan* plan = &bench.scheduler.plan();   // positions 16 and 15 come next
+  REQUIRE(plan->items.size() == 2 && plan->n_rows == 2);
+  const StepPlan::Item& first = plan->items[0];
+  CHECK_EQ(bench.cache.available(), int64_t{1});
+  CHECK_EQ(bench.scheduler.add_guesses(plan->items[1], 7), 0);   // it needs a page, and others may need that
+  CHECK_EQ(bench.scheduler.add_guesses(first, 7), 1);            // a row of logits each: three at once
+  CHECK_EQ(first.n_guesses, 1);
+  CHECK_EQ(plan->n_rows, 3);
+  bench.scheduler.advance();
+  CHECK_EQ(only(one).remaining(), 0);
+  // Right: computed as well. Its page is indexed when it is full, and not before.
+  one.choices[0]->tokens.push_back(7);
+  bench.scheduler.keep_guess(*one.choices[0]);
+  one.choices[0]->tokens.push_back(8);
+  other.choices[0]->tokens.push_back(7);
+  CHECK_EQ(only(one).n_computed, 18);
+  CHECK_EQ(only(one).n_indexed, 1);
+  CHECK(bench.scheduler.consistent());
+  bench.scheduler.plan();
+  bench.scheduler.advance();
+  CHECK_EQ(only(one).remaining(), 0);
+}
+
+// Random load on a small pool: every request ends with all its tokens, no page is lost, and a decode that
+// runs is never left out of a step.
+void check_random_load(const KvLayout& layout, uint32_t n_seeds) {
+  for (uint32_t seed = 0; seed < n_seeds; ++seed) {
+    std::mt19937 random(seed);
+    const int64_t n_pages = (6 + static_cast<int64_t>(random() % 20)) * layout.tables();
+    const int rows = 1 + static_cast<int>(random() % 40), sequences = 1 + static_cast<int>(random() % 8);
+    Bench bench(n_pages, rows, sequences, seed % 4 != 3, layout);
+    const int most = std::min(bench.max_length(), 600);
+    bench.max_ahead = seed % 3 == 0 ? 0 : static_cast<int>(random() % 40);
+    int added = 0, first_tokens_at = -100;
+    for (int i = 0; i < 20'000; ++i) {
+      if (added < 40 && random() % 4 == 0) {
+        ++added;
+        bench.add(prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3), random() % 3,
+                  1 + static_cast<int>(random() % 60), random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
+      }
+      std::vector<std::pair<Sequence*, int>> decodes;   // with the work they had
+      for (Sequence* sequence : bench.scheduler.running())
+        if (sequence->decoding()) decodes.emplace_back(sequence, sequence->n_computed);
+      const StepPlan& plan = bench.step(i % 16 == 0);
+      for (const auto& [sequence, computed] : decodes)
+        CHECK(sequence->n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens);
+      if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);   // a token in all others
+      if (plan.first_tokens) first_tokens_at = i;
+      const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||
+                        !bench.scheduler.preempted().empty();
+      if (left) REQUIRE(!plan.items.empty());   // there is always something that can go on
+      if (random() % 50 == 0 && !bench.requests.empty()) {
+        const Request& removed = *bench.requests[random() % bench.requests.size()];
+        bench.scheduler.remove(*removed.choices[random() % removed.choices.size()]);
+      }
+      if (!left && added == 40) break;
+    }
+    for (const auto& request : bench.requests)
+      for (const auto& choice : request->choices) CHECK(choice->state == SequenceState::kEnded);
+    CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+  }
+}
+
+TEST(scheduler_random_load) { check_random_load({}, 30); }
+TEST(scheduler_random_load_with_windows) {
+  check_random_load({.full = 1, .windowed = 3, .window = 37}, 20);
+  check_random_load({.full = 2, .windowed = 1, .window = 16}, 10);
+  check_random_load({.full = 0, .windowed = 1, .window = 50}, 20);
+  check_random_load({.full = 1, .windowed = 1, .window = 5000}, 10);
+}
+
+// Prompts and answers far longer than the window, forked, cached and preempted: nobody holds more than a window
+// and a step, a prefix is found again whose window is still there, and everything comes back.
+TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
+  constexpr int kWindow = 50, kRows = 40;
+  for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 2, .window = kWindow}, KvLayout{.full = 0, .windowed = 1, .window = kWindow}}) {
+    for (const bool prefix_cache : {true, false}) {
+      Bench bench(layout.full > 0 ? 200 : 40, kRows, 2, prefix_cache, layout);
+      std::vector<TokenId> prompt;
+      for (int i = 0; i < 400; ++i) prompt.push_back(1 + i % 900);
+      bench.add(prompt, 1, 300, 3);
+      int64_t most = 0, most_decoding = 0;
+      while (bench.works()) {
+        bench.step();
+        for (const Sequence* sequence : bench.scheduler.running()) {
+          const int64_t held = std::ranges::count_if(sequence->window_pages, [](PageId page) { return page != kNoPage; });
+          (sequence->decoding() ? most_decoding : most) = std::max(sequence->decoding() ? most_decoding : most, held);
+        }
+      }
+      CHECK(most <= layout.window_pages(kRows));
+      CHECK(most_decoding >= 4 && most_decoding <= layout.window_pages(1));
+      CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+      CHECK_EQ(bench.cache.pool().cached() > 0, prefix_cache);
+
+      // The same prompt again, and as long a piece of it as nobody has ended with.
+      const uint64_t cached = bench.scheduler.cached_tokens();
+      const Request& again = bench.add(prompt, 1, 1);
+      bench.step();
+      const uint64_t found = bench.scheduler.cached_tokens() - cached;
+      if (prefix_cache) CHECK_EQ(found, uint64_t{384});
+      else CHECK_EQ(found, uint64_t{0});
+      while (bench.works()) bench.step();
+      CHECK_EQ(only(again).generated(), 1);
+      for (uint64_t organization = 1; organization <= 3; ++organization) {   // the later ones claim a place
+        for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
+        for (int i = 0; i < 30; ++i) bench.step();
+      }
+      while (bench.works()) bench.step();
+      CHECK(bench.scheduler.preemptions() > 0);
+      CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+    }
+  }
+}
+
+// A prompt many times as long as the window is let in with what it holds at once, and beside it others.
+TEST(a_long_prompt_asks_for_the_window_pages_it_holds_at_once) {
+  const KvLayout layout{.full = 0, .windowed = 1, .window = 64};
+  Bench bench(24, 32, 4, true, layout);
+  const Request& one = bench.add(prompt_of(1500), 1, 20);
+  const Request& other = bench.add(prompt_of(1400, 300), 1, 20);
+  bench.step();
+  CHECK_EQ(bench.scheduler.running().size(), size_t{2});
+  while (bench.works()) bench.step();
+  CHECK_EQ(only(one).generated(), 20);
+  CHECK_EQ(only(other).generated(), 20);
+  CHECK_EQ(bench.scheduler.preemptions(), uint64_t{0});
+}
+
+// Pages for one window and not much more: prompts of several take turns, and the oldest always goes on.
+TEST(prompts_that_lack_window_pages_give_way_to_the_oldest) {
+  const KvLayout layout{.full = 1, .windowed = 4, .window = 40};
+  Bench bench(110, 16, 4, true, layout);
+  REQUIRE(bench.max_length() >= 800);
+  for (int i = 0; i < 6; ++i) bench.add(prompt_of(700 - 30 * i, 37 * i), static_cast<uint64_t>(i % 2), 40);
+  for (int i = 0; i < 20'000 && bench.works(); ++i) REQUIRE(!bench.step(i % 8 == 0).items.empty());
+  for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), 40);
+  CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+}
+
+}  // namespace
+}  // namespace monolith

@@ -1,0 +1,38 @@
+#include "engine/schedule/step_pace.h"
+
+#include "check.h"
+
+using monolith::StepPace;
+
+TEST(step_pace_learns_what_fits_the_target) {
+  StepPace pace(250);
+  CHECK_EQ(pace.prompt_tokens(), StepPace::kUnmeasured);
+  for (int i = 0; i < 50; ++i) {
+    pace.note(4, 0, 30);              // decodes alone: 30 ms
+    pace.note(4, 100, 30 + 100 * 3);  // 3 ms a prompt token
+  }
+  CHECK(pace.prompt_tokens() >= 70 && pace.prompt_tokens() <= 74);   // (250 - 30) / 3
+}
+
+TEST(step_pace_always_lets_prompts_move_on) {
+  StepPace pace(10);
+  pace.note(1, 0, 180);
+  pace.note(1, 16, 600);
+  CHECK_EQ(pace.prompt_tokens(), StepPace::kLeast);
+}
+
+TEST(step_pace_without_target_bounds_nothing) {
+  StepPace pace(0);
+  pace.note(0, 256, 5000);
+  CHECK_EQ(pace.prompt_tokens(), StepPace::kNoBound);
+}
+
+TEST(step_pace_does_not_spiral_when_steps_get_small) {
+  StepPace pace(250);
+  for (int i = 0; i < 200; ++i) {
+    pace.note(1, 0, 100);
+    const int tokens = pace.prompt_tokens();
+    pace.note(1, tokens, 100 + tokens * 2.0);
+  }
+  CHECK(pace.prompt_tokens() >= 73 && pace.prompt_tokens() <= 77);
+}

@@ -1,0 +1,200 @@
+// The fair order by itself: sequences that always fit, or never, and who is taken when.
+#include "engine/schedule/waiting_queue.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "check.h"
+
+namespace monolith {
+namespace {
+
+struct Line {
+  WaitingQueue queue;
+  std::vector<std::unique_ptr<Request>> requests;
+  std::set<const Sequence*> lacking;   // pages; never admitted
+  std::set<const Sequence*> later;     // kNotNow
+
+  Sequence& add(char organization, int n = 1) {
+    GenerationRequest params;
+    params.prompt = {1};
+    params.organization = static_cast<uint64_t>(organization);
+    params.max_tokens = 1;
+    params.n = n;
+    requests.push_back(std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), nullptr,
+                                                 std::move(params), 10, 10));
+    requests.back()->arrival = requests.size();
+    queue.push(*requests.back()->choices[0]);
+    return *requests.back()->choices[0];
+  }
+
+  Sequence* take() {
+    return queue.admit([](const Sequence&) { return true; },
+                       [&](Sequence& sequence) {
+                         if (lacking.contains(&sequence)) return Admission::kNoRoom;
+                         return later.contains(&sequence) ? Admission::kNotNow : Admission::kAdmitted;
+                       },
+                       [](const Sequence& sequence) { return sequence.request.params.n; });
+  }
+
+  // The organizations of the next `n` that are taken.
+  std::string order(int n) {
+    std::string names;
+    for (int i = 0; i < n; ++i)
+      if (const Sequence* taken = take()) names += static_cast<char>(taken->request.params.organization);
+    return names;
+  }
+};
+
+TEST(waiting_queue_takes_organizations_in_turn_and_each_in_its_order) {
+  Line line;
+  std::vector<const Sequence*> of_a;
+  for (int i = 0; i < 5; ++i) of_a.push_back(&line.add('a'));
+  line.add('b');
+  line.add('b');
+  line.add('c');
+  CHECK_EQ(line.queue.requests(), size_t{8});
+  CHECK(line.take() == of_a[0]);
+  CHECK_EQ(line.order(3), std::string("bca"));
+  line.add('d');   // behind those who wait already
+  CHECK_EQ(line.order(1), std::string("b"));
+  CHECK(line.take() == of_a[2]);
+  CHECK_EQ(line.order(1), std::string("d"));
+  CHECK(line.take() == of_a[3]);
+  CHECK(line.take() == of_a[4]);
+  CHECK(line.take() == nullptr);
+  CHECK(line.queue.empty());
+}
+
+TEST(waiting_queue_counts_choices_and_not_requests) {
+  Line line;
+  for (int i = 0; i < 8; ++i) line.add('a', 4);
+  for (int i = 0; i < 12; ++i) line.add('b');
+  for (int i = 0; i < 6; ++i) line.add('c', 2);
+  CHECK_EQ(line.order(14), std::string("abcbbcbabcbbcb"));   // eight places each
+}
+
+// A debt is paid even if its line is empty for a while, and is forgotten when nobody is left.
+TEST(waiting_queue_remembers_debts_while_others_wait) {
+  Line line;
+  for (int i = 0; i < 6; ++i) line.add('b');
+  line.add('a', 4);
+  CHECK_EQ(line.order(2), std::string("ba"));
+  line.add('a');
+  CHECK_EQ(line.order(6), std::string("bbbbab"));
+  line.add('a', 100);
+  CHECK_EQ(line.order(1), std::string("a"));
+  line.add('b');
+  line.add('a');
+  CHECK_EQ(line.order(2), std::string("ba"));
+}
+
+TEST(waiting_queue_never_lets_newcomers_starve_who_owes) {
+  Line line;
+  line.add('a', kMaxChoices);
+  line.add('a');
+  for (int i = 0; i < 4; ++i) line.add(static_cast<char>('b' + i));
+  int taken = 0;
+  for (; taken < 2000; ++taken) {
+    const Sequence* sequence = line.take();
+    REQUIRE(sequence != nullptr);
+    const auto organization = static_cast<char>(sequence->request.params.organization);
+    if (organization != 'a') line.add(organization);   // and waits again at once
+    if (organization == 'a' && sequence->request.params.n == 1) break;
+  }
+  CHECK_EQ(taken, 1 + 4 * (kMaxChoices - 1) + 4);   // every other one once for each place, then its turn
+}
+
+TEST(waiting_queue_passes_a_head_that_lacks_pages_a_bounded_number_of_times) {
+  Line line;
+  Sequence& large = line.add('a');
+  line.add('a');   // never passes it
+  for (int i = 0; i < 40; ++i) line.add(i % 2 ? 'b' : 'c');
+  line.lacking = {&large};
+  const std::string passing = line.order(60);
+  CHECK_EQ(passing.size(), size_t{WaitingQueue::kMostPasses});
+  CHECK(passing.find('a') == std::string::npos);
+  CHECK(line.take() == nullptr);
+  line.lacking.clear();
+  CHECK(line.take() == &large);
+  CHECK_EQ(line.order(3).size(), size_t{3});
+
+  // Its own turn comes back with the first page, however few passed it; cancelled, it holds up nobody.
+  Line other;
+  Sequence& first = other.add('a');
+  for (int i = 0; i < 60; ++i) other.add('b');
+  other.lacking = {&first};
+  CHECK_EQ(other.order(3), std::string("bbb"));
+  other.lacking.clear();
+  CHECK(other.take() == &first);
+  Sequence& second = other.add('a');
+  other.lacking = {&second};
+  CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMostPasses});   // the other's own turn, and passes
+  other.queue.remove(second);
+  CHECK_EQ(other.order(5), std::string("bbbbb"));
+}
+
+TEST(waiting_queue_looks_at_a_bounded_number_of_heads_that_lack_pages) {
+  Line line;
+  for (int i = 0; i < 20; ++i) line.lacking.insert(&line.add(static_cast<char>('a' + i)));
+  line.add('z');
+  CHECK(line.take() == nullptr);
+  CHECK_EQ(line.queue.requests(), size_t{21});
+  line.lacking.erase(line.requests[7]->choices[0].get());
+  CHECK_EQ(line.order(1), std::string("h"));
+}
+
+TEST(waiting_queue_offers_places_out_of_turn_and_takes_them_off_later_turns) {
+  Line line;
+  for (int i = 0; i < 6; ++i) line.add('a');
+  for (int i = 0; i < 3; ++i) line.add('b');
+  const auto claim = [&](char who) {
+    const Sequence* taken = line.queue.admit([](const Sequence&) { return true; }, [](Sequence&) { return Admission::kAdmitted; },
+                                             [](const Sequence&) { return 1; },
+                                             [&](uint64_t id) { return id == static_cast<uint64_t>(who); });
+    return taken ? static_cast<char>(taken->request.params.organization) : '-';
+  };
+  CHECK_EQ(claim('c'), '-');
+  CHECK_EQ(claim('b'), 'b');
+  CHECK_EQ(line.queue.prompt_tokens(), size_t{8});
+  CHECK_EQ(line.order(5), std::string("aabab"));   // one turn of b's is paid already
+  CHECK_EQ(claim('a'), 'a');
+}
+
+TEST(waiting_queue_lets_others_go_while_a_page_is_being_computed) {
+  Line line;
+  Sequence& waits = line.add('a');
+  line.add('a');
+  line.add('b');
+  line.later = {&waits};
+  CHECK_EQ(line.order(3), std::string("b"));
+  line.later.clear();
+  CHECK(line.take() == &waits);
+}
+
+TEST(waiting_queue_forgets_cancelled_ones) {
+  Line line;
+  Sequence& a1 = line.add('a');
+  Sequence& a2 = line.add('a');
+  Sequence& b1 = line.add('b');
+  Sequence& c1 = line.add('c');
+  line.add('c');
+  line.queue.remove(a1);
+  line.queue.remove(a1);   // twice is once
+  CHECK_EQ(line.queue.requests(), size_t{4});
+  CHECK(line.take() == &a2);   // its turn stays
+  line.queue.remove(b1);
+  CHECK(line.take() == &c1);
+  CHECK_EQ(line.order(2), std::string("c"));
+  CHECK(line.queue.empty());
+  std::vector<Request*> found;
+  Sequence& late = line.add('a');
+  line.add('b');
+  line.queue.collect([&](const Sequence& sequence) { return &sequence == &late; }, found);
+  CHECK(found == std::vector<Request*>{&late.request});
+}
+
+}  // namespace
+}  // namespace monolith

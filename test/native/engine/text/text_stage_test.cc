@@ -1,0 +1,195 @@
+// The streaming text stage against the obvious algorithm over the whole text, at every way to cut it.
+#include "engine/text/text_stage.h"
+
+#include <random>
+
+#include "engine/text/text_stage_reference.h"
+
+namespace monolith::testing {
+namespace {
+
+TEST(text_stage_stop_strings_at_every_cut) {
+  const std::vector<std::vector<std::string>> stop_sets = {
+      {}, {"b"}, {"abc"}, {"aab"}, {"abab"}, {"abcd", "bc"}, {"c", "abc"}, {"ä"}, {"bä"}, {"aaaa", "ab", "caab"}};
+  for (const std::string text : {"", "a", "abc", "aaabc", "ababab", "xabcd", "aabaaab", "caaab", "baäb", "äbäc"})
+    for (const auto& stops : stop_sets) check_every_cut(text, {.stops = stops});
+}
+
+TEST(text_stage_spelled_markers_at_every_cut) {
+  for (const bool inside : {false, true}) {
+    ReasoningParams reasoning;
+    reasoning.open.text = "<t>";
+    reasoning.close.text = "</t>";
+    reasoning.starts_inside = inside;
+    for (const std::string text : {"<t>ab</t>c", " \n<t>a</t>", "<<t></t>", "a<t>b</t>", "<t>a</</t>b", "</t></t>x",
+                                   "<t>sss</t>sx", "<t", "  ", "a</t>a<t>b"}) {
+      check_every_cut(text, {.reasoning = reasoning});
+      check_every_cut(text, {.reasoning = reasoning, .stops = {"s"}});   // not applied inside reasoning
+      check_every_cut(text, {.reasoning = reasoning, .stops = {"<t>", "</"}});
+    }
+  }
+}
+
+TEST(text_stage_line_breaks_at_markers_at_every_cut) {
+  ReasoningParams reasoning;
+  reasoning.open.text = "<t>";
+  reasoning.close.text = "</t>";
+  for (const std::string text : {"<t>\na\n</t>\n\r\nb\nc", "<t>\n</t>\n\nb\n", "<t></t>\n", "<t>\n\n", "\n\nb\nc",
+                                 "<t>\n</</t>\n \nb", "<t>\nä</t>\nä", "<t>\na\n", "<t>a\n\n<\n</t>", "<t>a\r\n</t>b"}) {
+    check_every_cut(text, {.reasoning = reasoning});
+    check_every_cut(text, {.reasoning = reasoning, .stops = {"\n", "\nb"}});
+    check_every_cut(text, {.stops = {"\n\n"}});
+  }
+}
+
+// Reasoning whose beginning is in the prompt goes on where that ends.
+TEST(text_stage_continued_reasoning_keeps_its_line_breaks_at_every_cut) {
+  ReasoningParams reasoning;
+  reasoning.close.text = "</t>";
+  reasoning.starts_inside = reasoning.continued = true;
+  for (const std::string text : {"\n\na\n</t>\nb", "\n</t>\nb", "\n\n", "\n</\na", "</t>\n"})
+    check_every_cut(text, {.reasoning = reasoning, .stops = {"\n"}});
+}
+
+TEST(text_stage_random_texts_and_cuts) {
+  std::mt19937_64 random(11);
+  const std::vector<std::string> parts = {"a", "b", "<", "<t>", "</t>", "/", "t>", " ", "ä", "漢", "🙂", "\n", "ab"};
+  for (int round = 0; round < 20'000; ++round) {
+    ReasoningParams reasoning;
+    if (random() % 2) reasoning.open.text = "<t>";
+    if (random() % 2) reasoning.close.text = "</t>";
+    reasoning.starts_inside = random() % 3 == 0;
+    reasoning.continued = reasoning.starts_inside && random() % 2;
+    std::vector<std::string> stops;
+    for (uint64_t n = random() % 4; n > 0; --n) {
+      std::string stop;
+      for (uint64_t i = 1 + random() % 3; i > 0; --i) stop += parts[random() % parts.size()];
+      stops.push_back(stop);
+    }
+    std::string text;
+    for (uint64_t i = random() % 14; i > 0; --i) text += parts[random() % parts.size()];
+    check_cut(text, {.reasoning = reasoning, .stops = stops}, random());
+    check_cut(text, {.reasoning = reasoning, .stops = stops}, ~uint64_t{0});
+  }
+}
+
+TEST(text_stage_releases_what_cannot_match_any_more) {
+  Collected got;
+  TextStage stage({}, {}, {"stop!"}, false);
+  stage.push(0, "a st", nullptr, got);
+  CHECK_EQ(got.content, "a ");
+  CHECK_EQ(got.n_tokens, 1);
+  stage.push(1, "op", nullptr, got);
+  CHECK_EQ(got.content, "a ");
+  CHECK_EQ(got.n_tokens, 1);
+  stage.push(2, "sts", nullptr, got);
+  CHECK_EQ(got.content, "a stopst");   // the last s may begin anew
+  CHECK_EQ(got.n_tokens, 3);
+  CHECK_EQ(stage.finish(got), -1);
+  CHECK_EQ(got.content, "a stopsts");
+  CHECK_EQ(got.n_tokens, 3);
+}
+
+TEST(text_stage_marker_tokens) {
+  ReasoningParams reasoning;
+  reasoning.open = {"<think>", 100};
+  reasoning.close = {"</think>", 101};
+  Collected got;
+  TextStage stage(reasoning, {}, {"x"}, false);
+  stage.push(1, "\n", nullptr, got);
+  CHECK_EQ(got.content, "");
+  stage.push(100, "<think>", nullptr, got);
+  CHECK(stage.in_reasoning());
+  stage.push(2, "a </think> x \xC3", nullptr, got);   // spelled: text, when the marker is a token
+  CHECK_EQ(got.reasoning, "a </think> x ");
+  stage.push(101, "</think>", nullptr, got);
+  CHECK_EQ(got.reasoning, "a </think> x \xEF\xBF\xBD");   // a character cut by the marker
+  CHECK_EQ(stage.reasoning_tokens(), 4);
+  stage.push(3, "<think>", nullptr, got);
+  stage.push(100, "<think>", nullptr, got);   // never back: a user-defined token is its text
+  CHECK_EQ(got.content, "<think><think>");
+  CHECK(!stage.in_reasoning());
+  stage.push_control(102, "<|pad|>", nullptr, got);   // it has no text here
+  CHECK_EQ(stage.push(4, "\xC3\xA4x", nullptr, got), 0);
+  CHECK_EQ(got.content, "<think><think>\xC3\xA4");
+  CHECK_EQ(stage.reasoning_tokens(), 4);
+}
+
+TEST(text_stage_leaves_out_line_breaks_behind_marker_tokens) {
+  ReasoningParams reasoning;
+  reasoning.open = {"<think>", 100};
+  reasoning.close = {"</think>", 101};
+  Collected got;
+  TextStage stage(reasoning, {}, {"\n"}, true);
+  TokenLogprobs entry;
+  const auto push = [&](TokenId token, std::string_view bytes) {
+    entry.token = token;
+    return stage.push(token, bytes, &entry, got);
+  };
+  CHECK_EQ(push(100, "<think>"), -1);
+  CHECK_EQ(push(1, "\n"), -1);
+  CHECK_EQ(push(2, "\r\nwhy"), -1);
+  CHECK_EQ(push(3, "\n"), -1);
+  CHECK_EQ(got.reasoning, "why");
+  CHECK_EQ(got.n_tokens, 2);
+  CHECK_EQ(push(101, "</think>"), -1);
+  CHECK_EQ(push(4, "\n"), -1);   // not the stop string: it is no part of the content
+  CHECK_EQ(push(5, "\n47"), -1);
+  CHECK_EQ(push(6, " - 45"), -1);
+  CHECK_EQ(push(7, "\n"), 0);
+  CHECK_EQ(got.content, "47 - 45");
+  CHECK_EQ(got.n_tokens, 6);
+  CHECK(got.entries == (std::vector<TokenId>{5, 6}));
+  CHECK_EQ(stage.reasoning_tokens(), 5);
+
+  Collected plain;   // without reasoning before it, content keeps its own
+  TextStage other(reasoning, {}, {}, false);
+  other.push(1, "\n", nullptr, plain);
+  other.push(2, "\n47", nullptr, plain);
+  CHECK_EQ(plain.content, "\n\n47");
+}
+
+// The close marker is looked for before line breaks are left out: one that begins with them is found.
+TEST(text_stage_close_marker_that_begins_with_a_line_break) {
+  ReasoningParams reasoning;
+  reasoning.close.text = "\n</t>";
+  reasoning.starts_inside = true;
+  for (const std::string text : {"\n</t>\nb", "\n\na\n</t>b", "\n\n</t>\n\n", "\n</\na"})
+    check_every_cut(text, {.reasoning = reasoning, .stops = {"\n"}});
+}
+
+TEST(text_stage_closes_reasoning_on_demand) {
+  ReasoningParams reasoning;
+  reasoning.close.text = "</think>";
+  reasoning.starts_inside = true;
+  Collected got;
+  TextStage stage(reasoning, {}, {}, false);
+  stage.push(1, "so </thi", nullptr, got);
+  CHECK_EQ(got.reasoning, "so ");
+  stage.close_reasoning(got);
+  CHECK_EQ(got.reasoning, "so </thi");
+  stage.push(2, "\n", nullptr, got);
+  stage.push(3, "nk>", nullptr, got);
+  CHECK_EQ(got.content, "nk>");
+}
+
+TEST(text_stage_attaches_logprobs_to_the_piece_that_releases_their_text) {
+  Collected got;
+  TextStage stage({}, {}, {"END"}, true);
+  const auto push = [&](TokenId token, std::string_view bytes) {
+    TokenLogprobs entry;
+    entry.token = token;
+    return stage.push(token, bytes, &entry, got);
+  };
+  push(1, "a");
+  push(2, "\xE6\xBC");   // half a character
+  CHECK(got.entries == std::vector<TokenId>{1});
+  push(3, "\xA2" "E");   // completes it, and may begin a stop string
+  CHECK(got.entries == (std::vector<TokenId>{1, 2, 3}));
+  push(4, "N");
+  CHECK_EQ(push(5, "D"), 0);
+  CHECK(got.entries == (std::vector<TokenId>{1, 2, 3}));   // no text of 4 and 5 was released
+}
+
+}  // namespace
+}  // namespace monolith::testing

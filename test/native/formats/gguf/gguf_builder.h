@@ -1,0 +1,163 @@
+// Writes small GGUF images for tests: valid by default, and every field can be made to lie. Sizes,
+// counts and offsets are filled in where a test does not give its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "formats/gguf/gguf.h"
+
+namespace monolith::testing {
+
+using Bytes = std::vector<std::byte>;
+
+template <typename T>
+void put(Bytes& out, T value) {
+  static_assert(std::is_arithmetic_v<T> || std::is_enum_v<T>);
+  const auto* from = reinterpret_cast<const std::byte*>(&value);
+  out.insert(out.end(), from, from + sizeof value);
+}
+
+inline void put_text(Bytes& out, std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+inline void put_string(Bytes& out, std::string_view text) {
+  put(out, static_cast<uint64_t>(text.size()));
+  put_text(out, text);
+}
+
+template <typename T>
+constexpr GgufValueType gguf_type_of() {
+  if constexpr (std::is_same_v<T, uint8_t>)
+    return GgufValueType::kUint8;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return GgufValueType::kInt8;
+  else if constexpr (std::is_same_v<T, uint16_t>)
+    return GgufValueType::kUint16;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return GgufValueType::kInt16;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return GgufValueType::kUint32;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return GgufValueType::kInt32;
+  else if constexpr (std::is_same_v<T, float>)
+    return GgufValueType::kFloat32;
+  else if constexpr (std::is_same_v<T, bool>)
+    return GgufValueType::kBool;
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return GgufValueType::kUint64;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return GgufValueType::kInt64;
+  else if constexpr (std::is_same_v<T, double>)
+    return GgufValueType::kFloat64;
+  else
+    static_assert(!sizeof(T), "not a GGUF scalar");
+}
+
+class GgufBuilder {
+ public:
+  // The header, for tests that lie in it.
+  std::string magic = "GGUF";
+  uint32_t version = 3;
+  std::optional<uint64_t> n_tensors, n_metadata;
+  size_t alignment =
+      32;   // of the data section; write the key general.alignment yourself if it differs
+
+  template <typename T>
+  GgufBuilder& scalar(std::string_view key, T value) {
+    Bytes payload;
+    put(payload, value);
+    return raw(key, static_cast<uint32_t>(gguf_type_of<T>()), payload);
+  }
+  GgufBuilder& string(std::string_view key, std::string_view value) {
+    Bytes payload;
+    put_string(payload, value);
+    return raw(key, static_cast<uint32_t>(GgufValueType::kString), payload);
+  }
+  template <typename T>
+  GgufBuilder& array(std::string_view key, std::span<const T> values) {
+    Bytes payload = array_header(static_cast<uint32_t>(gguf_type_of<T>()), values.size());
+    for (const T& value : values) put(payload, value);
+    return raw(key, static_cast<uint32_t>(GgufValueType::kArray), payload);
+  }
+  template <typename T>
+  GgufBuilder& array(std::string_view key, std::initializer_list<T> values) {
+    return array<T>(key, std::span<const T>(values.begin(), values.size()));
+  }
+  GgufBuilder& strings(std::string_view key, std::span<const std::string> values) {
+    Bytes payload = array_header(static_cast<uint32_t>(GgufValueType::kString), values.size());
+    for (const std::string& value : values) put_string(payload, value);
+    return raw(key, static_cast<uint32_t>(GgufValueType::kArray), payload);
+  }
+  GgufBuilder& strings(std::string_view key, std::initializer_list<std::string> values) {
+    return strings(key, std::span<const std::string>(values.begin(), values.size()));
+  }
+  // Any type number, any bytes after it.
+  GgufBuilder& raw(std::string_view key, uint32_t type, const Bytes& payload) {
+    put_string(metadata_, key);
+    put(metadata_, type);
+    metadata_.insert(metadata_.end(), payload.begin(), payload.end());
+    ++metadata_count_;
+    return *this;
+  }
+
+  // A tensor with its data; `offset` overrides where the table says that it lies.
+  GgufBuilder& tensor(std::string_view name, uint32_t type, std::initializer_list<uint64_t> dims,
+                      std::span<const std::byte> data,
+                      std::optional<uint64_t> offset = std::nullopt) {
+    data_.resize((data_.size() + alignment - 1) / alignment * alignment);
+    put_string(table_, name);
+    put(table_, static_cast<uint32_t>(dims.size()));
+    for (uint64_t dim : dims) put(table_, dim);
+    put(table_, type);
+    put(table_, offset.value_or(data_.size()));
+    data_.insert(data_.end(), data.begin(), data.end());
+    ++tensor_count_;
+    return *this;
+  }
+  GgufBuilder& tensor(std::string_view name, TensorType type, std::initializer_list<uint64_t> dims,
+                      std::span<const std::byte> data) {
+    return tensor(name, static_cast<uint32_t>(type), dims, data);
+  }
+
+  // Header, metadata and tensor table, without padding and data.
+  Bytes head() const {
+    Bytes out;
+    put_text(out, magic);
+    put(out, version);
+    put(out, n_tensors.value_or(tensor_count_));
+    put(out, n_metadata.value_or(metadata_count_));
+    out.insert(out.end(), metadata_.begin(), metadata_.end());
+    out.insert(out.end(), table_.begin(), table_.end());
+    return out;
+  }
+  Bytes build() const {
+    Bytes out = head();
+    if (tensor_count_ != 0) out.resize((out.size() + alignment - 1) / alignment * alignment);
+    out.insert(out.end(), data_.begin(), data_.end());
+    return out;
+  }
+
+  static Bytes array_header(uint32_t element_type, uint64_t count) {
+    Bytes out;
+    put(out, element_type);
+    put(out, count);
+    return out;
+  }
+
+ private:
+  Bytes metadata_, table_, data_;
+  uint64_t metadata_count_ = 0, tensor_count_ = 0;
+};
+
+}  // namespace monolith::testing

@@ -1,0 +1,350 @@
+// Well-formed files: every value type, the look-ups' conversions, tensors, and the golden model
+// files.
+#include "formats/gguf/gguf.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "check.h"
+#include "formats/gguf/gguf_builder.h"
+#include "formats/gguf/touch.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+bool mentions(const Error& error, std::string_view text) {
+  return error.message.find(text) != std::string::npos;
+}
+
+// A file in a fresh folder, removed at the end.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const Bytes& bytes) {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "monolith-gguf-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data()) != nullptr ? pattern : "";
+    std::ofstream(path(), std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+  std::string path() const { return folder_ + "/model.gguf"; }
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+};
+
+}  // namespace
+
+TEST(gguf_reads_every_value_type) {
+  const Bytes bytes = GgufBuilder()
+                          .scalar<uint8_t>("u8", 200)
+                          .scalar<int8_t>("i8", -100)
+                          .scalar<uint16_t>("u16", 60000)
+                          .scalar<int16_t>("i16", -30000)
+                          .scalar<uint32_t>("u32", 4000000000u)
+                          .scalar<int32_t>("i32", -2000000000)
+                          .scalar<uint64_t>("u64", std::numeric_limits<uint64_t>::max())
+                          .scalar<int64_t>("i64", std::numeric_limits<int64_t>::min())
+                          .scalar<float>("f32", 1.5f)
+                          .scalar<double>("f64", -2.25)
+                          .scalar<bool>("yes", true)
+                          .scalar<bool>("no", false)
+                          .string("text", std::string_view("a\0b", 3))
+                          .string("empty", "")
+                          .strings("texts", {"one", "", "three"})
+                          .array<float>("floats", {0.5f, -1.0f})
+                          .array<int16_t>("shorts", {-1, 2, 3})
+                          .array<uint64_t>("longs", {1, std::numeric_limits<uint64_t>::max()})
+                          .array<bool>("flags", {true, false})
+                          .array<uint8_t>("nothing", {})
+                          .build();
+  const auto parsed = GgufFile::parse(bytes);
+  REQUIRE(parsed.ok());
+  const GgufFile& file = **parsed;
+  CHECK_EQ(file.metadata().size(), size_t{20});
+  CHECK_EQ(file.alignment(), size_t{32});
+  CHECK_EQ(file.file_bytes(), bytes.size());
+
+  CHECK_EQ(file.unsigned_integer("u8")->value(), uint64_t{200});
+  CHECK_EQ(file.unsigned_integer("u16")->value(), uint64_t{60000});
+  CHECK_EQ(file.unsigned_integer("u32")->value(), uint64_t{4000000000u});
+  CHECK_EQ(file.unsigned_integer("u64")->value(), std::numeric_limits<uint64_t>::max());
+  CHECK_EQ(file.number("i8")->value(), -100.0);
+  CHECK_EQ(file.number("i16")->value(), -30000.0);
+  CHECK_EQ(file.number("i32")->value(), -2e9);
+  CHECK_EQ(file.number("i64")->value(), -0x1p63);
+  CHECK_EQ(file.number("f32")->value(), 1.5);
+  CHECK_EQ(file.number("f64")->value(), -2.25);
+  CHECK_EQ(file.boolean("yes")->value(), true);
+  CHECK_EQ(file.boolean("no")->value(), false);
+  CHECK_EQ(file.string("text")->value(), std::string_view("a\0b", 3));
+  CHECK_EQ(file.string("empty")->value(), std::string_view());
+  const auto texts = file.strings("texts");
+  REQUIRE(texts.ok() && (*texts)->size() == 3);
+  CHECK_EQ((**texts)[0], "one");
+  CHECK_EQ((**texts)[1], "");
+  CHECK_EQ((**texts)[2], "three");
+  CHECK(file.numbers("floats")->value() == std::vector<float>({0.5f, -1.0f}));
+  CHECK(file.numbers("shorts")->value() == std::vector<float>({-1, 2, 3}));
+  CHECK(file.integers("shorts")->value() == std::vector<int64_t>({-1, 2, 3}));
+  CHECK(file.integers("nothing")->value().empty());
+  CHECK_EQ(file.find("flags")->count, uint64_t{2});
+  CHECK(file.find("flags")->element_type == GgufValueType::kBool);
+
+  CHECK(file.find("absent") == nullptr);
+  CHECK(file.unsigned_integer("absent").ok() && !file.unsigned_integer("absent")->has_value());
+  CHECK(file.strings("absent").ok() && !file.strings("absent")->has_value());
+  CHECK(file.tensor("absent") == nullptr);
+
+  for (const Error& error :
+       {file.unsigned_integer("i8").error(), file.unsigned_integer("f32").error(),
+        file.string("u8").error(), file.boolean("u8").error(), file.number("text").error(),
+        file.strings("floats").error(), file.integers("floats").error(),
+        file.integers("longs").error(), file.numbers("texts").error()})
+    CHECK(error.code == ErrorCode::kInvalidFile);
+  CHECK(mentions(file.unsigned_integer("i8").error(), "'i8' is -100"));
+  CHECK(mentions(file.string("u8").error(), "'u8' is of type uint8, expected a string"));
+  CHECK(mentions(file.numbers("texts").error(), "array of string"));
+  touch_everything(file, bytes);
+}
+
+TEST(gguf_refuses_numbers_that_are_not_finite) {
+  for (float value :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    const Bytes bytes = GgufBuilder().scalar<float>("rope", value).build();
+    const auto file = GgufFile::parse(bytes);
+    REQUIRE(file.ok());
+    CHECK(!(*file)->number("rope").ok());
+  }
+}
+
+TEST(gguf_places_tensors) {
+  Bytes first(3 * 2 * 4), second(2 * 34);
+  for (size_t i = 0; i < first.size(); ++i) first[i] = static_cast<std::byte>(i + 1);
+  for (size_t i = 0; i < second.size(); ++i) second[i] = static_cast<std::byte>(i + 101);
+  for (uint32_t alignment : {8u, 32u, 64u, 4096u}) {
+    GgufBuilder builder;
+    builder.alignment = alignment;
+    const Bytes bytes = builder.scalar<uint32_t>("general.alignment", alignment)
+                            .tensor("b.weight", TensorType::kF32, {3, 2}, first)
+                            .tensor("a.weight", TensorType::kQ8_0, {32, 1, 2}, second)
+                            .build();
+    const auto parsed = GgufFile::parse(bytes);
+    REQUIRE(parsed.ok());
+    const GgufFile& file = **parsed;
+    CHECK_EQ(file.alignment(), size_t{alignment});
+    const GgufTensor* b = file.tensor("b.weight");
+    const GgufTensor* a = file.tensor("a.weight");
+    REQUIRE(a != nullptr && b != nullptr);
+    CHECK(b->type == TensorType::kF32 && b->n_dims == 2);
+    CHECK(b->shape == (std::array<int64_t, 4>{3, 2, 1, 1}));
+    CHECK(a->type == TensorType::kQ8_0 && a->n_dims == 3);
+    CHECK_EQ(a->n_values(), int64_t{64});
+    CHECK(std::equal(b->data.begin(), b->data.end(), first.begin(), first.end()));
+    CHECK(std::equal(a->data.begin(), a->data.end(), second.begin(), second.end()));
+    CHECK_EQ(static_cast<size_t>(b->data.data() - bytes.data()) % alignment, size_t{0});
+    CHECK_EQ(static_cast<size_t>(a->data.data() - bytes.data()) % alignment, size_t{0});
+    touch_everything(file, bytes);
+  }
+}
+
+TEST(gguf_opens_a_file_and_its_views_outlive_the_call) {
+  const TemporaryFile source(GgufBuilder().string("general.name", "tiny").build());
+  Result<std::unique_ptr<const GgufFile>> file = GgufFile::open(source.path());
+  REQUIRE(file.ok());
+  std::unique_ptr<const GgufFile> moved = std::move(file).value();
+  CHECK_EQ(moved->string("general.name")->value(), "tiny");
+}
+
+TEST(gguf_open_names_the_path_and_the_reason) {
+  const TemporaryFile empty({});
+  const auto missing = GgufFile::open(empty.folder() + "/absent.gguf");
+  REQUIRE(!missing.ok());
+  CHECK(missing.error().code == ErrorCode::kIo);
+  CHECK(mentions(missing.error(), "absent.gguf: cannot open: No such file"));
+
+  const auto folder = GgufFile::open(empty.folder());
+  REQUIRE(!folder.ok());
+  CHECK(mentions(folder.error(), empty.folder() + ": is a directory"));
+
+  const auto nothing = GgufFile::open(empty.path());
+  REQUIRE(!nothing.ok());
+  CHECK(nothing.error().code == ErrorCode::kInvalidFile &&
+        mentions(nothing.error(), "model.gguf: the file is empty"));
+
+  const auto device = GgufFile::open("/dev/zero");
+  REQUIRE(!device.ok());
+  CHECK(mentions(device.error(), "not a regular file"));
+
+  const auto nul = GgufFile::open(empty.path() + std::string(1, '\0') + ".gguf");
+  REQUIRE(!nul.ok());
+  CHECK(nul.error().code == ErrorCode::kInvalidArgument);
+}
+
+TEST(gguf_mapped_file_moves) {
+  const TemporaryFile source({std::byte{1}, std::byte{2}});
+  Result<MappedFile> first = MappedFile::open(source.path());
+  Result<MappedFile> second = MappedFile::open(source.path());
+  REQUIRE(first.ok() && second.ok());
+  MappedFile moved = std::move(first).value();
+  CHECK_EQ(moved.bytes().size(), size_t{2});
+  moved = std::move(second).value();
+  CHECK(moved.bytes()[1] == std::byte{2});
+}
+
+TEST(gguf_reads_the_golden_models) {
+  struct Expected {
+    const char* file;
+    const char* architecture;
+    size_t n_metadata, n_tensors;
+    TensorType matrices;
+  };
+  const Expected table[] = {
+      {"llama.f32", "llama", 25, 21, TensorType::kF32},
+      {"llama.f16", "llama", 25, 21, TensorType::kF16},
+      {"llama.bf16", "llama", 25, 21, TensorType::kBF16},
+      {"llama.q8_0", "llama", 25, 21, TensorType::kQ8_0},
+      {"llama.q4_0", "llama", 25, 21, TensorType::kQ4_0},
+      {"llama.q4_k", "llama", 25, 21, TensorType::kQ4_K},
+      {"llama.q6_k", "llama", 25, 21, TensorType::kQ6_K},
+      {"llama-rope3.f16", "llama", 22, 22, TensorType::kF16},
+      {"qwen2.f16", "qwen2", 22, 26, TensorType::kF16},
+      {"qwen3.f16", "qwen3", 24, 25, TensorType::kF16},
+  };
+  for (const Expected& expected : table) {
+    const std::string path = check::vectors_path(std::string("models/") + expected.file + ".gguf");
+    if (path.empty()) return check::skip("no golden vectors");
+    const auto parsed = GgufFile::open(path);
+    if (!parsed.ok()) check::fail(__FILE__, __LINE__, parsed.error().message);
+    REQUIRE(parsed.ok());
+    const GgufFile& file = **parsed;
+    CHECK_EQ(file.string("general.architecture")->value(), expected.architecture);
+    CHECK_EQ(file.metadata().size(), expected.n_metadata);
+    CHECK_EQ(file.tensors().size(), expected.n_tensors);
+    const std::string prefix = std::string(expected.architecture) + ".";
+    CHECK_EQ(file.unsigned_integer(prefix + "block_count")->value(), uint64_t{2});
+    CHECK_EQ(file.unsigned_integer(prefix + "embedding_length")->value(), uint64_t{256});
+    CHECK(std::abs(file.number(prefix + "attention.layer_norm_rms_epsilon")->value_or(0) - 1e-5) <
+          1e-5);
+    const auto tokens = file.strings("tokenizer.ggml.tokens");
+    REQUIRE(tokens.ok() && tokens->has_value());
+    const GgufTensor* embeddings = file.tensor("token_embd.weight");
+    REQUIRE(embeddings != nullptr);
+    CHECK(embeddings->type == expected.matrices);
+    CHECK_EQ(embeddings->shape[0], int64_t{256});
+    CHECK_EQ(embeddings->shape[1], static_cast<int64_t>((*tokens)->size()));
+    CHECK(file.tensor("blk.1.ffn_down.weight") != nullptr);
+    CHECK(file.tensor("blk.2.ffn_down.weight") == nullptr);
+  }
+}
+
+TEST(gguf_reads_the_golden_vocabularies) {
+  struct Expected {
+    const char* file;
+    const char* model;
+    size_t n_tokens, n_merges;
+  };
+  const Expected table[] = {{"gpt-2", "gpt2", 50257, 50000},
+                            {"starcoder", "gpt2", 49152, 48872},
+                            {"deepseek-coder", "gpt2", 32256, 31757},
+                            {"llama-spm", "llama", 32000, 0}};
+  for (const Expected& expected : table) {
+    const std::string path =
+        check::vectors_path(std::string("tokenizers/") + expected.file + ".gguf");
+    if (path.empty()) return check::skip("no golden vectors");
+    const auto file = GgufFile::open(path);
+    REQUIRE(file.ok());
+    CHECK_EQ((*file)->string("tokenizer.ggml.model")->value(), expected.model);
+    CHECK_EQ((*file)->strings("tokenizer.ggml.tokens")->value().size(), expected.n_tokens);
+    const auto merges = (*file)->strings("tokenizer.ggml.merges");
+    REQUIRE(merges.ok());
+    CHECK_EQ(merges->has_value() ? (*merges)->size() : 0, expected.n_merges);
+    CHECK_EQ((*file)->integers("tokenizer.ggml.token_type")->value().size(), expected.n_tokens);
+    CHECK((*file)->tensors().empty());
+  }
+}
+
+namespace {
+
+// A model in several files as gguf-split writes it: tensors t0, t1, ... of 8 floats, one or more in each part.
+struct SplitModel {
+  uint16_t count = 3;
+  int n_tensors = 3;           // what split.tensors.count says
+  const char* twin = nullptr;  // the last part's tensor goes by this name
+
+  static std::string name(int number, int count) {
+    char text[64];
+    std::snprintf(text, sizeof text, "/big-%05d-of-%05d.gguf", number, count);
+    return text;
+  }
+  void write(const std::string& folder) const {
+    for (uint16_t i = 0; i < count; ++i) {
+      GgufBuilder part;
+      if (i == 0) part.string("general.architecture", "llama");
+      part.scalar<uint16_t>("split.no", i).scalar<uint16_t>("split.count", count).scalar<int32_t>("split.tensors.count", n_tensors);
+      const std::vector<float> values(8, static_cast<float>(i));
+      part.tensor(i + 1 == count && twin ? twin : "t" + std::to_string(i), TensorType::kF32, {8}, std::as_bytes(std::span(values)));
+      const Bytes bytes = part.build();
+      std::ofstream(folder + name(i + 1, count), std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    }
+  }
+};
+
+void check_split_refused(const std::string& path, ErrorCode code, std::string_view part) {
+  const auto file = GgufFile::open(path);
+  if (file) return check::fail(__FILE__, __LINE__, "opened " + path);
+  CHECK_EQ(static_cast<int>(file.error().code), static_cast<int>(code));
+  if (!mentions(file.error(), part)) check::fail(__FILE__, __LINE__, "expected '" + std::string(part) + "' in: " + file.error().message);
+}
+
+}  // namespace
+
+TEST(gguf_opens_a_split_model_by_its_first_part) {
+  const TemporaryFile folder({});
+  SplitModel().write(folder.folder());
+  const auto file = GgufFile::open(folder.folder() + SplitModel::name(1, 3));
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->string("general.architecture")->value(), std::string_view("llama"));
+  REQUIRE((*file)->tensors().size() == 3);
+  size_t bytes = 0;
+  for (int i = 0; i < 3; ++i) {
+    const GgufTensor* tensor = (*file)->tensor("t" + std::to_string(i));
+    REQUIRE(tensor != nullptr && tensor->data.size() == 32);
+    float value;
+    std::memcpy(&value, tensor->data.data() + 28, sizeof value);
+    CHECK_EQ(value, static_cast<float>(i));
+    bytes += std::filesystem::file_size(folder.folder() + SplitModel::name(i + 1, 3));
+  }
+  CHECK_EQ((*file)->file_bytes(), bytes);
+}
+
+TEST(gguf_refuses_split_models_that_are_not_whole_by_the_part) {
+  const TemporaryFile folder({});
+  const std::string at = folder.folder();
+  SplitModel().write(at);
+  check_split_refused(at + SplitModel::name(2, 3), ErrorCode::kInvalidArgument, "name the first one, " + at + SplitModel::name(1, 3));
+  std::filesystem::copy(at + SplitModel::name(1, 3), at + "/renamed.gguf");
+  check_split_refused(at + "/renamed.gguf", ErrorCode::kInvalidArgument, "must keep their names");
+  std::filesystem::copy(at + SplitModel::name(2, 3), at + SplitModel::name(3, 3), std::filesystem::copy_options::overwrite_existing);
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, SplitModel::name(3, 3) + ": is not part 3 of 3");
+  std::filesystem::remove(at + SplitModel::name(2, 3));
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kIo, at + SplitModel::name(1, 3) + ": part 2 of 3 cannot be read: " + at + SplitModel::name(2, 3));
+  SplitModel{.n_tensors = 4}.write(at);
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, "have 3 tensors, split.tensors.count says 4");
+  SplitModel{.twin = "t0"}.write(at);
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, "tensor 't0' occurs in two parts");
+  std::ofstream(at + SplitModel::name(2, 3), std::ios::binary) << "GGUF";
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, SplitModel::name(2, 3));
+}

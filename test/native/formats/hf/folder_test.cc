@@ -1,0 +1,337 @@
+// What a folder's files say, and what is said of folders that cannot be: every message names file and key.
+#include <cmath>
+#include <functional>
+
+#include "check.h"
+#include "formats/hf/folder.h"
+#include "formats/hf/model_file.h"
+#include "support/hf_folder.h"
+#include "text/tokenizer/extension_keys.h"
+#include "text/tokenizer/tokenizer.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+std::string floats(size_t count, float first, float step) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) {
+    const float value = first + step * static_cast<float>(i);
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  return out;
+}
+
+// A small folder whose parts a test may replace before it is written.
+struct Parts {
+  std::string config =
+      R"({"architectures":["LlamaForCausalLM"],"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,
+          "num_key_value_heads":1,"intermediate_size":8,"max_position_embeddings":64,"rms_norm_eps":1e-5,"head_dim":4})";
+  std::string tokenizer =
+      R"({"added_tokens":[{"id":3,"content":"<s>","special":true},{"id":4,"content":"<tool>","special":false}],
+          "normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
+          "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}})";
+  std::string settings = R"({"bos_token":"<s>","chat_template":[{"name":"other","template":"x"},{"name":"default","template":"y"}]})";
+  std::string generation = R"({"eos_token_id":[3,2]})";
+  std::vector<SafetensorData> tensors = {{"model.embed_tokens.weight", "F32", {6, 4}, floats(24, 0, 1)},
+                                         {"model.layers.0.self_attn.q_proj.weight", "F32", {8, 4}, floats(32, 0, 1)},
+                                         {"model.layers.0.self_attn.q_proj.bias", "F32", {8}, floats(8, 0, 1)},
+                                         {"model.layers.0.input_layernorm.weight", "F32", {4}, floats(4, 0, 1)},
+                                         {"model.layers.0.mystery.weight", "F32", {1}, floats(1, 0, 1)}};
+};
+
+std::unique_ptr<GgufFile> open(const Parts& parts, std::string* error = nullptr) {
+  const ScratchFolder folder;
+  folder.write("config.json", parts.config);
+  if (!parts.tokenizer.empty()) folder.write("tokenizer.json", parts.tokenizer);
+  if (!parts.settings.empty()) folder.write("tokenizer_config.json", parts.settings);
+  if (!parts.generation.empty()) folder.write("generation_config.json", parts.generation);
+  if (!parts.tensors.empty()) folder.write("model.safetensors", safetensors_of(parts.tensors));
+  auto file = hf::open_folder(folder.path());
+  if (file) return std::move(*file);
+  if (error == nullptr)
+    check::fail(__FILE__, __LINE__, file.error().message);
+  else
+    *error = file.error().message;
+  CHECK(file.error().message.starts_with(folder.path()));
+  return nullptr;
+}
+
+void expect_refused(const std::function<void(Parts&)>& change, const std::string& part) {
+  Parts parts;
+  change(parts);
+  std::string error;
+  if (open(parts, &error) != nullptr) return check::fail(__FILE__, __LINE__, "accepted, expected: " + part);
+  if (error.find(part) == std::string::npos)
+    check::fail(__FILE__, __LINE__, "'" + error + "' does not say '" + part + "'");
+}
+
+void replace(std::string& text, std::string_view from, std::string_view to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+}
+
+// The floats of a tensor as they would be loaded.
+std::vector<float> values_of(const GgufFile& file, std::string_view name) {
+  const GgufTensor* tensor = file.tensor(name);
+  if (tensor == nullptr) return {};
+  std::vector<std::byte> scratch;
+  const auto data = file.read(*tensor, 0, tensor->bytes(), scratch);
+  std::vector<float> out(static_cast<size_t>(tensor->n_values()));
+  dequantize(tensor->type, data.data(), tensor->n_values(), out.data());
+  return out;
+}
+
+}  // namespace
+
+TEST(folders_become_the_keys_and_names_of_gguf) {
+  const auto file = open({});
+  REQUIRE(file != nullptr);
+  CHECK(*file->string("general.architecture").value() == "llama");
+  CHECK_EQ(stated(*file, "llama.embedding_length"), uint64_t{4});
+  CHECK_EQ(stated(*file, "llama.attention.key_length"), uint64_t{4});
+  CHECK_EQ(stated(*file, "llama.attention.head_count_kv"), uint64_t{1});
+  CHECK(*file->string("tokenizer.chat_template").value() == "y");
+  CHECK(file->tensor("blk.0.attn_norm.weight") != nullptr);
+  CHECK(file->tensor("model.layers.0.mystery.weight") != nullptr);   // named to whom has no place for it
+  CHECK(file->tensor("model.embed_tokens.weight") == nullptr);
+  // Two heads of four rows: 0 2 1 3, of four values each.
+  CHECK(values_of(*file, "blk.0.attn_q.bias") == (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
+  const auto q = values_of(*file, "blk.0.attn_q.weight");
+  REQUIRE(q.size() == 32);
+  CHECK(q[4] == 8 && q[8] == 4 && q[12] == 12 && q[16] == 16 && q[20] == 24);
+
+  const auto tokenizer = Tokenizer::load(*file);
+  REQUIRE(tokenizer.ok());
+  CHECK_EQ((*tokenizer)->n_vocab(), 6);   // as many as the table has rows
+  CHECK_EQ((*tokenizer)->bos(), 3);
+  CHECK_EQ((*tokenizer)->eos(), 3);
+  CHECK((*tokenizer)->is_end_of_generation(2));
+  CHECK((*tokenizer)->kind(3) == TokenKind::kControl && (*tokenizer)->kind(4) == TokenKind::kUserDefined &&
+        (*tokenizer)->kind(5) == TokenKind::kUnused);
+  std::vector<TokenId> ids;
+  (*tokenizer)->encode("ab<s>ba", {.parse_special = true}, ids);
+  CHECK(ids == (std::vector<TokenId>{2, 3, 1, 0}));
+}
+
+// GGUF states the magnitude by what it differs from 0.1 ln(factor) + 1.
+TEST(the_magnitude_of_yarn_is_the_checkpoints) {
+  for (const auto& [stated_there, want] :
+       {std::pair{"1.2079441541679836", 1.0}, std::pair{"0.6039720770839918", 0.5}}) {
+    Parts parts;
+    replace(parts.config, "\"hidden_size\"",
+            std::string("\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":8.0,\"attention_factor\":") +
+                stated_there + "},\"hidden_size\"");
+    const auto file = open(parts);
+    REQUIRE(file != nullptr);
+    const auto factor = file->number("llama.rope.scaling.attn_factor");
+    REQUIRE(factor.ok() && factor->has_value());
+    CHECK(std::abs(**factor - want) < 1e-7);
+    CHECK(file->find("llama.rope.scaling.yarn_attn_factor") == nullptr);
+  }
+}
+
+TEST(norms_of_gemma_gain_one) {
+  Parts parts;
+  replace(parts.config, "LlamaForCausalLM", "Gemma2ForCausalLM");
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  CHECK(values_of(*file, "blk.0.attn_norm.weight") == (std::vector<float>{1, 2, 3, 4}));
+  CHECK(values_of(*file, "blk.0.attn_q.bias") == (std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(experts_are_joined) {
+  Parts parts;
+  replace(parts.config, "LlamaForCausalLM", "MixtralForCausalLM");
+  replace(parts.config, "\"hidden_size\"", "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"hidden_size\"");
+  for (const int expert : {1, 0})
+    for (const char* w : {"w1", "w2", "w3"})
+      parts.tensors.push_back({"model.layers.0.block_sparse_moe.experts." + std::to_string(expert) + "." + w + ".weight",
+                               "F32", {2, 2}, floats(4, static_cast<float>(expert * 10), 1)});
+  parts.tensors.push_back({"model.layers.0.block_sparse_moe.gate.weight", "F32", {2, 4}, floats(8, 0, 1)});
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  CHECK_EQ(stated(*file, "llama.expert_count"), uint64_t{2});
+  const GgufTensor* tensor = file->tensor("blk.0.ffn_up_exps.weight");
+  REQUIRE(tensor != nullptr && tensor->n_dims == 3 && tensor->shape[2] == 2);
+  CHECK(values_of(*file, "blk.0.ffn_up_exps.weight") == (std::vector<float>{0, 1, 2, 3, 10, 11, 12, 13}));
+  CHECK(file->tensor("blk.0.ffn_gate_inp.weight") != nullptr);
+
+  parts.tensors.erase(parts.tensors.begin() + 5);
+  std::string error;
+  CHECK(open(parts, &error) == nullptr);
+  CHECK(error.find("'blk.0.ffn_gate_exps.weight' is of 1 experts, but there are 2") != std::string::npos);
+}
+
+TEST(fused_experts_come_apart) {
+  Parts parts;
+  replace(parts.config, "LlamaForCausalLM", "GraniteMoeForCausalLM");
+  replace(parts.config, "\"hidden_size\"", "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"hidden_size\"");
+  parts.tensors.push_back({"model.layers.0.block_sparse_moe.input_linear.weight", "F32", {2, 4, 1}, floats(8, 0, 1)});
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  CHECK(values_of(*file, "blk.0.ffn_gate_exps.weight") == (std::vector<float>{0, 1, 4, 5}));
+  CHECK(values_of(*file, "blk.0.ffn_up_exps.weight") == (std::vector<float>{2, 3, 6, 7}));
+}
+
+TEST(special_tokens_take_white_space_with_them) {
+  Parts parts;
+  replace(parts.tokenizer, "\"content\":\"<s>\"", "\"lstrip\":true,\"rstrip\":true,\"content\":\"<s>\"");
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  const auto tokenizer = Tokenizer::load(*file);
+  REQUIRE(tokenizer.ok());
+  std::vector<TokenId> ids;
+  (*tokenizer)->encode("a \u3000\n<s>  \t\u00A0b <s><s> ", {.parse_special = true}, ids);
+  CHECK(ids == (std::vector<TokenId>{0, 3, 1, 3, 3}));
+}
+
+TEST(configurations_that_cannot_be_are_named) {
+  const auto config = [](std::string_view from, std::string_view to) {
+    return [=](Parts& parts) { replace(parts.config, from, to); };
+  };
+  expect_refused([](Parts& parts) { parts.config = "{"; }, "config.json: no valid JSON");
+  expect_refused([](Parts& parts) { parts.config = "[]"; }, "config.json: is no JSON object");
+  expect_refused(config("LlamaForCausalLM", "BertModel"), "'BertModel' is not supported (known: LlamaForCausalLM");
+  expect_refused(config("[\"LlamaForCausalLM\"]", "[]"), "config.json: 'architectures' is missing or empty");
+  expect_refused(config("\"hidden_size\":4", "\"x\":4"), "config.json: 'hidden_size' is missing");
+  expect_refused(config("\"hidden_size\":4", "\"hidden_size\":\"4\""), "'hidden_size' is no number");
+  expect_refused(config("\"hidden_size\":4", "\"hidden_size\":1e300"), "'hidden_size' is 1e300");
+  expect_refused(config("\"hidden_size\"", "\"hidden_act\":\"relu\",\"hidden_size\""), "'hidden_act' is 'relu'");
+  expect_refused(config("\"hidden_size\"", "\"quantization_config\":{\"quant_method\":\"fp8\"},\"hidden_size\""),
+                 "'quantization_config' (method 'fp8')");
+  expect_refused(config("\"hidden_size\"", "\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2},\"hidden_size\""),
+                 "'rope_scaling.type' is 'ntk'");
+  expect_refused(config("\"hidden_size\"", "\"rope_scaling\":7,\"hidden_size\""), "'rope_scaling' is no object");
+  expect_refused(config("\"hidden_size\"", "\"clip_qkv\":8,\"hidden_size\""), "'clip_qkv' is set");
+  expect_refused(config("\"hidden_size\"", "\"sliding_window\":9,\"layer_types\":[],\"hidden_size\""),
+                 "'layer_types' has not one name for each layer");
+  expect_refused(config("\"hidden_size\"", "\"sliding_window\":9,\"layer_types\":[\"x\"],\"hidden_size\""),
+                 "'layer_types[0]' is 'x', which is not computed");
+  expect_refused(
+      [](Parts& parts) {
+        replace(parts.config, "\"num_hidden_layers\":1",
+                "\"num_hidden_layers\":2,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\"]");
+      },
+      "'layer_types' gives a window to some layers only");
+  expect_refused(
+      [](Parts& parts) { replace(parts.config, "LlamaForCausalLM", "MiniCPMForCausalLM"); }, "'scale_emb' is missing");
+}
+
+TEST(tensors_that_cannot_be_are_named) {
+  const auto tensor = [](size_t i, SafetensorData data) {
+    return [=](Parts& parts) { parts.tensors[i] = data; };
+  };
+  expect_refused(tensor(1, {"model.layers.0.self_attn.q_proj.weight", "F8_E4M3", {8, 4}, std::string(32, 'x')}),
+                 "'model.layers.0.self_attn.q_proj.weight' has type 'F8_E4M3'");
+  expect_refused(tensor(1, {"model.layers.0.self_attn.q_proj.weight", "F32", {6, 4}, floats(24, 0, 1)}),
+                 "has 6 rows, which are not 2 heads of even width");
+  expect_refused(tensor(1, {"model.embed_tokens.bias", "F32", {}, floats(1, 0, 1)}), "has 0 dimensions");
+  expect_refused(tensor(1, {"model.embed_tokens.bias", "F32", {0, 1}, ""}), "has a length of 0");
+  expect_refused(tensor(0, {"x", "F32", {1}, floats(1, 0, 1)}), "no tensor is the embedding table");
+  expect_refused(tensor(1, {"model.layers.0.attention.wqkv.weight", "F32", {5, 4}, floats(20, 0, 1)}),
+                 "does not hold 2 heads of queries and 1 of keys and of values");
+  const auto gpt_oss = [](const char* name, const char* type, std::vector<int64_t> shape, std::string bytes) {
+    return [=](Parts& parts) {
+      replace(parts.config, "LlamaForCausalLM", "GptOssForCausalLM");
+      parts.tensors[4] = {std::string("model.layers.0.mlp.experts.") + name, type, shape, bytes};
+    };
+  };
+  expect_refused(gpt_oss("gate_up_proj_blocks", "U8", {1, 2, 1, 16}, std::string(32, 'x')),
+                 "'model.layers.0.mlp.experts.gate_up_proj_scales' is missing");
+  expect_refused(gpt_oss("down_proj_scales", "U8", {1, 2, 1}, "xy"),
+                 "'model.layers.0.mlp.experts.down_proj_blocks' is missing");
+  expect_refused(
+      [&](Parts& parts) {
+        gpt_oss("gate_up_proj_blocks", "U8", {1, 3, 1, 16}, std::string(48, 'x'))(parts);
+        parts.tensors.push_back({"model.layers.0.mlp.experts.gate_up_proj_scales", "U8", {1, 3, 1}, "xyz"});
+      },
+      "'model.layers.0.mlp.experts.gate_up_proj_blocks' and its '_scales' are not");
+  expect_refused(gpt_oss("gate_up_proj", "F32", {1, 2, 2}, floats(4, 0, 1)), "experts are read in MXFP4");
+  expect_refused(gpt_oss("odd_bytes", "U8", {1}, "x"), "has type 'U8', which is not read");
+  expect_refused([](Parts& parts) { parts.tensors.clear(); }, "holds no model.safetensors");
+  const ScratchFolder folder;
+  folder.write("config.json", Parts().config);
+  for (const char* name : {"../up.safetensors", "", "x.bin"}) {
+    folder.write("model.safetensors.index.json", "{\"weight_map\":{\"a\":" + json_text(name) + "}}");
+    const auto opened = hf::open_folder(folder.path());
+    REQUIRE(!opened.ok());
+    CHECK(opened.error().message.find("model.safetensors.index.json: 'weight_map' names the file") != std::string::npos);
+  }
+  folder.write("model.safetensors.index.json", "{\"weight_map\":{\"a\":\"gone.safetensors\"}}");
+  CHECK(!hf::open_folder(folder.path()).ok());
+}
+
+TEST(tokenizers_that_cannot_be_are_named) {
+  const auto tokenizer = [](std::string_view from, std::string_view to) {
+    return [from = std::string(from), to = std::string(to)](Parts& parts) { replace(parts.tokenizer, from, to); };
+  };
+  const std::string pre = R"({"type":"ByteLevel","add_prefix_space":false})";
+  expect_refused([](Parts& parts) { parts.tokenizer.clear(); }, "tokenizer.json");
+  expect_refused(tokenizer("\"BPE\"", "\"WordPiece\""), "tokenizer.json: 'model.type' is 'WordPiece'");
+  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?<=x)y"},"behavior":"Isolated"},)" + pre + "]}"),
+                 "expression that this build does not have: (?<=x)y");
+  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\p{N}"},"behavior":"MergedWithNext"},)" + pre + "]}"),
+                 "'pre_tokenizer.pretokenizers[0].behavior' is 'MergedWithNext'");
+  expect_refused(tokenizer("\"add_prefix_space\":false", "\"add_prefix_space\":true"), "add_prefix_space' is true");
+  expect_refused(tokenizer("\"normalizer\":null", "\"normalizer\":{\"type\":\"Lowercase\"}"), "'normalizer.type' is 'Lowercase'");
+  expect_refused(tokenizer("\"b\":1", "\"b\":2"), "gives the id 2 to");
+  expect_refused(tokenizer("\"b\":1", "\"b\":-1"), "'model.vocab' is -1");
+  expect_refused(tokenizer("\"b\":1", "\"b\":1e15"), "'model.vocab' is 1e15");
+  expect_refused(tokenizer("\"id\":4", "\"id\":6"), "has 7 tokens, but the embedding table only 6 rows");
+  expect_refused(tokenizer("[[\"a\",\"b\"]]", "[3]"), "'model.merges[0]' is neither a text nor a pair");
+  expect_refused(tokenizer("\"normalizer\":null", R"("normalizer":null,"post_processor":{"type":"BertProcessing"})"),
+                 "'post_processor.type' is 'BertProcessing'");
+  expect_refused([](Parts& parts) { parts.generation = R"({"eos_token_id":99})"; },
+                 "generation_config.json: 'eos_token_id' is beyond the vocabulary");
+}
+
+TEST(damaged_json_never_does_harm) {
+  uint32_t random = 23;
+  const auto next = [&] { return random = random * 1664525 + 1013904223; };
+  const Parts whole;
+  const ScratchFolder folder;
+  folder.write("model.safetensors", safetensors_of(whole.tensors));
+  size_t opened = 0;
+  for (int round = 0; round < 600; ++round) {
+    std::string texts[] = {whole.config, whole.tokenizer, whole.settings, whole.generation};
+    std::string& text = texts[next() >> 30];
+    for (int i = 0; i < 2; ++i) {
+      const size_t at = (next() >> 8) % text.size();
+      switch (next() >> 30) {
+        case 0: text.erase(at, 1 + (next() >> 29)); break;
+        case 1: text[at] = "0123456789-e.,:[]{}\"\\"[(next() >> 8) % 21]; break;
+        case 2: text.insert(at, 1, "0123456789-e.,:[]{}\"\\"[(next() >> 8) % 21]); break;
+        default: text[at] = static_cast<char>(next() >> 24);
+      }
+    }
+    const char* const names[] = {"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"};
+    for (size_t i = 0; i < 4; ++i) folder.write(names[i], texts[i]);
+    const auto file = open_model_file(folder.path());
+    if (!file) continue;
+    ++opened;
+    (void)Tokenizer::load(**file).ok();
+  }
+  CHECK(opened > 0);
+}
+
+TEST(unigram_tokenizers_are_translated) {
+  Parts parts;
+  parts.tokenizer = R"({"added_tokens":[{"id":0,"content":"<unk>","special":true}],
+    "normalizer":{"type":"Sequence","normalizers":[{"type":"Replace","pattern":{"Regex":" {2,}"},"content":" "}]},
+    "pre_tokenizer":{"type":"Metaspace","replacement":"▁","prepend_scheme":"always"},
+    "post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},{"SpecialToken":{"id":"</s>"}}]},
+    "model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["▁a",-1],["b",-2],["</s>",-3],["▁",-4]]}})";
+  parts.settings = R"({"eos_token":"</s>"})";
+  parts.generation.clear();
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  const auto tokenizer = Tokenizer::load(*file);
+  REQUIRE(tokenizer.ok());
+  std::vector<TokenId> ids;
+  (*tokenizer)->encode("ab  a ?", {.add_special = true}, ids);
+  CHECK(ids == (std::vector<TokenId>{1, 2, 1, 4, 0, 3}));
+  CHECK((*tokenizer)->bos() == kNoToken);
+}
