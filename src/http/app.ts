@@ -281,16 +281,16 @@ export class HttpServer {
       return;
     }
     const known = identify(header, this.options.authenticate);
-    if (known instanceof Promise) void this.enterLater(route, exchange, res, known);
+    if (known instanceof Promise) void this.later(known, route, exchange, res, (identity, body) => this.enterAs(identity, route, exchange, body));
     else this.enterAs(known, route, exchange, res);
   }
 
-  /** Never rejects. */
-  private async enterLater(route: Route, exchange: UwsExchange, res: HttpResponse, known: Promise<Identity>): Promise<void> {
-    const body = hasBody(route) ? new HeldBody(res) : null;
+  /** Goes on when `pending` has resolved; what comes of the body meanwhile is held. Never rejects. */
+  private async later<T>(pending: Promise<T>, route: Route, exchange: UwsExchange, source: BodySource, goOn: (value: T, source: BodySource) => void): Promise<void> {
+    const body = hasBody(route) ? new HeldBody(source) : null;
     try {
-      const identity = await known;
-      if (!exchange.aborted) this.enterAs(identity, route, exchange, body ?? res);
+      const value = await pending;
+      if (!exchange.aborted) goOn(value, body ?? source);
     } catch (error) {
       if (!exchange.aborted) body?.drop();
       exchange.fail(error);
@@ -306,12 +306,17 @@ export class HttpServer {
 
   /** Reads the body, if there may be one, and serves. */
   private enter(route: Route, exchange: UwsExchange, source: BodySource): void {
-    const header = (name: string): string => exchange.header(name);
-    if (!hasBody(route) || (route.bodyOptional === true && hasNoBody(header))) {
+    if (!hasBody(route) || (route.bodyOptional === true && hasNoBody((name) => exchange.header(name)))) {
       this.serve(route, exchange);
       return;
     }
-    route.before?.(exchange);
+    const before = route.before?.(exchange);
+    if (before instanceof Promise) void this.later(before, route, exchange, source, (_, body) => this.read(route, exchange, body));
+    else this.read(route, exchange, source);
+  }
+
+  private read(route: Route, exchange: UwsExchange, source: BodySource): void {
+    const header = (name: string): string => exchange.header(name);
     const limit = Math.min(route.maxBodyBytes ?? Infinity, this.options.config.http.max_body_bytes);
     const state = checkBodyHeaders({
       contentLength: header('content-length'), contentType: exchange.hasHeader('content-type') ? header('content-type') : null, contentEncoding: header('content-encoding'),
@@ -332,6 +337,19 @@ export class HttpServer {
   }
 
   private serve(route: Route, exchange: UwsExchange): void {
+    if (route.enter === undefined) {
+      this.serveNow(route, exchange);
+      return;
+    }
+    route.enter(exchange).then(() => {
+      if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveNow(route, exchange));
+    }).catch((error: unknown) => {
+      exchange.body = undefined;
+      exchange.fail(error);
+    });
+  }
+
+  private serveNow(route: Route, exchange: UwsExchange): void {
     try {
       if (route.checksScope !== true && route.public !== true) checkScope(route.scope, exchange.identity.scopes);
       const done = route.serve(exchange);

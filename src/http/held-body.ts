@@ -1,8 +1,6 @@
 // The body of a request while it is not known yet who sends it: what comes is kept, one read of the socket at most,
 // and given to whoever reads the body then. Event-loop thread only.
 
-import type { HttpResponse } from 'uWebSockets.js';
-
 type Take = (piece: ArrayBuffer, isLast: boolean) => void;
 
 /** What reading a body takes of the library's response. */
@@ -17,14 +15,14 @@ export class HeldBody implements BodySource {
   #take: Take | null = null;
 
   /** Within the route callback of the library: later it would have thrown away what has come. */
-  constructor(private readonly res: HttpResponse) {
-    res.onData((piece, isLast) => {
+  constructor(private readonly source: BodySource) {
+    source.onData((piece, isLast) => {
       if (this.#take !== null) {
         this.#take(piece, isLast);
         return;
       }
       this.#pieces.push({ piece: piece.slice(0), isLast });   // the memory is the library's
-      if (this.#pieces.length === 1 && !isLast) res.pause();
+      if (!isLast) source.pause();
     });
   }
 
@@ -32,7 +30,7 @@ export class HeldBody implements BodySource {
     const held = this.#pieces.splice(0);
     this.#take = take;
     for (const { piece, isLast } of held) take(piece, isLast);
-    if (held.length > 0 && held.at(-1)?.isLast === false) this.res.resume();
+    if (held.length > 0 && held.at(-1)?.isLast === false) this.source.resume();
   }
 
   /** Nobody is going to read it. */
@@ -41,10 +39,10 @@ export class HeldBody implements BodySource {
   }
 
   pause(): void {
-    this.res.pause();
+    this.source.pause();
   }
 
   resume(): void {
-    this.res.resume();
+    this.source.resume();
   }
 }
