@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import { Accounts } from '../src/accounts/accounts.js';
 import type { Organization } from '../src/accounts/keys.js';
 import { Admission } from '../src/admission/admission.js';
-import { configWith } from '../src/config.js';
+import { configWith } from '../src/config/load.js';
 import { identify } from '../src/http/authentication.js';
 import type { Identity } from '../src/identity/identity.js';
 import { newAccountId } from '../src/ids.js';

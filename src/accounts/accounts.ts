@@ -2,7 +2,7 @@
 // thread remembers of keys is key-cache.ts's; the keys at rest are api-keys.ts's. What changes is forgotten here at
 // once, in the other threads by the bus, and in other processes within a second.
 
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 import type { Identity } from '../identity/identity.js';
 import type { Store, Table } from '../storage/store.js';
 import type { ThreadBus } from '../shared/bus.js';

@@ -34,7 +34,7 @@ export class LmdbKeyStore implements KeyStore {
 
 export function identityFor({ id, tenant }: Organization, { limits, monthlyTokenCap }: OrganizationSettings, key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>): Identity {
   return Object.freeze({
-    organizationId: id, tenant, keyId: key.id,
+    organizationId: id, organizationNumber: tenant, keyId: key.id,
     models: Object.freeze([...key.models]), scopes: Object.freeze([...key.scopes]),
     limits, keyLimits: key.limits, monthlyTokenCap,
   });

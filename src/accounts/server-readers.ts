@@ -8,7 +8,7 @@ import { identify } from '../http/authentication.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Identity } from '../identity/identity.js';
 import type { Accounts } from './accounts.js';
-import { FIRST_TENANT } from './organizations.js';
+import { FIRST_ORGANIZATION_NUMBER } from './organizations.js';
 import type { Users } from './users.js';
 
 export class ServerReaders {
@@ -41,10 +41,10 @@ export class ServerReaders {
     return this.#token !== null && timingSafeEqual(digest(key), this.#token);
   }
 
-  #isOperators({ organizationId, tenant, keyId }: Identity): boolean {
+  #isOperators({ organizationId, organizationNumber, keyId }: Identity): boolean {
     const key = this.accounts.keys.get(organizationId, keyId);
     if (key === undefined) return false;
-    if (key.createdBy === null) return tenant === FIRST_TENANT;
+    if (key.createdBy === null) return organizationNumber === FIRST_ORGANIZATION_NUMBER;
     const user = this.users.get(key.createdBy);
     return user !== undefined && user.operator && !user.locked;
   }

@@ -73,7 +73,7 @@ export interface ModelInfo {
 
 export interface SubmitOptions {
   prompt: Int32Array;
-  organization: number;       // 32-bit number of the tenant
+  organization: number;       // its number, 32-bit
   n: number;
   maxTokens: number;
   temperature: number; topK: number; topP: number; minP: number;

@@ -12,9 +12,10 @@
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import { LoopTime } from '../admission/loop-time.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { apiError, StartError } from '../errors.js';
-import type { RequestRecord, Telemetry } from '../telemetry/types.js';
+import type { RequestRecord } from '../telemetry/outcome.js';
+import type { Telemetry } from '../telemetry/types.js';
 import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../version.js';
 import { identify } from './authentication.js';

@@ -4,8 +4,8 @@
 // the start was given (flag, variable, file) is said later than a change that was kept, and so ends that.
 
 import { z } from 'zod';
-import { settings } from '../config.js';
-import type { Config } from '../config.js';
+import { settings } from '../config/settings.js';
+import type { Config } from '../config/settings.js';
 import type { EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../wire/dashboard.js';
 import type { NativeStats, NativeTunables } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';

@@ -6,9 +6,9 @@ import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
 
-export function resetLinkRoutes(guard: OperatorGuard, { config, directory, origin }: OperatorDeps): Route[] {
+export function resetLinkRoutes(guard: OperatorGuard, { config, directory, origin }: Pick<OperatorDeps, 'config' | 'directory' | 'origin'>): Route[] {
   return [
     guard({
       method: 'POST', path: '/users/:user/reset-link',

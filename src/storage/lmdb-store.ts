@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { ABORT, open } from 'lmdb';
 import type { Database, RootDatabase } from 'lmdb';
-import { showBytes } from '../config-kinds.js';
+import { showBytes } from '../config/kinds.js';
 import { checkHead, DamagedFile } from './database-file.js';
 import { indexByOrganization } from './lmdb/response-tables.js';
 import { splitInputs } from './lmdb/response-rows.js';

@@ -32,7 +32,7 @@ t.test('the first start creates a key and shows it once; it is stored hashed', a
   const second = await open(path);
   t.equal((await second.accounts.bootstrap(null)).created, null);
   const identity = await second.accounts.authenticate(created as string);
-  t.match(identity, { organizationId: organization.id, tenant: 1, models: ['*'] });
+  t.match(identity, { organizationId: organization.id, organizationNumber: 1, models: ['*'] });
   const [key] = second.accounts.listKeys();
   t.match(keyObject(key as never, new Date()), { id: /^key_/, prefix: created?.slice(0, 11), last4: created?.slice(-4), status: 'active', revoked_at: null });
   await second.close();

@@ -9,7 +9,7 @@ import type { Route } from '../../http/exchange.js';
 import { newPasswordField, passwordField, tokenField } from './fields.js';
 import type { DashboardDeps } from './deps.js';
 
-export function passwordRoutes({ guard, directory, letters, telemetry }: DashboardDeps): Route[] {
+export function passwordRoutes({ guard, directory, letters, telemetry }: Pick<DashboardDeps, 'guard' | 'directory' | 'letters' | 'telemetry'>): Route[] {
   const { signIns, attempts } = directory;
   return [
     guard.open({

@@ -8,7 +8,7 @@ import { hasRole } from '../../accounts/memberships.js';
 import { csrfToken } from '../../accounts/sessions.js';
 import { apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { validate } from '../../protocol/validation.js';
+import { validated } from '../../protocol/validation.js';
 import type { DashboardOrigin } from '../origin.js';
 import { API_HEADERS } from '../security-headers.js';
 import type { Role } from '../../wire/dashboard.js';
@@ -77,7 +77,7 @@ export class SessionGuard implements Guard {
       before: enter,
       enter: async (exchange) => { callers.set(exchange, await enter(exchange)); },
       serve: (exchange) => {
-        const body = schema === undefined ? undefined : bodyOf(schema, exchange.body ?? {});
+        const body = schema === undefined ? undefined : validated(schema, exchange.body ?? {});
         return declared.serve({ ...callers.get(exchange) as WithoutBody<C>, body } as C);
       },
     };
@@ -106,10 +106,4 @@ const isChange = ({ method }: Exchange): boolean => method !== 'GET' && method !
 function isSame(given: string, wanted: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(wanted)];
   return a.length === b.length && timingSafeEqual(a, b);
-}
-
-function bodyOf<B>(schema: z.ZodType<B>, body: unknown): B {
-  const result = validate(schema, body);
-  if (!result.ok) throw result.error;
-  return result.value;
 }

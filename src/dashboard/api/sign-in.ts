@@ -18,7 +18,7 @@ import type { DashboardDeps } from './deps.js';
 // An address that cannot be one is nobody's, as any other that nobody has.
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
-export function signInRoutes({ guard, directory, origin }: DashboardDeps): Route[] {
+export function signInRoutes({ guard, directory, origin }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin'>): Route[] {
   const { signIns, sessions, attempts, memberships, organizations } = directory;
 
   const me = (user: User, secret: string): Me => ({

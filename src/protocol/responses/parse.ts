@@ -15,7 +15,7 @@ import type { InputItem } from './input-images.js';
 import { wireFormat, type ResourceEcho } from './resource.js';
 import { createEnvelopeSchema, KNOWN_FIELDS, type CreateEnvelope } from './schema.js';
 import { itemSchema, type WireItem } from './schema-items.js';
-import { readToolChoice, readTools } from './tools.js';
+import { readToolChoice, readTools, type ToolName } from './tools.js';
 
 /** Whose request it is: sealed values open only for the organization they were made for. */
 export interface ParseContext {
@@ -50,9 +50,6 @@ export interface ParsedCreate {
   /** Completes the checks that come after the model's; throws ApiError (422, and 404 item_not_found). */
   content(context: ContentContext): CreateGeneration;
 }
-
-/** A tool's name as the client knows it. */
-export interface ToolName { name: string; namespace: string | null }
 
 export interface CreateGeneration {
   /** `promptParam` is 'input'; instructions first, then chain and input. */

@@ -4,21 +4,19 @@ import type { Exchange } from '../../http/exchange.js';
 import { queryList } from '../../http/query.js';
 import type { Sealer } from '../../sealing/sealer.js';
 import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
-import { validate } from '../validation.js';
+import { validated } from '../validation.js';
+import type { ResponsesDeps } from './deps.js';
 import { eventDialect } from './encode-dialect.js';
 import { endOf, isTerminal, replayEvents, terminalEvents } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
 import { eventList, sendEvents, type EventSource } from './stored-stream.js';
-import type { StoredDeps } from './stored-routes.js';
 
 const includeSchema = createSchema.pick({ include: true });
 
 /** `include` as in a create request, in any of its spellings. Throws ApiError 422 for an unknown value. */
 export function readInclude(query: URLSearchParams): string[] {
-  const validated = validate(includeSchema, { include: queryList(query, 'include') });
-  if (!validated.ok) throw validated.error;
-  return validated.value.include ?? [];
+  return validated(includeSchema, { include: queryList(query, 'include') }).include ?? [];
 }
 
 export interface StreamQuery { stream: boolean; startingAfter: number }
@@ -32,7 +30,9 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
 }
 
-export async function retrieve(deps: StoredDeps, exchange: Exchange, record: StoredResponse, include: readonly string[], { stream, startingAfter }: StreamQuery): Promise<void> {
+export type RetrieveDeps = Pick<ResponsesDeps, 'responses' | 'background' | 'sealer' | 'settings'>;
+
+export async function retrieve(deps: RetrieveDeps, exchange: Exchange, record: StoredResponse, include: readonly string[], { stream, startingAfter }: StreamQuery): Promise<void> {
   if (!stream) {
     exchange.json(200, include.includes('reasoning.encrypted_content') ? withSealedReasoning(record, deps.sealer) : record.resource);
     return;

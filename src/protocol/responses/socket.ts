@@ -7,7 +7,7 @@
 // A turn that fails ends itself, not the connection; only a revoked key, an oversized message, age and shutdown
 // end that.
 import { performance } from 'node:perf_hooks';
-import type { Config } from '../../config.js';
+import type { Config } from '../../config/settings.js';
 import { ApiError, apiError, toApiError } from '../../errors.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';

@@ -1,29 +1,18 @@
 // What can be done with a stored response under /v1/responses/{id}: retrieve, list its input, cancel, delete.
 // None of it counts for the limits. Event-loop thread only.
-import type { Config } from '../../config.js';
 import { ApiError, apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { isResponseId } from '../../ids.js';
-import type { Sealer } from '../../sealing/sealer.js';
-import type { ResponseHead, ResponseStore } from '../../storage/response-store.js';
-import type { BackgroundResponses } from './background.js';
+import type { ResponseHead } from '../../storage/response-store.js';
 import { cancelResponse, notCancellable } from './cancel.js';
+import type { ResponsesDeps } from './deps.js';
 import { itemPage, readItemQuery } from './input-items.js';
 import { removeResponse } from './remove.js';
-import { readInclude, readStreamQuery, retrieve } from './retrieve.js';
-import type { RunningResponses } from './stored-running.js';
-
-export interface StoredDeps {
-  responses: ResponseStore;
-  background: BackgroundResponses;
-  running: RunningResponses;
-  sealer: Sealer;
-  settings: Config['responses'];
-}
+import { readInclude, readStreamQuery, retrieve, type RetrieveDeps } from './retrieve.js';
 
 const PATH = '/v1/responses/:id';
 
-export function storedRoutes(deps: StoredDeps): Route[] {
+export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>): Route[] {
   const { responses, background, running } = deps;
   return [
     {
