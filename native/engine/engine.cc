@@ -84,7 +84,7 @@ class ThreadedEngine final : public Engine {
         channel_bytes_max_(options.channel_bytes_max),
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
-        grammars_(*tokenizer_, n_vocab_),
+        grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMostBytes, GrammarCache::kMostEntries, options.grammar_bytes_max),
         loop_(*model_, *tokenizer_, options, counters_, draft_.get()) {}
 
   ~ThreadedEngine() override {
@@ -301,6 +301,7 @@ class ThreadedEngine final : public Engine {
           computed = loop_.step();   // with nothing to do it publishes what the intake wrote
         }
         retire_ended();
+        if (grammars_.is_over()) compiler_.trim();
         check_accounts();
       } catch (const std::exception& error) {
         computed = false;

@@ -42,6 +42,10 @@ struct EngineOptions {
   bool prefix_cache = true;
   Speculation speculation = Speculation::kOff;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
+  size_t grammar_bytes_max = 256 << 20;  // what grammars in use or kept take together, but for what compiling alone leaves
+  // Of looking for what grammars allow, in a step on the thread that computes; half of it for one sequence at once. A step
+  // takes some 0.1 us. What is not found then is found on another thread, and waited for: no result depends on it.
+  uint64_t rule_steps = 40'000;
   // Where the backend computes by itself the host prepares one step while it computes another: no result depends on
   // it. False: one after the other, for tests.
   bool overlap = true;

@@ -137,7 +137,8 @@ export interface GrammarProblem {
 }
 
 /** Not strict: a grammar may come with problems of kind `unsupported`, which say what it leaves out. */
-export interface CompiledGrammar { grammar: NativeGrammar | null; problems: GrammarProblem[] }
+/** `compileMs`: a thread's time that this took; 0 if it was known. */
+export interface CompiledGrammar { grammar: NativeGrammar | null; problems: GrammarProblem[]; compileMs: number }
 
 /**
  * Tool calls within the content. From the open marker up to and including the close marker the text goes to
