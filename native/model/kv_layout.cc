@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/steps.h"
 #include "model/model.h"
 
 namespace monolith {

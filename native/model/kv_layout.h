@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/kv_cache.h"
 
 namespace monolith {
 

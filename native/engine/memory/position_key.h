@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backend/backend.h"
+#include "backend/kv_cache.h"
 #include "engine/inputs.h"
 #include "text/tokenizer/tokenizer.h"
 

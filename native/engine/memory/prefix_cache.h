@@ -27,7 +27,6 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
 #include "engine/memory/page_pool.h"
 #include "engine/memory/page_table.h"
 #include "engine/memory/position_key.h"
