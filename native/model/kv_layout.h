@@ -47,4 +47,7 @@ struct KvPlace {
 };
 std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout);
 
+// What the backend keeps of each layer, and where in a page.
+KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type);
+
 }  // namespace monolith

@@ -28,6 +28,7 @@ struct RopeSet {
 
 // What one layer may do otherwise than its neighbours.
 struct LayerParams {
+  int n_kv_heads = 0, key_dim = 0, value_dim = 0;   // of what it keeps
   int window = 0;   // positions a row sees, its own included; 0: all up to its own
   int rope = 0;     // index into HyperParams::ropes; -1: nothing rotates
   bool mixture = false;   // experts in the place of its feed-forward network

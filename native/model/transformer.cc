@@ -31,8 +31,7 @@ Status check_limits(const ModelLimits& limits) {
 }
 
 KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
-  return {kv_layout(params, limits.pages_by_window).layers_per_page, params.n_kv_heads,
-          params.head_dim, limits.n_pages, limits.kv_type};
+  return kv_shape(params, kv_layout(params, limits.pages_by_window), limits.n_pages, limits.kv_type);
 }
 
 }  // namespace
@@ -156,7 +155,7 @@ Status Transformer::build_layers(Backend& backend) {
     const LayerWeights& weights = weights_.layers[at];
     last_to_keep_ = parts_.size();
     last_table_ = static_cast<size_t>(places[at].table);
-    parts_.push_back({std::make_unique<Attention>(params_, layer, weights.attention, backend, activations_, places[at], *kv_), i, false});
+    parts_.push_back({std::make_unique<Attention>(params_, layer, weights.attention, backend, activations_, i, places[at].table, *kv_), i, false});
     if (layer.mixture) {
       auto experts = std::make_unique<ExpertMixture>(params_, weights, backend, activations_);
       if (Status status = backend.can_mix(experts->mixture()); !status) return status;

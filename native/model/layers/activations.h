@@ -34,8 +34,11 @@ struct ActivationBuffer {
 };
 std::vector<ActivationBuffer> activation_buffers(const HyperParams& params, const ModelLimits& limits);
 
-inline int64_t q_dim(const HyperParams& p) { return int64_t{p.n_heads} * p.head_dim; }
-inline int64_t kv_dim(const HyperParams& p) { return int64_t{p.n_kv_heads} * p.head_dim; }
+// Values of a row of a layer's queries, keys and values, and of what it attends to.
+inline int64_t q_dim(const HyperParams& p, const LayerParams& layer) { return int64_t{p.n_heads} * layer.key_dim; }
+inline int64_t k_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.key_dim; }
+inline int64_t v_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.value_dim; }
+inline int64_t attended_dim(const HyperParams& p, const LayerParams& layer) { return int64_t{p.n_heads} * layer.value_dim; }
 // Values inside the widest feed-forward network that all rows pass; 0: there is none.
 int64_t dense_ff(const HyperParams& p);
 // Values of the longest row any operation takes.

@@ -9,13 +9,13 @@ void Attention::run(StepRows& rows, bool last) const {
   if (last) q = leave_logit_rows(rows);
   if (rows.count == 0) return;
   const std::span<const Segment> segments =
-      rows.all ? rows.tables[static_cast<size_t>(place_.table)] : rows.logit_segments;
-  operations_.attention(segments, q, q_dim(params_), params_.n_heads, place_.slot, cache_,
+      rows.all ? rows.tables[static_cast<size_t>(table_)] : rows.logit_segments;
+  operations_.attention(segments, q, q_dim(params_, layer_), params_.n_heads, index_, cache_,
                         {.scale = params_.attention_scale,
                          .window = layer_.window,
                          .soft_cap = params_.attention_soft_cap,
                          .sinks = weights_.sinks},
-                        buffers_.attended, q_dim(params_));
+                        buffers_.attended, attended_dim(params_, layer_));
   const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd,
                             weights_.output_bias, residual_.is_direct()};
   operations_.matmul({&target, 1}, buffers_.attended, rows.count, InputUse::kLast);
@@ -26,19 +26,19 @@ void Attention::project(const StepRows& rows) const {
   const Activations& to = buffers_;
   const float* const x = residual_.read(rows.x, weights_.norm, rows.count);
   const MatmulTarget targets[] = {
-      {weights_.q.get(), to.q, q_dim(params_), weights_.q_bias},
-      {weights_.k.get(), to.k, kv_dim(params_), weights_.k_bias},
-      {weights_.v.get(), to.v, kv_dim(params_), weights_.v_bias},
+      {weights_.q.get(), to.q, q_dim(params_, layer_), weights_.q_bias},
+      {weights_.k.get(), to.k, k_dim(layer_), weights_.k_bias},
+      {weights_.v.get(), to.v, v_dim(layer_), weights_.v_bias},
   };
   operations_.matmul(targets, x, rows.count, residual_.last_use());
   if (params_.qk_norm == QkNorm::kEachHead) {
-    operations_.rms_norm_heads(to.q, q_dim(params_), weights_.q_norm, params_.rms_eps, rows.count,
-                               params_.n_heads, params_.head_dim);
-    operations_.rms_norm_heads(to.k, kv_dim(params_), weights_.k_norm, params_.rms_eps, rows.count,
-                               params_.n_kv_heads, params_.head_dim);
+    operations_.rms_norm_heads(to.q, q_dim(params_, layer_), weights_.q_norm, params_.rms_eps, rows.count,
+                               params_.n_heads, layer_.key_dim);
+    operations_.rms_norm_heads(to.k, k_dim(layer_), weights_.k_norm, params_.rms_eps, rows.count,
+                               layer_.n_kv_heads, layer_.key_dim);
   } else if (params_.qk_norm == QkNorm::kWholeRow) {
-    operations_.rms_norm(to.q, weights_.q_norm, params_.rms_eps, rows.count, q_dim(params_), to.q);
-    operations_.rms_norm(to.k, weights_.k_norm, params_.rms_eps, rows.count, kv_dim(params_), to.k);
+    operations_.rms_norm(to.q, weights_.q_norm, params_.rms_eps, rows.count, q_dim(params_, layer_), to.q);
+    operations_.rms_norm(to.k, weights_.k_norm, params_.rms_eps, rows.count, k_dim(layer_), to.k);
   }
 }
 
@@ -50,9 +50,9 @@ void Attention::store(const StepRows& rows) const {
     rope = {params_.rope_style, params_.rope_dims, angles.inverse_frequency.data(),
             angles.magnitude};
   }
-  operations_.rope_and_store(rope, rows.tables[static_cast<size_t>(place_.table)], buffers_.q,
-                             q_dim(params_), params_.n_heads, buffers_.k, kv_dim(params_),
-                             buffers_.v, kv_dim(params_), place_.slot, cache_);
+  operations_.rope_and_store(rope, rows.tables[static_cast<size_t>(table_)], buffers_.q,
+                             q_dim(params_, layer_), params_.n_heads, buffers_.k, k_dim(layer_),
+                             buffers_.v, v_dim(layer_), index_, cache_);
 }
 
 // Returns their queries. When every row has logits nothing is copied.
@@ -60,7 +60,7 @@ const float* Attention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
   if (n == rows.count) return buffers_.q;
   if (n > 0) {
-    operations_.gather_rows(buffers_.q, rows.logit_rows.data(), n, q_dim(params_), buffers_.last_q);
+    operations_.gather_rows(buffers_.q, rows.logit_rows.data(), n, q_dim(params_, layer_), buffers_.last_q);
     operations_.gather_rows(rows.x, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_x);
   }
   rows.x = buffers_.last_x;

@@ -8,11 +8,11 @@ namespace monolith {
 
 class Attention final : public LayerPart {
  public:
-  // `layer`: what it does otherwise than its neighbours. `place`: where its keys and values are in `cache`.
+  // `layer`, number `index`: what it does otherwise than its neighbours. `table`: the pages of its keys and values.
   Attention(const HyperParams& params, const LayerParams& layer, const AttentionWeights& weights,
-            Operations& operations, const Activations& activations, KvPlace place, KvCache& cache)
+            Operations& operations, const Activations& activations, int index, int table, KvCache& cache)
       : params_(params), layer_(layer), weights_(weights), operations_(operations), buffers_(activations),
-        residual_(params, operations, activations), place_(place), cache_(cache) {}
+        residual_(params, operations, activations), index_(index), table_(table), cache_(cache) {}
 
   void run(StepRows& rows, bool last) const override;
 
@@ -27,7 +27,7 @@ class Attention final : public LayerPart {
   Operations& operations_;
   const Activations& buffers_;
   const Residual residual_;
-  const KvPlace place_;
+  const int index_, table_;
   KvCache& cache_;
 };
 
