@@ -47,7 +47,7 @@ import { HeldResponses } from './storage/held-responses.js';
 import { EngineTuning } from './operator/engine-tuning.js';
 import { LiveView } from './operator/live-view.js';
 import { openStore } from './storage/lmdb-store.js';
-import { openResponseStore } from './storage/open-response-store.js';
+import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
 import type { Store } from './storage/store.js';
 import type { Telemetry } from './telemetry/types.js';

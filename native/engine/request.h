@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/sampling.h"
+#include "engine/inputs.h"
 #include "text/grammar/grammar.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -78,6 +79,7 @@ struct CallParams {
 
 struct GenerationRequest {
   std::vector<TokenId> prompt;       // 1 .. max_context-1 tokens
+  std::vector<InputSpan> spans;      // in the order of their positions, none over another
   uint64_t organization = 0;         // namespace of the prefix cache and unit of fairness
   int n = 1;                         // choices over one shared prompt
   int max_tokens = 0;                // per choice; clamped to the room the context leaves; >= 1

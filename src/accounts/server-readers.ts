@@ -18,18 +18,18 @@ export class ServerReaders {
     this.#token = token === null ? null : digest(token);
   }
 
-  /** Throws ApiError 401, 403. */
-  check(exchange: Exchange): void {
-    const who = identify<Identity | null>((name) => exchange.header(name), (key) => (this.#isToken(key) ? null : this.accounts.authenticate(key)));
+  /** Rejects with ApiError 401, 403. */
+  async check(exchange: Exchange): Promise<void> {
+    const who = await identify<Identity | null>((name) => exchange.header(name), (key) => (this.#isToken(key) ? null : this.accounts.authenticate(key)));
     if (who === null) return;
     exchange.actAs(who);
     if (!this.#isOperators(who)) throw apiError('endpoint_not_allowed', 'This takes the key of an operator, or the token of the setting metrics.token.');
   }
 
   /** As check(), for what strangers get less of. */
-  has(exchange: Exchange): boolean {
+  async has(exchange: Exchange): Promise<boolean> {
     try {
-      this.check(exchange);
+      await this.check(exchange);
       return true;
     } catch (error) {
       if (error instanceof ApiError) return false;

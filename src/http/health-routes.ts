@@ -34,9 +34,9 @@ export interface HealthOptions {
   metricsPublic: boolean;
   /** Who may read what tells of everybody. */
   readers: {
-    /** Throws ApiError 401, 403. */
-    check(exchange: Exchange): void;
-    has(exchange: Exchange): boolean;
+    /** Rejects with ApiError 401, 403. */
+    check(exchange: Exchange): Promise<void>;
+    has(exchange: Exchange): Promise<boolean>;
   };
 }
 
@@ -77,10 +77,10 @@ export function healthRoutes(options: HealthOptions): Route[] {
     { method: 'GET', path: '/healthz', scope: null, public: true, serve: (exchange) => exchange.json(200, { status: 'ok' }) },
     {
       method: 'GET', path: '/readyz', scope: null, public: true,
-      serve: (exchange) => {
+      serve: async (exchange) => {
         const health = options.health();
         const reason = notReady(health, options.stallMs);
-        const whole = options.readers.has(exchange);   // errors name files, and what runs is other people's
+        const whole = await options.readers.has(exchange);   // errors name files, and what runs is other people's
         exchange.json(reason === null ? 200 : 503, {
           status: reason === null ? 'ready' : 'not_ready',
           ...(whole ? { reason } : {}),
@@ -97,7 +97,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
     {
       method: 'GET', path: '/metrics', scope: null, public: true,
       serve: async (exchange) => {
-        if (!options.metricsPublic) options.readers.check(exchange);
+        if (!options.metricsPublic) await options.readers.check(exchange);
         const body = await telemetry.scrape();
         exchange.text(200, 'text/plain; version=0.0.4; charset=utf-8', body);
       },

@@ -49,6 +49,7 @@ export class UwsExchange implements Exchange {
   readonly query: URLSearchParams;
   params: Readonly<Record<string, string>> = {};
   body: unknown = undefined;
+  bodyBytes = 0;
   aborted = false;
   /** The connection ends with the answer: what follows on it cannot be told from the body. */
   closes = false;

@@ -42,8 +42,8 @@ export interface Handshake {
   requestId: string;
   identity: Identity;
   header(name: string): string;
-  /** Looks the key up again. Throws ApiError 401, 403. */
-  identify(): Identity;
+  /** Looks the key up again. Throws or rejects with ApiError 401, 403. */
+  identify(): Identity | Promise<Identity>;
 }
 
 export class UwsSocket implements ServerSocket {
@@ -79,9 +79,10 @@ export class UwsSocket implements ServerSocket {
     return this.handshake.header(name);
   }
 
-  identify(): Identity {
-    this.identity = this.handshake.identify();
-    return this.identity;
+  identify(): Promise<void> | void {
+    const known = this.handshake.identify();
+    if (known instanceof Promise) return known.then((identity) => { this.identity = identity; });
+    this.identity = known;
   }
 
   /** The handshake is through. */

@@ -28,7 +28,7 @@ t.test('liveness ends with an engine', async (t) => {
   let models: ModelHealth[] = [];
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   const server = await startRoutes(healthRoutes({
-    health: () => ({ draining: false, threads: [], models }), telemetry, stallMs: 1_000, metricsPublic: true, readers: { check: () => undefined, has: () => true },
+    health: () => ({ draining: false, threads: [], models }), telemetry, stallMs: 1_000, metricsPublic: true, readers: { check: async () => undefined, has: async () => true },
   }));
   t.teardown(() => server.close());
   const live = async (...those: Partial<ModelHealth>[]): Promise<[number, unknown]> => {

@@ -136,7 +136,7 @@ t.teardown(async () => {
   telemetry.close();
   await opened.close();
 });
-const identity = must(server.accounts.authenticate(server.key));
+const identity = must(await server.accounts.authenticate(server.key));
 
 function must<T>(value: T | null | undefined): T {
   if (value === null || value === undefined) throw new Error('missing');

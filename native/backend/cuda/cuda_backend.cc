@@ -94,7 +94,7 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     auto cache = CudaKvCache::create(*runtime_, shape);
     if (!cache) return cache.error();
-    tables_.set_kv_heads(shape.n_kv_heads);
+    tables_.set_kv_heads(shape.most_kv_heads());
     return std::unique_ptr<KvCache>(std::move(*cache));
   }
   Result<float*> allocate(int64_t count) override {

@@ -64,7 +64,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .max_sequences = model.limits().max_logit_rows - model.limits().guess_rows,
                           .prefix_cache = options.prefix_cache,
                           .max_logit_rows = model.limits().max_logit_rows}),
-      sampler_(model.backend(), n_vocab_, model.limits().max_logit_rows),
+      sampler_(model.backend(), model.backend(), n_vocab_, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && sampler_.samples_on_backend()),
       allowance_(n_vocab_),
       ends_(static_cast<size_t>(n_vocab_)),

@@ -29,12 +29,12 @@ export function signUpRoutes({ guard, directory, config, origin, organizationLim
   return [
     guard.open({
       method: 'GET', path: '/status',
-      serve: ({ exchange }) => {
+      serve: async ({ exchange }) => {
         const first = directory.users.none;
         const secret = sessionCookie(exchange);
         const status: DashboardStatus = {
           version: VERSION, first_user: first, signup: first && !policy.local ? 'setup_code' : first || policy.open ? 'open' : 'invited',
-          mail: letters.enabled, signed_in: secret !== null && directory.sessions.find(secret) !== undefined,
+          mail: letters.enabled, signed_in: secret !== null && await directory.signIns.find(secret) !== null,
         };
         exchange.json(200, status);
       },

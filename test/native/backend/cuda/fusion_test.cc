@@ -296,7 +296,7 @@ TEST(cuda_fused_attention_gives_the_same_bits) {
         auto backend = make_cuda_backend({.fused = fused}).value();
         REQUIRE(backend->reserve(kContext, q_dim, 512, head_dim).ok());
         const KvType kv = head_dim == 128 ? KvType::kFp8 : head_dim == 256 ? KvType::kQ8_0 : KvType::kF16;
-        const auto cache = backend->kv_cache({1, kKvHeads, head_dim, 64, kv}).value();
+        const auto cache = backend->kv_cache(KvShape::of_equal_layers(1, kKvHeads, head_dim, 64, kv)).value();
         const auto matrix = backend->matrix({type, 16, q_dim, data}).value();
         const auto put = [&](const Floats& values) {
           float* const at = *backend->allocate(static_cast<int64_t>(values.size()));
