@@ -65,6 +65,7 @@ struct StepPlan {
     int n_tokens;
     bool wants_logits;   // the item reaches the sequence's last token
     int n_guesses = 0;   // rows behind it, logits wanted of each
+    int logit_rows() const { return wants_logits ? 1 + n_guesses : 0; }
   };
   struct PageCopy {
     PageId from, to;
