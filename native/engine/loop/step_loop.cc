@@ -95,10 +95,14 @@ bool StepLoop::step() {
 
 // Plans a step and hands it to the backend. `now`: when that became free.
 void StepLoop::begin(Clock::time_point now) {
+  constraints_.see_to_due(scheduler_.preempted());
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens());
   in_flight_ = {};
   requests_.plan_made();
-  if (plan.items.empty()) return;
+  if (plan.items.empty()) {
+    constraints_.start_looking_ahead();   // for those that wait
+    return;
+  }
   requests_.start(plan, now);
   gauges_.update();   // what hangs in the forward pass is seen to be running
   guesses_.add_to(plan);

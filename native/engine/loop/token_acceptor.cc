@@ -58,7 +58,8 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
   Request& request = sequence.request;
   if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
     return parts_.requests.finish(sequence, FinishReason::kEndOfTurn);
-  if (rows.tasks.front() == SampleRequests::kRuleFailed) return parts_.requests.fail_by_rule(request);
+  if (rows.tasks.front() == SampleRequests::kRuleFailed) return stop_by_rule(sequence, Constraints::Outcome::kFailed);
+  if (rows.tasks.front() == SampleRequests::kRuleDue) return stop_by_rule(sequence, Constraints::Outcome::kSpent);
   const auto n_guesses = static_cast<int>(rows.guesses.size());
   EventWriter writer(parts_.requests.records_of(request), request.id, sequence.choice);
   const bool goes_on = take_all(sequence, rows, writer);
@@ -69,13 +70,17 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
 }
 
 // The sequence's next token, those behind it as long as they are what was guessed, and all that must follow whatever
-// the model says: this is computed together in the next step. False if the sequence has ended.
+// the model says: this is computed together in the next step. False if the sequence has ended, or waits for its rule.
 bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer) {
   bool is_open = rows.tasks.front() >= 0;   // nothing is forced, and the first row has its task
   for (const int most = sequence.generated() + kMostAtOnce; rows.logits || sequence.generated() < most; is_open = false) {
     if (!is_open && !rows.writes_later) {
       TokenDirector::direct(sequence, writer);
-      if (!take_forced(sequence, rows, writer)) return false;
+      const Constraints::Outcome found = parts_.constraints.find_forced(sequence);
+      if (found == Constraints::Outcome::kSpent && !rows.logits) break;   // it is asked again behind the next step
+      if (found != Constraints::Outcome::kOk) return stop_by_rule(sequence, found), false;
+      for (const TokenId token : parts_.constraints.forced())
+        if (!accept(sequence, token, nullptr, rows, writer)) return false;
       if (!parts_.constraints.forced().empty()) continue;
     }
     if (!rows.logits) {
@@ -89,19 +94,16 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
   return true;
 }
 
-// What comes next without a choice, if anything does: it needs no logits.
-bool TokenAcceptor::take_forced(Sequence& sequence, Rows& rows, EventWriter& writer) {
-  if (parts_.constraints.find_forced(sequence) != Constraints::Outcome::kOk) {
-    parts_.requests.fail_by_rule(sequence.request);
-    return false;
-  }
-  for (const TokenId token : parts_.constraints.forced())
-    if (!accept(sequence, token, nullptr, rows, writer)) return false;
-  return true;
+// Its rule has failed, or takes longer to look at than may be spent: then the row of logits goes unused. The sequence
+// gives its place up until it is known what may come there, and this row is computed again. What it would cost to keep it
+// is a row of the vocabulary's size, on the device.
+void TokenAcceptor::stop_by_rule(Sequence& sequence, Constraints::Outcome outcome) {
+  if (outcome == Constraints::Outcome::kSpent) sequence.rule_due = true;
+  else parts_.requests.fail_by_rule(sequence.request);
 }
 
 // What the row of the newest token gives; `is_open`: its task was asked with the constraint that holds now, else with
-// none. Null: the request has failed.
+// none. Null: the request has failed, or waits for its rule.
 const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, bool is_open, EventWriter& writer) {
   using Outcome = Constraints::Outcome;
   const int32_t task = rows.tasks[static_cast<size_t>(rows.n_right)];
@@ -112,7 +114,7 @@ const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, 
   if (found == Outcome::kOk && chosen->token != kNoToken && director_.redirect(sequence, chosen->token, writer))
     found = parts_.samples.sample(sequence, rows.logits, nullptr, chosen);
   if (found == Outcome::kOk && chosen->token != kNoToken) return chosen;
-  if (found != Outcome::kOk) parts_.requests.fail_by_rule(sequence.request);
+  if (found != Outcome::kOk) stop_by_rule(sequence, found);
   else parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
   return nullptr;
 }

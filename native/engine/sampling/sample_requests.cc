@@ -66,7 +66,8 @@ int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
   TokenConstraint constraint;
   if (Constraints::may_hold(sequence)) {
     if (n_allowances_ == allowances_.size()) allowances_.emplace_back(sampler_.n_vocab());
-    if (constraints_.constrain(sequence, allowances_[n_allowances_++], constraint) != Constraints::Outcome::kOk) return kRuleFailed;
+    const Constraints::Outcome found = constraints_.constrain(sequence, allowances_[n_allowances_++], constraint);
+    if (found != Constraints::Outcome::kOk) return found == Constraints::Outcome::kSpent ? kRuleDue : kRuleFailed;
   }
   return sampler_.add(task_of(sequence, logits, 0, constraint));
 }

@@ -16,8 +16,9 @@ namespace monolith {
 
 class SampleRequests {
  public:
-  // In the place of a task's number: the row must be looked at in its turn, or the rule it is under has failed.
-  static constexpr int32_t kNotRequested = -1, kRuleFailed = -2;
+  // In the place of a task's number: the row must be looked at in its turn, or the rule it is under has failed, or what
+  // that allows is still to be found.
+  static constexpr int32_t kNotRequested = -1, kRuleFailed = -2, kRuleDue = -3;
 
   // Rows of logits are `row_width` long, of which `n_vocab` are sampled.
   SampleRequests(Backend& backend, Constraints& constraints, int n_vocab, int row_width, int max_logit_rows);

@@ -43,6 +43,53 @@ Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab)
     }
 }
 
+// What this thread may still spend on rules, for one of them.
+template <class Work>
+Constraints::Outcome Constraints::by_rule(Work work) {
+  grammar::Fuel fuel = rule_fuel_.within(kRuleStepsAtOnce);
+  const uint64_t had = fuel.left();
+  const Outcome outcome = work(&fuel);
+  rule_fuel_.spend(had - fuel.left());
+  return outcome;
+}
+
+void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
+  rule_fuel_ = grammar::Fuel(kRuleSteps);
+  due_.clear();
+  for (Sequence* sequence : preempted)
+    if (sequence->rule_due) due_.emplace_back(sequence, 0);
+  if (due_.empty()) return;
+  std::ranges::rotate(due_, due_.begin() + static_cast<ptrdiff_t>(first_due_++ % due_.size()));
+  for (size_t i = 0; i < due_.size(); ++i) {
+    const uint64_t organization = due_[i].first->request.params.organization;
+    due_[i].second = std::count_if(due_.begin(), due_.begin() + static_cast<ptrdiff_t>(i),
+                                   [&](const auto& one) { return one.first->request.params.organization == organization; });
+  }
+  std::ranges::stable_sort(due_, {}, &std::pair<Sequence*, ptrdiff_t>::second);
+  for (const auto& [sequence, turn] : due_) {
+    Rule rule = rule_of(*sequence);
+    const std::span<const TokenId> read = sequence->rule.active() ? read_by(rule, *sequence) : std::span<const TokenId>{};
+    const Outcome found = by_rule([&](grammar::Fuel* fuel) {
+      return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel);
+    });
+    if (sequence->rule.active()) sequence->rule.position = rule.position;
+    if (found == Outcome::kSpent) mask_ahead_.add_due(rule, tokenizer_for(*sequence));
+    else sequence->rule_due = false;
+  }
+}
+
+// The rule that says what comes next, and that of a format about to begin.
+Rule Constraints::rule_of(const Sequence& sequence) {
+  if (sequence.rule.active()) return sequence.rule;
+  const GrammarRef& format = sequence.request.params.format;
+  return {&format, format->start(), sequence.tokens.size()};
+}
+
+// Null: what a rule leaves no choice about is sampled like everything else.
+const Tokenizer* Constraints::tokenizer_for(const Sequence& sequence) const {
+  return forces_rules_ && !sequence.request.wants_logprobs() ? &tokenizer_ : nullptr;
+}
+
 Constraints::Outcome Constraints::constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) {
   sequence.script.next(into.list);
   constraint.allowed = into.list;
@@ -51,7 +98,8 @@ Constraints::Outcome Constraints::constrain(Sequence& sequence, Allowance& into,
   const Request& request = sequence.request;
   const TextStage& text = sequence.text;
   if (Rule& rule = sequence.rule; rule.active()) {
-    const Outcome found = (*rule.grammar)->allowed(rule.position, read_by(rule, sequence), mask);
+    const Outcome found =
+        by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->allowed(rule.position, read_by(rule, sequence), mask, fuel); });
     if (found != Outcome::kOk) return found;
     allow_ends(request, rule.position.accepts, mask);
   } else if (sequence.format_due && (text.in_content() || text.undecided())) {
@@ -76,7 +124,8 @@ Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, gramma
   if (!text.undecided() || !text.in_open_marker()) {
     const GrammarRef& format = request.params.format;
     grammar::Grammar::Position position = format->start();
-    if (const Outcome found = format->allowed(position, {}, mask); found != Outcome::kOk) return found;
+    const Outcome found = by_rule([&](grammar::Fuel* fuel) { return format->allowed(position, {}, mask, fuel); });
+    if (found != Outcome::kOk) return found;
     allow_ends(request, position.accepts, mask);
     allow_calls(request, mask);
   }
@@ -133,11 +182,13 @@ Constraints::Outcome Constraints::find_forced(Sequence& sequence) {
   if (!forces_rules_) return Outcome::kOk;
   Outcome found = Outcome::kOk;
   if (Rule& rule = sequence.rule; rule.active()) {
-    found = (*rule.grammar)->forced(rule.position, read_by(rule, sequence), tokenizer_, forced_);
+    found = by_rule([&](grammar::Fuel* fuel) {
+      return (*rule.grammar)->forced(rule.position, read_by(rule, sequence), tokenizer_, forced_, fuel);
+    });
   } else if (sequence.format_due && sequence.text.in_content() && request.params.calls.starts.empty()) {
     const GrammarRef& format = request.params.format;
     grammar::Grammar::Position position = format->start();
-    found = format->forced(position, {}, tokenizer_, forced_);
+    found = by_rule([&](grammar::Fuel* fuel) { return format->forced(position, {}, tokenizer_, forced_, fuel); });
   }
   if (found != Outcome::kOk) return found;
   forced_.erase(std::ranges::find_if(forced_, [&](TokenId token) { return !may_be_forced(request, token); }), forced_.end());
@@ -159,9 +210,10 @@ size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> g
   const size_t length = sequence.tokens.size();
   size_t n = 0;
   for (; n < guesses.size(); ++n) {
-    if ((*rule.grammar)->advance(rule.position, read_by(rule, sequence), guesses[n]) != Outcome::kOk) break;
+    const std::span<const TokenId> read = read_by(rule, sequence);
+    if (by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->advance(rule.position, read, guesses[n], fuel); }) != Outcome::kOk) break;
     sequence.tokens.push_back(guesses[n]);   // what the rule has read, should it have to begin anew
-    mask_ahead_.add(rule);
+    mask_ahead_.add(rule, nullptr);
   }
   sequence.tokens.resize(length);
   return n;

@@ -22,7 +22,9 @@ struct Allowance {
 
 class Constraints {
  public:
-  using Outcome = grammar::Grammar::Outcome;   // kFailed: a grammar has outgrown its limits, or nothing may come
+  // kFailed: a grammar has outgrown its limits, or nothing may come. kSpent: what it allows takes longer to find than this
+  // thread may spend.
+  using Outcome = grammar::Grammar::Outcome;
 
   Constraints(const Tokenizer& tokenizer, int n_vocab);
 
@@ -42,14 +44,25 @@ class Constraints {
   // How many of the guesses a rule lets through. What it allows behind each is looked up ahead.
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> guesses);
 
+  // Before a step: who waits for what its rule allows (Sequence::rule_due) goes on if that is there, and else it is looked
+  // for, for one sequence of each organization before another of the same.
+  void see_to_due(const std::vector<Sequence*>& preempted);
   // The sequence's next mask is wanted after the next step.
   void look_ahead(const Sequence& sequence) {
-    if (sequence.rule.active()) mask_ahead_.add(sequence.rule);
+    if (sequence.rule.active()) mask_ahead_.add(sequence.rule, tokenizer_for(sequence));
   }
   // What is wanted is looked for from now on; false: there is nothing to look for.
   bool start_looking_ahead() { return mask_ahead_.start(); }
 
  private:
+  // Of looking for what rules allow, on this thread: in a step, and for one sequence at once. A step of it takes some
+  // 0.1 us; what is not found then, MaskAhead's thread finds.
+  static constexpr uint64_t kRuleSteps = 40'000, kRuleStepsAtOnce = 20'000;
+
+  template <class Work>
+  Outcome by_rule(Work work);
+  static Rule rule_of(const Sequence& sequence);
+  const Tokenizer* tokenizer_for(const Sequence& sequence) const;
   Outcome constrain_beginning(Sequence& sequence, grammar::TokenMask& mask);
   void allow_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const;
   static void allow_calls(const Request& request, grammar::TokenMask& mask);
@@ -63,6 +76,9 @@ class Constraints {
   std::vector<TokenId> forced_;
   std::vector<TokenId> scripted_;     // scratch
   MaskAhead mask_ahead_;
+  grammar::Fuel rule_fuel_;           // of this step
+  std::vector<std::pair<Sequence*, ptrdiff_t>> due_;   // scratch of see_to_due, with their turns
+  size_t first_due_ = 0;              // whose turn it is, by then
 };
 
 }  // namespace monolith

@@ -3,7 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 namespace monolith {
+namespace {
+
+// The allocator keeps what was freed for the thread that had it, and compiles come and go on several.
+void give_back_free_memory() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace
 
 GrammarCache::GrammarCache(const Tokenizer& tokenizer, int n_tokens, const grammar::GrammarLimits& limits, size_t most_bytes,
                            size_t most_entries)
@@ -39,11 +53,21 @@ CompiledGrammar GrammarCache::compile(const grammar::GrammarOptions& options, in
     return compiled;
   }
   std::string key = options.key();
-  const std::lock_guard lock(mutex_);
-  if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second->compiled;   // meanwhile
-  entries_.push_front({key, compiled});
-  by_key_.emplace(std::move(key), entries_.begin());
-  make_room();
+  std::vector<std::shared_ptr<grammar::Grammar>> dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second->compiled;   // meanwhile
+    entries_.push_front({key, compiled});
+    by_key_.emplace(std::move(key), entries_.begin());
+    make_room();
+    std::swap(dropped, dropped_);
+  }
+  // Without the lock: nobody waits for it who only looks for a grammar.
+  for (const auto& grammar : dropped) grammar->shrink();
+  if (!dropped.empty()) {
+    dropped.clear();
+    give_back_free_memory();
+  }
   return compiled;
 }
 
@@ -53,6 +77,7 @@ void GrammarCache::make_room() {
   for (const Entry& entry : entries_) bytes += entry.bytes();
   while (entries_.size() > 1 && (bytes > most_bytes_ || entries_.size() > most_entries_)) {
     bytes -= std::min(bytes, entries_.back().bytes());
+    if (entries_.back().compiled.grammar) dropped_.push_back(std::move(entries_.back().compiled.grammar));
     by_key_.erase(entries_.back().key);
     entries_.pop_back();
   }

@@ -1,4 +1,5 @@
-// An engine's grammars: compiled once and kept, the least recently asked for leave first. Refusals are kept too.
+// An engine's grammars: compiled once and kept, the least recently asked for leave first, and whoever still has one of
+// these has it without what its use had found. Refusals are kept too.
 // Any thread; nobody waits for another's compilation.
 #pragma once
 
@@ -60,6 +61,7 @@ class GrammarCache {
   std::mutex mutex_;                                  // guards what follows
   std::list<Entry> entries_;                          // the most recent first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
+  std::vector<std::shared_ptr<grammar::Grammar>> dropped_;   // to be shrunk
 };
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
-// Compiles grammars on a thread of its own, of low priority: whoever computes or serves goes first. One that takes
-// long is put behind those that do not, a few of them at a time.
+// Compiles grammars on two threads of its own, of low priority: whoever computes or serves goes first. One that takes
+// long goes on to the second, so that it holds up none that does not.
 #pragma once
 
 #include <condition_variable>
@@ -29,14 +29,14 @@ class GrammarCompiler {
     Done done;
   };
   void enqueue(Wanted& wanted);
-  void run();
+  void run(std::deque<Wanted>& queue, int short_ms);
 
   GrammarCache& cache_;
   std::mutex mutex_;    // guards what follows
   std::condition_variable wake_;
   std::deque<Wanted> fresh_, long_;
   bool closing_ = false;
-  std::thread thread_;
+  std::thread short_thread_, long_thread_;
 };
 
 }  // namespace monolith

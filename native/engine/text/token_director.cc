@@ -72,6 +72,7 @@ bool TokenDirector::read(Sequence& sequence, TokenId token) {
     if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return true;
     Rule rule{&params.format, params.format->start(), sequence.tokens.size() - 1};
     switch (params.format->advance(rule.position, {}, token)) {
+      case grammar::Grammar::Outcome::kSpent:
       case grammar::Grammar::Outcome::kFailed: return false;
       case grammar::Grammar::Outcome::kOk:
         sequence.rule = rule;

@@ -439,7 +439,7 @@ TEST(step_loop_begins_a_grammar_anew_that_has_grown_too_large) {
     StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
     auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
     grammar::GrammarLimits limits;
-    if (tight) limits.most_states = 320;
+    if (tight) limits.most_states = 150;
     GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
     const GrammarOptions options = schema_options(R"({"type":"array","items":{"type":"string","maxLength":30,"pattern":"^[a-m]+ [n-z]+$"},"minItems":8,"maxItems":8})");
     const GrammarRef format = cache.compile(options).grammar;
@@ -476,9 +476,9 @@ TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
   auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
   grammar::GrammarLimits limits;
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-  limits.most_states = 40;
+  limits.use_steps = 700;
   GrammarCache tight(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-  // Its first token is one of few; what follows takes more states than there may be.
+  // Its first token is one of few; what follows takes more steps than a place may cost.
   const GrammarOptions options = schema_options(R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
   std::map<RequestId, Outcome> outcomes;
   for (RequestId id = 1; id <= 2; ++id) {
