@@ -11,6 +11,7 @@
 #include "engine/schedule/queue_room.h"
 #include "engine/request.h"
 #include "formats/hf/model_file.h"
+#include "model/model.h"
 
 namespace monolith::addon {
 

@@ -128,8 +128,8 @@ export class Prompter {
     const options = this.#submitOptions(request, effort, prompt, grammars, maxTokens, organization, this.#closingTokens);
     const tools = callableTools(request);
     const rules: EventRules = {
-      stop: request.stop, promptOnly: maxTokens === 0,
-      calls: tools.size === 0 ? null : { syntax: this.dialect.syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
+      stop: request.stop,
+      calls: tools.size === 0 || maxTokens === 0 ? null : { syntax: this.dialect.syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
     };
     return {
       promptTokens, maxTokens, n: request.n, leftOut: grammars.leftOut,
@@ -258,7 +258,8 @@ export class Prompter {
       prompt: prompt.tokens,
       organization,
       n: request.n,
-      maxTokens: Math.max(1, maxTokens),   // the engine generates something or nothing at all, not even the cache
+      maxTokens,
+      output: maxTokens > 0 ? 'tokens' : 'nothing',
       temperature: sampling.temperature ?? defaults.temperature,
       topK: sampling.topK ?? defaults.top_k,
       topP: sampling.topP ?? defaults.top_p,

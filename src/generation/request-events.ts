@@ -8,10 +8,8 @@ import type { GenerationEvent, TokenLogprob } from './types.js';
 /** What of a request its events depend on. */
 export interface EventRules {
   readonly stop: readonly string[];
-  /** Null if no tool can be called. */
+  /** Null if no tool can be called, or nothing is generated. */
   readonly calls: CallRules | null;
-  /** Only the prompt is wanted: what the engine generates all the same is nobody's. */
-  readonly promptOnly: boolean;
 }
 
 export class RequestEvents {
@@ -30,7 +28,7 @@ export class RequestEvents {
         this.emit({ type: 'started', promptTokens: event.promptTokens, cachedTokens: event.cachedTokens, queueMs: event.queueMs });
         return;
       case 'text':
-        if (!this.rules.promptOnly) this.#text(event);
+        this.#text(event);
         return;
       case 'finished':
         this.#finished(event);
@@ -48,16 +46,15 @@ export class RequestEvents {
   }
 
   #finished(event: FinishedEvent): void {
-    const { stop, calls, promptOnly } = this.rules;
+    const { stop, calls } = this.rules;
     const stopString = stop[event.stopIndex] ?? null;
-    if (calls !== null && !promptOnly) {
+    if (calls !== null) {
       this.#choice(event.choice, calls).finished(event, stopString);
       return;
     }
-    const generated = promptOnly ? { completionTokens: 0, reasoningTokens: 0 } : event;
     this.emit({
-      type: 'finished', choice: event.choice, reason: promptOnly ? 'max_tokens' : event.reason, stopString: promptOnly ? null : stopString,
-      completionTokens: generated.completionTokens, reasoningTokens: generated.reasoningTokens, calls: 0,
+      type: 'finished', choice: event.choice, reason: event.reason, stopString,
+      completionTokens: event.completionTokens, reasoningTokens: event.reasoningTokens, calls: 0,
       timings: { prefillMs: event.prefillMs, decodeMs: event.decodeMs },
     });
   }

@@ -141,6 +141,8 @@ std::optional<Clock::time_point> StepLoop::complete() {
   const float* logits = step.logits;
   std::span<const int32_t> tasks = samples_.tasks();
   for (const StepPlan::Item& item : step.plan->items) {
+    if (item.ends() && item.sequence->state != SequenceState::kEnded)
+      requests_.finish_all_choices(item.sequence->request, FinishReason::kMaxTokens);
     if (!item.wants_logits) continue;
     const auto n_rows = static_cast<size_t>(item.logit_rows());
     acceptor_.take(item, logits, tasks.first(n_rows));

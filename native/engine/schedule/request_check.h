@@ -11,7 +11,7 @@ inline constexpr int kMaxCloseTokens = 256;
 inline constexpr int kMaxMarkerBytes = 256;
 inline constexpr int kMaxCallTokens = kMaxCallPrefixBytes + kMaxMarkerBytes + 1;   // each at least a byte, and a leading space
 
-// Errors: kTooLong (prompt), kInvalidArgument naming the field and its range.
+// Errors: kTooLong (prompt), kUnsupported (output), kInvalidArgument naming the field and its range.
 Status check_request(const GenerationRequest& request, int n_vocab, int max_context);
 
 }  // namespace monolith
