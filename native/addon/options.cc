@@ -7,7 +7,6 @@
 #include "addon/make_backend.h"
 #include "backend/sampling.h"
 #include "engine/guess/speculation.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace monolith::addon {
 namespace {

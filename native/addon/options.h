@@ -12,6 +12,7 @@
 #include "engine/request.h"
 #include "formats/hf/model_file.h"
 #include "model/model.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace monolith::addon {
 

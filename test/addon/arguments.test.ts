@@ -133,7 +133,7 @@ t.test('submit options', async (t) => {
     [{ n: 0 }, 'options.n must be an integer from 1 to 128, not 0'],
     [{ n: 129 }, 'options.n must be an integer from 1 to 128, not 129'],
     [{ maxTokens: 0 }, 'options.maxTokens must be an integer from 1 to 2147483647, not 0'],
-    [{ output: 'image' }, "options.output must be one of 'tokens', 'logprobs', 'vector', 'nothing', not 'image'"],
+    [{ output: 'image' }, "options.output must be one of 'tokens', 'logprobs', 'vector', 'nothing', not a string"],
     [{ output: 'nothing' }, 'options.maxTokens must be an integer from 0 to 0, not 16'],
     [{ temperature: NaN }, 'options.temperature must be a number from 0 to 100, not NaN'],
     [{ temperature: '1' }, 'options.temperature must be a number from 0 to 100, not a string'],
