@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { loadConfig } from '../src/config.js';
+import { loadConfig } from '../src/config/load.js';
 import type { Prompter } from '../src/generation/prompter.js';
 import { ServedModels } from '../src/generation/served-models.js';
 import type { GenerationRequest } from '../src/generation/types.js';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { loadConfig } from '../src/config.js';
+import { loadConfig } from '../src/config/load.js';
 import { ServedModels } from '../src/generation/served-models.js';
 import { parseJsonBody } from '../src/http/json.js';
 import { parseChat } from '../src/protocol/chat-completions/parse.js';

@@ -8,7 +8,7 @@
 
 import { pathToFileURL } from 'node:url';
 
-import { loadConfig } from '../../src/config.js';
+import { loadConfig } from '../../src/config/load.js';
 import { ServedModels } from '../../src/generation/served-models.js';
 import type { GenerationRequest } from '../../src/generation/types.js';
 import { startServer } from '../../src/server.js';

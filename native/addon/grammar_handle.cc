@@ -86,6 +86,7 @@ Napi::Value to_value(Napi::Env env, const CompiledGrammar& compiled) {
     problems.Set(i, entry);
   }
   result.Set("problems", problems);
+  result.Set("compileMs", static_cast<double>(compiled.ns) / 1e6);
   return result;
 }
 

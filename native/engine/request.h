@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/inputs.h"
 #include "text/tokenizer/token.h"
 
 namespace monolith {
@@ -89,6 +90,7 @@ enum class OutputKind : uint8_t {
 struct GenerationRequest {
   std::vector<TokenId> prompt;       // 1 .. max_context-1 tokens
   OutputKind output = OutputKind::kTokens;
+  std::vector<InputSpan> spans;      // in the order of their positions, none over another
   uint64_t organization = 0;         // namespace of the prefix cache and unit of fairness
   int n = 1;                         // choices over one shared prompt
   int max_tokens = 0;                // per choice; clamped to the room the context leaves; >= 1, or 0 if no tokens are wanted

@@ -5,7 +5,7 @@
 
 import { apiError } from '../errors.js';
 import type { ApiError, ErrorCode, WireShape } from '../errors.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { Identity } from '../identity/identity.js';
 import { Counters } from './counters.js';
 import { rateLimitHeaders, tighter } from './headers.js';

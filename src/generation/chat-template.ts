@@ -1,33 +1,11 @@
 // Rendering a model's chat template (Jinja, from the GGUF) within limits (template-limits.ts) and without reach
 // beyond its own input. One per loaded model; event-loop thread only.
-import { Environment, parseTemplate, TemplateInterpreter, valueOf, type Program, type Value } from './template-interpreter.js';
+import type { TemplateContext, TemplateTool } from './template-context.js';
+import { TemplateInterpreter } from './template-interpreter.js';
 import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './template-limits.js';
 import { probe, type TemplateCapabilities } from './template-probe.js';
-
-/** A message in the shape chat templates expect (the Hugging Face convention). */
-export interface TemplateMessage {
-  role: 'system' | 'user' | 'assistant' | 'tool';
-  content: string;
-  name?: string;
-  reasoning_content?: string;
-  tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: unknown } }[];
-  tool_call_id?: string;
-}
-
-/** A tool definition in the same convention. */
-export interface TemplateTool {
-  type: 'function';
-  function: { name: string; description: string; parameters: Record<string, unknown> };
-}
-
-export interface TemplateContext {
-  messages: TemplateMessage[];
-  tools: TemplateTool[] | null;
-  addGenerationPrompt: boolean;
-  enableThinking: boolean;
-}
-
-export { TemplateError };
+import { parseTemplate, type Program } from './template-syntax.js';
+import { Environment, valueOf, type Value } from './template-values.js';
 
 /** Used when a file has no template of its own: ChatML, the most common convention. */
 export const CHATML_TEMPLATE =

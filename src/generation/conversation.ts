@@ -1,7 +1,7 @@
 // From the internal messages to the shape a particular model's template can express: where it has no slot
 // for a later system message, none for system at all, none for tool calls, or insists on alternation, the
 // conversation is refolded so that no text is ever lost silently.
-import type { TemplateMessage } from './chat-template.js';
+import type { TemplateMessage } from './template-context.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import type { Shield } from './shield.js';
 import type { TemplateCapabilities } from './template-probe.js';

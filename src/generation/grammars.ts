@@ -33,8 +33,10 @@ type Compile = Pick<Engine, 'compileGrammar'>;
 
 const NONE: RequestGrammars = { format: null, calls: new Map(), leftOut: [] };
 
+/** One organization's time of the compiling threads in a minute; what is known already takes none. */
+export const COMPILE_BUDGET_MS = 6_000;
 /** Of the whole process, as far as threads can divide two. */
-const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 26));
+const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 26), { ms: shareOf(COMPILE_BUDGET_MS), msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000 });
 /** What a schema weighs besides its text: a short one may take as long. */
 const LEAST_WEIGHT = 1 << 14;
 
@@ -46,15 +48,26 @@ export async function compileGrammars(engine: Compile, request: GrammarRequest, 
   const { format, tools } = request;
   if (format.type === 'text' && tools.length === 0) return NONE;
   const leftOut: string[] = [];
-  const bound = format.type === 'text' ? null : await compiling.run(claimant, formatWeight(format), () => compileFormat(engine, format, settings, leftOut));
+  const bound = format.type === 'text' ? null : await compiling.run(claimant, formatWeight(format), () => compileFormat(charging(engine, claimant), format, settings, leftOut));
   const calls = new Map<string, NativeGrammar>();
   for (const tool of tools) {
     const weight = LEAST_WEIGHT + (tool.parameters === null ? 0 : schemaCharacters(tool.parameters));
-    const grammar = await compiling.run(claimant, weight, () => compileTool(engine, tool, syntax, settings, leftOut));
+    const grammar = await compiling.run(claimant, weight, () => compileTool(charging(engine, claimant), tool, syntax, settings, leftOut));
     // Arguments that are no JSON, or begin behind something of the model's own: the schema is checked, and binds nothing.
     if (syntax.tail !== null) calls.set(tool.name, grammar);
   }
   return { format: bound, calls, leftOut };
+}
+
+/** The same, at the claimant's expense. */
+function charging(engine: Compile, { organization }: Claimant): Compile {
+  return {
+    compileGrammar: async (options) => {
+      const compiled = await engine.compileGrammar(options);
+      compiling.charge(organization, compiled.compileMs);
+      return compiled;
+    },
+  };
 }
 
 function formatWeight(format: BoundFormat): number {

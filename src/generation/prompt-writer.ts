@@ -1,12 +1,13 @@
 // From a request's messages, tools and output format to the text of the prompt, with the model's own chat
 // template. One per loaded model; it holds no state of any request. Event-loop thread only.
 import { apiError, type ApiError } from '../errors.js';
-import { TemplateError, type ChatTemplate, type TemplateMessage } from './chat-template.js';
+import type { ChatTemplate } from './chat-template.js';
 import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
 import { formatInstruction } from './format-instruction.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import { Shield, type Starters } from './shield.js';
-import { RenderBudget } from './template-limits.js';
+import { RenderBudget, TemplateError } from './template-limits.js';
+import type { TemplateMessage } from './template-context.js';
 import { keepsInlineReasoning } from './template-probe.js';
 import { describeTools } from './tools/describe.js';
 import type { ToolDialect } from './tools/dialect.js';

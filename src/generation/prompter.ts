@@ -2,7 +2,7 @@
 // fix the sampling, submit, and turn engine events into generation events. One per loaded model; it holds
 // no state of any request.
 import { createHash, randomBytes } from 'node:crypto';
-import { MAX_OUTPUT_TOKENS } from '../config-kinds.js';
+import { MAX_OUTPUT_TOKENS } from '../config/kinds.js';
 import type { SubmitOptions } from '../engine/addon-types.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';

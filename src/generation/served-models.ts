@@ -7,7 +7,7 @@ import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
 import type { ModelDescription } from './model-description.js';
 import { lifecycleAt, type DeclaredLifecycle, type ModelLifecycle } from './model-lifecycle.js';
-import { TemplateError } from './chat-template.js';
+import { TemplateError } from './template-limits.js';
 import { Prompter, type GenerationLimits } from './prompter.js';
 import type { ReasoningEffort } from './types.js';
 

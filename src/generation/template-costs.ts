@@ -1,7 +1,7 @@
 // The steps of what the template library does in one piece: its filters, the methods of its texts and mappings, its
 // loops. Each is at least what it takes and, where that is the product of two sizes, close to it.
-import type { Arguments, Value } from './template-interpreter.js';
 import { piecesSteps, type RenderBudget, searchSteps, textSteps } from './template-limits.js';
+import type { Arguments, Value } from './template-values.js';
 
 /** Making an entry of a mapping into a list of two, or an item of a loop into scopes and its `loop`. */
 const ITEM_STEPS = 16;

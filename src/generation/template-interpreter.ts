@@ -5,32 +5,10 @@
 // that is, may end the process, and nothing can stop the library in the middle. Event-loop thread only.
 import * as jinja from '@huggingface/jinja';
 import { filterSteps, JSON_TIMES, loopSteps, methodSteps, spendDeep } from './template-costs.js';
-import { type RenderBudget, searchSteps, TEMPLATE_LIMITS, textSteps } from './template-limits.js';
-
-// What is used of the library. Its own declarations do not resolve under this module resolution.
-
-export interface Value {
-  readonly type: string;
-  readonly value: unknown;
-  readonly builtins: ReadonlyMap<string, Value>;
-  toString(): string;
-}
-
-/** Variables of a block, and those around it. */
-export interface Scope {
-  readonly parent?: Scope | undefined;
-  readonly variables: ReadonlyMap<string, Value>;
-  /** Makes a value of plain data and declares it. */
-  set(name: string, input: unknown): Value;
-  setVariable(name: string, value: Value): Value;
-}
-
-interface Node { readonly type: string }
-export interface Program extends Node { readonly body: readonly Node[] }
-
-export const Environment = jinja.Environment as new (parent?: Scope) => Scope;
-/** Positional and keyword arguments, evaluated. */
-export type Arguments = [positional: Value[], keywords: Map<string, Value>];
+import { type RenderBudget, searchSteps, textSteps } from './template-limits.js';
+import type { Node, Prepared, Program } from './template-syntax.js';
+import { ArrayValue, EMPTY, Environment, FunctionValue, ObjectValue, StringValue, UNDEFINED, boolean, integer } from './template-values.js';
+import type { Arguments, Scope, Value } from './template-values.js';
 
 /** The library declares the last three private; it calls them on `this`, in the version that package.json names. */
 const Interpreter = jinja.Interpreter as new (environment: Scope) => {
@@ -40,81 +18,6 @@ const Interpreter = jinja.Interpreter as new (environment: Scope) => {
   evaluateArguments(nodes: readonly Node[], environment: Scope): Arguments;
   applyFilter(operand: Value, filter: Node, environment: Scope): Value;
 };
-
-const BLANKS = new RegExp(`\\s{${TEMPLATE_LIMITS.blanksInARow + 1}}`);
-
-/** Throws what is wrong with the source. */
-export function parseTemplate(source: string): Program {
-  if (BLANKS.test(source)) throw new Error(`more than ${TEMPLATE_LIMITS.blanksInARow} characters of white space in a row`);
-  const program = jinja.parse(jinja.tokenize(source, { lstrip_blocks: true, trim_blocks: true })) as Program;
-  prepare(program);
-  return program;
-}
-
-/** Of the library's syntax tree: what is read here. `constant` and `plain` are set by prepare(). */
-interface Prepared extends Node {
-  constant?: Value;
-  plain?: boolean;               // a loop over a list with one name and no break or continue
-  size?: number;                 // nodes of a macro or a call block, which the library walks through when it is declared
-  value?: string | readonly Node[] | ReadonlyMap<Node, Node>;
-  object?: Node;
-  property?: Node;
-  computed?: boolean;
-  operator?: { value: string };
-  left?: Node;
-  right?: Node;
-  test?: Node;
-  body?: readonly Node[];
-  alternate?: readonly Node[];
-  iterable?: Node;
-  operand?: Node;
-  filter?: Node;
-  loopvar?: Node & { value: string };
-  callee?: Node & { value?: string };
-  lhs?: Node;
-  start?: Node;
-  stop?: Node;
-  step?: Node;
-  defaultBlock?: readonly Node[];
-}
-
-/** The library keeps its value classes to itself; an environment makes them. */
-export function valueOf(input: unknown): Value {
-  return new Environment().set('value', input);
-}
-
-const UNDEFINED = valueOf(undefined);
-const TRUE = valueOf(true);
-const FALSE = valueOf(false);
-const EMPTY = valueOf('');
-const StringValue = EMPTY.constructor as new (text: string) => Value;
-const ObjectValue = valueOf({}).constructor as new (map: Map<string, Value>) => Value;
-const SMALL = Array.from({ length: 256 }, (_, number) => valueOf(number));
-const IntegerValue = (SMALL[0] as Value).constructor as new (number: number) => Value;
-
-const integer = (number: number): Value => SMALL[number] ?? new IntegerValue(number);
-const boolean = (value: boolean): Value => (value ? TRUE : FALSE);
-
-const ArrayValue = valueOf([]).constructor as new (items: Value[]) => Value;
-const FunctionValue = valueOf(() => null).constructor as new (call: (args: Value[], scope: Scope) => Value) => Value;
-
-/** Marks what can be decided once per template. */
-function prepare(node: Prepared): { jumps: boolean; size: number } {
-  let jumps = node.type === 'Break' || node.type === 'Continue';   // a break or continue is inside
-  let size = 1;
-  if (node.type === 'StringLiteral' || node.type === 'IntegerLiteral') node.constant = valueOf(node.value);
-  for (const child of Object.values(node)) {
-    for (const one of Array.isArray(child) ? child : child instanceof Map ? [...child].flat() : [child]) {
-      if (typeof one !== 'object' || one === null || !('type' in one) || one === node.constant) continue;
-      const inside = prepare(one as Prepared);
-      jumps ||= inside.jumps;
-      size += inside.size;
-    }
-  }
-  if (node.type === 'For') node.plain = !jumps && node.loopvar?.type === 'Identifier' && node.iterable?.type !== 'SelectExpression';
-  if (node.type === 'Macro' || node.type === 'CallStatement') node.size = size;
-  return { jumps, size };
-}
 
 /** Steps of what the library makes for each: a scope of a call, an exception that carries a stack trace. */
 const CALL_STEPS = 16;

@@ -1,7 +1,7 @@
 // What a chat template can express, found by rendering small conversations and looking for what came
 // through. Templates drop silently what they have no place for. Once per loaded model.
-import type { ChatTemplate, TemplateMessage, TemplateTool } from './chat-template.js';
 import type { ReasoningMarkers } from './reasoning.js';
+import type { TemplateContext, TemplateMessage, TemplateTool } from './template-context.js';
 import { TemplateError } from './template-limits.js';
 
 export interface TemplateCapabilities {
@@ -17,7 +17,11 @@ export interface TemplateCapabilities {
   reasoningField: boolean;                 // reasoning_content in a running tool loop is shown
 }
 
-type Render = ChatTemplate['try'];
+type Render = (context: TemplateContext) => string;
+
+/** A template whose capabilities are known. */
+interface ProbedTemplate { readonly capabilities: TemplateCapabilities; try(context: TemplateContext): string }
+
 type Call = NonNullable<TemplateMessage['tool_calls']>[number];
 
 const PROBE_TOOL = 'probe_tool';
@@ -97,7 +101,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
 }
 
 /** Whether reasoning written into the content, between its markers, comes through in a running tool loop. */
-export function keepsInlineReasoning(template: ChatTemplate, { open, close }: ReasoningMarkers): boolean {
+export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: ReasoningMarkers): boolean {
   const { capabilities } = template;
   const content = `${open}\nprobe-reasoning\n${close}\n\nprobe-answer`;
   const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;
@@ -116,7 +120,7 @@ export interface WrittenCall {
 }
 
 /** Null if the template shows no calls. */
-export function writtenCall(template: ChatTemplate): WrittenCall | null {
+export function writtenCall(template: ProbedTemplate): WrittenCall | null {
   const { capabilities } = template;
   if (capabilities.calls === 'none') return null;
   const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;

@@ -85,7 +85,7 @@ interface LoadedRequest { prompter: Prompter; request: GenerationRequest }
 async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined): Promise<LoadedRequest> {
   const prompter = model.ready();
   prompter.check(request);
-  const messages = await deps.images.load(request.messages, { organization: caller.identity.tenant, signal });
+  const messages = await deps.images.load(request.messages, { organization: caller.identity.organizationNumber, signal });
   return { prompter, request: messages === request.messages ? request : { ...request, messages } };
 }
 
@@ -102,7 +102,7 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
   const signal = signalOf(caller);
   try {
     const { prompter, request } = await loadRequest(deps, caller, model, asked, signal);
-    return await prompter.count(request, caller.identity.tenant, signal, caller.charged);
+    return await prompter.count(request, caller.identity.organizationNumber, signal, caller.charged);
   } catch (error) {
     if (caller.aborted) return null;
     throw error;
@@ -118,7 +118,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   const signal = signalOf(caller);
   try {
     ({ prompter, request } = await loadRequest(deps, caller, model, asked, signal));
-    prepared = await prompter.prepare(request, identity.tenant, signal, caller.charged);
+    prepared = await prompter.prepare(request, identity.organizationNumber, signal, caller.charged);
   } catch (error) {
     if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.

@@ -2,7 +2,7 @@
 // HTTP layer reports each finished request. Nothing here may carry prompt text, output text or keys.
 
 import type { LiveCounts } from './live-counts.js';
-import type { Failure, Outcome } from './outcome.js';
+import type { RequestRecord } from './outcome.js';
 import type { ThreadBus } from '../shared/bus.js';
 
 export type CancelStage = 'queue' | 'prefill' | 'decode';
@@ -29,23 +29,6 @@ export interface GenerationLabels {
   endpoint: string;              // route path, e.g. /v1/chat/completions
   choices: number;
   receivedAt: number;            // performance.now() when the request arrived
-}
-
-/** One finished HTTP request, WebSocket turn or background response: a line in the log, and counted by its outcome. Made by finished(). */
-export interface RequestRecord {
-  requestId: string;
-  clientRequestId: string | null;
-  method: string;                // 'WEBSOCKET' for a turn, 'BACKGROUND' for the response that a request has begun
-  path: string;                  // route pattern, or 'unmatched'
-  status: number;                // of the status line; 0: there was none, the client left before
-  failure: Failure | null;       // what the client was told, in the status line or later
-  outcome: Outcome;
-  organizationId: string | null;
-  keyId: string | null;
-  durationMs: number;
-  aborted: boolean;
-  loopMs?: number | undefined;               // of the thread, for reading and checking what was large
-  fields: Readonly<Record<string, string | number | boolean | null>>;   // from Exchange.annotate
 }
 
 /** Values read when metrics are scraped. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import t from 'tap';
 import { Admission, type Limited } from '../../src/admission/admission.js';
 import { duration } from '../../src/admission/headers.js';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/errors.js';
 import { clockStart } from '../support/clock-start.js';
 

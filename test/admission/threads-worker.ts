@@ -1,7 +1,7 @@
 // A worker thread of threads.test.ts: asks for as much as it can get, and tells what it got.
 import { parentPort, workerData } from 'node:worker_threads';
 import { Admission, type Limited, type Reservation } from '../../src/admission/admission.js';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 
 export interface Told { admitted: number; tokens: number; highest: number; refused: Record<string, number>; connections: number }
 export interface Asked { buffer: SharedArrayBuffer; gauge: SharedArrayBuffer; limits: object; rounds: number; seed: number; organizations: number; hold: number; keyPlaces: number | null }

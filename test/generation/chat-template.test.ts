@@ -1,5 +1,7 @@
 import t from 'tap';
-import { CHATML_TEMPLATE, ChatTemplate, TemplateError, type TemplateMessage } from '../../src/generation/chat-template.js';
+import { CHATML_TEMPLATE, ChatTemplate } from '../../src/generation/chat-template.js';
+import type { TemplateMessage } from '../../src/generation/template-context.js';
+import { TemplateError } from '../../src/generation/template-limits.js';
 import { RenderBudget, stepsFor, TEMPLATE_LIMITS } from '../../src/generation/template-limits.js';
 import { cpuTime } from '../support/cpu-time.js';
 import { hostileTemplate } from '../support/hostile-templates.js';

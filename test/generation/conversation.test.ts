@@ -1,5 +1,6 @@
 import t from 'tap';
-import { ChatTemplate, type TemplateMessage } from '../../src/generation/chat-template.js';
+import { ChatTemplate } from '../../src/generation/chat-template.js';
+import type { TemplateMessage } from '../../src/generation/template-context.js';
 import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from '../../src/generation/conversation.js';
 import { Shield, startersOf } from '../../src/generation/shield.js';
 import type { TemplateCapabilities } from '../../src/generation/template-probe.js';

@@ -39,7 +39,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .max_logit_rows = model.limits().max_logit_rows}),
       pace_(options.step_ms),
       batch_(model.limits(), cache_.layout().tables()),
-      constraints_(tokenizer, n_vocab_),
+      constraints_(tokenizer, n_vocab_, options.rule_steps),
       guesses_(options.speculation, scheduler_, constraints_, counters, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
@@ -50,6 +50,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                 model.params().n_vocab, overlaps_) {
   counters.queue.configure(options.queue_max, options.queue_max_tokens);
   configure({options.max_batch_tokens, options.max_sequences, options.step_ms, {}, {}});
+  counters_.loaded_batch_tokens.store(scheduler_.max_batch_tokens(), std::memory_order_relaxed);
   gauges_.update();
 }
 

@@ -97,9 +97,10 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
 // Its rule has failed, or takes longer to look at than may be spent: then the row of logits goes unused. The sequence
 // gives its place up until it is known what may come there, and this row is computed again. What it would cost to keep it
 // is a row of the vocabulary's size, on the device.
-void TokenAcceptor::stop_by_rule(Sequence& sequence, Constraints::Outcome outcome) {
-  if (outcome == Constraints::Outcome::kSpent) sequence.rule_due = true;
-  else parts_.requests.fail_by_rule(sequence.request);
+void TokenAcceptor::stop_by_rule(Sequence& sequence, Constraints::Outcome outcome, TokenId token) {
+  if (outcome != Constraints::Outcome::kSpent) return parts_.requests.fail_by_rule(sequence.request);
+  sequence.rule_due = true;
+  sequence.due_token = token;
 }
 
 // What the row of the newest token gives; `is_open`: its task was asked with the constraint that holds now, else with
@@ -119,7 +120,7 @@ const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, 
   return nullptr;
 }
 
-// `token` is the sequence's next one. False if the sequence has ended with it.
+// `token` is the sequence's next one. False if the sequence has ended with it, or waits and has not taken it.
 bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, Rows& rows, EventWriter& writer) {
   const GenerationRequest& params = sequence.request.params;
   const auto ended = [&](FinishReason reason, int stop_index = -1) {
@@ -132,15 +133,17 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   rows.logits = is_right ? rows.logits + row_width_ : nullptr;
   rows.n_right += is_right;
 
+  const bool ends = !rows.writes_later && !sequence.script.active() && ends_generation(parts_.tokenizer, params, token);
+  Constraints::Outcome read = Constraints::Outcome::kOk;
+  if (!rows.writes_later && !sequence.script.active() && !ends) read = TokenDirector::read(sequence, token, parts_.constraints);
+  if (read == Constraints::Outcome::kSpent) return stop_by_rule(sequence, read, token), false;
   append(sequence, token);
   EngineCounters::add(parts_.counters.decode_tokens, 1);
   if (is_right) parts_.scheduler.keep_guess(sequence);
   if (rows.writes_later) return parts_.texts.write_later(sequence, token, logprobs), true;
 
-  if (!sequence.script.active()) {
-    if (ends_generation(parts_.tokenizer, params, token)) return ended(FinishReason::kEndOfTurn);
-    if (!TokenDirector::read(sequence, token)) return parts_.requests.fail_by_rule(sequence.request), false;
-  }
+  if (ends) return ended(FinishReason::kEndOfTurn);
+  if (read != Constraints::Outcome::kOk) return stop_by_rule(sequence, Constraints::Outcome::kFailed), false;
   const TokenDirector::Before before = TokenDirector::before(sequence);
   const int stop = parts_.texts.write(sequence, token, logprobs, writer);
   if (before.scripted) TokenDirector::advance_script(sequence, token, before, writer);

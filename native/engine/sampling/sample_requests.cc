@@ -18,7 +18,7 @@ SampleRequests::SampleRequests(Backend& backend, Constraints& constraints, int n
     : backend_(backend),
       constraints_(constraints),
       row_width_(static_cast<size_t>(row_width)),
-      sampler_(backend, n_vocab, max_logit_rows),
+      sampler_(backend, backend, n_vocab, max_logit_rows),
       allowance_(n_vocab) {
   tasks_.reserve(static_cast<size_t>(max_logit_rows));
 }

@@ -195,7 +195,7 @@ bool Scheduler::plan_first_tokens(int budget) {
   bool decodes = false, prompts = false;
   for (const Sequence* sequence : running_) {
     decodes |= sequence->decoding();
-    prompts |= sequence->generated() == 0;
+    prompts |= !sequence->decoding();
   }
   if (!decodes || !prompts) return false;
   count_places();
@@ -208,7 +208,7 @@ bool Scheduler::plan_first_tokens(int budget) {
     sequence->n_planned = n_tokens;
     plan_item(*sequence, n_tokens);
   }
-  if (plan_.items.empty()) return false;
+  if (plan_.items.empty() && !plan_long_span()) return false;
   steps_since_first_tokens_ = 0;
   return true;
 }
@@ -217,6 +217,19 @@ void Scheduler::plan_item(Sequence& sequence, int n_tokens) {
   const bool is_last = n_tokens == sequence.remaining();
   plan_.items.push_back({&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens});
   plan_.n_rows += n_tokens;
+}
+
+// The oldest prompt's next tokens, if they are a bidirectional span that may be too long to be computed beside decodes.
+bool Scheduler::plan_long_span() {
+  const auto at = std::ranges::find_if(running_, [](const Sequence* sequence) { return !sequence->decoding(); });
+  if (at == running_.end() || (*at)->request.params.spans.empty()) return false;
+  Sequence& sequence = **at;
+  go_on_from_cache(sequence);
+  const int n_tokens = least_piece(sequence);
+  if (n_tokens <= least_prompt_share() || n_tokens > std::min(limits_.max_rows, writable(sequence))) return false;
+  sequence.n_planned = n_tokens;
+  plan_item(sequence, n_tokens);
+  return true;
 }
 
 void Scheduler::plan_decodes(int bound) {
@@ -249,6 +262,7 @@ void Scheduler::preempt(Sequence& sequence) {
 }
 
 void Scheduler::plan_prompts(int budget) {
+  rows_left_ = limits_.max_rows - plan_.n_rows;
   for (Sequence* sequence : running_) {
     if (sequence->decoding()) continue;
     go_on_from_cache(*sequence);
@@ -323,10 +337,29 @@ int Scheduler::share_out(int budget, bool may_admit) {
   return budget;
 }
 
+// Returns how many of the step's tokens that took: more than `n_tokens` where a span may not be cut.
 int Scheduler::give(Sequence& sequence, int n_tokens) {
-  const int given = std::min(n_tokens, std::min(sequence.remaining(), writable(sequence)) - sequence.n_planned);
+  const int most = std::min({sequence.remaining() - sequence.n_planned, writable(sequence) - sequence.n_planned, rows_left_});
+  const int given = whole_spans(sequence, std::min(n_tokens, most), most);
   sequence.n_planned += given;
+  rows_left_ -= given;
   return given;
+}
+
+// Where the next `n_tokens` would end in a bidirectional span: all of it if that makes no more than `most`, or else
+// nothing of it.
+int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) const {
+  if (n_tokens <= 0) return 0;
+  const int begin = sequence.n_computed + sequence.n_planned;
+  const InputSpan* span = span_across(sequence.request.params.spans, begin + n_tokens);
+  if (!span) return n_tokens;
+  return span->end() - begin <= most ? span->end() - begin : span->first - begin;
+}
+
+// Tokens that must be computed at once.
+int Scheduler::least_piece(const Sequence& sequence) const {
+  const InputSpan* span = span_across(sequence.request.params.spans, sequence.n_computed + 1);
+  return span ? span->n_rows : 1;
 }
 
 bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
@@ -342,8 +375,7 @@ bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
     // Equal pages up to here are equal prefixes: the cache has one page for one prefix.
     if (index > 0 && (other->n_indexed < sequence.n_indexed || other->pages[index - 1] != sequence.pages[index - 1]))
       continue;
-    const TokenId* page = &sequence.tokens[static_cast<size_t>(begin)];
-    if (std::equal(page, page + kPageTokens, &other->tokens[static_cast<size_t>(begin)])) return true;
+    if (keys_of(*other, sequence.n_indexed) == keys_of(sequence, sequence.n_indexed)) return true;
   }
   return false;
 }

@@ -82,6 +82,7 @@ struct Sequence {
   const std::vector<GrammarRef>* script_rules = nullptr;   // what follows the script's alternatives; null: anything
   Rule rule;
   bool rule_due = false;      // what its rule allows next is still being found: it is not computed before
+  TokenId due_token = kNoToken;   // where that leads, and not what is allowed
   bool call_due;              // the content must begin with a call, and has not begun
   bool format_due;            // the content must begin with the format, or with a call, and has not begun
   const GrammarRef* after_call = nullptr;   // that of a call that has ended: the end of the turn or another call follows
@@ -97,9 +98,9 @@ struct Sequence {
   const PageId* table(int number) const;
 };
 
-// What `rule` has read of the sequence, but for the `newest` tokens.
-inline std::span<const TokenId> read_by(const Rule& rule, const Sequence& sequence, size_t newest = 0) {
-  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - newest - rule.first};
+// What `rule` has read of the sequence.
+inline std::span<const TokenId> read_by(const Rule& rule, const Sequence& sequence) {
+  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - rule.first};
 }
 
 struct Request {

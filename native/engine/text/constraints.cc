@@ -29,9 +29,10 @@ bool makes_its_tokens(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab)
+Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps)
     : tokenizer_(tokenizer),
       n_vocab_(n_vocab),
+      rule_steps_(rule_steps),
       forces_rules_(makes_its_tokens(tokenizer)),
       ends_(static_cast<size_t>(n_vocab)) {
   forced_.reserve(grammar::Grammar::kMostForced);
@@ -46,7 +47,7 @@ Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab)
 // What this thread may still spend on rules, for one of them.
 template <class Work>
 Constraints::Outcome Constraints::by_rule(Work work) {
-  grammar::Fuel fuel = rule_fuel_.within(kRuleStepsAtOnce);
+  grammar::Fuel fuel = rule_fuel_.within(rule_steps_ / 2);
   const uint64_t had = fuel.left();
   const Outcome outcome = work(&fuel);
   rule_fuel_.spend(had - fuel.left());
@@ -54,7 +55,7 @@ Constraints::Outcome Constraints::by_rule(Work work) {
 }
 
 void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
-  rule_fuel_ = grammar::Fuel(kRuleSteps);
+  rule_fuel_ = grammar::Fuel(rule_steps_);
   due_.clear();
   for (Sequence* sequence : preempted)
     if (sequence->rule_due) due_.emplace_back(sequence, 0);
@@ -70,10 +71,10 @@ void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
     Rule rule = rule_of(*sequence);
     const std::span<const TokenId> read = sequence->rule.active() ? read_by(rule, *sequence) : std::span<const TokenId>{};
     const Outcome found = by_rule([&](grammar::Fuel* fuel) {
-      return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel);
+      return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel, sequence->due_token);
     });
     if (sequence->rule.active()) sequence->rule.position = rule.position;
-    if (found == Outcome::kSpent) mask_ahead_.add_due(rule, tokenizer_for(*sequence));
+    if (found == Outcome::kSpent) mask_ahead_.add_due(rule, tokenizer_for(*sequence), sequence->due_token);
     else sequence->rule_due = false;
   }
 }
@@ -204,14 +205,17 @@ bool Constraints::may_be_forced(const Request& request, TokenId token) const {
                               [token](const auto& entry) { return entry.first == token && entry.second <= kBanBias; });
 }
 
+Constraints::Outcome Constraints::advance(Rule& rule, const Sequence& sequence, TokenId token) {
+  return by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->advance(rule.position, read_by(rule, sequence), token, fuel); });
+}
+
 size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> guesses) {
   if (!sequence.rule.active()) return guesses.size();
   Rule rule = sequence.rule;
   const size_t length = sequence.tokens.size();
   size_t n = 0;
   for (; n < guesses.size(); ++n) {
-    const std::span<const TokenId> read = read_by(rule, sequence);
-    if (by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->advance(rule.position, read, guesses[n], fuel); }) != Outcome::kOk) break;
+    if (advance(rule, sequence, guesses[n]) != Outcome::kOk) break;
     sequence.tokens.push_back(guesses[n]);   // what the rule has read, should it have to begin anew
     mask_ahead_.add(rule, nullptr);
   }

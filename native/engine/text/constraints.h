@@ -26,7 +26,9 @@ class Constraints {
   // thread may spend.
   using Outcome = grammar::Grammar::Outcome;
 
-  Constraints(const Tokenizer& tokenizer, int n_vocab);
+  // `rule_steps`: of looking for what rules allow, on this thread, in a step; half of it for one sequence at once. What is
+  // not found then, MaskAhead's thread finds.
+  Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps);
 
   // If not, constrain() finds that every token may come.
   static bool may_hold(const Sequence& sequence) {
@@ -41,6 +43,9 @@ class Constraints {
   // are wanted, which only logits have.
   Outcome find_forced(Sequence& sequence);
   const std::vector<TokenId>& forced() const { return forced_; }
+  // Has a rule, which has read all of the sequence from its first token on, read the next one. kRefused: it may not come;
+  // kSpent: nothing has changed.
+  Outcome advance(Rule& rule, const Sequence& sequence, TokenId token);
   // How many of the guesses a rule lets through. What it allows behind each is looked up ahead.
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> guesses);
 
@@ -55,10 +60,6 @@ class Constraints {
   bool start_looking_ahead() { return mask_ahead_.start(); }
 
  private:
-  // Of looking for what rules allow, on this thread: in a step, and for one sequence at once. A step of it takes some
-  // 0.1 us; what is not found then, MaskAhead's thread finds.
-  static constexpr uint64_t kRuleSteps = 40'000, kRuleStepsAtOnce = 20'000;
-
   template <class Work>
   Outcome by_rule(Work work);
   static Rule rule_of(const Sequence& sequence);
@@ -70,6 +71,7 @@ class Constraints {
 
   const Tokenizer& tokenizer_;
   const int n_vocab_;
+  const uint64_t rule_steps_;
   const bool forces_rules_;           // the tokenizer cuts what a rule leaves no choice about
   grammar::TokenMask ends_;           // end-of-generation tokens
   std::vector<TokenId> plain_ends_;   // of these, those a grammar takes for text

@@ -55,12 +55,30 @@ void GrammarCompiler::enqueue(Wanted& wanted) {
   fresh_.push_back(std::move(wanted));
 }
 
+void GrammarCompiler::trim() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(trim_, true)) return;
+  }
+  wake_.notify_all();
+}
+
 void GrammarCompiler::run(std::deque<Wanted>& queue, int short_ms) {
   lower_priority();
   std::unique_lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [&] { return closing_ || !queue.empty(); });
+    const bool trims = &queue == &long_;
+    wake_.wait(lock, [&] { return closing_ || !queue.empty() || (trims && trim_); });
     if (closing_) return;
+    if (trims && std::exchange(trim_, false)) {
+      lock.unlock();
+      try {
+        cache_.trim();
+      } catch (const std::bad_alloc&) {   // it is asked for again
+      }
+      lock.lock();
+      continue;
+    }
     Wanted wanted = std::move(queue.front());
     queue.pop_front();
     lock.unlock();

@@ -22,6 +22,8 @@ class GrammarCompiler {
   // `done` is called once: at once if the grammar is known, else on the compiling thread. It must not block, nor
   // destroy this.
   void compile(grammar::GrammarOptions options, Done done);
+  // Has the cache trimmed, on the thread for what takes long. Never throws.
+  void trim();
 
  private:
   struct Wanted {
@@ -35,7 +37,7 @@ class GrammarCompiler {
   std::mutex mutex_;    // guards what follows
   std::condition_variable wake_;
   std::deque<Wanted> fresh_, long_;
-  bool closing_ = false;
+  bool closing_ = false, trim_ = false;
   std::thread short_thread_, long_thread_;
 };
 

@@ -9,6 +9,7 @@ namespace monolith {
 namespace {
 
 constexpr int64_t kTurnNs = 2'000'000;   // of the thread's time
+constexpr size_t kUsual = 256;           // wanted at once
 
 }  // namespace
 
@@ -30,6 +31,7 @@ bool MaskAhead::Worker::start() {
   if (gathered.empty() && !thread_.joinable()) return false;
   if (!thread_.joinable()) {
     try {
+      for (auto* list : {&gathered, &wanted_, &again_}) list->reserve(kUsual);
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error&) {   // then nothing is found ahead
       gathered.clear();
@@ -61,15 +63,18 @@ void MaskAhead::Worker::run() {
     const uint64_t batch = batch_;
     lock.unlock();
     Outcome outcome = Outcome::kFailed;
+    const int64_t turn_ends = grammar::Fuel::thread_time() + kTurnNs;
     try {
-      const grammar::Fuel turn(UINT64_MAX, grammar::Fuel::thread_time() + kTurnNs);
-      outcome = wanted.grammar->prepare(wanted.position, wanted.tokenizer, turn);
+      const grammar::Fuel turn(UINT64_MAX, turn_ends);
+      outcome = wanted.grammar->prepare(wanted.position, wanted.tokenizer, turn, wanted.token);
     } catch (const std::exception&) {   // no memory: the engine will meet that itself
     }
     if (outcome == Outcome::kSpent) std::this_thread::yield();
+    // Who made room for the engine thread has not had its turn.
+    const bool comes_again = outcome == Outcome::kSpent && (many_turns_ || grammar::Fuel::thread_time() < turn_ends);
     lock.lock();
     if (batch != batch_) continue;
-    if (outcome == Outcome::kSpent && many_turns_) again_.push_back(std::move(wanted));
+    if (comes_again) again_.push_back(std::move(wanted));
     if (next_ < wanted_.size()) continue;
     wanted_.clear();
     std::swap(wanted_, again_);

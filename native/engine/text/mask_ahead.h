@@ -22,8 +22,8 @@ class MaskAhead {
 
   // This rule's next mask is wanted after the next step; with a tokenizer also what it leaves no choice about.
   void add(const Rule& rule, const Tokenizer* tokenizer) { soon_.gathered.push_back({*rule.grammar, rule.position, tokenizer}); }
-  // The same is waited for.
-  void add_due(const Rule& rule, const Tokenizer* tokenizer) { due_.gathered.push_back({*rule.grammar, rule.position, tokenizer}); }
+  // The same is waited for; with a token where that leads.
+  void add_due(const Rule& rule, const Tokenizer* tokenizer, TokenId token) { due_.gathered.push_back({*rule.grammar, rule.position, tokenizer, token}); }
   // What was added since the last call is worked on from now on; what is left of older work is dropped. False: nothing is
   // wanted after the next step.
   bool start();
@@ -33,6 +33,7 @@ class MaskAhead {
     GrammarRef grammar;
     grammar::Grammar::Position position;
     const Tokenizer* tokenizer;
+    TokenId token = kNoToken;
   };
   class Worker {
    public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/text/constraints.h"
 #include "engine/text/token_text.h"
 
 namespace monolith {
@@ -63,26 +64,27 @@ void TokenDirector::close_reasoning(Sequence& sequence, PieceSink& sink) {
   }
 }
 
-bool TokenDirector::read(Sequence& sequence, TokenId token) {
+grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token, Constraints& constraints) {
+  using Outcome = grammar::Grammar::Outcome;
   const GenerationRequest& params = sequence.request.params;
   TextStage& text = sequence.text;
-  if (Rule& rule = sequence.rule; rule.active())
-    return (*rule.grammar)->advance(rule.position, read_by(rule, sequence, 1), token) == grammar::Grammar::Outcome::kOk;
+  if (sequence.rule.active()) return constraints.advance(sequence.rule, sequence, token);
   if (sequence.format_due && (text.in_content() || text.undecided())) {
-    if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return true;
-    Rule rule{&params.format, params.format->start(), sequence.tokens.size() - 1};
-    switch (params.format->advance(rule.position, {}, token)) {
-      case grammar::Grammar::Outcome::kSpent:
-      case grammar::Grammar::Outcome::kFailed: return false;
-      case grammar::Grammar::Outcome::kOk:
+    if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return Outcome::kOk;
+    Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
+    const Outcome read = constraints.advance(rule, sequence, token);
+    switch (read) {
+      case Outcome::kSpent:
+      case Outcome::kFailed: return read;
+      case Outcome::kOk:
         sequence.rule = rule;
         sequence.format_due = false;
         text.begin_plain_content();
-        return true;
-      case grammar::Grammar::Outcome::kRefused: break;
+        return read;
+      case Outcome::kRefused: break;
     }
     const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
-    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return true;   // a marker begins
+    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;   // a marker begins
     sequence.format_due = false;
     begin_call(sequence);
   } else if (sequence.after_call != nullptr && text.in_content()) {
@@ -93,7 +95,7 @@ bool TokenDirector::read(Sequence& sequence, TokenId token) {
       begin_call(sequence);
     }
   }
-  return true;
+  return Outcome::kOk;
 }
 
 void TokenDirector::advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink) {

@@ -8,6 +8,8 @@
 
 namespace monolith {
 
+class Constraints;
+
 class TokenDirector {
  public:
   explicit TokenDirector(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
@@ -28,8 +30,9 @@ class TokenDirector {
   // True if the engine must write something else than this sampled token, because a call or a format is due: where the
   // content would begin without it, or the turn end.
   bool redirect(Sequence& sequence, TokenId token, PieceSink& sink) const;
-  // The newest token, which no script has asked for: where it leads. False if a grammar has outgrown its limits.
-  static bool read(Sequence& sequence, TokenId token);
+  // A token that no script has asked for, and that is about to be the sequence's newest: where it leads. kFailed: a grammar
+  // has outgrown its limits; kSpent: this thread has none of its time left for that, and nothing has changed.
+  static grammar::Grammar::Outcome read(Sequence& sequence, TokenId token, Constraints& constraints);
   // Its text has been pushed: a script goes on.
   static void advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink);
   // A rule has come to its end. True if the turn ends with it.

@@ -64,6 +64,9 @@ class Automaton {
   const TokenMask& allowed(StateId state);
   // Whether that is there already.
   bool knows_allowed(StateId state) const { return masks_.contains(state); }
+  bool knows_step(StateId state, uint8_t byte) const {
+    return rows_[state] != kNoRow && transitions_[size_t{rows_[state]} * 256 + byte] != kUnknown;
+  }
   bool knows_only_byte(StateId state) const { return only_bytes_[state] != kUnknownByte; }
   int known_only_byte(StateId state) const { return only_bytes_[state]; }
   // What is left of an automaton that has grown to its limits: its states, and nothing of how they are stepped.

@@ -20,7 +20,7 @@ void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateI
   uint32_t n_seen = 0;
   for (uint32_t i = first; i < end;) {
     const TokenTree::Node& node = nodes[i];
-    if (++n_seen % kNodesOfAStep == 0 && !pool_.fuel().spend()) return pool_.run_dry();
+    ++n_seen;
     const StateId next = step(stack_[node.depth - 1], node.byte);
     if (next == kDead) {
       if (failed()) return;
@@ -37,6 +37,7 @@ void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateI
     stack_[node.depth] = next;
     ++i;
   }
+  pool_.fuel().spend(n_seen / kNodesOfAStep);   // used up: whatever is done next stops, and this stays done
 }
 
 // Where most first bytes lead to where anything may follow, all is allowed first and the rest looked at.

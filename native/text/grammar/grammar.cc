@@ -66,6 +66,16 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
   return grammar;
 }
 
+Grammar::~Grammar() {
+  if (memory_) memory_->change(bytes(), 0);
+}
+
+void Grammar::count_in(std::shared_ptr<GrammarMemory> memory) {
+  const Urgent lock(*this);
+  memory_ = std::move(memory);
+  memory_->change(0, bytes());
+}
+
 Grammar::Urgent::Urgent(Grammar& grammar) {
   grammar.urgent_.store(true, std::memory_order_relaxed);
   lock_ = std::unique_lock(grammar.mutex_);
@@ -91,8 +101,9 @@ void Grammar::shrink() {
 }
 
 void Grammar::count_bytes() {
-  bytes_.store(schema_bytes_ + automaton_->bytes() + (past_ ? past_->bytes() : 0) + run_bytes_ + schema_->expressions().bytes(),
-               std::memory_order_relaxed);
+  const size_t now = schema_bytes_ + automaton_->bytes() + (past_ ? past_->bytes() : 0) + run_bytes_ + schema_->expressions().bytes();
+  const size_t before = bytes_.exchange(now, std::memory_order_relaxed);
+  if (memory_ && before != now) memory_->change(before, now);
 }
 
 // `work` at the position, with what is left to spend for it and no more than `fuel`. After a limit of memory was met, once
@@ -100,6 +111,7 @@ void Grammar::count_bytes() {
 template <class Work>
 Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
   ExpressionPool& pool = schema_->expressions();
+  if (memory_) used_.store(memory_->use(), std::memory_order_relaxed);
   Fuel left = fuel ? *fuel : Fuel(limits_.use_steps);
   const auto end = [&](Outcome outcome) {
     count_bytes();
@@ -284,25 +296,28 @@ std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
   return next;
 }
 
-Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel) {
+Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token) {
   if (urgent_.load(std::memory_order_relaxed)) return Outcome::kSpent;
   const std::lock_guard lock(mutex_);
   // One that must read its text again is asked for again when it has.
   if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
   Fuel left = fuel.until(urgent_);
   return bounded(position, {}, &left, [&] {
-    find_out(position.state, tokenizer);
+    if (token == kNoToken) find_out(position.state, tokenizer);
+    else read(position.state, token);
     return Outcome::kOk;
   });
 }
 
-Grammar::Outcome Grammar::prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel) {
+Grammar::Outcome Grammar::prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel,
+                                   TokenId token) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Outcome::kSpent;
   return bounded(position, before, fuel, [&] {
     const auto spent = spent_.find(position.state);
     if (spent != spent_.end() && spent->second >= limits_.use_steps) return Outcome::kFailed;
-    return knows(position.state, tokenizer) ? Outcome::kOk : Outcome::kSpent;
+    const bool is_known = token == kNoToken ? knows(position.state, tokenizer) : knows_read(position.state, token);
+    return is_known ? Outcome::kOk : Outcome::kSpent;
   });
 }
 
@@ -312,6 +327,15 @@ void Grammar::find_out(StateId state, const Tokenizer* tokenizer) {
     if (automaton_->failed() || (run && !run->empty())) return;
   }
   automaton_->allowed(state);
+}
+
+bool Grammar::knows_read(StateId state, TokenId token) const {
+  for (const char byte : vocabulary_->bytes(token)) {
+    if (!automaton_->knows_step(state, static_cast<uint8_t>(byte))) return false;
+    state = automaton_->step(state, static_cast<uint8_t>(byte));
+    if (state == Automaton::kDead) break;
+  }
+  return true;
 }
 
 bool Grammar::knows(StateId state, const Tokenizer* tokenizer) const {

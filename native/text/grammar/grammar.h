@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "text/grammar/automaton.h"
+#include "text/grammar/grammar_memory.h"
 #include "text/grammar/grammar_vocabulary.h"
 #include "text/grammar/schema.h"
 
@@ -49,6 +50,7 @@ struct GrammarLimits {
 class Grammar {
  public:
   // Null with the reason as the last of `problems`; else they are what was left out. `cancelled` may be null.
+  ~Grammar();
   static std::shared_ptr<Grammar> compile(const GrammarOptions& options, std::shared_ptr<const GrammarVocabulary> vocabulary,
                                           const GrammarLimits& limits, const std::atomic<bool>* cancelled,
                                           std::vector<SchemaProblem>& problems);
@@ -78,9 +80,10 @@ class Grammar {
   static constexpr size_t kMostForced = 64;
   // Sees to it that forced(), if `tokenizer` is not null, and allowed() need not look: for a thread that has nothing
   // better to do, and stops for those that have. kSpent: there is more to do.
-  Outcome prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel);
+  // With a token it is advance() by that which need not look.
+  Outcome prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token = kNoToken);
   // Whether that is done: kSpent if not yet. Never waits for it.
-  Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel);
+  Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel, TokenId token = kNoToken);
 
   // The bytes that may come next behind `text`, for tests. Null if no text begins so, or past the limits.
   struct Next {
@@ -89,8 +92,13 @@ class Grammar {
   };
   std::optional<Next> follow(std::string_view text);
 
-  // Gives up what use has found and can find again.
+  // Gives up what use has found and can find again, but for where sequences are; a second time in a row also that, and
+  // whoever goes on reads its own text again.
   void shrink();
+  // From now on what it takes is part of `memory`; once.
+  void count_in(std::shared_ptr<GrammarMemory> memory);
+  // By memory's count; 0: not since count_in().
+  uint64_t last_used() const { return used_.load(std::memory_order_relaxed); }
 
   const GrammarVocabulary& vocabulary() const { return *vocabulary_; }
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
@@ -113,6 +121,7 @@ class Grammar {
   void renew(Position& position, std::span<const TokenId> before);
   void find_out(StateId state, const Tokenizer* tokenizer);
   bool knows(StateId state, const Tokenizer* tokenizer) const;
+  bool knows_read(StateId state, TokenId token) const;
   void settle(Position& position, StateId state, size_t n_read);
   const std::vector<TokenId>* find_run(StateId state, const Tokenizer& tokenizer);
   std::vector<TokenId> cut_run(StateId state, const Tokenizer& tokenizer);
@@ -122,8 +131,10 @@ class Grammar {
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;
   const GrammarLimits limits_;
   std::atomic<size_t> bytes_{0};
+  std::atomic<uint64_t> used_{0};
   std::atomic<bool> urgent_{false};   // somebody waits for the lock who must not wait long
   std::mutex mutex_;                  // guards what follows
+  std::shared_ptr<GrammarMemory> memory_;
   std::unique_ptr<Schema> schema_;
   AutomatonOptions automaton_options_;
   std::unique_ptr<Automaton> automaton_;

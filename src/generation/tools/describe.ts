@@ -1,5 +1,5 @@
 // Telling a model of its tools in the system text, for templates that have no place for them. Pure.
-import type { TemplateTool } from '../chat-template.js';
+import type { TemplateTool } from '../template-context.js';
 import type { ToolSyntax } from './syntaxes.js';
 
 /** `tools` as the template would get them, shielded. */

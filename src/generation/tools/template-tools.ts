@@ -1,7 +1,7 @@
 // A request's tools in the shape templates expect, all client text shielded. The same tools come with every
 // request of a conversation: what they become is remembered. Event-loop thread only.
 import { apiError } from '../../errors.js';
-import type { TemplateTool } from '../chat-template.js';
+import type { TemplateTool } from '../template-context.js';
 import type { Shield } from '../shield.js';
 import type { ToolDefinition } from '../types.js';
 import { isShallow, protectDeep } from './call-arguments.js';

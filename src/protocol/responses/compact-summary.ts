@@ -73,7 +73,7 @@ export class Summarizer {
     do {
       const piece = cut(text, at, length);
       const request = this.#request(summary, piece, cap);
-      const tokens = await prompter.count(request, this.caller.identity.tenant, undefined, this.caller.charged);
+      const tokens = await prompter.count(request, this.caller.identity.organizationNumber, undefined, this.caller.charged);
       if (this.caller.aborted) return null;
       if (tokens > room && piece.length > SMALLEST_PIECE) {
         length = Math.max(SMALLEST_PIECE, Math.floor(piece.length * Math.min(0.9, room / tokens)));

@@ -11,7 +11,7 @@ import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import type { Usage } from '../generation-run.js';
 import { OpenCall, OpenMessage, OpenReasoning, type OpenItem, type ReasoningForm } from './encode-items.js';
 import { EventWriter, type WireEvent } from './encode-writer.js';
-import type { ToolName } from './parse.js';
+import type { ToolName } from './tools.js';
 import { wireUsage, type OutputItem, type ResponseResource } from './resource.js';
 
 export interface MachineOptions {

@@ -14,7 +14,6 @@ import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';
 import { admit, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { ResponseMachine } from './encode.js';
-import { previousNotFound } from './input-chain.js';
 import type { EventDialect } from './encode-items.js';
 import type { WireEvent } from './encode-writer.js';
 import { withImages } from './input-images.js';
@@ -52,15 +51,11 @@ export interface TurnEnd {
 /**
  * Admits the request and starts generating. The first event comes with the engine's first, or, for a background
  * response, before this resolves. Null if the client has gone meanwhile. Throws ApiError 400, 422, 429, 503; nothing
- * was handed out then.
+ * was handed out then. Lets go of the chain when the response has been saved, or is not going to be.
  */
 export async function startTurn(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, options: TurnOptions): Promise<Turn | null> {
-  // The chain was read and will be continued: it must not be erased in between.
-  const release = created.base === null ? () => undefined : deps.responses.hold(created.base);
+  const { release } = created;
   try {
-    // Another thread may have erased it before it was held.
-    const { base } = created;
-    if (base !== null && deps.responses.get(caller.identity.organizationId, base) === null) throw previousNotFound(base);
     const admitted = await admit(deps, caller, model, created.request);
     if (admitted === null) {
       release();

@@ -194,6 +194,90 @@ TEST(grammar_of_long_counted_texts_is_followed_to_their_end) {
   }
 }
 
+// As the engine asks: with so many steps at once, and the rest on a thread of its own.
+TEST(grammar_of_long_counted_texts_needs_little_at_once) {
+  std::string items = "[0";
+  for (int i = 1; i < 20'000; ++i) items += ",7";
+  struct Case { std::string schema, text; };
+  const Case cases[] = {{R"({"type":"string","maxLength":50000})", '"' + std::string(50'000, 'x') + '"'},
+                        {R"({"type":"array","maxItems":20000,"items":{"type":"integer"}})", items + ']'}};
+  for (const Case& one : cases) {
+    const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, one.schema));
+    REQUIRE(grammar != nullptr);
+    Grammar::Position position = grammar->start();
+    std::vector<TokenId> before;
+    TokenMask mask(vocabulary()->trie().n_tokens());
+    int n_waits = 0;
+    for (const char c : one.text) {
+      const auto token = static_cast<TokenId>(static_cast<uint8_t>(c));
+      Fuel fuel(20'000);
+      Grammar::Outcome found = grammar->allowed(position, before, mask, &fuel);
+      if (found == Grammar::Outcome::kSpent) ++n_waits, found = grammar->allowed(position, before, mask);
+      if (found != Grammar::Outcome::kOk || !mask.has(static_cast<uint32_t>(token)) || grammar->advance(position, before, token, &fuel) != Grammar::Outcome::kOk)
+        return check::fail(__FILE__, __LINE__, one.schema + ": " + std::to_string(before.size()));
+      before.push_back(token);
+    }
+    CHECK(position.accepts);
+    CHECK(n_waits <= 2);
+  }
+}
+
+TEST(grammar_of_wide_schemas_is_followed_at_their_own_instances) {
+  std::string properties, instance = "{", words, last;
+  for (int i = 0; i < 120; ++i) {
+    const std::string name = "\"property_" + std::to_string(i * 7919 % 1000) + "\"";
+    properties += (i ? "," : "") + name + R"(:{"type":["string","null"],"maxLength":40})";
+    if (i % 3 != 1) instance += (instance.size() > 1 ? "," : "") + name + ":\"some value\"";
+  }
+  for (int i = 0; i < 1500; ++i) {
+    last = "value number " + std::to_string(i * 7919 % 10'007) + " of many";
+    words += (i ? ",\"" : "\"") + last + '"';
+  }
+  std::string codes, rows = "[";
+  for (int i = 0; i < 300; ++i) codes += "AB" + std::to_string(1'000'000 + i * 7919) + "-";
+  for (int i = 0; i < 400; ++i) rows += std::string(i ? "," : "") + R"({"id":)" + std::to_string(i) + R"(,"tags":["a","bc"],"x":"text"})";
+  struct Case { std::string schema, text; };
+  const Case cases[] = {
+      {R"({"type":"object","properties":{)" + properties + R"(},"additionalProperties":false})", instance + '}'},
+      {R"({"type":"object","minProperties":20,"maxProperties":100,"properties":{)" + properties + "}}", instance + R"(,"another":1})"},
+      {R"({"type":"array","maxItems":50,"items":{"enum":[)" + words + "]}}", "[\"" + last + "\",\"" + last + "\"]"},
+      {R"({"type":"string","pattern":"^([A-Z]{2}[0-9]{1,30}-?){1,400}$"})", '"' + codes + '"'},
+      {R"({"type":"string","pattern":"^([a-z]{0,63}\\.){0,100}[a-z]{2,63}$","maxLength":5000})", '"' + std::string(40, 'a') + '.' + std::string(50, 'b') + R"(.example")"},
+      {R"({"type":"array","maxItems":1000,"items":{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array","maxItems":64,"items":{"type":"string","maxLength":128}},"x":{"type":"string","maxLength":10000}},"required":["id"]}})", rows + ']'},
+  };
+  for (const PropertyOrder order : {PropertyOrder::kAny, PropertyOrder::kSchema})
+    for (const Case& one : cases) {
+      auto options = of(GrammarOptions::Kind::kJsonSchema, one.schema);
+      options.order = order;
+      const auto grammar = compiled(options);
+      if (grammar == nullptr) return check::fail(__FILE__, __LINE__, one.schema.substr(0, 200));
+      Grammar::Position position = grammar->start();
+      if (const int stopped = follow(*grammar, one.text, 3, position); stopped >= 0) return check::fail(__FILE__, __LINE__, one.schema.substr(0, 200) + ": " + std::to_string(stopped));
+      CHECK(position.accepts);
+    }
+}
+
+TEST(grammar_finds_where_a_token_leads_before_it_is_read) {
+  const auto grammar = compiled(of(GrammarOptions::Kind::kRegex, "(a|b)*a(a|b){9}"));
+  REQUIRE(grammar != nullptr);
+  Grammar::Position position = grammar->start();
+  const TokenId token = 'a';
+  Fuel none(0);
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);   // as compiling found it
+  position = grammar->start();
+  grammar->shrink();
+  position = grammar->start();
+  none = Fuel(0);
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kSpent);
+  none = Fuel(0);
+  CHECK(grammar->prepared(position, {}, nullptr, &none, token) == Grammar::Outcome::kSpent);
+  CHECK(grammar->prepare(position, nullptr, Fuel(100'000), token) == Grammar::Outcome::kOk);
+  none = Fuel(0);
+  CHECK(grammar->prepared(position, {}, nullptr, &none, token) == Grammar::Outcome::kOk);
+  none = Fuel(0);
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);
+}
+
 TEST(grammar_positions_outlive_an_automaton_that_was_full) {
   GrammarLimits tight;
   tight.most_states = 400;

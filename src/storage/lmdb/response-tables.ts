@@ -13,9 +13,9 @@
 //   responses-by-organization  [organization, made, id]      → nothing; those that can be seen
 
 import { createHash } from 'node:crypto';
-import type { FinishedUsage } from '../shared/usage-sink.js';
-import type { ResponseRecord, ResponseStatus, StoredItem } from './response-store.js';
-import type { Key, Store, Table } from './store.js';
+import type { FinishedUsage } from '../../shared/usage-sink.js';
+import type { ResponseRecord, ResponseStatus, StoredItem } from '../response-store.js';
+import type { Key, Store, Table } from '../store.js';
 
 export interface Head {
   organizationId: string;
@@ -113,11 +113,7 @@ export function indexByOrganization(store: Store): void {
   for (const { key, value } of heads.range()) if (!value.dead) void byOrganization.put([value.organizationId, value.createdAt, key as string], []);
 }
 
-const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
 const PLAIN_ITEM_ID = /^[\w.:-]{1,128}$/;
-
-/** Any other text is no response's id, and may be too long for a key. */
-export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
 /** Clients choose item ids: what is unusual or long goes by its digest. */
 export const itemKey = (itemId: string): string =>

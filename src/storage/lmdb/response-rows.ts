@@ -1,12 +1,12 @@
 // Reading stored items: all of a place, a page at a time, or one by one. Input lies in pages, so that one item
 // of a long response costs no more than its page. Event-loop thread only.
 
-import type { StoredItem } from './response-store.js';
+import type { StoredItem } from '../response-store.js';
 import { ResponseTables } from './response-tables.js';
 import type { ItemRow, Place } from './response-tables.js';
-import { itemSize } from './response-size.js';
-import { StorageError } from './store.js';
-import type { Key, Store } from './store.js';
+import { itemSize } from '../response-size.js';
+import { StorageError } from '../store.js';
+import type { Key, Store } from '../store.js';
 
 const PAGE_ITEMS = 32;
 /** By itemSize(); an item that is larger has a page of its own. */
@@ -46,20 +46,20 @@ export function splitInputs(store: Store): void {
 export class ResponseRows {
   constructor(private readonly tables: ResponseTables) {}
 
-  /** Every item. Throws StorageError if they are not there any more. */
+  /** Every item, images included. Throws StorageError if they are not there any more. */
   all(id: string, place: Place): StoredItem[] {
     const rows = place === 'input' ? this.tables.inputRows(id) : this.tables.outputs.get(id)?.items;
     if (rows === undefined) throw erased(id);
-    return rows.map((row, index) => this.item(id, place, index, row));
+    return rows.map((row, index) => this.item(id, place, index, row, true));
   }
 
   /** Those that repeat none before them, one after the other, from position `from` on if given; what is not asked for is not read. */
-  *walk(id: string, place: Place, newestFirst: boolean, from = newestFirst ? Infinity : 0): Generator<StoredItem> {
+  *walk(id: string, place: Place, newestFirst: boolean, images: boolean, from = newestFirst ? Infinity : 0): Generator<StoredItem> {
     for (const { first, rows } of place === 'input' ? this.#inputPages(id, newestFirst, from) : this.#outputPage(id)) {
       const begin = newestFirst ? Math.min(from - first, rows.length - 1) : Math.max(from - first, 0);
       for (let at = begin; at >= 0 && at < rows.length; at += newestFirst ? -1 : 1) {
         const row = rows[at] as ItemRow;
-        if (row.repeats !== true) yield this.item(id, place, first + at, row);
+        if (row.repeats !== true) yield this.item(id, place, first + at, row, images);
       }
     }
   }
@@ -83,20 +83,15 @@ export class ResponseRows {
     return key;
   }
 
-  item(responseId: string, place: Place, index: number, { id, item, images: count }: ItemRow): StoredItem {
-    if (count === 0) return { id, item };
-    const images = once(() => Array.from({ length: count }, (_, image) => {
+  item(responseId: string, place: Place, index: number, { id, item, images: count }: ItemRow, withImages: boolean): StoredItem {
+    if (count === 0 || !withImages) return { id, item };
+    const images = Array.from({ length: count }, (_, image) => {
       const bytes = this.tables.images.get([responseId, place, index, image]);
       if (bytes === undefined) throw erased(responseId);
       return bytes;
-    }));
-    return { id, item, get images() { return images(); } };
+    });
+    return { id, item, images };
   }
 }
 
 export const erased = (id: string): StorageError => new StorageError(`The stored response ${id} was erased while it was being read.`);
-
-export function once<T>(make: () => T): () => T {
-  let made: { value: T } | null = null;
-  return () => (made ??= { value: make() }).value;
-}

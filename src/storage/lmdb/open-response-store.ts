@@ -1,24 +1,26 @@
-// ResponseStore over the tables of a Store. A response is written in one transaction; where it has large or
+// ResponseStore over the tables of a Store. What a method reads it reads in one go, so that it is of one state of the
+// database. A response is written in one transaction; where it has large or
 // many parts (images, hundreds of items), those are written before it, a little at a time, and the head that
 // makes them visible comes last. Owns the response tables; event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
-import { apiError } from '../errors.js';
-import type { HeldResponses } from './held-responses.js';
+import { apiError } from '../../errors.js';
+import { isResponseId } from '../../ids.js';
+import type { HeldResponses } from '../held-responses.js';
 import { ItemReader } from './item-reader.js';
 import { ResponseErasure } from './response-erasure.js';
 import { listing } from './response-listing.js';
-import type { Link, ListingOrder } from './response-listing.js';
-import { ResponseRows, erased, once, pages } from './response-rows.js';
-import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from './response-size.js';
-import { isUnfinished } from './response-store.js';
-import type { Failed, LogKeeper, ResponsePage, ResponseRecord, ResponseStore, StoredItem } from './response-store.js';
-import type { StoredEvent } from '../shared/stored-event.js';
-import { ResponseTables, isResponseId, itemParts, itemRows, listKey, outputRow } from './response-tables.js';
+import type { Link } from './response-listing.js';
+import { ResponseRows, erased, pages } from './response-rows.js';
+import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../response-size.js';
+import { isUnfinished } from '../response-store.js';
+import type { ChainedResponse, Failed, HeldChain, ItemPage, ItemPageQuery, LogKeeper, ResponseHead, ResponsePage, ResponseRecord, ResponseStore, StoredItem, StoredResponse } from '../response-store.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
+import { ResponseTables, itemParts, itemRows, listKey, outputRow } from './response-tables.js';
 import type { Head, ItemParts, ItemRow } from './response-tables.js';
-import type { FinishedUsage } from '../shared/usage-sink.js';
-import { StorageError } from './store.js';
-import type { Store } from './store.js';
+import type { FinishedUsage } from '../../shared/usage-sink.js';
+import { StorageError } from '../store.js';
+import type { Store } from '../store.js';
 
 /** Responses of one chain. Reading one this long takes some tens of milliseconds. */
 export const MAX_CHAIN = 10_000;
@@ -118,14 +120,35 @@ class TableResponseStore implements ResponseStore {
     }
   }
 
-  get(organizationId: string, id: string): ResponseRecord | null {
+  async head(organizationId: string, id: string): Promise<ResponseHead | null> {
     this.#renew();
     const head = this.#readable(organizationId, id);
-    return head === null ? null : this.#record(id, head);
+    return head === null ? null : headOf(id, head);
   }
 
-  chain(organizationId: string, id: string): readonly ResponseRecord[] | null {
+  async get(organizationId: string, id: string): Promise<StoredResponse | null> {
     this.#renew();
+    const head = this.#readable(organizationId, id);
+    return head === null ? null : this.#stored(id, head);
+  }
+
+  async chain(organizationId: string, id: string): Promise<HeldChain | null> {
+    if (!isResponseId(id)) return null;
+    // A dead response is erased in a later transaction than the one that killed it: what is alive now stays.
+    const release = this.#erasure.hold(id);
+    try {
+      this.#renew();
+      const responses = this.#chain(organizationId, id);
+      if (responses !== null) return { responses, release };
+    } catch (error) {
+      release();
+      throw error;
+    }
+    release();
+    return null;
+  }
+
+  #chain(organizationId: string, id: string): ChainedResponse[] | null {
     const last = this.#readable(organizationId, id);
     if (last === null) return null;
     if (last.depth > MAX_CHAIN) {
@@ -134,24 +157,46 @@ class TableResponseStore implements ResponseStore {
     if ((last.chainSize ?? 0) > MAX_CHAIN_SIZE) throw chainTooLong();
     const lineage = [...this.#lineage(id, last)];
     if (lineage.at(-1)?.[1].previousId !== null) return null;
-    return lineage.reverse().map(([at, head]) => this.#record(at, head));
+    let size = 0;
+    return lineage.reverse().map(([at, head]): ChainedResponse => {
+      const input = this.#rows.all(at, 'input');
+      const output = this.#rows.all(at, 'output');
+      if (last.chainSize === undefined && (size += sizeOf(input) + sizeOf(output)) > MAX_CHAIN_SIZE) throw chainTooLong();
+      return { ...headOf(at, head), input, output };
+    });
   }
 
-  inputItems(organizationId: string, id: string, order: ListingOrder): Iterable<StoredItem> | null {
+  async inputItems(organizationId: string, id: string, { limit, ...order }: ItemPageQuery): Promise<ItemPage | 'no response' | 'no item'> {
+    this.#renew();
     const head = this.#readable(organizationId, id);
-    return head === null ? null : listing(this.#tables, this.#rows, this.#lineage(id, head), order);
+    if (head === null) return 'no response';
+    const listed = listing(this.#tables, this.#rows, this.#lineage(id, head), order);
+    if (listed === null) return 'no item';
+    const items: StoredItem[] = [];
+    for (const item of listed) {
+      if (items.length === limit) return { items, more: true };
+      items.push(item);
+    }
+    return { items, more: false };
   }
 
-  hold(id: string): () => void {
-    return this.#erasure.hold(id);
-  }
-
-  items(organizationId: string): (itemId: string) => StoredItem | null {
+  async items(organizationId: string, ids: Iterable<string>, maxSize: number): Promise<ReadonlyMap<string, StoredItem>> {
+    this.#renew();
     const reader = new ItemReader(this.#tables, this.#rows, organizationId, (id) => this.#readable(organizationId, id) !== null);
-    return (itemId) => reader.read(itemId);
+    const found = new Map<string, StoredItem>();
+    let size = 0;
+    for (const id of ids) {
+      if (found.has(id)) continue;
+      const item = reader.read(id);
+      if (item === null) continue;
+      found.set(id, item);
+      if ((size += itemSize(item.item)) > maxSize) break;
+    }
+    return found;
   }
 
-  list(organizationId: string, limit: number, after: string | null): ResponsePage | null {
+  async list(organizationId: string, limit: number, after: string | null): Promise<ResponsePage | null> {
+    this.#renew();
     const [, made, last] = after === null ? [] : /^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? [];
     if (after !== null && last === undefined) return null;
     const { to, from } = ResponseTables.below(organizationId);
@@ -216,7 +261,11 @@ class TableResponseStore implements ResponseStore {
     return head !== undefined && !head.dead && head.background && (head.logUntil === null || head.logUntil > this.#now());
   }
 
-  events(id: string, after: number, atLeast = Infinity): readonly StoredEvent[] | null {
+  async events(id: string, after: number, atLeast = Infinity): Promise<readonly StoredEvent[] | null> {
+    return this.#events(id, after, atLeast);
+  }
+
+  #events(id: string, after: number, atLeast: number): readonly StoredEvent[] | null {
     if (!this.#hasLog(id)) return null;
     const { to } = ResponseTables.below(id);
     // The row that has the first one wanted begins at or before it.
@@ -229,7 +278,11 @@ class TableResponseStore implements ResponseStore {
     return found;
   }
 
-  lastEvent(id: string): StoredEvent | null {
+  async lastEvent(id: string): Promise<StoredEvent | null> {
+    return this.#lastEvent(id);
+  }
+
+  #lastEvent(id: string): StoredEvent | null {
     if (!this.#hasLog(id)) return null;
     const { from, to } = ResponseTables.below(id);
     for (const { value } of this.#tables.events.range({ from: to, to: from, reverse: true, limit: 1 })) {
@@ -262,7 +315,7 @@ class TableResponseStore implements ResponseStore {
     this.#renew();
     const head = this.#tables.heads.get(id);
     if (head === undefined || head.dead || this.#tables.resource(id) === undefined || !isUnfinished(head.status)) return null;
-    return keeper.fail(this.#record(id, head), this.events(id, -1) ?? [], head.usage ?? null);
+    return keeper.fail(this.#stored(id, head), this.#events(id, -1, Infinity) ?? [], head.usage ?? null);
   }
 
   /** Of those that failed now, and of others that were saved as they ended, and whose last events came to nothing. */
@@ -271,8 +324,8 @@ class TableResponseStore implements ResponseStore {
       const id = (key as [string, number, string])[2];
       const missing = (): readonly StoredEvent[] => {
         const head = this.#tables.heads.get(id);
-        const last = this.lastEvent(id);
-        return head === undefined || last === null ? [] : keeper.missing(this.#record(id, head), last);
+        const last = this.#lastEvent(id);
+        return head === undefined || last === null ? [] : keeper.missing(this.#stored(id, head), last);
       };
       if (missing().length === 0 || await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id)) continue;
       await this.#tables.store.transaction(() => this.#append(id, missing()));
@@ -385,24 +438,12 @@ class TableResponseStore implements ResponseStore {
     return head;
   }
 
-  // Getters are the object's own, so that a copy of it has their values.
-  #record(id: string, head: Head): ResponseRecord {
-    const { organizationId, model, createdAt, status, background, previousId } = head;
-    const input = once(() => this.#rows.all(id, 'input'));
-    const output = once(() => this.#rows.all(id, 'output'));
-    const resource = once(() => {
-      const row = this.#tables.resource(id);
-      const out = this.#tables.outputs.get(id);
-      if (row === undefined || out === undefined) throw erased(id);
-      row['output'] = out.shown ?? out.items.map(({ item }) => item);
-      return row;
-    });
-    return {
-      id, organizationId, model, createdAt, status, background, previousId,
-      get resource() { return resource(); },
-      get input() { return input(); },
-      get output() { return output(); },
-    };
+  #stored(id: string, head: Head): StoredResponse {
+    const resource = this.#tables.resource(id);
+    const out = this.#tables.outputs.get(id);
+    if (resource === undefined || out === undefined) throw erased(id);
+    resource['output'] = out.shown ?? out.items.map(({ item }) => item);
+    return { ...headOf(id, head), resource };
   }
 
   /** The response and those before it, youngest first; it ends early where one is missing. */
@@ -430,4 +471,7 @@ class TableResponseStore implements ResponseStore {
   }
 }
 
-const sizeOf = (rows: readonly ItemRow[]): number => rows.reduce((size, { item }) => size + itemSize(item), 0);
+const headOf = (id: string, { organizationId, model, createdAt, status, background, previousId }: Head): ResponseHead =>
+  ({ id, organizationId, model, createdAt, status, background, previousId });
+
+const sizeOf = (rows: readonly Pick<ItemRow, 'item'>[]): number => rows.reduce((size, { item }) => size + itemSize(item), 0);

@@ -2,7 +2,7 @@
 // of one response. Each id is looked up once, and what was read for it serves its neighbours.
 
 import type { ItemPage, ResponseRows } from './response-rows.js';
-import type { StoredItem } from './response-store.js';
+import type { StoredItem } from '../response-store.js';
 import { itemKey } from './response-tables.js';
 import type { ItemRow, Place, ResponseTables } from './response-tables.js';
 
@@ -37,7 +37,7 @@ export class ItemReader {
       const id = (key as [string, string, number, string])[3];
       if (this.isReadable(id)) {
         const row = this.#row(id, place, index);
-        if (row?.id === itemId) return this.rows.item(id, place, index, row);
+        if (row?.id === itemId) return this.rows.item(id, place, index, row, true);
       }
       if (++this.#passed >= PASSED_MAX) break;
     }

@@ -3,28 +3,22 @@
 // sent again stands at its first place alone, marked so when it was stored. Event-loop thread only.
 
 import type { ResponseRows } from './response-rows.js';
-import type { StoredItem } from './response-store.js';
+import type { ItemPageQuery, StoredItem } from '../response-store.js';
 import { itemKey } from './response-tables.js';
 import type { Head, Place, ResponseTables } from './response-tables.js';
-
-export interface ListingOrder {
-  newestFirst: boolean;
-  /** Id of the item that the listing continues behind; null: from its beginning. */
-  after: string | null;
-}
 
 /** A response of a chain, with its id. */
 export type Link = readonly [id: string, head: Head];
 
 /** `lineage`: the response and those before it, youngest first. Null if none of their items is `after`. */
-export function listing(tables: ResponseTables, rows: ResponseRows, lineage: Iterable<Link>, { newestFirst, after }: ListingOrder): Iterable<StoredItem> | null {
+export function listing(tables: ResponseTables, rows: ResponseRows, lineage: Iterable<Link>, { newestFirst, after, images }: Omit<ItemPageQuery, 'limit'>): Iterable<StoredItem> | null {
   const places = (newestFirst ? youngestFirst(lineage) : [...youngestFirst(lineage)].reverse())[Symbol.iterator]();
-  if (after === null) return itemsOf(rows, places, newestFirst, null);
+  if (after === null) return itemsOf(rows, places, newestFirst, images, null);
   for (let next = places.next(); next.done !== true; next = places.next()) {
     const { id, head, place } = next.value;
     const at = tables.items.get([head.organizationId, itemKey(after), head.createdAt, id]);
     if (at === undefined || at[0] !== place || at[2] === true) continue;
-    return itemsOf(rows, places, newestFirst, { id, place, from: at[1] + (newestFirst ? -1 : 1) });
+    return itemsOf(rows, places, newestFirst, images, { id, place, from: at[1] + (newestFirst ? -1 : 1) });
   }
   return null;
 }
@@ -40,7 +34,7 @@ function* youngestFirst(lineage: Iterable<Link>): Generator<Part> {
   }
 }
 
-function* itemsOf(rows: ResponseRows, rest: Iterator<Part>, newestFirst: boolean, begin: { id: string; place: Place; from: number } | null): Generator<StoredItem> {
-  if (begin !== null) yield* rows.walk(begin.id, begin.place, newestFirst, begin.from);
-  for (let next = rest.next(); next.done !== true; next = rest.next()) yield* rows.walk(next.value.id, next.value.place, newestFirst);
+function* itemsOf(rows: ResponseRows, rest: Iterator<Part>, newestFirst: boolean, images: boolean, begin: { id: string; place: Place; from: number } | null): Generator<StoredItem> {
+  if (begin !== null) yield* rows.walk(begin.id, begin.place, newestFirst, images, begin.from);
+  for (let next = rest.next(); next.done !== true; next = rest.next()) yield* rows.walk(next.value.id, next.value.place, newestFirst, images);
 }

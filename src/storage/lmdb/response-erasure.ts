@@ -4,10 +4,10 @@
 // down with it, so that a crash only delays it to the next sweep.
 
 import { performance } from 'node:perf_hooks';
-import { HeldResponses } from './held-responses.js';
+import { HeldResponses } from '../held-responses.js';
 import { ResponseTables, itemKey, listKey } from './response-tables.js';
 import type { Head, Place } from './response-tables.js';
-import type { Key } from './store.js';
+import type { Key } from '../store.js';
 
 // The longest a transaction keeps the event loop, in milliseconds, but for the rows of one response.
 const SLICE_MS = 5;
