@@ -6,6 +6,7 @@
 #include "addon/arguments.h"
 #include "addon/engine_registry.h"
 #include "engine/request.h"
+#include "text/grammar/grammar.h"
 
 namespace monolith::addon {
 

@@ -23,8 +23,9 @@
 #include <pthread.h>
 #endif
 
-#include "engine/schedule/request_check.h"
 #include "engine/loop/step_loop.h"
+#include "engine/schedule/request_check.h"
+#include "engine/text/grammar_compiler.h"
 
 namespace monolith {
 namespace {
@@ -225,7 +226,7 @@ class ThreadedEngine final : public Engine {
     wake_.notify_one();
   }
 
-  void compile_grammar(grammar::GrammarOptions options, GrammarCompiler::Done done) override {
+  void compile_grammar(grammar::GrammarOptions options, GrammarDone done) override {
     compiler_.compile(std::move(options), std::move(done));
   }
   bool owns_grammar(const grammar::Grammar& grammar) const override { return grammars_.owns(grammar); }

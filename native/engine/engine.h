@@ -1,5 +1,5 @@
 // WHEN things are computed: one engine per model, one thread of control stepping for ever. This header
-// is all that the addon (or any other front end) needs; it depends on no tensor or kernel.
+// is all that the addon (or any other front end) needs; it depends on no tensor or kernel, nor on who reads a file.
 //
 //   submit() ──► waiting ──► prefill ──► decode ──► finished
 //                  │ ▲           │  │        │
@@ -22,12 +22,17 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/events.h"
-#include "engine/text/grammar_compiler.h"
 #include "engine/request.h"
-#include "model/model.h"
-#include "text/tokenizer/tokenizer.h"
+#include "engine/text/compiled_grammar.h"
 
 namespace monolith {
+
+class Backend;
+class Model;
+class Tokenizer;
+namespace grammar {
+struct GrammarOptions;
+}
 
 // Whether steps compute guesses beside the next tokens: no result depends on it. kAuto: where it pays, as measured.
 // kAlways: whatever it costs, for tests.
@@ -102,7 +107,7 @@ class Engine {
   // Cancels the channel's requests. After return `wake` is not called again.
   virtual void close_channel(ChannelId channel) = 0;
 
-  // Errors at once: kQueueFull, kTooLong, kInvalidArgument (names the field), kClosed, kOutOfMemory.
+  // Errors at once: kQueueFull, kTooLong, kInvalidArgument and kUnsupported (they name the field), kClosed, kOutOfMemory.
   virtual Result<RequestId> submit(ChannelId channel, GenerationRequest request) = 0;
   // Of a request of this channel: its records that are not drained yet are gone on return, and it ends before the next
   // step if it has not. Unknown ids are ignored.
@@ -112,7 +117,7 @@ class Engine {
   virtual void finish(RequestId id, int choice) = 0;
 
   // A grammar for requests of this engine, or why there is none, to `done` (GrammarCompiler::compile()).
-  virtual void compile_grammar(grammar::GrammarOptions options, GrammarCompiler::Done done) = 0;
+  virtual void compile_grammar(grammar::GrammarOptions options, GrammarDone done) = 0;
   virtual bool owns_grammar(const grammar::Grammar& grammar) const = 0;
 
   virtual EngineStats stats() const = 0;

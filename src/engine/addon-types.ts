@@ -75,7 +75,8 @@ export interface SubmitOptions {
   prompt: Int32Array;
   organization: number;       // its number, 32-bit
   n: number;
-  maxTokens: number;
+  maxTokens: number;          // per choice: at least 1 where tokens are wanted, else 0
+  output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';   // absent: tokens; nothing: the prompt goes to the prefix cache; the others are refused
   temperature: number; topK: number; topP: number; minP: number;
   repetitionPenalty: number; frequencyPenalty: number; presencePenalty: number;
   seed: bigint;               // any 64-bit value

@@ -133,6 +133,8 @@ t.test('submit options', async (t) => {
     [{ n: 0 }, 'options.n must be an integer from 1 to 128, not 0'],
     [{ n: 129 }, 'options.n must be an integer from 1 to 128, not 129'],
     [{ maxTokens: 0 }, 'options.maxTokens must be an integer from 1 to 2147483647, not 0'],
+    [{ output: 'image' }, "options.output must be one of 'tokens', 'logprobs', 'vector', 'nothing', not a string"],
+    [{ output: 'nothing' }, 'options.maxTokens must be an integer from 0 to 0, not 16'],
     [{ temperature: NaN }, 'options.temperature must be a number from 0 to 100, not NaN'],
     [{ temperature: '1' }, 'options.temperature must be a number from 0 to 100, not a string'],
     [{ topK: 0.5 }, 'options.topK must be an integer from 0 to 2147483647, not 0.5'],
@@ -194,6 +196,10 @@ t.test('submit options', async (t) => {
     t.type(channel.submit({ ...submitOptions(prompt, { maxTokens: 1 }), ...(more === undefined ? {} : { calls: more }) }), 'number');
   }
   t.throws(() => channel.submit(submitOptions(new Int32Array(600).fill(1))), { name: 'Error', code: 'too_long' });
+  for (const output of ['logprobs', 'vector'] as const) {
+    t.throws(() => channel.submit(submitOptions(prompt, { output, maxTokens: 0 })), { name: 'Error', code: 'unsupported', message: /^output: / });
+  }
+  t.type(channel.submit(submitOptions(prompt, { output: 'nothing', maxTokens: 0 })), 'number');
   t.throws(() => call['submit']?.({ ...submitOptions(prompt), get n() { channel.close(); return 1; } }),
     { name: 'Error', code: 'closed' }, 'a getter that closes the channel');
   t.equal(engine.stats().failed, false);

@@ -132,7 +132,9 @@ t.test('only the prompt: nothing is generated, and the next request finds it cac
   const messages: Message[] = [{ role: 'system', content: 'You are a very patient assistant. '.repeat(6) }, { role: 'user', content: 'Wait for it.' }];
   const prepared = await prepare(request({ messages, maxTokens: 0 }));
   t.equal(prepared.maxTokens, 0);
+  const { decodeTokens } = engine.stats();
   const events = await run(prepared);
+  t.equal(engine.stats().decodeTokens, decodeTokens, 'no token is computed to be dropped');
   t.same(events.map(({ type }) => type), ['started', 'finished']);
   t.match(last(events), { reason: 'max_tokens', completionTokens: 0, reasoningTokens: 0 });
   const started = (await generate(request({ messages, maxTokens: 1 }))).find((event) => event.type === 'started');

@@ -52,6 +52,13 @@ function uphill(links: Links, rooms: readonly string[], roomOf: (file: string) =
   return wrong.sort();
 }
 
+/** All that a file imports, and what that imports. */
+function reachedFrom(file: string, links: Links): string[] {
+  const reached = new Set([file]);
+  for (const each of reached) for (const target of links.get(each) ?? []) reached.add(target);
+  return [...reached].sort();
+}
+
 /** Groups of files that reach each other (Tarjan's algorithm). */
 function circles(links: Links): string[][] {
   const index = new Map<string, number>(), low = new Map<string, number>();
@@ -96,8 +103,15 @@ t.test('C++: no room includes from a room above it', async (t) => {
   t.same(uphill(links, NATIVE, nativeRoom), []);
 });
 
+t.test('the engine\'s face is free of models, kernels and files', async (t) => {
+  const reached = reachedFrom('native/engine/engine.h', nativeLinks());
+  t.ok(reached.includes('native/engine/request.h'), 'includes are followed');
+  t.same(reached.filter((file) => !/^native\/(base|engine|text)\//.test(file)), []);
+});
+
 t.test('what the checks find', async (t) => {
   const links: Links = new Map([['src/ids.ts', ['src/http/app.ts']], ['src/http/app.ts', ['src/http/body.ts']], ['src/http/body.ts', ['src/http/app.ts', 'src/ids.ts']], ['src/nowhere.ts', []]]);
   t.same(uphill(links, TYPESCRIPT, typescriptRoom), ['src/ids.ts -> src/http/app.ts', 'src/nowhere.ts is in no room']);
   t.same(circles(links), [['src/http/app.ts', 'src/http/body.ts', 'src/ids.ts']]);
+  t.same(reachedFrom('src/ids.ts', links), ['src/http/app.ts', 'src/http/body.ts', 'src/ids.ts']);
 });

@@ -24,6 +24,7 @@ class BatchSampler {
   BatchSampler(DeviceSampling& device, HostThreads& host, int n_vocab, int most_tasks);
 
   bool samples_on_backend() const { return on_backend_; }
+  int n_vocab() const { return n_vocab_; }
 
   void clear();
   // Returns the task's number. What it refers to must stay as it is until it has run.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/sampling/logit_processors.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace monolith {
 namespace {
@@ -136,6 +137,20 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   return {};
 }
 
+Status check_output(const GenerationRequest& request) {
+  switch (request.output) {
+    case OutputKind::kTokens:
+      if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
+      return {};
+    case OutputKind::kNothing:
+      if (request.max_tokens != 0) return invalid("max_tokens must be 0 where nothing is wanted");
+      return {};
+    case OutputKind::kLogprobs: return Error{ErrorCode::kUnsupported, "output: log-probabilities of given tokens are not supported"};
+    case OutputKind::kVector: return Error{ErrorCode::kUnsupported, "output: vectors are not supported"};
+  }
+  return invalid("output is no kind of output");
+}
+
 Status check_spans(const GenerationRequest& request, const RequestBounds& bounds) {
   if (request.spans.empty()) return {};
   if (!bounds.takes_embeddings)
@@ -173,7 +188,7 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
   if (Status status = check_spans(request, bounds); !status) return status;
   if (request.n < 1 || request.n > kMaxChoices)
     return invalid("n must be from 1 to " + std::to_string(kMaxChoices));
-  if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
+  if (Status status = check_output(request); !status) return status;
   if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
   if (Status status = check_stops(request, n_vocab); !status) return status;
   if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;

@@ -20,7 +20,7 @@ struct RequestBounds {
   int most_bidirectional_rows = 0;   // of a span that is computed in one piece
 };
 
-// Errors: kTooLong (prompt), kUnsupported (spans), kInvalidArgument naming the field and its range.
+// Errors: kTooLong (prompt), kUnsupported (spans, output), kInvalidArgument naming the field and its range.
 Status check_request(const GenerationRequest& request, const RequestBounds& bounds);
 
 }  // namespace monolith

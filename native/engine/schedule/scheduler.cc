@@ -206,12 +206,17 @@ bool Scheduler::plan_first_tokens(int budget) {
     if (n_tokens > std::min(budget, writable(*sequence))) continue;
     budget -= n_tokens;
     sequence->n_planned = n_tokens;
-    plan_.items.push_back({sequence, n_tokens, true});
-    plan_.n_rows += n_tokens;
+    plan_item(*sequence, n_tokens);
   }
   if (plan_.items.empty() && !plan_long_span()) return false;
   steps_since_first_tokens_ = 0;
   return true;
+}
+
+void Scheduler::plan_item(Sequence& sequence, int n_tokens) {
+  const bool is_last = n_tokens == sequence.remaining();
+  plan_.items.push_back({&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens});
+  plan_.n_rows += n_tokens;
 }
 
 // The oldest prompt's next tokens, if they are a bidirectional span that may be too long to be computed beside decodes.
@@ -223,8 +228,7 @@ bool Scheduler::plan_long_span() {
   const int n_tokens = least_piece(sequence);
   if (n_tokens <= least_prompt_share() || n_tokens > std::min(limits_.max_rows, writable(sequence))) return false;
   sequence.n_planned = n_tokens;
-  plan_.items.push_back({&sequence, n_tokens, n_tokens == sequence.remaining()});
-  plan_.n_rows += n_tokens;
+  plan_item(sequence, n_tokens);
   return true;
 }
 
@@ -240,8 +244,7 @@ void Scheduler::plan_decodes(int bound) {
     // Victims are younger, hence behind `i` and not planned yet.
     if (!make_writable(sequence, n_tokens)) continue;
     ahead -= n_ahead;
-    plan_.items.push_back({&sequence, n_tokens, n_tokens == sequence.remaining()});
-    plan_.n_rows += n_tokens;
+    plan_item(sequence, n_tokens);
     plan_.n_ahead += n_ahead;
     ++plan_.n_decodes;
   }
@@ -276,8 +279,7 @@ void Scheduler::plan_prompts(int budget) {
   for (const PromptGroup& group : groups_) budget -= give(*prompts_[group.begin], budget);
   for (Sequence* sequence : prompts_) {
     if (sequence->n_planned == 0) continue;
-    plan_.items.push_back({sequence, sequence->n_planned, sequence->n_planned == sequence->remaining()});
-    plan_.n_rows += sequence->n_planned;
+    plan_item(*sequence, sequence->n_planned);
   }
 }
 

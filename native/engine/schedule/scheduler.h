@@ -65,8 +65,11 @@ struct StepPlan {
   struct Item {
     Sequence* sequence;
     int n_tokens;
-    bool wants_logits;   // the item reaches the sequence's last token
+    bool is_last;        // it reaches the sequence's last token
+    bool wants_logits;   // of that token
     int n_guesses = 0;   // rows behind it, logits wanted of each
+    bool ends() const { return is_last && !wants_logits; }   // with it the sequence has what is wanted of it
+    int logit_rows() const { return wants_logits ? 1 + n_guesses : 0; }
   };
   struct PageCopy {
     PageId from, to;
@@ -177,6 +180,7 @@ class Scheduler {
   int writable(const Sequence& sequence) const;
   void give_back_unseen_pages(Sequence& sequence);
   int give(Sequence& sequence, int n_tokens);
+  void plan_item(Sequence& sequence, int n_tokens);
   int whole_spans(const Sequence& sequence, int n_tokens, int most) const;
   int least_piece(const Sequence& sequence) const;
   bool plan_long_span();

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -96,6 +97,11 @@ struct Sequence {
   // Of the model's KvLayout.
   const PageId* table(int number) const;
 };
+
+// What `rule` has read of the sequence.
+inline std::span<const TokenId> read_by(const Rule& rule, const Sequence& sequence) {
+  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - rule.first};
+}
 
 struct Request {
   // Takes over validated parameters. `max_context` bounds prompt plus output; `kv_layout` is the model's.

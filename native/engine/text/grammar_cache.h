@@ -12,15 +12,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/text/compiled_grammar.h"
 #include "text/grammar/grammar.h"
 
 namespace monolith {
-
-struct CompiledGrammar {
-  std::shared_ptr<grammar::Grammar> grammar;          // null: refused
-  std::vector<grammar::SchemaProblem> problems;
-  int64_t ns = 0;                                     // of a thread's time; 0: it was known
-};
 
 class GrammarCache {
  public:

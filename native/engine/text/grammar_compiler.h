@@ -14,7 +14,7 @@ namespace monolith {
 
 class GrammarCompiler {
  public:
-  using Done = std::function<void(CompiledGrammar)>;
+  using Done = GrammarDone;
 
   explicit GrammarCompiler(GrammarCache& cache) : cache_(cache) {}
   ~GrammarCompiler();   // what still waits is refused

@@ -13,7 +13,6 @@ import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../
 import type { GenerationEvent, GenerationRequest } from '../types.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
 import { extentOf } from './prompt-extent.js';
-import { promptOnly, withoutOutput } from './prompt-only.js';
 import { Prompter, type Prompt } from './prompter.js';
 import { closeText, reasoningBudget } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
@@ -72,14 +71,13 @@ export class LocalProvider implements Provider {
     const tools = callableTools(request);
     const rules: EventRules = {
       stop: request.stop,
-      calls: tools.size === 0 ? null : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
+      // Of a request for its prompt alone nothing is told that could be a call.
+      calls: tools.size === 0 || maxTokens === 0 ? null : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
     };
     const { promptParam } = request;
     return {
       promptTokens: exactly(promptTokens), maxTokens, cappedByContext: maxTokens === room && room < asked, n: request.n, leftOut: grammars.leftOut,
-      start: maxTokens === 0
-        ? (onEvent) => this.#start(promptOnly(options), { ...rules, calls: null }, withoutOutput(onEvent), promptParam)
-        : (onEvent) => this.#start(options, rules, onEvent, promptParam),
+      start: (onEvent) => this.#start(options, rules, onEvent, promptParam),
     };
   }
 
@@ -93,6 +91,7 @@ export class LocalProvider implements Provider {
     const { dialect, markers } = this.prompter;
     return {
       prompt: prompt.tokens,
+      output: maxTokens > 0 ? 'tokens' : 'nothing',
       organization,
       n: request.n,
       maxTokens,
