@@ -168,7 +168,7 @@ TEST(cuda_rope_rotates_and_stores) {
     Desk desk;
     Runtime& runtime = desk.runtime();
     const int heads = 3, kv_heads = 2;
-    auto cache = CudaKvCache::create(runtime, {2, kv_heads, c.head_dim, 8, c.type});
+    auto cache = CudaKvCache::create(runtime, KvShape::of_equal_layers(2, kv_heads, c.head_dim, 8, c.type));
     REQUIRE(cache.ok());
     StepTables tables(runtime);
     REQUIRE(tables.reserve(16, 128).ok());
