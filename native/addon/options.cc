@@ -217,7 +217,7 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
     load.draft_quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
   load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
-  load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 1, kMaxBatchTokens));
+  load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 0, kMaxBatchTokens));
   load.engine.max_sequences = static_cast<int>(integer("maxSequences", 1, kMaxSequences));
   load.engine.step_ms = static_cast<int>(integer("stepMs", 0, kMaxStepMs));
   load.engine.queue_max = static_cast<int>(integer("queueMax", 0, kQueueRequestsMost));

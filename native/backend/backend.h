@@ -40,6 +40,8 @@ class Backend : public Loading, public StepControl, public Operations, public Ho
  public:
   virtual ~Backend() = default;
   virtual BackendInfo info() const = 0;
+  // What an operator should know of how it runs by now; empty: nothing. May be asked by any thread at any time.
+  virtual std::string note() const { return {}; }
 };
 
 }  // namespace monolith

@@ -74,7 +74,10 @@ class ProfiledBackend final : public Backend {
       : inner_(std::move(inner)), profile_(std::move(profile)) {}
 
   BackendInfo info() const override { return inner_->info(); }
+  std::string note() const override { return inner_->note(); }
   uint64_t free_memory() const override { return inner_->free_memory(); }
+  size_t memory_of(size_t bytes) const override { return inner_->memory_of(bytes); }
+  size_t overhead_bytes(int n_layers) const override { return inner_->overhead_bytes(n_layers); }
   bool keeps_fp8() const override { return inner_->keeps_fp8(); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_->matrix_bytes(type, rows, cols);

@@ -97,7 +97,7 @@ class ThreadedEngine final : public Engine {
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
         bounds_(bounds_of(*model_, n_vocab_, max_context_)),
-        grammars_(*tokenizer_, n_vocab_),
+        grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMostBytes, GrammarCache::kMostEntries, options.grammar_bytes_max),
         loop_(*model_, *tokenizer_, options, counters_, draft_.get()) {}
 
   ~ThreadedEngine() override {
@@ -230,7 +230,11 @@ class ThreadedEngine final : public Engine {
   }
   bool owns_grammar(const grammar::Grammar& grammar) const override { return grammars_.owns(grammar); }
 
-  EngineStats stats() const override { return counters_.snapshot(Clock::now()); }
+  EngineStats stats() const override {
+    EngineStats stats = counters_.snapshot(Clock::now());
+    stats.note = backend_->note();
+    return stats;
+  }
 
   void configure(const EngineTunables& tunables) override {
     post([&](Intake& intake) {
@@ -310,6 +314,7 @@ class ThreadedEngine final : public Engine {
           computed = loop_.step();   // with nothing to do it publishes what the intake wrote
         }
         retire_ended();
+        if (grammars_.is_over()) compiler_.trim();
         check_accounts();
       } catch (const std::exception& error) {
         computed = false;

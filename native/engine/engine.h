@@ -42,6 +42,10 @@ struct EngineOptions {
   bool prefix_cache = true;
   Speculation speculation = Speculation::kOff;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
+  size_t grammar_bytes_max = 256 << 20;  // what grammars in use or kept take together, but for what compiling alone leaves
+  // Of looking for what grammars allow, in a step on the thread that computes; half of it for one sequence at once. A step
+  // takes some 0.1 us. What is not found then is found on another thread, and waited for: no result depends on it.
+  uint64_t rule_steps = 40'000;
   // Where the backend computes by itself the host prepares one step while it computes another: no result depends on
   // it. False: one after the other, for tests.
   bool overlap = true;
@@ -62,8 +66,10 @@ struct EngineStats {
   // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
   double last_step_age_ms = 0;
   int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;   // in effect
+  int loaded_batch_tokens = 0;                     // max_batch_tokens when it was loaded
   int most_batch_tokens = 0, most_sequences = 0;   // allocated: what the first two may be raised to
   bool failed = false;                          // the engine thread has stopped on an internal error
+  std::string note;                             // Backend::note()
   // counters since start
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache

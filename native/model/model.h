@@ -103,6 +103,7 @@ struct MemoryPlan {
   size_t weight_bytes, kv_bytes;
   size_t activation_bytes;      // buffers of one step, and the backend's scratch
   size_t page_bytes;            // one page
+  size_t overhead_bytes = 0;    // what a device takes beside all these: an estimate, not in total()
   KvLayout layout = {};         // of keys and values over pages
   size_t total() const { return weight_bytes + kv_bytes + activation_bytes; }
 };

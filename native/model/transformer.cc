@@ -78,8 +78,11 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, limits));
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
+  plan.overhead_bytes = backend.overhead_bytes(params->n_layers) + weight_memory(*slots, backend) - plan.weight_bytes;
   for (const ActivationBuffer& buffer : activation_buffers(*params, limits)) {
-    plan.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
+    const size_t bytes = static_cast<size_t>(buffer.count) * sizeof(float);
+    plan.activation_bytes += bytes;
+    plan.overhead_bytes += backend.memory_of(bytes) - bytes;
   }
   plan.activation_bytes += host_logit_count(*params, limits, backend) * sizeof(float);
   plan.activation_bytes += scratch_bytes(*params, limits, backend);

@@ -85,6 +85,8 @@ Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Bytes the loaded weights hold.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const Loading& backend);
+// The same as Loading::memory_of() counts them: one allocation each.
+size_t weight_memory(const std::vector<WeightSlot>& slots, const Loading& backend);
 
 // Fills every slot; adds what was really allocated to `allocated`. Gives the file's pages back as
 // it goes.

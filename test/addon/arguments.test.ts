@@ -39,7 +39,7 @@ t.test('load options', async (t) => {
     [{ draftQuantize: 'q9' }, "options.draftQuantize must be one of 'q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8', not a string"],
     [{ maxContext: 2 ** 31 }, 'options.maxContext must be an integer from 0 to 2147483647, not 2147483648'],
     [{ kvBytes: Infinity }, 'options.kvBytes must be an integer from 0 to 9007199254740991, not Infinity'],
-    [{ maxBatchTokens: 0 }, 'options.maxBatchTokens must be an integer from 1 to 65536, not 0'],
+    [{ maxBatchTokens: -1 }, 'options.maxBatchTokens must be an integer from 0 to 65536, not -1'],
     [{ maxSequences: 5000 }, 'options.maxSequences must be an integer from 1 to 4096, not 5000'],
     [{ queueMaxTokens: 0 }, 'options.queueMaxTokens must be an integer from 1 to 1000000000, not 0'],
     [{ queueMax: undefined }, 'options.queueMax must be an integer from 0 to 1000000, not undefined'],

@@ -8,7 +8,7 @@ import { packageRoot } from '../../src/engine/load-addon.js';
 
 /** src/: a folder, or a file on its own, without its ending. */
 const TYPESCRIPT = [
-  'version', 'ids', 'errors', 'config-kinds', 'config', 'shared', 'wire', 'identity', 'telemetry', 'engine', 'storage', 'mail',
+  'version', 'ids', 'errors', 'config', 'shared', 'wire', 'identity', 'telemetry', 'engine', 'storage', 'mail',
   'admission', 'http', 'sealing', 'generation', 'accounts', 'usage', 'protocol', 'dashboard', 'operator', 'openapi', 'service',
   'threads', 'server', 'cli', 'main',
 ];
@@ -20,8 +20,8 @@ type Links = Map<string, string[]>;
 const filesUnder = (folder: string, wanted: RegExp): string[] => readdirSync(join(packageRoot, folder), { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && wanted.test(entry.name)).map((entry) => relative(packageRoot, join(entry.parentPath, entry.name)));
 
-function typescriptLinks(): Links {
-  const files = new Set(filesUnder('src', /\.tsx?$/).filter((file) => !file.startsWith('src/dashboard/web/')));
+function typescriptLinks(folder = 'src'): Links {
+  const files = new Set(filesUnder(folder, /\.tsx?$/).filter((file) => !file.startsWith('src/dashboard/web/')));
   return new Map([...files].map((file) => {
     const text = readFileSync(join(packageRoot, file), 'utf8');
     const named = [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g)].map(([, path]) => `${normalize(join(dirname(file), path ?? ''))}.ts`);
@@ -78,6 +78,16 @@ t.test('TypeScript: no room imports from a room above it, no files import each o
   t.ok(links.size > 200, `${links.size} files`);
   t.same(uphill(links, TYPESCRIPT, typescriptRoom), []);
   t.same(circles(links), []);
+});
+
+t.test('only the room of generation knows what its local provider is made of', async (t) => {
+  const local = 'src/generation/local/';
+  const known = [...typescriptLinks()].filter(([file, targets]) => !file.startsWith('src/generation/') && targets.some((target) => target.startsWith(local)));
+  t.same(known.map(([file]) => file), []);
+});
+
+t.test('the benchmarks: no files import each other in a circle', async (t) => {
+  t.same(circles(typescriptLinks('bench')), []);
 });
 
 t.test('C++: no room includes from a room above it', async (t) => {

@@ -67,7 +67,8 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       sampler_(model.backend(), model.backend(), n_vocab_, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && sampler_.samples_on_backend()),
       allowance_(n_vocab_),
-      ends_(static_cast<size_t>(n_vocab_)) {
+      ends_(static_cast<size_t>(n_vocab_)),
+      rule_steps_(options.rule_steps) {
   const auto rows = static_cast<size_t>(model.limits().max_batch_tokens);
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(model.limits().max_logit_rows));
@@ -90,6 +91,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
   counters_.most_batch_tokens.store(scheduler_.most_batch_tokens(), std::memory_order_relaxed);
   counters_.most_sequences.store(scheduler_.most_sequences(), std::memory_order_relaxed);
   configure({options.max_batch_tokens, options.max_sequences, options.step_ms, {}, {}});
+  counters_.loaded_batch_tokens.store(scheduler_.max_batch_tokens(), std::memory_order_relaxed);
   update_gauges();
 }
 
@@ -118,7 +120,9 @@ bool StepLoop::step() { return overlaps_ ? step_in_flight() : step_in_order(); }
 bool StepLoop::step_in_order() {
   const Clock::time_point start = Clock::now();
   expire(start);
+  mind_rules();
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens());
+  if (plan.items.empty()) mask_ahead_.start();
   if (!plan.items.empty()) {
     start_requests(plan, start);
     update_gauges();   // what hangs in the forward pass is seen to be running

@@ -65,8 +65,10 @@ class StepLoop {
   bool consistent() const { return scheduler_.consistent() && (!draft_ || draft_->consistent()); }
 
  private:
-  // Why a row has no task: it must be looked at when its turn comes, or the rule it is under has failed.
-  static constexpr int32_t kNotAsked = -1, kRuleFailed = -2;
+  // Why a row has no task: it must be looked at when its turn comes, or the rule it is under has failed, or what that
+  // allows takes longer to find than this thread may spend.
+  static constexpr int32_t kNotAsked = -1, kRuleFailed = -2, kRuleDue = -3;
+  using RuleOutcome = grammar::Grammar::Outcome;
   // What a constraint refers to.
   struct Allowance {
     explicit Allowance(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
@@ -117,14 +119,19 @@ class StepLoop {
   void take_tokens(Sequence& sequence, const float* logits, std::span<const TokenId> guesses, std::span<const int32_t> ahead);
   const SampleResult* sample(Sequence& sequence, const float* logits, const SampleResult* ahead, bool is_open, EventWriter& writer);
   SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) const;
-  bool find_forced(Sequence& sequence);
+  template <class Work> RuleOutcome by_rule(Work work);
+  void mind_rules();
+  static void wait_for_rule(Sequence& sequence, TokenId token = kNoToken);
+  Rule rule_of(const Sequence& sequence) const;
+  const Tokenizer* tokenizer_for(const Sequence& sequence) const;
+  RuleOutcome find_forced(Sequence& sequence);
   void append(Sequence& sequence, TokenId token);
   bool accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer);
   void direct(Sequence& sequence, EventWriter& writer) const;
   static bool must_direct(const Sequence& sequence);
-  bool constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) const;
-  bool constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) const;
-  bool read_by_rule(Sequence& sequence, TokenId token);
+  RuleOutcome constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint);
+  RuleOutcome constrain_beginning(Sequence& sequence, grammar::TokenMask& mask);
+  RuleOutcome read_by_rule(Sequence& sequence, TokenId token);
   void end_rule(Sequence& sequence, EventWriter& writer) const;
   void end_script(Sequence& sequence, bool was_in_reasoning, EventWriter& writer) const;
   void add_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const;
@@ -174,6 +181,10 @@ class StepLoop {
   grammar::TokenMask ends_;         // end-of-generation tokens
   std::vector<TokenId> plain_ends_; // of these, those a grammar takes for text
   MaskAhead mask_ahead_;
+  const uint64_t rule_steps_;
+  grammar::Fuel rule_fuel_;         // of this step
+  std::vector<std::pair<Sequence*, ptrdiff_t>> due_;   // scratch of mind_rules, with their turns
+  size_t first_due_ = 0;            // whose turn it is, by then
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
   // Ended since the last plan was made: that may still point there. And before: nothing does but what is unsaid.
   std::vector<std::unique_ptr<Request>> graveyard_, forgotten_;

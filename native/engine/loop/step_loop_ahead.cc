@@ -49,7 +49,8 @@ int32_t StepLoop::ask_ahead(Sequence& sequence, const float* logits) {
   TokenConstraint constraint;
   if (may_be_constrained(sequence)) {
     if (n_allowances_ == allowances_.size()) allowances_.emplace_back(n_vocab_);
-    if (!constrain(sequence, allowances_[n_allowances_++], constraint)) return kRuleFailed;
+    const RuleOutcome found = constrain(sequence, allowances_[n_allowances_++], constraint);
+    if (found != RuleOutcome::kOk) return found == RuleOutcome::kSpent ? kRuleDue : kRuleFailed;
   }
   return sampler_.add(task_of(sequence, logits, 0, constraint));
 }

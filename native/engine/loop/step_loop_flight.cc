@@ -56,10 +56,11 @@ void StepLoop::await() {
 
 // Plans a step and hands it to the device. `now`: when the device became free. Whether masks are looked for meanwhile.
 bool StepLoop::begin_flight(Clock::time_point now) {
+  mind_rules();
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens());
   flight_ = {};
   std::swap(graveyard_, forgotten_);   // no plan points there any more
-  if (plan.items.empty()) return false;
+  if (plan.items.empty()) return mask_ahead_.start(), false;
   update_gauges();   // what hangs is seen to be running
   guess(plan);
   const float* const logits = compute(plan);

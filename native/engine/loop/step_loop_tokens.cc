@@ -22,8 +22,8 @@ void begin_call(Sequence& sequence) {
   sequence.script_rules = &sequence.request.call_rules.starts;
 }
 
-std::span<const TokenId> read_so_far(const Sequence& sequence, const Rule& rule, size_t newest = 0) {
-  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - newest - rule.first};
+std::span<const TokenId> read_so_far(const Sequence& sequence, const Rule& rule) {
+  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - rule.first};
 }
 
 bool is_over_budget(const Sequence& sequence) {
@@ -68,6 +68,7 @@ void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<co
   if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
     return finish(sequence, FinishReason::kEndOfTurn);
   if (ahead.front() == kRuleFailed) return fail_by_rule(request);
+  if (ahead.front() == kRuleDue) return wait_for_rule(sequence);
   EventWriter writer(records_of(request), request.id, sequence.choice);
   const size_t n_guesses = guesses.size();
   int n_right = 0;
@@ -86,7 +87,12 @@ void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<co
     for (const int most = sequence.generated() + kMostAtOnce; logits || sequence.generated() < most; is_open = false) {
       if (!is_open) {
         direct(sequence, writer);
-        if (!find_forced(sequence)) return fail_by_rule(request), false;
+        const RuleOutcome found = find_forced(sequence);
+        if (found == RuleOutcome::kSpent) {
+          if (!logits) break;   // it is asked again behind the next step
+          return wait_for_rule(sequence), false;
+        }
+        if (found != RuleOutcome::kOk) return fail_by_rule(request), false;
         for (const TokenId token : forced_)
           if (!take(token, nullptr)) return false;
         if (!forced_.empty()) continue;
@@ -108,7 +114,61 @@ void StepLoop::take_tokens(Sequence& sequence, const float* logits, std::span<co
   }
   if (!goes_on) return;
   if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
-  if (sequence.rule.active()) mask_ahead_.add(sequence.rule);
+  if (sequence.rule.active()) mask_ahead_.add(sequence.rule, tokenizer_for(sequence));
+}
+
+// What this thread may still spend on rules, for one of them.
+template <class Work>
+StepLoop::RuleOutcome StepLoop::by_rule(Work work) {
+  grammar::Fuel fuel = rule_fuel_.within(rule_steps_ / 2);
+  const uint64_t had = fuel.left();
+  const RuleOutcome outcome = work(&fuel);
+  rule_fuel_.spend(had - fuel.left());
+  return outcome;
+}
+
+// The row of logits goes unused: the sequence gives its place up until it is known what may come there, and this row is
+// computed again. What it would cost to keep it is a row of the vocabulary's size, on the device.
+void StepLoop::wait_for_rule(Sequence& sequence, TokenId token) {
+  sequence.rule_due = true;
+  sequence.due_token = token;
+}
+
+// Before a step: who waits for what its rule allows goes on if that is there, and else it is looked for, for one
+// sequence of each organization before another of the same.
+void StepLoop::mind_rules() {
+  rule_fuel_ = grammar::Fuel(rule_steps_);
+  due_.clear();
+  for (Sequence* sequence : scheduler_.preempted())
+    if (sequence->rule_due) due_.emplace_back(sequence, 0);
+  if (due_.empty()) return;
+  std::ranges::rotate(due_, due_.begin() + static_cast<ptrdiff_t>(first_due_++ % due_.size()));
+  for (size_t i = 0; i < due_.size(); ++i) {
+    const uint64_t organization = due_[i].first->request.params.organization;
+    due_[i].second = std::count_if(due_.begin(), due_.begin() + static_cast<ptrdiff_t>(i),
+                                   [&](const auto& one) { return one.first->request.params.organization == organization; });
+  }
+  std::ranges::stable_sort(due_, {}, &std::pair<Sequence*, ptrdiff_t>::second);
+  for (const auto& [sequence, turn] : due_) {
+    Rule rule = rule_of(*sequence);
+    const std::span<const TokenId> read = sequence->rule.active() ? read_so_far(*sequence, rule) : std::span<const TokenId>{};
+    const RuleOutcome found = by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel, sequence->due_token); });
+    if (sequence->rule.active()) sequence->rule.position = rule.position;
+    if (found == RuleOutcome::kSpent) mask_ahead_.add_due(rule, tokenizer_for(*sequence), sequence->due_token);
+    else sequence->rule_due = false;
+  }
+}
+
+// The rule that says what comes next, and that of a format about to begin.
+Rule StepLoop::rule_of(const Sequence& sequence) const {
+  if (sequence.rule.active()) return sequence.rule;
+  const GrammarRef& format = sequence.request.params.format;
+  return {&format, format->start(), sequence.tokens.size()};
+}
+
+// Null: what a rule leaves no choice about is sampled like everything else.
+const Tokenizer* StepLoop::tokenizer_for(const Sequence& sequence) const {
+  return forces_rules_ && !sequence.request.wants_logprobs() ? &tokenizer_ : nullptr;
 }
 
 // A right guess saves its sequence's share of a step, and each cost a row.
@@ -125,24 +185,25 @@ size_t StepLoop::cut_by_rule(Sequence& sequence, std::span<const TokenId> guesse
   const size_t length = sequence.tokens.size();
   size_t n = 0;
   for (; n < guesses.size(); ++n) {
-    if ((*rule.grammar)->advance(rule.position, read_so_far(sequence, rule), guesses[n]) != grammar::Grammar::Outcome::kOk) break;
+    const std::span<const TokenId> read = read_so_far(sequence, rule);
+    if (by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->advance(rule.position, read, guesses[n], fuel); }) != RuleOutcome::kOk) break;
     sequence.tokens.push_back(guesses[n]);   // what the rule has read, should it have to begin anew
-    mask_ahead_.add(rule);
+    mask_ahead_.add(rule, nullptr);
   }
   sequence.tokens.resize(length);
   return n;
 }
 
 // What `ahead`, found for this row if not null, says; `is_open`: with the constraint that holds now, else with none.
-// Null: the request has failed.
+// Null: the request has failed, or waits.
 const SampleResult* StepLoop::sample(Sequence& sequence, const float* logits, const SampleResult* ahead, bool is_open,
                                      EventWriter& writer) {
   Request& request = sequence.request;
-  bool within_limits = true;
+  RuleOutcome by_its_rule = RuleOutcome::kOk;
   const auto draw = [&]() -> const SampleResult* {
     TokenConstraint constraint;
-    within_limits = constrain(sequence, allowance_, constraint);
-    if (!within_limits) return nullptr;
+    by_its_rule = constrain(sequence, allowance_, constraint);
+    if (by_its_rule != RuleOutcome::kOk) return nullptr;
     if (ahead && constraint.allowed.empty() && constraint.mask.empty()) return ahead;
     return &sampler_.sample(task_of(sequence, logits, 0, constraint));
   };
@@ -152,7 +213,8 @@ const SampleResult* StepLoop::sample(Sequence& sequence, const float* logits, co
     chosen = draw();
   }
   if (chosen && chosen->token != kNoToken) return chosen;
-  if (!within_limits) fail_by_rule(request);
+  if (by_its_rule == RuleOutcome::kSpent) wait_for_rule(sequence);
+  else if (by_its_rule != RuleOutcome::kOk) fail_by_rule(request);
   else fail(request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
   return nullptr;
 }
@@ -169,25 +231,28 @@ void StepLoop::fail_by_rule(Request& request) {
 }
 
 // What comes next without a choice, into forced_: the next token of a script, or those of a rule; not where logprobs
-// are wanted, which only logits have. False if a grammar has outgrown its limits.
-bool StepLoop::find_forced(Sequence& sequence) {
+// are wanted, which only logits have. kFailed: a grammar has outgrown its limits.
+StepLoop::RuleOutcome StepLoop::find_forced(Sequence& sequence) {
   forced_.clear();
   const Request& request = sequence.request;
-  if (request.wants_logprobs()) return true;
+  if (request.wants_logprobs()) return RuleOutcome::kOk;
   if (sequence.script.active()) {
     sequence.script.next(allowance_.list);
     if (allowance_.list.size() == 1) forced_.push_back(allowance_.list.front());
-    return true;
+    return RuleOutcome::kOk;
   }
-  if (!forces_rules_) return true;
+  if (!forces_rules_) return RuleOutcome::kOk;
+  RuleOutcome found = RuleOutcome::kOk;
   if (Rule& rule = sequence.rule; rule.active()) {
-    if ((*rule.grammar)->forced(rule.position, read_so_far(sequence, rule), tokenizer_, forced_) != grammar::Grammar::Outcome::kOk)
-      return false;
+    found = by_rule([&](grammar::Fuel* fuel) {
+      return (*rule.grammar)->forced(rule.position, read_so_far(sequence, rule), tokenizer_, forced_, fuel);
+    });
   } else if (sequence.format_due && sequence.text.in_content() && request.params.calls.starts.empty()) {
     const GrammarRef& format = request.params.format;
     grammar::Grammar::Position position = format->start();
-    if (format->forced(position, {}, tokenizer_, forced_) != grammar::Grammar::Outcome::kOk) return false;
+    found = by_rule([&](grammar::Fuel* fuel) { return format->forced(position, {}, tokenizer_, forced_, fuel); });
   }
+  if (found != RuleOutcome::kOk) return found;
   // Where the text may not end, what ends it is written in other tokens; and so is what the caller bans.
   const auto is_refused = [&](TokenId token) {
     const auto has = [token](const std::vector<TokenId>& list) { return std::ranges::find(list, token) != list.end(); };
@@ -196,7 +261,7 @@ bool StepLoop::find_forced(Sequence& sequence) {
                                [token](const auto& entry) { return entry.first == token && entry.second <= kBanBias; });
   };
   forced_.erase(std::ranges::find_if(forced_, is_refused), forced_.end());
-  return true;
+  return RuleOutcome::kOk;
 }
 
 void StepLoop::append(Sequence& sequence, TokenId token) {
@@ -206,23 +271,27 @@ void StepLoop::append(Sequence& sequence, TokenId token) {
 }
 
 // `token` is the sequence's next one; `is_computed`: it was guessed in this step. False if the sequence has ended with
-// it.
+// it, or waits and has not taken it.
 bool StepLoop::accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer) {
   Request& request = sequence.request;
   const auto ended = [&](FinishReason reason, int stop_index = -1) {
     finish(sequence, reason, stop_index);
     return false;
   };
+  const bool ends = !sequence.script.active() && ends_generation(request, token);
+  const RuleOutcome read = sequence.script.active() || ends ? RuleOutcome::kOk : read_by_rule(sequence, token);
+  if (read == RuleOutcome::kSpent) {
+    wait_for_rule(sequence, token);
+    return false;
+  }
   append(sequence, token);
   EngineCounters::add(counters_.decode_tokens, 1);
   if (is_computed) scheduler_.keep_guess(sequence);
 
-  if (!sequence.script.active()) {
-    if (ends_generation(request, token)) return ended(FinishReason::kEndOfTurn);
-    if (!read_by_rule(sequence, token)) {
-      fail_by_rule(request);
-      return false;
-    }
+  if (ends) return ended(FinishReason::kEndOfTurn);
+  if (read != RuleOutcome::kOk) {
+    fail_by_rule(request);
+    return false;
   }
   const bool scripted = sequence.script.active();
   const bool was_in_reasoning = sequence.text.in_reasoning(), was_in_call = sequence.text.in_call();
@@ -244,45 +313,47 @@ bool StepLoop::accept(Sequence& sequence, TokenId token, bool is_computed, const
   return true;
 }
 
-// What may come next, by script or rule, as `into` has it. False if a grammar has outgrown its limits.
-bool StepLoop::constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) const {
+// What may come next, by script or rule, as `into` has it. kFailed: a grammar has outgrown its limits, or nothing may come.
+StepLoop::RuleOutcome StepLoop::constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) {
   sequence.script.next(into.list);
   constraint.allowed = into.list;
-  if (!into.list.empty()) return true;
+  if (!into.list.empty()) return RuleOutcome::kOk;
   grammar::TokenMask& mask = into.mask;
   const Request& request = sequence.request;
   const TextStage& text = sequence.text;
   if (Rule& rule = sequence.rule; rule.active()) {
-    if ((*rule.grammar)->allowed(rule.position, read_so_far(sequence, rule), mask) != grammar::Grammar::Outcome::kOk)
-      return false;
+    const RuleOutcome found =
+        by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->allowed(rule.position, read_so_far(sequence, rule), mask, fuel); });
+    if (found != RuleOutcome::kOk) return found;
     add_ends(request, rule.position.accepts, mask);
   } else if (sequence.format_due && (text.in_content() || text.undecided())) {
-    if (!constrain_beginning(sequence, mask)) return false;
+    if (const RuleOutcome found = constrain_beginning(sequence, mask); found != RuleOutcome::kOk) return found;
   } else if (sequence.after_call != nullptr && text.in_content()) {
     mask.clear();
     if (sequence.spaces_after_call < kMostSpacesAfterCall) mask.add((*sequence.after_call)->vocabulary().spaces());
     add_ends(request, true, mask);
     add_starts(request, mask);
   } else {
-    return true;
+    return RuleOutcome::kOk;
   }
   constraint.mask = mask.words();
-  return mask.any();
+  return mask.any() ? RuleOutcome::kOk : RuleOutcome::kFailed;
 }
 
 // Where content is about to begin that must be the format or a call: these, or before them the reasoning.
-bool StepLoop::constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) const {
+StepLoop::RuleOutcome StepLoop::constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) {
   const Request& request = sequence.request;
   const TextStage& text = sequence.text;
   mask.clear();
   if (!text.undecided() || !text.in_open_marker()) {
     const GrammarRef& format = request.params.format;
     grammar::Grammar::Position position = format->start();
-    if (format->allowed(position, {}, mask) != grammar::Grammar::Outcome::kOk) return false;
+    const RuleOutcome found = by_rule([&](grammar::Fuel* fuel) { return format->allowed(position, {}, mask, fuel); });
+    if (found != RuleOutcome::kOk) return found;
     add_ends(request, position.accepts, mask);
     add_starts(request, mask);
   }
-  if (!text.undecided()) return true;
+  if (!text.undecided()) return RuleOutcome::kOk;
   if (const TokenId open = request.params.reasoning.open.token; open != kNoToken) {
     mask.set(static_cast<uint32_t>(open));
   } else {
@@ -293,29 +364,32 @@ bool StepLoop::constrain_beginning(Sequence& sequence, grammar::TokenMask& mask)
       if (bytes.starts_with(next) && !text.would_begin_content(token, bytes)) mask.set(static_cast<uint32_t>(token));
     }
   }
-  return true;
+  return RuleOutcome::kOk;
 }
 
-// A token that no script has asked for: where it leads. False if a grammar has outgrown its limits.
-bool StepLoop::read_by_rule(Sequence& sequence, TokenId token) {
+// A token that no script has asked for, and that is about to be the sequence's newest: where it leads. kFailed: a grammar
+// has outgrown its limits; kSpent: this thread has none of its time left for that, and nothing has changed.
+StepLoop::RuleOutcome StepLoop::read_by_rule(Sequence& sequence, TokenId token) {
   const GenerationRequest& params = sequence.request.params;
   TextStage& text = sequence.text;
   if (Rule& rule = sequence.rule; rule.active())
-    return (*rule.grammar)->advance(rule.position, read_so_far(sequence, rule, 1), token) == grammar::Grammar::Outcome::kOk;
+    return by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->advance(rule.position, read_so_far(sequence, rule), token, fuel); });
   if (sequence.format_due && (text.in_content() || text.undecided())) {
-    if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return true;
-    Rule rule{&params.format, params.format->start(), sequence.tokens.size() - 1};
-    switch (params.format->advance(rule.position, {}, token)) {
-      case grammar::Grammar::Outcome::kFailed: return false;
-      case grammar::Grammar::Outcome::kOk:
+    if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return RuleOutcome::kOk;
+    Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
+    const RuleOutcome read = by_rule([&](grammar::Fuel* fuel) { return params.format->advance(rule.position, {}, token, fuel); });
+    switch (read) {
+      case RuleOutcome::kSpent:
+      case RuleOutcome::kFailed: return read;
+      case RuleOutcome::kOk:
         sequence.rule = rule;
         sequence.format_due = false;
         text.begin_plain_content();
-        return true;
-      case grammar::Grammar::Outcome::kRefused: break;
+        return read;
+      case RuleOutcome::kRefused: break;
     }
     const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
-    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return true;   // a marker begins
+    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return RuleOutcome::kOk;   // a marker begins
     sequence.format_due = false;
     begin_call(sequence);
   } else if (sequence.after_call != nullptr && text.in_content()) {
@@ -326,7 +400,7 @@ bool StepLoop::read_by_rule(Sequence& sequence, TokenId token) {
       begin_call(sequence);
     }
   }
-  return true;
+  return RuleOutcome::kOk;
 }
 
 // What the script has written is there: a call's text follows its prefix.

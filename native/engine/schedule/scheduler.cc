@@ -11,6 +11,9 @@ int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 
 int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.kept_places : 0); }
 
+// Nothing can be done with its next token now.
+bool is_held_up(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
+
 void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
   const auto older = [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); };
   list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
@@ -49,7 +52,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   plan_.copies.clear();
   plan_.n_rows = plan_.n_guesses = 0;
   preempted_now_ = false;
-  suspend_full_channels();
+  suspend_held_up();
   extend_windows();
   count_kept_places();
   serve_claims();
@@ -65,10 +68,10 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   return plan_;
 }
 
-void Scheduler::suspend_full_channels() {
+void Scheduler::suspend_held_up() {
   for (size_t i = running_.size(); i-- > 0;)
-    if (running_[i]->request.channel->full()) preempt(*running_[i]);
-  preempted_now_ = false;   // these will not come back before their channel is drained
+    if (is_held_up(*running_[i])) preempt(*running_[i]);
+  preempted_now_ = false;   // these will not come back before that is over
 }
 
 void Scheduler::count_kept_places() {
@@ -114,7 +117,7 @@ void Scheduler::serve_claims() {
 bool Scheduler::claim_one() {
   const auto has_none = [this](uint64_t organization) { return places_of(organization) == 0; };
   for (Sequence* sequence : preempted_) {
-    if (sequence->request.channel->full() || !has_none(sequence->request.params.organization)) continue;
+    if (is_held_up(*sequence) || !has_none(sequence->request.params.organization)) continue;
     if (try_claim(*sequence) != Admission::kAdmitted) return false;
     std::erase(preempted_, sequence);
     return true;
@@ -383,7 +386,7 @@ bool Scheduler::may_admit() const {
 Sequence* Scheduler::admit_one() {
   if (!may_admit()) return nullptr;
   for (Sequence* sequence : preempted_) {
-    if (sequence->request.channel->full()) continue;
+    if (is_held_up(*sequence)) continue;
     const Admission admission = try_admit(*sequence);
     if (admission == Admission::kNoRoom) return nullptr;
     if (admission == Admission::kNotNow) continue;

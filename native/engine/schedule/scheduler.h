@@ -140,7 +140,7 @@ class Scheduler {
     int shares;
   };
 
-  void suspend_full_channels();
+  void suspend_held_up();
   void count_places();
   int places_of(uint64_t organization) const;
   void add_places(uint64_t organization, int places);

@@ -134,10 +134,11 @@ class Bench {
     tables_->send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = kRows},
                   padded_rows, kSparePage);
     CHECK(tables_->has_splits());
-    runtime_->begin_recording();
+    runtime_->begin_recording(true);
     compute(segments);
-    recording_ = runtime_->end_recording();
-    CHECK(recording_ != nullptr);
+    auto recording = runtime_->end_recording();
+    REQUIRE(recording.ok());
+    recording_ = std::move(*recording);
     runtime_->synchronize();   // the tables are on their way from where the next step writes its own
   }
   void forget_recording() { recording_.reset(); }
