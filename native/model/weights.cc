@@ -24,7 +24,7 @@ Part part_of(const WeightSlot& slot) {
   return {bytes(before), bytes(slot.rows * slot.cols)};
 }
 
-size_t slot_bytes(const WeightSlot& slot, const Backend& backend) {
+size_t slot_bytes(const WeightSlot& slot, const Loading& backend) {
   return slot.vector != nullptr ? vector_bytes(slot)
                                 : backend.matrix_bytes(slot.tensor->kept_as(), slot.rows, slot.cols);
 }
