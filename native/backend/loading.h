@@ -16,13 +16,6 @@ class Loading {
  public:
   // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
   virtual uint64_t free_memory() const { return 0; }
-  // What an allocation of `bytes` takes of free_memory(), and what running a model of so many layers takes of it beside
-  // what is allocated for that (code, recorded steps): an estimate, and none too small is meant.
-  virtual size_t memory_of(size_t bytes) const { return bytes; }
-  virtual size_t overhead_bytes(int n_layers) const {
-    static_cast<void>(n_layers);
-    return 0;
-  }
 
   // What an allocation of `bytes` takes of free_memory(), and what running a model of so many layers takes of it beside
   // what is allocated for that (code, recorded steps): an estimate, and none too small is meant.
