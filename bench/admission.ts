@@ -11,8 +11,9 @@ import { parseArgs } from 'node:util';
 import { Accounts } from '../src/accounts/accounts.js';
 import type { Organization } from '../src/accounts/keys.js';
 import { Admission } from '../src/admission/admission.js';
-import { configWith } from '../src/config.js';
+import { configWith } from '../src/config/load.js';
 import { identify } from '../src/http/authentication.js';
+import type { Identity } from '../src/identity/identity.js';
 import { newAccountId } from '../src/ids.js';
 import { openStore } from '../src/storage/lmdb-store.js';
 import type { Store } from '../src/storage/store.js';
@@ -69,9 +70,13 @@ async function measure(organizations: number, runs: number, requests: number): P
       // Each step for all requests of the run: a clock read between two steps costs as much as one of them.
       const chosen = Array.from({ length: requests }, () => `Bearer ${secrets[Math.floor(Math.random() * secrets.length)] ?? ''}`);
       const began = performance.now();
-      const identities = chosen.map((authorization) => identify((name) => (name === 'authorization' ? authorization : ''), (key) => accounts.authenticate(key)));
+      const identities: Identity[] = [];
+      for (const authorization of chosen) {
+        const known = identify((name) => (name === 'authorization' ? authorization : ''), (key) => accounts.authenticate(key));
+        identities.push(known instanceof Promise ? await known : known);
+      }
       const known = performance.now();
-      const reservations = identities.map((identity) => admission.reserve({ identity, model: MODEL, promptTokens: 120, statedCap: 500, modelMaximum: 8_192, n: 1 }));
+      const reservations = identities.map((identity) => admission.reserve({ identity, model: MODEL, promptTokens: { tokens: 120, exact: true }, statedCap: 500, modelMaximum: 8_192, n: 1 }));
       const reserved = performance.now();
       for (const reservation of reservations) reservation.headers('chat');
       const shown = performance.now();

@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { loadConfig } from '../src/config.js';
-import type { Prompter } from '../src/generation/prompter.js';
+import { loadConfig } from '../src/config/load.js';
+import type { Provider } from '../src/generation/provider.js';
 import { ServedModels } from '../src/generation/served-models.js';
 import type { GenerationRequest } from '../src/generation/types.js';
 import { startServer } from '../src/server.js';
@@ -42,10 +42,10 @@ export async function httpBenchCommand(args: string[]): Promise<void> {
   const server = await startServer(loadConfig({ argv: values.model === undefined ? flags : [...flags, '--model', `${name}=${values.model}`], env: {} }).config);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   try {
-    const prompter = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(name).ready();
+    const provider = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(name).ready();
     const ways = {
       http: () => overHttp(server.port, agent, name),
-      engine: await straight(prompter, name),
+      engine: await straight(provider, name),
     };
     const figures: Record<keyof typeof ways, number[]> = { http: [], engine: [] };
     for (let i = -50; i < requests; i++) {
@@ -85,13 +85,13 @@ function overHttp(port: number, agent: Agent, model: string): Promise<number> {
 }
 
 /** The same prompt, rendered and tokenized beforehand, submitted straight to the engine. */
-async function straight(prompter: Prompter, model: string): Promise<() => Promise<number>> {
+async function straight(provider: Provider, model: string): Promise<() => Promise<number>> {
   const request: GenerationRequest = {
     model, messages: [{ role: 'user', content: QUESTION }], continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens: 1,
     stop: [], topLogprobs: null, effort: null, reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null },
     parallelToolCalls: true, format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
   };
-  const prepared = await prompter.prepare(request, 1);
+  const prepared = await provider.prepare(request, { organization: 1 });
   return () => new Promise((resolve, reject) => {
     const began = performance.now();
     let first = NaN;

@@ -11,10 +11,8 @@ import { parseArgs } from 'node:util';
 
 import { ggufHead, type GgufHead, type Metadata } from './lib/gguf-writer.js';
 import { ARCHITECTURES, layoutOf, type Architecture } from './lib/architectures.js';
-import {
-  MODEL_TYPES, PRESETS, checkShape, hasExperts, sharedWidth, tensorsOf,
-  type ModelShape, type ModelType, type Preset, type RandomTensor,
-} from './lib/model-shapes.js';
+import { PRESETS, checkShape, type ModelShape, type Preset } from './lib/model-shapes.js';
+import { MODEL_TYPES, hasExperts, sharedWidth, tensorsOf, type ModelType, type RandomTensor } from './lib/model-tensors.js';
 import { ENCODINGS, tensorKey, weightFiller } from './lib/random-weights.js';
 import { syntheticTokenizer } from './lib/synthetic-vocabulary.js';
 

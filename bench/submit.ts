@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { loadConfig } from '../src/config.js';
+import { loadConfig } from '../src/config/load.js';
 import { ServedModels } from '../src/generation/served-models.js';
 import { parseJsonBody } from '../src/http/json.js';
 import { parseChat } from '../src/protocol/chat-completions/parse.js';
@@ -38,7 +38,7 @@ export async function submitBenchCommand(args: string[]): Promise<void> {
   const flags = ['--port', '0', '--data-dir', data, '--log-level', 'silent'];
   const server = await startServer(loadConfig({ argv: values.model === undefined ? flags : [...flags, '--model', `${name}=${values.model}`], env: {} }).config);
   try {
-    const prompter = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(name).ready();
+    const provider = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(name).ready();
     const times: number[][] = [[], [], [], [], []];
     for (let i = -500; i < requests; i++) {
       const bytes = Buffer.from(conversation(name, messages, i));
@@ -47,7 +47,7 @@ export async function submitBenchCommand(args: string[]): Promise<void> {
       marks.push(performance.now());
       const chat = parseChat(body).content({ maxN: 8 });
       marks.push(performance.now());
-      const prepared = await prompter.prepare(chat.request, 1);
+      const prepared = await provider.prepare(chat.request, { organization: 1 });
       marks.push(performance.now());
       const running = prepared.start(() => undefined);
       marks.push(performance.now());

@@ -2,11 +2,16 @@
 // The addon uses Node-API only, whose headers come with the npm package node-api-headers: nothing is
 // downloaded, and the addon built by one Node version runs in all of them.
 import cmakeJs from 'cmake-js';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parallel, root, run, SetupError, which } from './setup.mjs';
 
 const targets = process.argv.slice(2);
+
+// The CUDA backend takes minutes: built where a GPU is (native/CMakeLists.txt looks), or where it is asked for.
+const asksForCuda = process.env.MONOLITH_BUILD_CUDA === '1';
+const cache = join(root, 'build', 'native', 'CMakeCache.txt');
+const isStale = asksForCuda && existsSync(cache) && !/^MONOLITH_CUDA:[A-Z]+=ON$/m.test(readFileSync(cache, 'utf8'));
 
 await run(async () => {
   const cmake = new cmakeJs.CMake({
@@ -19,9 +24,11 @@ await run(async () => {
     cMakeOptions: {
       CMAKE_LIBRARY_OUTPUT_DIRECTORY: join(root, 'build', 'Release'),
       MONOLITH_TESTS: existsSync(join(root, 'test', 'native')) ? 'ON' : 'OFF',
+      ...(asksForCuda ? { MONOLITH_CUDA: 'ON' } : {}),
     },
   });
   try {
+    if (isStale) await cmake.configure();
     for (const target of targets) {
       cmake.options.target = target;
       await cmake.build();

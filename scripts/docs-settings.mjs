@@ -2,7 +2,7 @@
 // table between the README's two markers.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { settingsMarkdown, settingsSummary } from '../dist/config.js';
+import { settingsMarkdown, settingsSummary } from '../dist/config/help.js';
 import { root } from './setup.mjs';
 
 writeFileSync(join(root, 'docs', 'settings.md'), settingsMarkdown());

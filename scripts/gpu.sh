@@ -6,6 +6,8 @@
 #
 # Without a word all of them, in this order. A step that fails does not keep the next from running; the exit code is 1
 # if any failed. MONOLITH_OUT: where gpu.json and the logs go (build/gpu/out). MONOLITH_GPU_BUILD: where it is built.
+# MONOLITH_BUILD_SECONDS: how long one call builds (3000). What is built then is kept: called again, it goes on from there,
+# and the exit code is 75 until nothing is left.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${MONOLITH_GPU_BUILD:-$root/build/gpu}
@@ -48,10 +50,16 @@ for step in $steps; do
       if command -v ninja >/dev/null; then generator=Ninja; else generator='Unix Makefiles'; fi
       cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
       { [ -f "$build/CMakeCache.txt" ] ||
-        run configure.log 60 cmake -S "$root/native" -B "$build" -G "$generator" -DMONOLITH_TESTS=ON \
+        run configure.log 60 cmake -S "$root/native" -B "$build" -G "$generator" -DMONOLITH_TESTS=ON -DMONOLITH_CUDA=ON \
           -DCMAKE_BUILD_TYPE=Release; } &&
-        run build.log 570 cmake --build "$build" --parallel "$cores" --target gpu_bench tests_gpu tests_engine_gpu ||
-        { say 'the build failed: without nvcc there are no such targets'; exit 1; }
+        run build.log "${MONOLITH_BUILD_SECONDS:-3000}" cmake --build "$build" --parallel "$cores" \
+          --target gpu_bench tests_gpu tests_engine_gpu ||
+        {
+          [ "$code" != 124 ] ||
+            { say "not finished ($(grep -o '^\[ *[0-9/%]*\]' "$out/build.log" | tail -n 1) of this call): call it again"; exit 75; }
+          say 'the build failed: without nvcc there are no such targets'
+          exit 1
+        }
       ;;
     tests)
       run tests_gpu.log 200 "$build/tests_gpu" || failed=1

@@ -48,6 +48,9 @@ export const newMessageId = (): string => `msg_${base62(24)}`;
 export const newToolCallId = (): string => `call_${base62(24)}`;
 export const newToolUseId = (): string => `toolu_${base62(24)}`;
 export const newResponseId = (): string => `resp_${hex(48)}`;
+const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
+/** Any other text is no response's id, and may be too long for a key of storage. */
+export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'rs' | 'cmp';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${hex(48)}`;

@@ -23,7 +23,7 @@ const commands: readonly Command[] = [
 
 /** `words`: what was given beside --help; settings may be. */
 async function help(words: readonly string[]): Promise<string> {
-  const { declared, loadConfig, settingsHelp } = await import('./config.js');
+  const [{ declared }, { loadConfig }, { settingsHelp }] = await Promise.all([import('./config/settings.js'), import('./config/load.js'), import('./config/help.js')]);
   const { rest } = loadConfig({ argv: words }, { '--help': false, '--all': false });
   noWords(rest.filter((one) => !['--all', '--help', '-h'].includes(one)));
   const all = words.includes('--all');
@@ -61,7 +61,7 @@ async function main(argv: string[]): Promise<number> {
   if (first === '' || first.startsWith('-')) return (commands[0] as Command).run(argv);
   const command = commands.find((one) => one.name === first);
   if (command === undefined) {
-    const { didYouMean } = await import('./config.js');
+    const { didYouMean } = await import('./config/did-you-mean.js');
     process.stderr.write(`monolith: there is no command "${first}".${didYouMean(first, commands.map((one) => one.name))} See monolith --help.\n`);
     return 2;
   }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from './accounts/accounts.js';
 import type { Directory } from './accounts/directory.js';
 import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/admission.js';
-import type { Config } from './config.js';
+import type { Config } from './config/settings.js';
 import { setupUrl } from './dashboard/api/objects.js';
 import { StartError } from './errors.js';
 import { tellLoading } from './engine/loading.js';
@@ -13,8 +13,10 @@ import type { Loading } from './engine/loading.js';
 import type { ModelPool } from './engine/model-pool.js';
 import type { HttpServer } from './http/app.js';
 import { isLoopback } from './http/hosts.js';
+import type { FailedModel } from './service/engine-status.js';
 import { openService } from './service.js';
-import type { FailedModel, Service, SharedState } from './service.js';
+import type { Service, SharedState } from './service.js';
+import { UndoStack } from './service/undo-stack.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
 import { ensureRoom } from './storage/lmdb-store.js';
 import { createTelemetry } from './telemetry/telemetry.js';
@@ -67,34 +69,28 @@ export interface StartOptions {
 }
 
 /** Rejects if no model, or the data folder or the address, can be used; nothing is left open then. */
-export async function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
-  const undo: (() => void | Promise<void>)[] = [];
-  try {
-    return await start(config, options, undo);
-  } catch (error) {
-    for (const step of undo.reverse()) await step();
-    throw error;
-  }
+export function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
+  return UndoStack.opening((undo) => start(config, options, undo));
 }
 
-async function start(config: Config, options: StartOptions, undo: (() => void | Promise<void>)[]): Promise<Server> {
+async function start(config: Config, options: StartOptions, undo: UndoStack): Promise<Server> {
   const telemetry = options.telemetry ?? createTelemetry({ format: config.log, level: config.log_level });
-  undo.push(() => telemetry.close());
+  undo.add(() => telemetry.close());
   const { log } = telemetry;
   const lock = lockDataDir(config.data_dir);
-  undo.push(() => lock.release());
+  undo.add(() => lock.release());
   ensureRoom(config.data_dir);
 
   const hub = config.http.threads > 1 ? new HubBus({ threads: config.http.threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') }) : null;
   const bus = hub ?? new LocalBus();
-  undo.push(() => bus.close());
+  undo.add(() => bus.close());
   const shared = sharedState(config);
   const service = await openService({ config, telemetry, bus, shared, primary: true });
-  undo.push(() => service.close());
+  undo.add(() => service.close());
   const { accounts, background, http, pool } = service;
   const loading = tellLoading(pool, log, options.onLoading);
   const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUp(index, service, hub, shared, telemetry, () => threads?.size ?? 0) });
-  undo.push(() => threads?.close());
+  undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
   if (!isLoopback(config.host)) log.warn({ host: config.host }, 'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front');
@@ -112,7 +108,7 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   for (const { name, reason } of failed) log.error({ model: name, reason }, 'model cannot be served; the others can');
 
   writeServerRecord(config.data_dir, { pid: process.pid, url });
-  undo.push(() => removeServerRecord(config.data_dir));
+  undo.add(() => removeServerRecord(config.data_dir));
   // Last: a key is shown once, so it must not be created by a start that fails.
   const { created } = await accounts.bootstrap(config.api_key);
   const { directory, origin } = service;
@@ -120,18 +116,7 @@ async function start(config: Config, options: StartOptions, undo: (() => void | 
   const dashboardUrl = config.dashboard.enabled ? `${base}/dashboard` : null;
   const setup = config.dashboard.enabled && directory.users.none && !origin.isLocal ? setupUrl(base, await directory.setupCode.ensure()) : null;
 
-  let closing: Promise<void> | null = null;
-  const close = (): Promise<void> => {
-    closing ??= (async () => {
-      removeServerRecord(config.data_dir);
-      await threads?.close();
-      await service.close();
-      bus.close();
-      lock.release();
-      telemetry.close();
-    })();
-    return closing;
-  };
+  const close = (): Promise<void> => undo.run();
   let drainDone: Promise<void> | null = null;
   const drain = (): Promise<void> => {
     drainDone ??= (async () => {

@@ -2,10 +2,11 @@
 // the routes on one HTTP app. With several HTTP threads each opens one; what they share goes through the
 // engine (attached to by file), LMDB, `shared` and the bus. server.ts is what there is once per server.
 
-import type { Config } from './config.js';
+import type { Config } from './config/settings.js';
 import { Accounts } from './accounts/accounts.js';
 import { finishDeletions } from './accounts/delete-organization.js';
 import { Directory } from './accounts/directory.js';
+import type { Organization } from './accounts/keys.js';
 import { ServerReaders } from './accounts/server-readers.js';
 import { Admission, ledgerOf } from './admission/admission.js';
 import { dashboardRoutes } from './dashboard/api/routes.js';
@@ -14,26 +15,24 @@ import { SessionGuard } from './dashboard/api/session-guard.js';
 import { Letters } from './dashboard/api/letters.js';
 import { DashboardOrigin } from './dashboard/origin.js';
 import { pageRoutes } from './dashboard/pages/routes.js';
-import type { LoadOptions } from './engine/addon-types.js';
-import { checkedAliases, checkedDrafts, modelOfFile, readCatalog, withOverrides } from './engine/catalog.js';
-import type { CatalogModel } from './engine/catalog.js';
+import { checkedAliases, checkedDrafts } from './engine/catalog.js';
+import { EngineNotes } from './engine/engine-notes.js';
 import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
-import type { GenerationLimits } from './generation/prompter.js';
 import { ServedModels } from './generation/served-models.js';
 import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
 import { healthRoutes } from './http/health-routes.js';
-import type { Health } from './http/health-routes.js';
 import { modelsRoutes } from './protocol/models/routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { ModelSettings } from './operator/model-settings.js';
 import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
+import type { OperatorDeps } from './operator/deps.js';
 import { operatorRoutes } from './operator/routes.js';
-import type { GenerationDeps } from './protocol/generation-run.js';
+import type { GenerationDeps } from './protocol/admit.js';
 import { RunningGenerations } from './protocol/running-generations.js';
 import { messagesRoutes } from './protocol/messages/routes.js';
 import { BackgroundResponses } from './protocol/responses/background.js';
@@ -48,15 +47,20 @@ import { HeldResponses } from './storage/held-responses.js';
 import { EngineTuning } from './operator/engine-tuning.js';
 import { LiveView } from './operator/live-view.js';
 import { openStore } from './storage/lmdb-store.js';
-import { openResponseStore } from './storage/open-response-store.js';
+import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
 import type { Store } from './storage/store.js';
-import type { EngineGauges, Telemetry } from './telemetry/types.js';
+import type { Telemetry } from './telemetry/types.js';
 import type { ThreadBus } from './shared/bus.js';
 import { rejectionOf } from './usage/rejections.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import { UsageSweep } from './usage/usage-sweep.js';
 import { ThreadStates } from './shared/thread-states.js';
+import type { LimitValues } from './wire/dashboard.js';
+import { configuredModels, generationLimits, loadOptions } from './service/engine-settings.js';
+import { engineGauges, failedModels, notedEngines, poolHealth } from './service/engine-status.js';
+import type { FailedModel } from './service/engine-status.js';
+import { UndoStack } from './service/undo-stack.js';
 
 /** Memory that all threads see. */
 export interface SharedState {
@@ -77,12 +81,6 @@ export interface ServiceOptions {
   shared: SharedState;
   /** The one that does what is done once per server: sweeps, unfinished responses, keys chosen by the operator. */
   primary: boolean;
-}
-
-export interface FailedModel {
-  name: string;
-  /** Names the file and what is wrong with it. */
-  reason: string;
 }
 
 export interface Service {
@@ -109,59 +107,41 @@ export interface Service {
   close(): Promise<void>;
 }
 
-/** What `load` of the addon takes, from the settings. */
-export function loadOptions(config: Config): LoadOptions {
-  const { engine } = config;
-  return {
-    threads: engine.threads, device: engine.device, isa: engine.isa, arithmetic: engine.arithmetic,
-    batchInvariant: engine.batch_invariant, ...(engine.cublaslt === null ? {} : { cublaslt: engine.cublaslt }), kvType: engine.kv_type,
-    maxContext: engine.max_context, kvBytes: engine.kv_bytes, maxBatchTokens: engine.max_batch_tokens,
-    maxSequences: engine.max_sequences, stepMs: engine.step_ms, queueMax: engine.queue_max, queueMaxTokens: engine.queue_max_tokens,
-    prefixCache: engine.prefix_cache, speculation: engine.speculation,
-  };
-}
-
-function generationLimits({ engine, structured_outputs: structured }: Config): GenerationLimits {
-  return {
-    queueWaitMs: engine.queue_wait_ms, maxGenerationMs: engine.max_generation_ms,
-    grammar: { whiteSpace: structured.white_space, callWhiteSpace: structured.call_white_space },
-  };
-}
-
-/** The models the settings ask for. Throws CatalogError. */
-export function configuredModels(config: Config): CatalogModel[] {
-  const models = config.model.length > 0 ? config.model.map(({ name, path }) => modelOfFile(name, path)) : readCatalog();
-  return withOverrides(models, config.models.overrides);
-}
-
 /** Opens everything but the listening socket; models load on. Rejects with nothing left open. */
-export async function openService(options: ServiceOptions): Promise<Service> {
-  const undo: (() => void | Promise<void>)[] = [];
-  try {
-    return await open(options, undo);
-  } catch (error) {
-    for (const step of undo.reverse()) await step();
-    throw error;
-  }
+export function openService(options: ServiceOptions): Promise<Service> {
+  return UndoStack.opening((undo) => open(options, undo));
 }
 
-async function open({ config, telemetry, bus, shared, primary }: ServiceOptions, undo: (() => void | Promise<void>)[]): Promise<Service> {
+// What is opened first is closed last: who writes is closed before what it writes to, and connections before all.
+async function open({ config, telemetry, bus, shared, primary }: ServiceOptions, undo: UndoStack): Promise<Service> {
   const { log } = telemetry;
   const catalog = configuredModels(config);
   const drafts = checkedDrafts(catalog);
 
   const store = await openStore(config.data_dir);
-  undo.push(() => store.close());
+  undo.add(() => store.close());
   const responses = openResponseStore(store, config.responses, {
     onError: (err) => log.error({ err }, 'sweeping stored responses failed'),
     onWriteFailure: (err) => log.error({ err }, 'responses cannot be stored'),
     ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(shared.held, bus.index) } } : {}),
   });
-  undo.push(() => responses.close());
+  undo.add(() => responses.close());
+  const usage = new UsageRecorder(store, log);
+  undo.add(() => usage.close());
+  const usageSweep = primary ? new UsageSweep(store, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
+  undo.add(() => usageSweep?.close());
+  const background = new BackgroundResponses(responses, telemetry, bus);
+  undo.add(() => background.close());
+  const origin = new DashboardOrigin(config);
+  if (config.mail.smtp_url !== null && origin.fixed === null) {
+    throw new StartError('mail.smtp_url needs dashboard.url as well: links in mail must lead to an address that no request can choose.');
+  }
+  const mailer = openMailer(config.mail, log);
+  undo.add(() => mailer.close());
   const directory = await Directory.open(store);
-  undo.push(() => directory.close());
+  undo.add(() => directory.close());
   const accounts = new Accounts(store, { bus, audit: directory.audit });
-  undo.push(() => accounts.close());
+  undo.add(() => accounts.close());
 
   const pool = new ModelPool(loadOptions(config), undefined, (pooled, engine) => {
     engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
@@ -169,9 +149,9 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   });
   const tuning = new EngineTuning(store, pool, config, log);
   if (primary) await tuning.forgetGiven();
-  undo.push(() => pool.close());
+  undo.add(() => pool.close());
   const modelSettings = new ModelSettings(store, bus);
-  undo.push(() => modelSettings.close());
+  undo.add(() => modelSettings.close());
   for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
   modelSettings.onChanged(() => {
     for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
@@ -181,8 +161,6 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     aliases, declared: (model) => modelSettings.declared(model),
   });
 
-  const usage = new UsageRecorder(store, log);
-  undo.push(() => usage.close());
   const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
     for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
       if (spent !== null) usage.finished(spent);
@@ -191,49 +169,49 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     await usage.flush();
   };
   if (primary) await failUnfinished();
-  const usageSweep = primary ? new UsageSweep(store, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
-  undo.push(() => usageSweep?.close());
   const admission = new Admission(config.limits, {
     storedMonth: (organizationId, month) => usage.monthTokens(organizationId, month),
     buffer: shared.counters, ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
   });
   telemetry.observeEngines(() => engineGauges(pool));
+  const notes = primary ? new EngineNotes(() => notedEngines(pool), log) : null;
+  undo.add(() => notes?.close());
   telemetry.shareWith(bus);
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
   const sealer = await openSealer(store, config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
   const generations = new RunningGenerations(accounts);
-  undo.push(() => generations.close());
+  undo.add(() => generations.close());
   const generation: GenerationDeps = {
     models, admission, telemetry, usage, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
   };
-  const background = new BackgroundResponses(responses, telemetry, bus);
   const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses(bus, background) };
 
   const chat = chatCompletionsRoute(generation);
-  const origin = new DashboardOrigin(config);
-  if (config.mail.smtp_url !== null && origin.fixed === null) {
-    throw new StartError('mail.smtp_url needs dashboard.url as well: links in mail must lead to an address that no request can choose.');
-  }
-  const mailer = openMailer(config.mail, log);
-  undo.push(() => mailer.close());
 
   if (primary) directory.keepSwept(() => finishDeletions(directory, accounts, responses, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
   const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight });
-  undo.push(() => live.close());
+  undo.add(() => live.close());
   const states = new ThreadStates(shared.threads);
   let draining = false;
   let failed: readonly FailedModel[] = [];
-  const dashboard: DashboardDeps = {
-    config, guard: new SessionGuard(directory, origin), origin, store, directory, accounts, admission, responses, background, pool, models, modelSettings, telemetry, bus, chat, tuning, live,
-    draining: () => draining,
-    letters: new Letters(directory, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written')),
-    organizationLimits: ({ id }) => {
-      const { limits } = accounts.settings.get(id);
-      return Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]));
-    },
-    monthTokens: (organizationId) => usage.monthTokens(organizationId, monthName(monthNumber(Date.now()))),
+  const organizationLimits = ({ id }: Organization): Record<string, LimitValues> => {
+    const { limits } = accounts.settings.get(id);
+    return Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]));
   };
+  const monthTokens = (organizationId: string): number => usage.monthTokens(organizationId, monthName(monthNumber(Date.now())));
+  const guard = new SessionGuard(directory, origin);
+  const letters = new Letters(directory, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
+  const dashboard: DashboardDeps = {
+    config, guard, origin, store, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
+    draining: () => draining,
+  };
+  const operator: OperatorDeps = { config, origin, store, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
+  const admin = primary && config.admin.token !== null ? new HttpServer({
+    config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
+    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
+  }) : null;
+  undo.add(() => admin?.close());
   const routes: Route[] = [
     ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers: new ServerReaders(config.metrics.token, accounts, directory.users) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
@@ -242,7 +220,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),
-    ...(config.dashboard.enabled ? [...dashboardRoutes(dashboard), ...operatorRoutes(sessionOperators(dashboard.guard), dashboard)] : []),
+    ...(config.dashboard.enabled ? [...dashboardRoutes(dashboard), ...operatorRoutes(sessionOperators(guard), operator)] : []),
   ];
   const generating = new Map(routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]));
   const http = new HttpServer({
@@ -258,12 +236,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     routes,
     sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.http.max_body_bytes })],
   });
-  undo.push(() => http.close());
-  const admin = primary && config.admin.token !== null ? new HttpServer({
-    config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
-    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), dashboard),
-  }) : null;
-  undo.push(() => admin?.close());
+  undo.add(() => {
+    live.close();   // who watches is told of the end before the connections go
+    http.close();
+  });
 
   return {
     store, accounts, directory, origin, admission, responses, pool, models, background, http, admin, failUnfinished,
@@ -277,61 +253,6 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
       failed = failedModels(pool, models);
       return failed;
     },
-    close: async () => {
-      live.close();
-      http.close();
-      admin?.close();
-      generations.close();
-      modelSettings.close();
-      await pool.close();
-      await accounts.close();
-      await directory.close();
-      mailer.close();
-      await background.close();
-      await usageSweep?.close();
-      await usage.close();
-      await responses.close();
-      await store.close();
-    },
+    close: () => undo.run(),
   };
-}
-
-/** What cannot be served of what is loaded or not: bad files, bad chat templates. Compiles the templates. */
-function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
-  let unusable: ReadonlyMap<string, string>;
-  try {
-    unusable = new Map(models.problems().map(({ model, message }) => [model, message]));
-  } catch (error) {
-    throw new StartError(error instanceof Error ? error.message : String(error), error);
-  }
-  return pool.list().flatMap(({ model, status }) => {
-    const reason = status.state === 'failed' ? status.error.message : unusable.get(model.id);
-    if (reason === undefined) return [];
-    return [{ name: model.id, reason: reason.includes(model.file) ? reason : `${model.file}: ${reason}` }];
-  });
-}
-
-function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], draining: boolean): Omit<Health, 'threads'> {
-  return {
-    draining,
-    models: pool.list().map(({ model, status }) => {
-      const stats = status.state === 'ready' ? status.engine.stats() : null;
-      const reason = failedAtStart.find(({ name }) => name === model.id)?.reason
-        ?? (status.state === 'failed' ? status.error.message : stats?.failed === true ? 'the engine has stopped on an internal error' : null);
-      return {
-        name: model.id,
-        state: reason === null ? status.state : 'failed',
-        progress: status.state === 'loading' ? status.progress : reason === null && status.state === 'ready' ? 1 : 0,
-        error: reason,
-        running: stats?.running ?? 0,
-        waiting: stats?.waiting ?? 0,
-        lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
-      };
-    }),
-  };
-}
-
-// Models that share a file share an engine: its numbers are shown once, under the first of its names.
-function engineGauges(pool: ModelPool): EngineGauges[] {
-  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', ...status.engine.stats() }] : []));
 }

@@ -8,7 +8,7 @@
 
 import { pathToFileURL } from 'node:url';
 
-import { loadConfig } from '../../src/config.js';
+import { loadConfig } from '../../src/config/load.js';
 import { ServedModels } from '../../src/generation/served-models.js';
 import type { GenerationRequest } from '../../src/generation/types.js';
 import { startServer } from '../../src/server.js';
@@ -20,7 +20,7 @@ async function generateAlone(args: string[]): Promise<void> {
   const limits = {
     queueWaitMs: 60_000, maxGenerationMs: 3_600_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
   } as const;
-  const prompter = new ServedModels(server.pool, limits).find(model).ready();
+  const provider = new ServedModels(server.pool, limits).find(model).ready();
   const request: GenerationRequest = {
     model, messages: [{ role: 'user', content: question }], continueFinal: false, sampling: {}, n: 1,
     maxTokens: Number(tokens), stop: [], topLogprobs: null, effort: null, reasoningBudget: null, tools: [],
@@ -28,7 +28,7 @@ async function generateAlone(args: string[]): Promise<void> {
     format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
   };
   const next = async (): Promise<void> => {
-    const prepared = await prompter.prepare(request, 1);
+    const prepared = await provider.prepare(request, { organization: 1 });
     prepared.start((event) => {
       if (event.type === 'failed') throw new Error(event.message);
       if (event.type === 'finished') void next();

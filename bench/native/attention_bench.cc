@@ -39,9 +39,10 @@ struct Case {
 
 void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, double peak) {
   const int context = c.depth + c.n_tokens, pages_each = (context + kPageTokens - 1) / kPageTokens;
-  KvShape shape = {1, c.n_kv_heads, c.head_dim, int64_t{pages_each} * c.n_sequences, c.type};
-  const size_t layer_bytes = CpuKvCache::bytes_for(shape);
-  shape.n_layers = static_cast<int>(std::max<size_t>(2, (size_t{160} << 20) / layer_bytes));
+  const int64_t n_pages = int64_t{pages_each} * c.n_sequences;
+  const size_t layer_bytes = CpuKvCache::bytes_for(KvShape::of_equal_layers(1, c.n_kv_heads, c.head_dim, n_pages, c.type));
+  const int n_layers = static_cast<int>(std::max<size_t>(2, (size_t{160} << 20) / layer_bytes));
+  const KvShape shape = KvShape::of_equal_layers(n_layers, c.n_kv_heads, c.head_dim, n_pages, c.type);
   auto made = CpuKvCache::create(shape);
   if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
   CpuKvCache& cache = **made;
@@ -68,7 +69,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   std::vector<double> times;
   pool.begin_step();
   for (const double start = seconds(); times.size() < 40 || seconds() - start < least_seconds;) {
-    const int layer = static_cast<int>(times.size()) % shape.n_layers;
+    const int layer = static_cast<int>(times.size()) % n_layers;
     const double before = seconds();
     cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache,
                            {.scale = 0.125f, .window = c.window}, out.data(), q_dim);

@@ -1,5 +1,5 @@
 // What the host does for a step of decodes beside a GPU, in microseconds: the engine's own step loop over the CUDA
-// backend in the emulator, which computes nothing (device/dry_run.h), with the layers and the vocabulary of Llama 8B.
+// backend in the emulator, which computes nothing (emulator/dry_run.h), with the layers and the vocabulary of Llama 8B.
 //   host_bench [--streams N] [--context N] [--steps N] [--kind plain|stops|logprobs|penalties|tools] [--in-order]
 // "idle": from the device's answer to the next step's launch, when the device has nothing to do; "beside it": from
 // there until the host waits for the answer, which costs nothing as long as it is shorter than what the device

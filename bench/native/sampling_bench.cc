@@ -38,7 +38,7 @@ int run(int n_rows, int n_vocab, int threads) {
   }
   // Rows of their own, as a step leaves them: more than fit a cache.
   std::vector<float> logits(static_cast<size_t>(n_rows) * static_cast<size_t>(n_vocab));
-  BatchSampler sampler(**backend, n_vocab, n_rows);
+  BatchSampler sampler(**backend, **backend, n_vocab, n_rows);
   std::printf("%d rows of %d logits, %d threads\n", n_rows, n_vocab, (*backend)->host_threads());
   float spread = 0;
   for (const Way& way : kWays) {

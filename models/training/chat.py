@@ -1,5 +1,5 @@
 """Chat records as the text a model reads: ChatML with <think>, <tool_call> and <tool_response>. TEMPLATE (Jinja) is
-what the GGUF carries, and `pieces` writes the same text for training; template.test.mjs holds them together."""
+what the GGUF carries, and `pieces` writes the same text for training; check.mjs holds them together."""
 import json
 
 TEMPLATE = """{%- if tools %}<|im_start|>system

@@ -2,13 +2,14 @@
 // tokenizes with the engine, and compares both with what the training read.
 // usage: node check.mjs MODEL.gguf RECORDS.jsonl   (lines of {record, text, ids}, written by make.py check; build the project first)
 import { readFileSync } from 'node:fs';
-import { ChatTemplate } from '../../dist/generation/chat-template.js';
+import { configWith } from '../../dist/config/load.js';
+import { ChatTemplate } from '../../dist/generation/local/chat-template.js';
 import { loadAddon } from '../../dist/engine/load-addon.js';
+import { loadOptions } from '../../dist/service/engine-settings.js';
 
 const [model, lines] = process.argv.slice(2);
 const addon = loadAddon();
-const options = { threads: 1, isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 512, kvBytes: 0, maxBatchTokens: 64, maxSequences: 8, stepMs: 0, queueMax: 64, queueMaxTokens: 1_000_000, prefixCache: true, speculation: 'off' };
-const { chatTemplate, bos, eos } = addon.inspect(model, options).model;
+const { chatTemplate, bos, eos } = addon.inspect(model, loadOptions(configWith())).model;
 const template = new ChatTemplate(chatTemplate, { bos, eos });
 const tokenizer = addon.loadTokenizer(model);
 

@@ -1,38 +1,102 @@
 """What the models read: made records and the corpus, mixed, tokenized and packed into rows of fixed lengths."""
 import glob
+import itertools
 import json
 import lzma
 import os
 import random
+import re
 
 import numpy as np
 
 import chat
+import records
+from plans import KINDS
+from records import conversation, phrases, unknown
+from records.requests import worked
 
-# The share of each kind among the corpus records of a run, by characters.
-MIX = {"instruct": 4, "dialogue": 3, "story": 4, "prose": 1, "rag": 2, "extract": 2, "classify": 2, "tool": 3, "math": 2, "code": 2}
-PROSE = {"story": 6, "prose": 4, "instruct": 1}
+LONGEST = 1500   # characters of a corpus record
+PARTS = ("conversation", "skills", "corpus", "fallback")
 
 
-def corpus(folder, mix, characters, longest, seed):
-    """Records of the corpus up to so many characters, kinds in the given shares, none longer than `longest`."""
-    r, found = random.Random(seed), []
-    for kind, share in mix.items() if characters else ():
-        room = characters * share / sum(mix.values())
-        shards = sorted(glob.glob(os.path.join(folder, f"train-{kind}-*.jsonl.xz")))
-        r.shuffle(shards)
-        for line in (line for shard in shards for line in lzma.open(shard, "rt", encoding="utf-8")):
-            if room <= 0:
-                break
+def corpus(folder, kinds, seed):
+    """Records of the corpus without end, kinds in the given shares by characters, each kind in an order of its own."""
+    streams = {kind: _kind(folder, kind, seed) for kind in kinds}
+    read = dict.fromkeys(kinds, 0)
+    while True:
+        kind = min(kinds, key=lambda k: read[k] / kinds[k])
+        record = next(streams[kind])
+        read[kind] += sum(len(message["content"]) for message in record["messages"])
+        yield record
+
+
+def _kind(folder, kind, seed):
+    lines = [line for shard in sorted(glob.glob(os.path.join(folder, f"train-{kind}-*.jsonl.xz"))) for line in lzma.open(shard, "rt", encoding="utf-8")]
+    if not lines:
+        raise SystemExit(f"{folder} has no records of the kind {kind}")
+    while True:
+        random.Random(f"{kind} {seed}").shuffle(lines)
+        for line in lines:
             record = json.loads(line)
-            if kind in ("story", "prose") and len(line) > longest:
-                record["messages"][-1]["content"] = shorten(record["messages"][-1]["content"], longest)
-            elif len(line) > longest:
+            if kind in ("story", "prose"):
+                record["messages"][-1]["content"] = shorten(record["messages"][-1]["content"], LONGEST)
+            elif len(line) > LONGEST:
                 continue
-            found.append(record)
-            room -= min(len(line), longest)
-    r.shuffle(found)
-    return found
+            yield record
+
+
+def questions(folder, kinds=("instruct", "dialogue", "math", "rag")):
+    """Short questions of the corpus, for what a small model does not know. Not those about a text."""
+    found = set()
+    for kind in kinds:
+        for shard in sorted(glob.glob(os.path.join(folder, f"train-{kind}-*.jsonl.xz"))):
+            for line in lzma.open(shard, "rt", encoding="utf-8"):
+                record = json.loads(line)
+                text = record["messages"][0]["content"]
+                if record["messages"][0]["role"] == "user" and 12 < len(text) < 120 and "\n" not in text and ":" not in text and text.endswith("?"):
+                    found.add(text)
+    return sorted(found)
+
+
+def skills(seed, name, focus):
+    """Records of the skills without end."""
+    for number in itertools.count():
+        yield from records.make(500, f"{seed} {number}", name, focus)
+
+
+HELD_OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "conversation", "held_out.jsonl")
+
+
+def plain(text):
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def kept_back(path):
+    """What is asked in the held-out test, but for the words that everybody says ("hi", "who are you")."""
+    if not os.path.exists(path):
+        return frozenset()
+    with open(path, encoding="utf-8") as file:
+        asked = (plain(message["content"]) for line in file for message in json.loads(line)["messages"] if message["role"] == "user")
+        return frozenset(text for text in asked if len(text.split()) > 3)
+
+
+def leg(folder, model, name, number, mix):
+    """The records of one leg of a run, without end: of the part that is behind its share of what the assistant says comes the next.
+    A generator that is sent the number of tokens the assistant says in the record it gave."""
+    seed = f"{model['seed']} {number}"
+    r = random.Random(seed)
+    asked = questions(folder)
+    streams = dict(conversation=(conversation.chat(r, name) for _ in itertools.count()), fallback=(unknown.unknown(r, asked) for _ in itertools.count()),
+                   skills=skills(seed, name, model["focus"]), corpus=corpus(folder, KINDS, seed))
+    said, kept = dict.fromkeys(mix, 0), kept_back(HELD_OUT)
+    while True:
+        part = min(mix, key=lambda k: said[k] / mix[k])
+        found = next(streams[part])
+        if any(message["role"] == "user" and plain(message["content"]) in kept for message in found["messages"]):
+            continue
+        if part != "corpus" or found["messages"][0]["role"] == "user":
+            found = phrases.with_system(r, found)
+        said[part] += yield part, found
 
 
 def shorten(text, longest):
@@ -42,23 +106,34 @@ def shorten(text, longest):
     return cut[:end + 1] if end > longest // 2 else cut
 
 
+_SUM = re.compile(r"(\d+) ([-+x]) (\d+) = -?\d+")
+
+
 def think_or_not(record, r, share):
-    """Thinking is a mode the request chooses: a record is read either way. Sums mostly with it: the steps are what can be learned."""
+    """Thinking is a mode the request chooses: a record is read either way. Sums mostly with it: the steps are what can be learned. Without
+    it, larger ones say them in the answer."""
     last = record["messages"][-1]
     share = 1 - (1 - share) / 3 if record["kind"] == "math" and share else share
     if "thinking" in last and r.random() >= share:
-        record["messages"][-1] = {k: v for k, v in last.items() if k != "thinking"}
+        record["messages"][-1] = last = {k: v for k, v in last.items() if k != "thinking"}
+        if record["kind"] == "math" and (found := _SUM.fullmatch(last["content"])):
+            last["content"] = worked(int(found[1]), found[2], int(found[3]))
     return record
 
 
-def encode_all(tokenizer, found, longest, thinking, seed):
-    """[(ids, said)] of the records that fit."""
-    r, rows = random.Random(seed), []
-    for record in found:
+def encode(tokenizer, source, longest, tokens, thinking, seed):
+    """[(ids, said)] of the records that fit, so many tokens of them; and what the assistant says of each part, in tokens."""
+    r, rows, total, spoken = random.Random(seed), [], 0, {}
+    part, record = next(source)
+    while total < tokens:
         ids, said = chat.encode(tokenizer, think_or_not(record, r, thinking))
-        if 4 < len(ids) <= longest:
+        fits = 4 < len(ids) <= longest
+        if fits:
             rows.append((np.array(ids, np.uint16), np.array(said, bool)))
-    return rows
+            total += len(ids)
+            spoken[part] = spoken.get(part, 0) + sum(said)
+        part, record = source.send(sum(said) if fits else 0)
+    return rows, spoken
 
 
 def pack(rows, lengths, end, seed):

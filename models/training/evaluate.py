@@ -115,9 +115,10 @@ def right(record, reply):
     return text == last["content"].strip()
 
 
-def start(files):
+def start(files, root=ROOT):
+    """The service of a built checkout, on a free port and with a data folder of its own."""
     key, data = "sk-evaluate-0123456789abcdef", tempfile.mkdtemp(prefix="monolith-evaluate-")
-    command = ["node", os.path.join(ROOT, "dist", "main.js"), "serve", "--log", "json", "--log-level", "error"]
+    command = ["node", os.path.join(root, "dist", "main.js"), "serve", "--log", "json", "--log-level", "error"]
     for item in files:
         command += ["--model", item]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sys.stderr, env=os.environ | {"MONOLITH_PORT": "0", "MONOLITH_DATA_DIR": data, "MONOLITH_API_KEY": key, "MONOLITH_LIMITS_RPM": "off", "MONOLITH_LIMITS_TPM": "off"})
@@ -139,6 +140,21 @@ def show(record, reply):
     return "\n".join(lines)
 
 
+def table_of(server, name, count, temperature=0, wrong=0, say=lambda *words, **how: None):
+    """{row: percent right} of a model."""
+    scores = {}
+    for row, some in pool(name if name in records.language.TIERS else "hal-1.0", count).items():
+        thinking = ROWS[row][1]
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            replies = list(threads.map(lambda record: ask(server, request_of(name, record, thinking, temperature)), some))
+        good = [right(record, reply) for record, reply in zip(some, replies)]
+        scores[row] = round(100 * sum(good) / len(good), 1) if good else None
+        for record, reply in [pair for pair, ok in zip(zip(some, replies), good) if not ok][:wrong]:
+            print(f"--- {name}, {row}, wanted {json.dumps(record['messages'][-1])}\n{show(record, reply)}", file=sys.stderr)
+        say(f"{name:12} {row:32} {scores[row]}", flush=True)
+    return scores
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
@@ -153,18 +169,7 @@ def main():
     scores, begin = {}, time.time()
     try:
         for name in (item.split("=")[0] for item in args.models):
-            scores[name] = {}
-            known = name if name in records.language.TIERS else "hal-1.0"
-            for row, some in pool(known, args.count).items():
-                thinking = ROWS[row][1]
-                with concurrent.futures.ThreadPoolExecutor(8) as threads:
-                    replies = list(threads.map(lambda record: ask(server, request_of(name, record, thinking, args.temperature)), some))
-                good = [right(record, reply) for record, reply in zip(some, replies)]
-                scores[name][row] = round(100 * sum(good) / len(good), 1) if good else None
-                wrong = [pair for pair, ok in zip(zip(some, replies), good) if not ok]
-                for record, reply in wrong[:args.wrong]:
-                    print(f"--- {name}, {row}, wanted {json.dumps(record['messages'][-1])}\n{show(record, reply)}", file=sys.stderr)
-                print(f"{name:12} {row:32} {scores[name][row]}", flush=True)
+            scores[name] = table_of(server, name, args.count, args.temperature, args.wrong, say=print)
     finally:
         if "child" in server:
             server["child"].terminate()

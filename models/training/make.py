@@ -1,14 +1,16 @@
-"""From corpus to GGUF, for all three models, with one command; each step keeps its result and is skipped when that exists.
+"""From corpus to GGUF, for all three models, with one command; each step keeps its result, and a run that was cut short goes on
+where it stopped when the same command is given again.
 
-  make.py --corpus DIR --work DIR [--plan cpu|gpu] [--models NAME ...] [--stages STAGE ...]
+  make.py --corpus DIR --work DIR [--plan chat|trial] [--models NAME ...] [--workers 2]
+          [--service DIR]    a built checkout: scores are made with it after every leg, into DIR/NAME/progress.jsonl
           [--steps vocabulary pack train export check]
 
 DIR/NAME/q8_0.gguf and f16.gguf are what comes out. Vocabulary and packing need no accelerator: to train on another
-machine take WORK along after `--steps vocabulary pack` and go on there; an interrupted training resumes.
+machine take WORK along after `--steps vocabulary pack` and go on there.
 """
 import argparse
 import json
-import math
+import multiprocessing
 import os
 import random
 import time
@@ -16,129 +18,138 @@ import time
 import bpe
 import chat
 import data
+import plans
 import records
 from plans import MODELS, PLANS
-
-PACKED_LIMIT = 60 << 20   # bytes
+from records import conversation
 
 
 def say(*words):
-    print(time.strftime("%H:%M:%S"), *words, flush=True)
-
-
-def mixture(name, seed, stage, corpus, count=None):
-    """The records of a stage in random order; `count`: instead of all the made ones."""
-    found = list(records.make(stage["made"] if count is None else count, seed, name, stage["focus"]))
-    found += data.corpus(corpus, stage["mix"], stage["corpus"], stage["longest"], seed)
-    random.Random(seed).shuffle(found)
-    return found
+    print(time.strftime("%m-%d %H:%M:%S"), *words, flush=True)
 
 
 def vocabulary(args, plan):
     path = os.path.join(args.work, "tokenizer.json")
     if not os.path.exists(path):
-        stages = {name: stage for model in plan["models"].values() for name, stage in model["stages"].items()}
-        sample = [record for stage in stages.values() for record in mixture("hal-1.0", 99, stage, args.corpus, min(20_000, stage["made"]))]
-        bpe.train((text for record in sample for text, special, _ in chat.pieces(record) if not special), plan["vocab"]).save(path)
-        say(f"vocabulary of {plan['vocab']} from {len(sample)} records")
+        texts, left = [], plan["sample"]
+        source = data.leg(args.corpus, plan["models"]["tycho-1.0"], "hal-1.0", "vocabulary", plans.MIX)
+        part, record = next(source)
+        while left:
+            said = [text for text, special, _ in chat.pieces(record) if not special]
+            texts += said
+            left -= 1
+            part, record = source.send(len(record["messages"][-1]["content"]) // 4)
+        bpe.train(texts, plan["vocab"]).save(path)
+        say(f"vocabulary of {plan['vocab']} from {plan['sample']} records")
     return bpe.Tokenizer.load(path)
 
 
-def pack(args, plan, tokenizer, name, stage_name):
-    path = os.path.join(args.work, f"{name}-{stage_name}.npz")
-    if not os.path.exists(path):
-        model = plan["models"][name]
-        stage = model["stages"][stage_name]
-        rows = data.encode_all(tokenizer, mixture(name, model["seed"], stage, args.corpus), plan["lengths"][-1], stage["thinking"], model["seed"])
-        packed = data.pack(rows, plan["lengths"], tokenizer.id["<|endoftext|>"], model["seed"])
-        data.save(path, packed)
-        fill = {length: f"{(parts[2] > 0).mean():.0%} of {len(parts[0])} rows" for length, parts in sorted(packed.items())}
-        say(f"{path}: {len(rows)} records, {fill}, {os.path.getsize(path) / 2 ** 20:.1f} MiB")
-        if os.path.getsize(path) > PACKED_LIMIT:
-            raise SystemExit(f"{path} is larger than {PACKED_LIMIT >> 20} MiB: take less of the corpus")
-    return path
+def packed_path(args, name, leg):
+    return os.path.join(args.work, name, "packed", f"{leg:02d}.npz")
 
 
-def folder(args, name, stage_name):
-    return os.path.join(args.work, name, stage_name)
-
-
-def fit(args, plan, tokenizer, name, stage_name):
-    import torch
-    out = folder(args, name, stage_name)
-    done = os.path.join(out, "done.json")
-    if os.path.exists(done):
+def pack(args, plan, tokenizer, name, leg):
+    path, model = packed_path(args, name, leg), plan["models"][name]
+    if os.path.exists(path):
         return
-    os.makedirs(out, exist_ok=True)
-    say(f"{name} {stage_name}")
-    if args.workers == 1:
-        work(0, args, plan, tokenizer, name, stage_name)
-    else:
-        torch.multiprocessing.spawn(work, (args, plan, tokenizer, name, stage_name), args.workers)
-    with open(done, "w") as file:
-        json.dump({"model": name, "stage": stage_name}, file)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    source = data.leg(args.corpus, model, name, leg, plans.LATE_MIX if plans.late(plan, leg) else plans.MIX)
+    rows, spoken = data.encode(tokenizer, source, plan["lengths"][-1], model["tokens"] // plan["legs"], model["thinking"], leg)
+    packed = data.pack(rows, plan["lengths"], tokenizer.id["<|endoftext|>"], leg)
+    data.save(path, packed)
+    fill = sum((parts[2] > 0).sum() for parts in packed.values()) / sum(parts[2].size for parts in packed.values())
+    say(f"{path}: {len(rows)} records, rows {fill:.0%} full, {os.path.getsize(path) / 2 ** 20:.1f} MiB; said by the assistant: " + ", ".join(f"{part} {count / sum(spoken.values()):.0%}" for part, count in spoken.items()) + f" of {sum(spoken.values())} tokens")
 
 
-def work(worker, args, plan, tokenizer, name, stage_name):
-    """The training of a stage, or a worker's part of it."""
+def at_leg(args, name):
+    """The leg a run is in; None before it began."""
+    import train
+    path = os.path.join(args.work, name, "checkpoint.pt")
+    return train.load(path)["leg"] if os.path.exists(path) else None
+
+
+def work(worker, args, plan, tokenizer, name, leg):
+    """The training of a leg, or a worker's part of it."""
     import torch
     import train
-    model, out = plan["models"][name], folder(args, name, stage_name)
-    stage = model["stages"][stage_name]
+    model = plan["models"][name]
     torch.set_num_threads(args.threads or max(1, os.cpu_count() // args.workers))
     if args.workers > 1:
         torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{args.port}", rank=worker, world_size=args.workers)
-    start = None
-    if stage["start"]:
-        start = torch.load(os.path.join(folder(args, *stage["start"]), "checkpoint.pt"), map_location="cpu", weights_only=True)["model"]
-    train.train(out, dict(model["shape"], vocab=len(tokenizer.tokens)), data.load(os.path.join(args.work, f"{name}-{stage_name}.npz")), args.minutes or stage["minutes"], plan["batch"],
-                model["seed"], stage["lr"], stage["adam_lr"], stage["prompt_share"], start, lambda line: say(name, stage_name, line), tokenizer.stems(), worker, args.workers)
+    start = train.load(os.path.join(args.work, model["start"], "checkpoint.pt"))["model"] if model["start"] else None
+    train.train(os.path.join(args.work, name), dict(model["shape"], vocab=len(tokenizer.tokens)), data.load(packed_path(args, name, leg)), leg, plan["legs"], plan["batch"][leg >= model["small"]],
+                model["seed"], model["lr"], model["adam_lr"], plan["prompt_share"], start, lambda line: say(name, line), tokenizer.stems(), worker, args.workers)
+    if args.workers > 1:
+        train.leave()
 
 
-def export(args, plan, tokenizer, name):
+def fit(args, plan, tokenizer, name):
+    """All legs that are left. The records of the next one are made while one is read."""
     import torch
-    import gguf
-    from model import Llama, Shape
-    model = plan["models"][name]
-    trained = Llama(Shape(**model["shape"], vocab=len(tokenizer.tokens)))
-    trained.load_state_dict(torch.load(os.path.join(folder(args, name, list(model["stages"])[-1]), "checkpoint.pt"), map_location="cpu", weights_only=True)["model"])
-    for kind in ("f16", "q8_0"):
-        gguf.export(os.path.join(args.work, name, f"{kind}.gguf"), trained, tokenizer, name, kind)
-    say(f"{name}: {sum(p.numel() for p in trained.parameters()) / 1e6:.2f}M parameters written")
+    at = at_leg(args, name) or 0
+    log = os.path.join(args.work, name, "progress.jsonl")
+    if at and not (os.path.exists(log) and any(json.loads(line)["leg"] == at for line in open(log))):
+        measure(args, plan, tokenizer, name, at - 1)   # it was cut short before that
+    for leg in range(at, plan["legs"]):
+        pack(args, plan, tokenizer, name, leg)
+        ahead = multiprocessing.get_context("fork").Process(target=pack, args=(args, plan, tokenizer, name, leg + 1)) if leg + 1 < plan["legs"] else None
+        if ahead:
+            ahead.start()
+        if args.workers == 1:
+            work(0, args, plan, tokenizer, name, leg)
+        else:
+            torch.multiprocessing.spawn(work, (args, plan, tokenizer, name, leg), args.workers)
+        if ahead:
+            ahead.join()
+        measure(args, plan, tokenizer, name, leg)
+
+
+def measure(args, plan, tokenizer, name, leg):
+    """The file after this leg, kept by its number, and its scores; ends the run when a row has fallen (see progress.fallen)."""
+    import progress
+    folder = os.path.join(args.work, name)
+    path = os.path.join(folder, "legs", f"{leg + 1:02d}-q8_0.gguf")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    trained = export(args, plan, tokenizer, name, {"q8_0": path})
+    found = {"leg": leg + 1, "tokens": plan["models"][name]["tokens"] * (leg + 1) // plan["legs"], "at": time.strftime("%Y-%m-%d %H:%M:%S")}
     stories = os.path.join(args.corpus, "validation.jsonl.xz")
     if os.path.exists(stories):
-        say(f"{name}: held-out stories: perplexity %.1f per token, %.2f bits per byte" % perplexity(trained, tokenizer, stories))
+        found["bits per byte of stories"] = round(progress.perplexity(trained, tokenizer, stories)[1], 3)
+    if args.service:
+        try:
+            found |= {"count": args.count} | progress.scores(args.service, name, path, args.count)
+        except Exception as error:   # what is measured can be measured later: the file stays
+            found["error"] = repr(error)[:500]
+    log = os.path.join(folder, "progress.jsonl")
+    with open(log, "a") as file:
+        file.write(json.dumps(found) + "\n")
+    say(name, json.dumps(found))
+    with open(log) as file:
+        history = [one for one in map(json.loads, file) if "rows" in one]
+    rows = progress.fallen(history)
+    if rows and not args.go_on:
+        raise SystemExit(f"{name}: {', '.join(rows)} fell by more than {progress.FALL:.0f} points twice; --go-on trains on all the same")
 
 
-def perplexity(model, tokenizer, path, characters=120_000):
-    """Of stories no model was trained on: per token, and as bits per byte, which compare across vocabularies."""
-    import lzma
-    import torch
-    import torch.nn.functional as F
-    loss, count, size = 0.0, 0, 0
-    for line in lzma.open(path, "rt", encoding="utf-8"):
-        record = json.loads(line)
-        if record["kind"] != "story" or len(record["messages"]) > 1 or size > characters:
-            continue
-        text = data.shorten(record["messages"][0]["content"], 1500)
-        ids, said = chat.encode(tokenizer, {"messages": [{"role": "assistant", "content": text}]})
-        tokens, said = torch.tensor(ids)[None], torch.tensor(said)
-        with torch.no_grad():
-            hidden = model(tokens, torch.arange(len(ids))[None], torch.ones_like(tokens))[0, :-1]
-            loss += F.cross_entropy(model.logits(hidden)[said[1:]], tokens[0, 1:][said[1:]], reduction="sum").item()
-        count += int(said.sum())
-        size += len(text.encode())
-    return math.exp(loss / count), loss / math.log(2) / size
+def export(args, plan, tokenizer, name, paths=None):
+    """Writes the model of the checkpoint as GGUF and returns it."""
+    import gguf
+    import train
+    from model import Llama, Shape
+    trained = Llama(Shape(**plan["models"][name]["shape"], vocab=len(tokenizer.tokens)))
+    trained.load_state_dict(train.load(os.path.join(args.work, name, "checkpoint.pt"))["model"])
+    for kind, path in (paths or {kind: os.path.join(args.work, name, f"{kind}.gguf") for kind in ("f16", "q8_0")}).items():
+        gguf.export(path + ".new", trained, tokenizer, name, kind)
+        os.replace(path + ".new", path)
+    return trained
 
 
 def check(args, tokenizer):
     """Records of every kind as text and tokens, for check.mjs."""
     path, r = os.path.join(args.work, "check.jsonl"), random.Random(1)
-    found = list(records.make(3000, 77, "hal-1.0")) + data.corpus(args.corpus, data.MIX, 1_000_000, 3000, 77)
+    found = list(records.make(3000, 77, "hal-1.0")) + [conversation.chat(r, "hal-1.0") for _ in range(2000)]
     with open(path, "w") as file:
         for record in found:
-            if record["messages"][0]["role"] == "assistant":
-                continue
             data.think_or_not(record, r, 0.5)
             text = "".join(piece for piece, _, _ in chat.pieces(record))
             file.write(json.dumps({"record": record, "text": text, "ids": chat.encode(tokenizer, record)[0]}) + "\n")
@@ -147,13 +158,15 @@ def check(args, tokenizer):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    steps = ["vocabulary", "pack", "train", "export", "check"]
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--work", required=True)
-    parser.add_argument("--plan", choices=PLANS, default="cpu")
+    parser.add_argument("--plan", choices=PLANS, default="chat")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
-    parser.add_argument("--stages", nargs="+", default=None)
-    parser.add_argument("--steps", nargs="+", choices=["vocabulary", "pack", "train", "export", "check"], default=["vocabulary", "pack", "train", "export", "check"])
-    parser.add_argument("--minutes", type=float, default=None, help="of training, instead of the plan's")
+    parser.add_argument("--steps", nargs="+", choices=steps, default=steps)
+    parser.add_argument("--service", help="a built checkout of this project, to measure with after every leg")
+    parser.add_argument("--count", type=int, default=60, help="records of each row then")
+    parser.add_argument("--go-on", action="store_true", help="also when a row has fallen")
     parser.add_argument("--workers", type=int, default=1, help="processes that share every batch: on a CPU that others use too, better than threads")
     parser.add_argument("--port", type=int, default=29_517, help="on this machine, where workers meet")
     parser.add_argument("--threads", type=int, default=None, help="of each worker")
@@ -162,13 +175,14 @@ def main():
     os.makedirs(args.work, exist_ok=True)
     tokenizer = vocabulary(args, plan)
     for name in args.models:
-        for stage in args.stages or plan["models"][name]["stages"]:
-            if "pack" in args.steps:
-                pack(args, plan, tokenizer, name, stage)
-            if "train" in args.steps:
-                fit(args, plan, tokenizer, name, stage)
+        if "train" in args.steps:
+            fit(args, plan, tokenizer, name)
+        elif "pack" in args.steps:
+            for leg in range(plan["legs"]):
+                pack(args, plan, tokenizer, name, leg)
         if "export" in args.steps:
-            export(args, plan, tokenizer, name)
+            trained = export(args, plan, tokenizer, name)
+            say(f"{name}: {sum(p.numel() for p in trained.parameters()) / 1e6:.2f}M parameters written")
     if "check" in args.steps:
         check(args, tokenizer)
 

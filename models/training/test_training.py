@@ -1,5 +1,8 @@
 """python3 -m unittest: what can go wrong in training without being seen in the loss."""
+import json
+import lzma
 import os
+import random
 import tempfile
 import unittest
 
@@ -11,6 +14,8 @@ import chat
 import data
 import gguf
 import init
+import plans
+import progress
 import records
 import train
 from model import Llama, Shape
@@ -23,14 +28,26 @@ def vocabulary():
     return found, bpe.train((text for record in found for text, special, _ in chat.pieces(record) if not special), 600)
 
 
+def endless(found):
+    """As data.leg gives records."""
+    while True:
+        for record in found:
+            yield "skills", record
+
+
+def packed(tokenizer, found, lengths, tokens):
+    return data.pack(data.encode(tokenizer, endless(found), lengths[-1], tokens, 0.5, 1)[0], lengths, tokenizer.id["<|endoftext|>"], 1)
+
+
 def half(worker, meeting, found):
     """A worker whose gradient is its number."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=worker, world_size=2)
     weights = [torch.nn.Parameter(torch.zeros(3, 2)), torch.nn.Parameter(torch.zeros(4))]
     for weight in weights:
         weight.grad = torch.full_like(weight, worker)
-    done = train.together(weights, 0.2 * worker, 2)
-    torch.save([*(weight.grad for weight in weights), torch.tensor(done)], f"{found}{worker}")
+    train.together(weights, 2)
+    torch.save([weight.grad for weight in weights], f"{found}{worker}")
+    train.leave()
 
 
 class Training(unittest.TestCase):
@@ -68,7 +85,7 @@ class Training(unittest.TestCase):
         self.assertEqual(said, "some thought\n</think>\n\nplain reply<|im_end|>")
 
     def test_packing_keeps_every_record_whole_and_survives_the_file(self):
-        rows = data.encode_all(self.tokenizer, self.found, 512, 0.5, 1)
+        rows, _ = data.encode(self.tokenizer, endless(self.found), 512, 20_000, 0.5, 1)
         packed = data.pack(rows, (128, 512), self.tokenizer.id["<|endoftext|>"], 1)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "packed.npz")
@@ -114,30 +131,121 @@ class Training(unittest.TestCase):
             init.grow(large, small.state_dict())
             torch.testing.assert_close(large(tokens, position, document), small(tokens, position, document), atol=1e-4, rtol=1e-4)
 
-    def test_training_resumes_where_it_stopped_and_learns(self):
-        packed = data.pack(data.encode_all(self.tokenizer, self.found, 128, 0, 1), (128,), 0, 1)
-        lines = []
+    def test_a_run_that_was_cut_short_ends_with_the_same_weights(self):
+        rows, shape, lines = packed(self.tokenizer, self.found, (64, 128), 6000), dict(layers=2, **SMALL), []
+        with tempfile.TemporaryDirectory() as whole, tempfile.TemporaryDirectory() as cut:
+            for leg in (0, 1):
+                train.train(whole, shape, rows, leg, 2, 512, 1, say=lines.append)
+                for stop in (4, 1000) if leg == 0 else (15, 1000):
+                    train.train(cut, shape, rows, leg, 2, 512, 1, say=lines.append, stop=stop)
+            states = [train.load(os.path.join(folder, "checkpoint.pt")) for folder in (whole, cut)]
+        self.assertTrue(any("from step 4 of" in line for line in lines))
+        self.assertEqual([(state["leg"], state["step"]) for state in states], [(2, 0)] * 2)
+        self.assertEqual(states[0]["steps"], states[1]["steps"])
+        for name, weight in states[0]["model"].items():
+            torch.testing.assert_close(weight, states[1]["model"][name], rtol=0, atol=0)
+
+    def test_training_learns(self):
+        rows, said = packed(self.tokenizer, self.found, (64, 128), 6000), []
         with tempfile.TemporaryDirectory() as folder:
-            for minutes in (0.05, 0.15):
-                train.train(folder, dict(layers=2, **SMALL), packed, minutes, 512, 1, say=lines.append)
-        self.assertIn("from step 0", lines[0])
-        resumed = next(line for line in lines[1:] if "parameters" in line)
-        self.assertGreater(int(resumed.rsplit(" ", 1)[1]), 0)
+            for leg in range(4):
+                train.train(folder, dict(layers=2, **SMALL), rows, leg, 4, 256, 1, say=said.append)
+        losses = [float(line.split("answers ")[1].split()[0]) for line in said if "answers" in line]
+        self.assertLess(losses[-1], 0.8 * losses[0])
+
+    def test_the_rate_is_flat_and_then_falls_to_nothing(self):
+        self.assertLess(train.rate(0, 0), 0.02)
+        self.assertEqual([train.rate(done, 1000) for done in (0.01, 0.5, 0.79)], [1, 1, 1])
+        self.assertAlmostEqual(train.rate(0.9, 1000), 0.5)
+        self.assertLess(train.rate(0.9999, 1000), 0.01)
+
+    def test_every_row_is_read_once_in_a_leg_and_in_another_order_in_the_next(self):
+        rows = packed(self.tokenizer, self.found, (64, 128), 6000)
+        orders = [train.Rows(rows, 512, [1, leg], "cpu").order for leg in (0, 0, 1)]
+        read = [sorted((length, int(i)) for length, pick in order for i in pick) for order in orders]
+        self.assertEqual(read[0], sorted((length, i) for length, parts in rows.items() for i in range(len(parts[0]))))
+        self.assertEqual(read[0], read[2])
+        self.assertEqual(*[[(length, list(pick)) for length, pick in order] for order in orders[:2]])
+        self.assertNotEqual(*[[(length, list(pick)) for length, pick in order] for order in orders[1:]])
+
+    def test_a_run_ends_where_a_row_fell_twice_by_more_than_chance(self):
+        history = lambda *shares: [{"count": 200, "rows": {"facts": share, "code": 50.0}} for share in shares]
+        self.assertEqual(progress.fallen(history(90, 70, 70)), ["facts"])
+        for fine in ((90, 70), (90, 70, 88), (90, 86, 85), (10, 40, 90)):
+            self.assertEqual(progress.fallen(history(*fine)), [], fine)
+        few = [{"count": 10, "rows": {"facts": share}} for share in (50.0, 30.0, 30.0)]
+        self.assertEqual(progress.fallen(few), [])
 
     def test_workers_go_on_with_the_same_gradient(self):
         with tempfile.TemporaryDirectory() as folder:
             torch.multiprocessing.spawn(half, (os.path.join(folder, "meeting"), os.path.join(folder, "found")), 2)
             for worker in range(2):
-                a, b, done = torch.load(os.path.join(folder, f"found{worker}"))
+                a, b = torch.load(os.path.join(folder, f"found{worker}"))
                 torch.testing.assert_close(a, torch.full((3, 2), 0.5))
                 torch.testing.assert_close(b, torch.full((4,), 0.5))
-                self.assertAlmostEqual(done.item(), 0.1, places=5)
 
     def test_q8_0_is_close(self):
         values = np.random.default_rng(1).normal(size=(4, 64)).astype(np.float32)
         blocks = np.frombuffer(gguf._q8_0(values), np.uint8).reshape(-1, 34)
         restored = blocks[:, :2].copy().view("<f2").astype(np.float32) * blocks[:, 2:].view(np.int8)
         self.assertLess(np.abs(restored.reshape(4, 64) - values).max(), np.abs(values).max() / 200)
+
+
+class Mix(unittest.TestCase):
+    """What a leg reads."""
+
+    def read(self, count, name="tycho-1.0", number=3, mix=plans.MIX):
+        with tempfile.TemporaryDirectory() as folder:
+            for kind in data.KINDS:
+                texts = [f"{kind} {i}. " + "The fox went home. " * 20 for i in range(5)]
+                with lzma.open(os.path.join(folder, f"train-{kind}-00.jsonl.xz"), "wt", encoding="utf-8") as file:
+                    for text in texts:
+                        messages = [{"role": "user", "content": f"How is {kind} made in a place far away?"}, {"role": "assistant", "content": text}]
+                        file.write(json.dumps({"source": "test", "kind": kind, "messages": messages[kind in ("story", "prose"):]}) + "\n")
+            source, found = data.leg(folder, plans.PLANS["chat"]["models"][name], name, number, mix), []
+            part, record = next(source)
+            for _ in range(count):
+                found.append((part, json.loads(json.dumps(record))))
+                part, record = source.send(len(record["messages"][-1]["content"]))
+            return found
+
+    def test_parts_have_their_shares_and_legs_their_own_records(self):
+        found = self.read(3000)
+        said = {}
+        for part, record in found:
+            said[part] = said.get(part, 0) + len(record["messages"][-1]["content"])
+        for part, share in plans.MIX.items():
+            self.assertAlmostEqual(said[part] / sum(said.values()), share, delta=0.02)
+        self.assertEqual(found[:200], self.read(200))
+        self.assertNotEqual(found[:200], self.read(200, number=4))
+        self.assertNotEqual(found[:200], self.read(200, name="hal-1.0"))
+        self.assertAlmostEqual(sum(plans.LATE_MIX.values()), 1)
+
+    def test_a_quarter_has_a_neutral_system_prompt(self):
+        given = [record["messages"][0] for part, record in self.read(3000) if part in ("conversation", "fallback")]
+        prompts = [message["content"] for message in given if message["role"] == "system"]
+        self.assertAlmostEqual(len(prompts) / len(given), 0.25, delta=0.04)
+        self.assertGreaterEqual(len(set(prompts)), 50)
+
+    def test_what_is_held_out_is_not_read(self):
+        found = [message["content"] for part, record in self.read(400) if part == "conversation" for message in record["messages"] if message["role"] == "user"]
+        asked = next(text for text in found if len(data.plain(text).split()) > 4)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "held_out.jsonl")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(json.dumps({"messages": [{"role": "user", "content": asked.upper() + "!"}]}) + "\n" + json.dumps({"messages": [{"role": "user", "content": "Hi there"}]}) + "\n")
+            self.assertEqual(data.kept_back(path), {data.plain(asked)})
+            before, data.HELD_OUT = data.HELD_OUT, path
+            try:
+                again = [message["content"] for _, record in self.read(400) for message in record["messages"]]
+            finally:
+                data.HELD_OUT = before
+        self.assertNotIn(data.plain(asked), [data.plain(text) for text in again])
+
+    def test_larger_sums_without_thinking_are_worked_out_in_the_answer(self):
+        r = random.Random(1)
+        made = {"kind": "math", "messages": [{"role": "user", "content": "47 + 38"}, {"role": "assistant", "content": "47 + 38 = 85", "thinking": "..."}]}
+        self.assertEqual(data.think_or_not(made, r, 0)["messages"][-1], {"role": "assistant", "content": "47 + 30 = 77 and 77 + 8 = 85, so 47 + 38 = 85"})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Trains one model on packed rows and keeps a checkpoint to resume from. CPU (bf16 autocast) or one CUDA GPU."""
-import math
+"""Trains one model, leg by leg, on packed rows and keeps a checkpoint to resume from. CPU (bf16 autocast) or one CUDA GPU."""
 import os
 import time
 
@@ -48,23 +47,17 @@ def orthogonal(g, rounds=5):
 
 
 class Rows:
-    """Batches of about `tokens` tokens, row lengths and rows in an order fixed by the seed; the same step always gets the same rows."""
+    """Batches of about `tokens` tokens, row lengths and rows in an order fixed by the seed: each row once. The same step always gets the same rows."""
 
     def __init__(self, packed, tokens, seed, device):
-        self.device, self.seed = device, seed
-        self.data = {length: [torch.from_numpy(part.astype(np.int64) if part.dtype != bool else part) for part in parts] for length, parts in packed.items()}
-        self.size = {length: max(1, tokens // length) for length in packed}
-        self.epoch, self.order = -1, []
+        self.device, self.packed = device, packed
+        rng = np.random.default_rng(seed)
+        self.order = [(length, pick) for length, parts in packed.items() for pick in np.array_split(rng.permutation(len(parts[0])), -(-len(parts[0]) * length // tokens))]
+        rng.shuffle(self.order)
 
     def batch(self, step):
-        per_epoch = sum(-(-len(parts[0]) // self.size[length]) for length, parts in self.data.items())
-        if step // per_epoch != self.epoch:
-            self.epoch = step // per_epoch
-            rng = np.random.default_rng([self.seed, self.epoch])
-            self.order = [(length, pick) for length, parts in self.data.items() for pick in np.array_split(rng.permutation(len(parts[0])), -(-len(parts[0]) // self.size[length]))]
-            rng.shuffle(self.order)
-        length, pick = self.order[step % per_epoch]
-        return [part[torch.from_numpy(pick)].to(self.device, non_blocking=True) for part in self.data[length]]
+        length, pick = self.order[step]
+        return [torch.from_numpy(part[pick] if part.dtype == bool else part[pick].astype(np.int64)).to(self.device, non_blocking=True) for part in self.packed[length]]
 
 
 def loss_of(model, hidden_of, batch, prompt_share, generator):
@@ -79,86 +72,105 @@ def loss_of(model, hidden_of, batch, prompt_share, generator):
     losses = F.cross_entropy(model.logits(hidden[pick]).float(), target[pick], reduction="none")
     weight = torch.where(spoken[pick], 1.0, 0.3)
     with torch.no_grad():
-        answer = losses[spoken[pick]].mean()
-    return (losses * weight).sum() / weight.sum(), answer
+        answer = losses[spoken[pick]].sum() / spoken[pick].sum().clamp(min=1)
+    return (losses * weight).sum() / weight.sum().clamp(min=1), answer
 
 
-def rate(done, step, floor=0.02):
-    """A short rise by steps, then a cosine to nearly zero by the share of the time that is over."""
-    return min(1, (step + 1) / 50) * (floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * min(1, done))))
+FLAT = 0.8
 
 
-def together(parameters, done, workers):
-    """The mean over the workers of the gradients and of how much is done, so that all go on alike."""
-    flat = torch.cat([p.grad.flatten() for p in parameters] + [torch.tensor([done])])
+def rate(done, step):
+    """A short rise by steps, flat for four fifths of the tokens, then in a line to nearly zero."""
+    return min(1, (step + 1) / 100) * max(0.005, min(1, (1 - done) / (1 - FLAT)))
+
+
+def together(parameters, workers):
+    """The mean over the workers of the gradients, so that all go on alike."""
+    flat = torch.cat([p.grad.flatten() for p in parameters])
     dist.all_reduce(flat)
     flat /= workers
     at = 0
     for p in parameters:
         p.grad.copy_(flat[at:at + p.numel()].view_as(p))
         at += p.numel()
-    return flat[-1].item()
 
 
-def train(folder, shape, packed, minutes, tokens, seed, lr=0.02, adam_lr=4e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1):
-    """Trains for so many minutes in all, counted over restarts; returns the model. `start`: state of a shallower model to grow from, or of the same one.
-    `workers`: processes that each read their part of every batch, when a process group of that size was made."""
+def leave():
+    """Ends a worker when all have come to the end; one that goes while others wait for it takes them down."""
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def load(path):
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None):
+    """Trains one leg of a run (or what the checkpoint in `folder` leaves of it) in batches of so many tokens; returns the model.
+    `start`: state of a shallower model to grow from. `workers`: processes that each read their part of every batch, when a process
+    group of that size was made. `every`: seconds between checkpoints. `stop`: leave after so many steps, as a killed run would."""
     os.makedirs(folder, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     say = say if worker == 0 else lambda line: None
     torch.manual_seed(seed)
+    torch.set_flush_denormal(True)
     model = Llama(Shape(**shape))
     init.initialize(model, seed, stems)
-    if start is not None:
+    path, step, steps = os.path.join(folder, "checkpoint.pt"), 0, 0
+    stored = load(path) if os.path.exists(path) else None
+    if stored is None and start is not None:
         init.grow(model, start)
     model.to(device)
     matrices = [p for name, p in model.named_parameters() if p.dim() == 2 and name.startswith("blocks.")]
     others = [p for name, p in model.named_parameters() if p.dim() != 2 or not name.startswith("blocks.")]
     optimizers = [(Muon(matrices, lr), lr), (torch.optim.AdamW(others, adam_lr, betas=(0.9, 0.95), weight_decay=0.0), adam_lr)]
-    path, step, spent = os.path.join(folder, "checkpoint.pt"), 0, 0.0
-    if os.path.exists(path):
-        stored = torch.load(path, map_location=device, weights_only=True)
+    if stored is not None:
         model.load_state_dict(stored["model"])
         for (optimizer, _), state in zip(optimizers, stored["optimizers"]):
             optimizer.load_state_dict(state)
-        step, spent = stored["step"], stored["spent"]
-    say(f"{device}: {sum(p.numel() for p in model.parameters()) / 1e6:.2f}M parameters, {sum(int((parts[2] > 0).sum()) for parts in packed.values()) / 1e6:.2f}M tokens, from step {step}")
-    rows, hidden_of = Rows(packed, tokens, seed, device), torch.compile(model, dynamic=True) if device == "cuda" else model
-    begin, shown, seen, smooth = time.time(), time.time(), 0, None
+        steps = stored["steps"]
+        if stored["leg"] > leg:
+            return model
+        step = stored["step"] if stored["leg"] == leg else 0
+    rows, hidden_of = Rows(packed, tokens, [seed, leg], device), torch.compile(model, dynamic=True) if device == "cuda" else model
+    say(f"{device}: {sum(p.numel() for p in model.parameters()) / 1e6:.2f}M parameters, leg {leg + 1} of {legs}, {sum(int((parts[2] > 0).sum()) for parts in packed.values()) / 1e6:.2f}M tokens, from step {step} of {len(rows.order)}")
+    shown, saved, seen, smooth = time.time(), time.time(), 0, None
 
-    def save():
+    def save(at):
         if worker:
             return
-        state = {"model": model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer, _ in optimizers], "step": step, "spent": spent + time.time() - begin}
+        state = {"model": model.state_dict(), "optimizers": [optimizer.state_dict() for optimizer, _ in optimizers], "leg": at[0], "step": at[1], "steps": steps}
         torch.save(state, path + ".new")
         os.replace(path + ".new", path)
 
-    saved = time.time()
-    done = spent / (60 * minutes)
-    while done < 1:
+    while step < len(rows.order):
+        done = (leg + step / len(rows.order)) / legs
         for optimizer, peak in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = peak * rate(done, step)
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-        batch = [part[worker::workers] for part in rows.batch(step)]
+                group["lr"] = peak * rate(done, steps)
+        generator = torch.Generator().manual_seed((seed * 1009 + leg) * 1_000_003 + step)
+        batch = [part[worker::workers] if len(part) > worker else part for part in rows.batch(step)]
         with torch.autocast(device, dtype=torch.bfloat16):
             loss, answer = loss_of(model, hidden_of, batch, prompt_share, generator)
         loss.backward()
-        done = (spent + time.time() - begin) / (60 * minutes)
         if workers > 1:
-            done = together([*matrices, *others], done, workers)
+            together([*matrices, *others], workers)
         nn.utils.clip_grad_norm_(others, 1.0)
         for optimizer, _ in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         step += 1
+        steps += 1
         seen += batch[0].numel() * workers
         if step % 25 == 0:
             smooth = answer.item() if smooth is None else 0.8 * smooth + 0.2 * answer.item()
-            say(f"step {step} {100 * done:.1f}% loss {loss.item():.3f} answers {smooth:.3f} {seen / (time.time() - shown):.0f} tokens/s")
+            say(f"leg {leg + 1} step {step} {100 * done:.2f}% loss {loss.item():.3f} answers {smooth:.3f} {seen / (time.time() - shown):.0f} tokens/s")
             shown, seen = time.time(), 0
-        if time.time() - saved > 120:
-            save()
+        if time.time() - saved > every:
+            save((leg, step))
             saved = time.time()
-    save()
+        if stop is not None and steps >= stop:
+            save((leg, step))
+            return model
+    save((leg + 1, 0))
     return model

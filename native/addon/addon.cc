@@ -39,7 +39,7 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   if (!arguments.ok()) return env.Undefined();
   auto backend = make_backend(options);
   if (!backend) return raise(env, backend.error());
-  const auto inspection = inspect(path, **backend, options.limits(), options.max_context, options.kv_bytes, options.file());
+  const auto inspection = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes, options.file());
   if (!inspection) return raise(env, inspection.error());
   return to_object(env, *inspection);
 }
@@ -80,11 +80,11 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
   return promise_of(
       info.Env(),
       [=]() {
-        const DebugLogitsOptions debug{.backend = options.cpu(), .kv_type = options.kv_type,
-                                       .max_batch_tokens = options.engine.max_batch_tokens,
-                                       .max_context = options.max_context, .file = options.file()};
         auto backend = make_backend(options);
         if (!backend) return Result<DebugLogits>(backend.error());
+        const DebugLogitsOptions debug{.backend = options.cpu(), .kv_type = options.kv_type,
+                                       .max_batch_tokens = for_backend(options, **backend).engine.max_batch_tokens,
+                                       .max_context = options.max_context, .file = options.file()};
         return debug_logits(path, **backend, debug, ids, positions, continue_tokens);
       },
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });

@@ -120,13 +120,14 @@ Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const
   try {
     auto backend = make_backend(options);
     if (!backend) return backend.error();
+    const LoadOptions chosen = for_backend(options, **backend);
     std::shared_ptr<StepProfile> profile;
     if (options.profile) {
       profile = std::make_shared<StepProfile>();
       backend = make_profiled_backend(std::move(*backend), profile);
     }
     auto loaded = read_model_file(path, options.file(), [&](const GgufFile& file) {
-      return load_from(file, std::move(*backend), options, progress);
+      return load_from(file, std::move(*backend), chosen, progress);
     });
     if (loaded) (*loaded)->profile = std::move(profile);
     return loaded;

@@ -86,6 +86,7 @@ Napi::Value to_value(Napi::Env env, const CompiledGrammar& compiled) {
     problems.Set(i, entry);
   }
   result.Set("problems", problems);
+  result.Set("compileMs", static_cast<double>(compiled.ns) / 1e6);
   return result;
 }
 
@@ -147,9 +148,15 @@ GrammarHandle::GrammarHandle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   if (info.Length() == 1 && info[0].IsExternal()) {
     grammar_ = *info[0].As<Napi::External<GrammarRef>>().Data();
     napi_type_tag_object(info.Env(), info.This(), &kTag);
+    if (grammar_) account(info.Env(), static_cast<int64_t>(grammar_->bytes()));
   } else {
     napi_throw_type_error(info.Env(), nullptr, "NativeGrammar cannot be constructed: use NativeEngine.compileGrammar()");
   }
+}
+
+void GrammarHandle::account(Napi::Env env, int64_t bytes) {
+  Napi::MemoryManagement::AdjustExternalMemory(env, bytes - accounted_);
+  accounted_ = bytes;
 }
 
 Napi::Value GrammarHandle::follow(const Napi::CallbackInfo& info) {
@@ -184,7 +191,9 @@ GrammarRef GrammarHandle::read(Arguments& arguments, const Named& named, const E
     arguments.refuse(named, "a NativeGrammar");
     return nullptr;
   }
-  const GrammarRef grammar = Unwrap({arguments.env(), named.value})->grammar_;
+  GrammarHandle* const handle = Unwrap({arguments.env(), named.value});
+  const GrammarRef grammar = handle->grammar_;
+  if (grammar != nullptr) handle->account(arguments.env(), static_cast<int64_t>(grammar->bytes()));
   if (grammar != nullptr && engine.owns_grammar(*grammar)) return grammar;
   arguments.reject(named, "is a grammar of another engine");
   return nullptr;

@@ -8,6 +8,7 @@ namespace monolith::addon {
 namespace {
 
 constexpr std::string_view kCuda = "cuda";
+constexpr int kBatchTokens = 256, kBatchTokensOnDevice = 2'048;   // unless they are given
 
 // The number of the GPU that `name` means; nothing if it means none.
 std::optional<int> gpu_of(std::string_view name) {
@@ -38,6 +39,12 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
     return Error{backend.error().code, "device " + options.device + ": " + backend.error().message};
   }
   return make_cpu_backend(options.cpu());
+}
+
+LoadOptions for_backend(LoadOptions options, const Backend& backend) {
+  if (options.engine.max_batch_tokens == 0)
+    options.engine.max_batch_tokens = backend.free_memory() > 0 ? kBatchTokensOnDevice : kBatchTokens;
+  return options;
 }
 
 }  // namespace monolith::addon

@@ -17,4 +17,8 @@ bool is_device(std::string_view name);
 // and make_cuda_backend().
 Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options);
 
+// `options` with what was left to the device filled in: tokens of a step. A device reads every weight for each step of a
+// prompt, and computes many tokens in the time that takes.
+LoadOptions for_backend(LoadOptions options, const Backend& backend);
+
 }  // namespace monolith::addon

@@ -5,6 +5,7 @@
 
 #include "addon/grammar_handle.h"
 #include "addon/make_backend.h"
+#include "backend/sampling.h"
 #include "engine/guess/speculation.h"
 
 namespace monolith::addon {
@@ -25,6 +26,8 @@ constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, T
                                          TensorType::kQ4_0, TensorType::kF8E4M3};
 
 constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in the order of Speculation
+
+constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};   // in the order of OutputKind
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
 
@@ -217,7 +220,7 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
     load.draft_quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
   load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
-  load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 1, kMaxBatchTokens));
+  load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 0, kMaxBatchTokens));
   load.engine.max_sequences = static_cast<int>(integer("maxSequences", 1, kMaxSequences));
   load.engine.step_ms = static_cast<int>(integer("stepMs", 0, kMaxStepMs));
   load.engine.queue_max = static_cast<int>(integer("queueMax", 0, kQueueRequestsMost));
@@ -254,7 +257,10 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   arguments.object(options);
   request.organization = static_cast<uint64_t>(integer("organization", 0, kMaxUint));
   request.n = static_cast<int>(integer("n", 1, kMaxChoices));
-  request.max_tokens = static_cast<int>(integer("maxTokens", 1, kMaxInt));
+  if (const Named output = arguments.field(options, "output"); !arguments.is_absent(output))
+    request.output = static_cast<OutputKind>(arguments.one_of(output, kOutputs));
+  const bool wants_tokens = request.output == OutputKind::kTokens;
+  request.max_tokens = static_cast<int>(integer("maxTokens", wants_tokens ? 1 : 0, wants_tokens ? kMaxInt : 0));
   request.sampling = read_sampling(arguments, options, n_vocab);
   read_stops(arguments, options, n_vocab, request);
   request.ignore_eos = arguments.boolean(arguments.field(options, "ignoreEos"));

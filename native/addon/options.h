@@ -11,6 +11,8 @@
 #include "engine/schedule/queue_room.h"
 #include "engine/request.h"
 #include "formats/hf/model_file.h"
+#include "model/model.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace monolith::addon {
 

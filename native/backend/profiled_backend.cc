@@ -74,7 +74,10 @@ class ProfiledBackend final : public Backend {
       : inner_(std::move(inner)), profile_(std::move(profile)) {}
 
   BackendInfo info() const override { return inner_->info(); }
+  std::string note() const override { return inner_->note(); }
   uint64_t free_memory() const override { return inner_->free_memory(); }
+  size_t memory_of(size_t bytes) const override { return inner_->memory_of(bytes); }
+  size_t overhead_bytes(int n_layers) const override { return inner_->overhead_bytes(n_layers); }
   bool keeps_fp8() const override { return inner_->keeps_fp8(); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_->matrix_bytes(type, rows, cols);
@@ -141,12 +144,13 @@ class ProfiledBackend final : public Backend {
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     const Reach reach = reach_of(segments, params.window);
     const KvShape& shape = cache.shape;
-    // Keys and values of all layers share the pages alike.
+    const LayerState& own = shape.layers[static_cast<size_t>(layer)];
+    // As its keys and values are part of what a page has of all layers of its table.
     const auto bytes_per_position = cache.bytes / static_cast<size_t>(shape.n_pages) /
-                                    static_cast<size_t>(shape.n_layers) / kPageTokens;
+                                    static_cast<size_t>(shape.n_slots()) / kPageTokens;
     Work work;
     work.bytes = static_cast<uint64_t>(reach.positions) * bytes_per_position;
-    work.operations = 4 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(n_heads * shape.head_dim);
+    work.operations = 4 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(n_heads * own.key_dim);
     timed(Op::kAttention, work, [&] {
       inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
     });

@@ -1,5 +1,5 @@
 // Choosing a token from a row of logits, as the engine asks for it: whoever has the logits can answer, the host
-// (engine/sampling/sampler.h) or a device that offers it (Backend::can_sample). The answer is a pure function of the task, the
+// (engine/sampling/sampler.h) or a device that offers it (DeviceSampling::can_sample). The answer is a pure function of the task, the
 // same bits wherever it is found. Plain values; any thread.
 //
 // The order: bias and bans, penalties, constraint, temperature, top_k, top_p, min_p, draw. In full:

@@ -23,8 +23,9 @@
 #include <pthread.h>
 #endif
 
-#include "engine/schedule/request_check.h"
 #include "engine/loop/step_loop.h"
+#include "engine/schedule/request_check.h"
+#include "engine/text/grammar_compiler.h"
 
 namespace monolith {
 namespace {
@@ -73,6 +74,18 @@ struct Live {
   std::bitset<kMaxChoices> finishing;   // choices whose finish was asked for
 };
 
+RequestBounds bounds_of(const Model& model, int n_vocab, int max_context) {
+  const ModelLimits& limits = model.limits();
+  const KvLayout layout = model.memory().layout;
+  // A sequence alone always has pages for steps of kLeastRowsAlone rows, and often for the longest.
+  const bool has_pages = layout.pages_at_once(max_context, limits.max_batch_tokens) <= limits.n_pages;
+  return {.n_vocab = n_vocab,
+          .max_context = max_context,
+          .takes_embeddings = model.takes_embeddings(),
+          .n_embd = model.params().n_embd,
+          .most_bidirectional_rows = has_pages ? limits.max_batch_tokens : std::min(limits.max_batch_tokens, kLeastRowsAlone)};
+}
+
 class ThreadedEngine final : public Engine {
  public:
   ThreadedEngine(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
@@ -84,7 +97,8 @@ class ThreadedEngine final : public Engine {
         channel_bytes_max_(options.channel_bytes_max),
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
-        grammars_(*tokenizer_, n_vocab_),
+        bounds_(bounds_of(*model_, n_vocab_, max_context_)),
+        grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMostBytes, GrammarCache::kMostEntries, options.grammar_bytes_max),
         loop_(*model_, *tokenizer_, options, counters_, draft_.get()) {}
 
   ~ThreadedEngine() override {
@@ -138,7 +152,7 @@ class ThreadedEngine final : public Engine {
   }
 
   Result<RequestId> submit(ChannelId channel_id, GenerationRequest params) override try {
-    if (Status status = check_request(params, n_vocab_, max_context_); !status) return status.error();
+    if (Status status = check_request(params, bounds_); !status) return status.error();
     if (Status status = check_grammars(params); !status) return status.error();
     if (Error refusal; refuses(refusal)) return refusal;
     const std::shared_ptr<Channel> channel = find_channel(channel_id);
@@ -212,12 +226,16 @@ class ThreadedEngine final : public Engine {
     wake_.notify_one();
   }
 
-  void compile_grammar(grammar::GrammarOptions options, GrammarCompiler::Done done) override {
+  void compile_grammar(grammar::GrammarOptions options, GrammarDone done) override {
     compiler_.compile(std::move(options), std::move(done));
   }
   bool owns_grammar(const grammar::Grammar& grammar) const override { return grammars_.owns(grammar); }
 
-  EngineStats stats() const override { return counters_.snapshot(Clock::now()); }
+  EngineStats stats() const override {
+    EngineStats stats = counters_.snapshot(Clock::now());
+    stats.note = backend_->note();
+    return stats;
+  }
 
   void configure(const EngineTunables& tunables) override {
     post([&](Intake& intake) {
@@ -297,6 +315,7 @@ class ThreadedEngine final : public Engine {
           computed = loop_.step();   // with nothing to do it publishes what the intake wrote
         }
         retire_ended();
+        if (grammars_.is_over()) compiler_.trim();
         check_accounts();
       } catch (const std::exception& error) {
         computed = false;
@@ -370,6 +389,7 @@ class ThreadedEngine final : public Engine {
   const size_t channel_bytes_max_;
   const int max_context_;
   const int n_vocab_;
+  const RequestBounds bounds_;
   GrammarCache grammars_;
   GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;

@@ -1,5 +1,5 @@
 // WHEN things are computed: one engine per model, one thread of control stepping for ever. This header
-// is all that the addon (or any other front end) needs; it depends on no tensor or kernel.
+// is all that the addon (or any other front end) needs; it depends on no tensor or kernel, nor on who reads a file.
 //
 //   submit() ──► waiting ──► prefill ──► decode ──► finished
 //                  │ ▲           │  │        │
@@ -22,12 +22,17 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/events.h"
-#include "engine/text/grammar_compiler.h"
 #include "engine/request.h"
-#include "model/model.h"
-#include "text/tokenizer/tokenizer.h"
+#include "engine/text/compiled_grammar.h"
 
 namespace monolith {
+
+class Backend;
+class Model;
+class Tokenizer;
+namespace grammar {
+struct GrammarOptions;
+}
 
 // Whether steps compute guesses beside the next tokens: no result depends on it. kAuto: where it pays, as measured.
 // kAlways: whatever it costs, for tests.
@@ -42,6 +47,10 @@ struct EngineOptions {
   bool prefix_cache = true;
   Speculation speculation = Speculation::kOff;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
+  size_t grammar_bytes_max = 256 << 20;  // what grammars in use or kept take together, but for what compiling alone leaves
+  // Of looking for what grammars allow, in a step on the thread that computes; half of it for one sequence at once. A step
+  // takes some 0.1 us. What is not found then is found on another thread, and waited for: no result depends on it.
+  uint64_t rule_steps = 40'000;
   // Where the backend computes by itself the host prepares one step while it computes another: no result depends on
   // it. False: one after the other, for tests.
   bool overlap = true;
@@ -62,8 +71,10 @@ struct EngineStats {
   // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
   double last_step_age_ms = 0;
   int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;   // in effect
+  int loaded_batch_tokens = 0;                     // max_batch_tokens when it was loaded
   int most_batch_tokens = 0, most_sequences = 0;   // allocated: what the first two may be raised to
   bool failed = false;                          // the engine thread has stopped on an internal error
+  std::string note;                             // Backend::note()
   // counters since start
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache
@@ -96,7 +107,7 @@ class Engine {
   // Cancels the channel's requests. After return `wake` is not called again.
   virtual void close_channel(ChannelId channel) = 0;
 
-  // Errors at once: kQueueFull, kTooLong, kInvalidArgument (names the field), kClosed, kOutOfMemory.
+  // Errors at once: kQueueFull, kTooLong, kInvalidArgument and kUnsupported (they name the field), kClosed, kOutOfMemory.
   virtual Result<RequestId> submit(ChannelId channel, GenerationRequest request) = 0;
   // Of a request of this channel: its records that are not drained yet are gone on return, and it ends before the next
   // step if it has not. Unknown ids are ignored.
@@ -106,7 +117,7 @@ class Engine {
   virtual void finish(RequestId id, int choice) = 0;
 
   // A grammar for requests of this engine, or why there is none, to `done` (GrammarCompiler::compile()).
-  virtual void compile_grammar(grammar::GrammarOptions options, GrammarCompiler::Done done) = 0;
+  virtual void compile_grammar(grammar::GrammarOptions options, GrammarDone done) = 0;
   virtual bool owns_grammar(const grammar::Grammar& grammar) const = 0;
 
   virtual EngineStats stats() const = 0;

@@ -8,11 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "backend/sampling.h"
-#include "text/grammar/grammar.h"
-#include "text/tokenizer/tokenizer.h"
+#include "engine/inputs.h"
+#include "text/tokenizer/token.h"
 
 namespace monolith {
+
+namespace grammar {
+class Grammar;
+}
 
 inline constexpr int kMaxChoices = 128;
 inline constexpr int kMaxStopStrings = 16;
@@ -76,11 +79,21 @@ struct CallParams {
   std::vector<GrammarRef> grammars;
 };
 
+// What is wanted of a sequence: it decides which rows want logits, and where the sequence ends.
+enum class OutputKind : uint8_t {
+  kTokens,     // sampled: the logits of the prompt's last position, then of each new one; until something ends them
+  kLogprobs,   // of the prompt's tokens: the logits of every position; with the prompt. Not yet
+  kVector,     // the last hidden rows, pooled; with the prompt. Not yet
+  kNothing,    // no logits; with the prompt, whose pages stay in the prefix cache
+};
+
 struct GenerationRequest {
   std::vector<TokenId> prompt;       // 1 .. max_context-1 tokens
+  OutputKind output = OutputKind::kTokens;
+  std::vector<InputSpan> spans;      // in the order of their positions, none over another
   uint64_t organization = 0;         // namespace of the prefix cache and unit of fairness
   int n = 1;                         // choices over one shared prompt
-  int max_tokens = 0;                // per choice; clamped to the room the context leaves; >= 1
+  int max_tokens = 0;                // per choice; clamped to the room the context leaves; >= 1, or 0 if no tokens are wanted
   SamplingParams sampling;
   ReasoningParams reasoning;
   CallParams calls;
@@ -98,7 +111,7 @@ struct GenerationRequest {
 enum class FinishReason : uint8_t {
   kEndOfTurn = 0,     // an end-of-generation or stop token
   kStopString = 1,
-  kMaxTokens = 2,     // the request's cap
+  kMaxTokens = 2,     // the request's cap; or no tokens are wanted
   kContextFull = 3,
   kTimeLimit = 4,     // generation_ms, or an orderly drain
 };

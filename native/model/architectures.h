@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "backend/backend.h"
+#include "backend/operations.h"
 #include "model/model.h"
 
 namespace monolith {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/steps.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -71,6 +72,16 @@ std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout
                       index % layout.layers_per_page});
   }
   return places;
+}
+
+KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type) {
+  KvShape shape{{}, n_pages, type};
+  const std::vector<KvPlace> places = kv_places(params, layout);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const LayerParams& layer = params.layers[i];
+    shape.layers.push_back({StateKind::kKeysAndValues, layer.n_kv_heads, layer.key_dim, layer.value_dim, places[i].slot});
+  }
+  return shape;
 }
 
 }  // namespace monolith

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/kv_cache.h"
 
 namespace monolith {
 
@@ -46,5 +46,8 @@ struct KvPlace {
   int table, slot;
 };
 std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout);
+
+// What the backend keeps of each layer, and where in a page.
+KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type);
 
 }  // namespace monolith

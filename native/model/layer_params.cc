@@ -177,7 +177,8 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
 
 Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params) {
-  params.layers.assign(static_cast<size_t>(params.n_layers), {});
+  params.layers.assign(static_cast<size_t>(params.n_layers),
+                       {.n_kv_heads = params.n_kv_heads, .key_dim = params.head_dim, .value_dim = params.head_dim});
   if (Status s = read_windows(read, traits, params); !s) return s;
   if (Status s = refuse_other_rotations(read, traits, params); !s) return s;
   auto rope = read_rope_frequencies(file, params.architecture_name, params.rope_dims,

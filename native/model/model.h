@@ -28,6 +28,7 @@ struct RopeSet {
 
 // What one layer may do otherwise than its neighbours.
 struct LayerParams {
+  int n_kv_heads = 0, key_dim = 0, value_dim = 0;   // of what it keeps
   int window = 0;   // positions a row sees, its own included; 0: all up to its own
   int rope = 0;     // index into HyperParams::ropes; -1: nothing rotates
   bool mixture = false;   // experts in the place of its feed-forward network
@@ -102,6 +103,7 @@ struct MemoryPlan {
   size_t weight_bytes, kv_bytes;
   size_t activation_bytes;      // buffers of one step, and the backend's scratch
   size_t page_bytes;            // one page
+  size_t overhead_bytes = 0;    // what a device takes beside all these: an estimate, not in total()
   KvLayout layout = {};         // of keys and values over pages
   size_t total() const { return weight_bytes + kv_bytes + activation_bytes; }
 };
@@ -132,6 +134,8 @@ class Model {
   virtual const MemoryPlan& memory() const = 0;
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
+  // Whether positions may be rows of embedding spans in the place of tokens.
+  virtual bool takes_embeddings() const { return false; }
 
   // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the
   // backend, valid until the next call.

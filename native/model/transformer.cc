@@ -6,6 +6,10 @@
 #include <new>
 #include <string>
 
+#include "model/layers/attention.h"
+#include "model/layers/expert_mixture.h"
+#include "model/layers/gated_network.h"
+
 namespace monolith {
 namespace {
 
@@ -27,49 +31,10 @@ Status check_limits(const ModelLimits& limits) {
 }
 
 KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
-  return {kv_layout(params, limits.pages_by_window).layers_per_page, params.n_kv_heads,
-          params.head_dim, limits.n_pages, limits.kv_type};
-}
-
-int64_t q_dim(const HyperParams& p) { return int64_t{p.n_heads} * p.head_dim; }
-int64_t kv_dim(const HyperParams& p) { return int64_t{p.n_kv_heads} * p.head_dim; }
-
-// Values inside the widest feed-forward network that all rows pass; 0: there is none.
-int64_t dense_ff(const HyperParams& p) {
-  const auto mixture = [](const LayerParams& layer) { return layer.mixture; };
-  return std::max(std::ranges::all_of(p.layers, mixture) ? 0 : p.n_ff, p.experts.n_ff_shared);
-}
-
-MixtureShape mixture_shape(const HyperParams& p) {
-  const ExpertParams& experts = p.experts;
-  if (experts.count == 0) return {};
-  return {experts.count, experts.used, p.n_embd, experts.n_ff};
+  return kv_shape(params, kv_layout(params, limits.pages_by_window), limits.n_pages, limits.kv_type);
 }
 
 }  // namespace
-
-std::vector<Transformer::Buffer> Transformer::buffers(const HyperParams& p,
-                                                      const ModelLimits& limits) {
-  const int64_t rows = limits.max_batch_tokens;
-  const int64_t logit_rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
-  return {
-      {&Transformer::x_, rows * p.n_embd},
-      {&Transformer::normed_, rows * p.n_embd},
-      {&Transformer::q_, rows * q_dim(p)},
-      {&Transformer::k_, rows * kv_dim(p)},
-      {&Transformer::v_, rows * kv_dim(p)},
-      {&Transformer::attended_, rows * q_dim(p)},
-      {&Transformer::branch_, p.post_norm || p.residual_scale != 1.0f ? rows * p.n_embd : 0},
-      {&Transformer::gate_, rows * dense_ff(p)},
-      {&Transformer::up_, rows * dense_ff(p)},
-      {&Transformer::router_, rows * p.experts.count},
-      {&Transformer::shared_, p.experts.shared_gate ? rows * p.n_embd : 0},
-      {&Transformer::shared_gate_, p.experts.shared_gate ? rows : 0},
-      {&Transformer::last_q_, logit_rows * q_dim(p)},
-      {&Transformer::last_x_, logit_rows * p.n_embd},
-      {&Transformer::logits_, logit_rows * p.n_vocab},
-  };
-}
 
 // Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's and the
 // backend does not choose tokens itself.
@@ -78,11 +43,6 @@ static size_t host_logit_count(const HyperParams& params, const ModelLimits& lim
   if (backend.is_host_memory() || backend.can_sample(params.n_vocab)) return 0;
   return static_cast<size_t>(std::min(limits.max_logit_rows, limits.max_batch_tokens)) *
          static_cast<size_t>(params.n_vocab);
-}
-
-// Values of the longest row any operation takes.
-static int64_t widest_row(const HyperParams& p) {
-  return std::max({int64_t{p.n_embd}, q_dim(p), dense_ff(p)});
 }
 
 static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
@@ -118,8 +78,11 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, limits));
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
-  for (const Transformer::Buffer& buffer : Transformer::buffers(*params, limits)) {
-    plan.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
+  plan.overhead_bytes = backend.overhead_bytes(params->n_layers) + weight_memory(*slots, backend) - plan.weight_bytes;
+  for (const ActivationBuffer& buffer : activation_buffers(*params, limits)) {
+    const size_t bytes = static_cast<size_t>(buffer.count) * sizeof(float);
+    plan.activation_bytes += bytes;
+    plan.overhead_bytes += backend.memory_of(bytes) - bytes;
   }
   plan.activation_bytes += host_logit_count(*params, limits, backend) * sizeof(float);
   plan.activation_bytes += scratch_bytes(*params, limits, backend);
@@ -151,10 +114,6 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
       !status) {
     return status.error();
   }
-  for (const LayerWeights& layer : model->weights_.layers) {
-    if (!layer.expert_gate) continue;
-    if (Status status = backend.can_mix(model->mixture_of(layer)); !status) return status.error();
-  }
 
   auto kv = backend.kv_cache(kv_shape(p, limits));
   if (!kv) return kv.error();
@@ -162,16 +121,16 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   allocated.kv_bytes = model->kv_->bytes;
   allocated.page_bytes = plan->page_bytes;
   allocated.layout = plan->layout;
-  model->places_ = kv_places(p, plan->layout);
   model->lists_.resize(static_cast<size_t>(plan->layout.tables()) + 1);
 
-  for (const Buffer& buffer : buffers(p, limits)) {
+  for (const ActivationBuffer& buffer : activation_buffers(p, limits)) {
     if (buffer.count == 0) continue;
     auto memory = backend.allocate(buffer.count);
     if (!memory) return memory.error();
-    (*model).*buffer.place = *memory;
+    model->activations_.*buffer.place = *memory;
     allocated.activation_bytes += static_cast<size_t>(buffer.count) * sizeof(float);
   }
+  if (Status status = model->build_layers(backend); !status) return status.error();
   try {
     model->host_logits_.resize(host_logit_count(p, limits, backend));
   } catch (const std::bad_alloc&) {
@@ -188,6 +147,27 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   }
   allocated.activation_bytes += scratch_bytes(p, limits, backend);
   return model;
+}
+
+// Weights, cache and activations are there.
+Status Transformer::build_layers(Backend& backend) {
+  const std::vector<KvPlace> places = kv_places(params_, plan_.layout);
+  for (int i = 0; i < params_.n_layers; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const LayerParams& layer = params_.layers[at];
+    const LayerWeights& weights = weights_.layers[at];
+    last_to_keep_ = parts_.size();
+    last_table_ = static_cast<size_t>(places[at].table);
+    parts_.push_back({std::make_unique<Attention>(params_, layer, weights.attention, backend, activations_, i, places[at].table, *kv_), i, false});
+    if (layer.mixture) {
+      auto experts = std::make_unique<ExpertMixture>(params_, weights, backend, activations_);
+      if (Status status = backend.can_mix(experts->mixture()); !status) return status;
+      parts_.push_back({std::move(experts), i, true});
+    } else {
+      parts_.push_back({std::make_unique<GatedNetwork>(params_, weights, backend, activations_), i, true});
+    }
+  }
+  return {};
 }
 
 const float* Transformer::forward(const Batch& batch) {
@@ -212,92 +192,43 @@ const float* Transformer::forward(const Batch& batch) {
                        .recordable = observed_ == nullptr};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
-  if (batch.leaves_logits || backend_.is_host_memory()) return logits_;
+  if (batch.leaves_logits || backend_.is_host_memory()) return activations_.logits;
   const int64_t count = int64_t{n_logits} * params_.n_vocab;
   // Only who looks into a model that samples for itself finds too little.
   if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
-  if (count > 0) backend_.read_floats(host_logits_.data(), logits_, count);
+  if (count > 0) backend_.read_floats(host_logits_.data(), activations_.logits, count);
   return host_logits_.data();
 }
 
 void Transformer::compute(const Batch& batch) {
   const int n_rows = static_cast<int>(batch.tokens.size());
-  const int n_logits = static_cast<int>(batch.logit_rows.size());
-  backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x_);
+  float* const x = activations_.x;
+  backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x);
   if (params_.embedding_scale != 1.0f)
-    backend_.scale(x_, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
-  Rows rows{{}, q_, x_, n_rows};
-  for (int i = 0; i < params_.n_layers; ++i) {
-    const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
-    project_qkv(layer, n_rows);
-    store(i);
-    // The last layer's keys and values serve later tokens; everything after them serves only the
-    // logits.
-    rows.segments = segments_of(i);
-    if (i == params_.n_layers - 1) rows = keep_logit_rows(batch);
-    if (rows.count == 0) break;
-    attend(layer, i, rows);
-    feed_forward(layer, i, rows);
-    if (n_logits > 0)
-      note(rows.x, rows.count == n_rows ? batch.logit_rows.back() : n_logits - 1, i);
+    backend_.scale(x, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
+  StepRows rows{.tables = std::span(lists_).first(lists_.size() - 1),
+                .logit_rows = batch.logit_rows,
+                .logit_segments = last_segments_,
+                .x = x,
+                .count = n_rows};
+  for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
+    parts_[i].part->run(rows, i == last_to_keep_);
+    if (parts_[i].ends_layer && !batch.logit_rows.empty())
+      note(rows.x, rows.all ? batch.logit_rows.back() : rows.count - 1, parts_[i].layer);
   }
-  if (rows.count > 0) {
-    backend_.rms_norm(rows.x, weights_.output_norm, params_.rms_eps, rows.count, params_.n_embd,
-                      normed_);
-    note(normed_, rows.count - 1, params_.n_layers);
-    write_logits(rows.count);
-  }
+  if (rows.count == 0) return;
+  backend_.rms_norm(rows.x, weights_.output_norm, params_.rms_eps, rows.count, params_.n_embd,
+                    activations_.normed);
+  note(activations_.normed, rows.count - 1, params_.n_layers);
+  write_logits(rows.count);
 }
 
-const float* Transformer::normed(const float* x, const float* weight, int n_rows) {
-  if (!params_.pre_norm) return x;
-  backend_.rms_norm(x, weight, params_.rms_eps, n_rows, params_.n_embd, normed_);
-  return normed_;
-}
-
-void Transformer::project_qkv(const LayerWeights& layer, int n_rows) {
-  const float* const x = normed(x_, layer.attention_norm, n_rows);
-  const MatmulTarget targets[] = {
-      {layer.q.get(), q_, q_dim(params_), layer.q_bias},
-      {layer.k.get(), k_, kv_dim(params_), layer.k_bias},
-      {layer.v.get(), v_, kv_dim(params_), layer.v_bias},
-  };
-  backend_.matmul(targets, x, n_rows, last_use());
-  if (params_.qk_norm == QkNorm::kEachHead) {
-    backend_.rms_norm_heads(q_, q_dim(params_), layer.q_norm, params_.rms_eps, n_rows,
-                            params_.n_heads, params_.head_dim);
-    backend_.rms_norm_heads(k_, kv_dim(params_), layer.k_norm, params_.rms_eps, n_rows,
-                            params_.n_kv_heads, params_.head_dim);
-  } else if (params_.qk_norm == QkNorm::kWholeRow) {
-    backend_.rms_norm(q_, layer.q_norm, params_.rms_eps, n_rows, q_dim(params_), q_);
-    backend_.rms_norm(k_, layer.k_norm, params_.rms_eps, n_rows, kv_dim(params_), k_);
-  }
-}
-
-std::span<const Segment> Transformer::segments_of(int index) const {
-  return lists_[static_cast<size_t>(places_[static_cast<size_t>(index)].table)];
-}
-
-// Rotates queries and keys, and stores keys and values.
-void Transformer::store(int index) {
-  const int set = params_.layers[static_cast<size_t>(index)].rope;
-  RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
-  if (set >= 0) {
-    const RopeSet& angles = params_.ropes[static_cast<size_t>(set)];
-    rope = {params_.rope_style, params_.rope_dims, angles.inverse_frequency.data(),
-            angles.magnitude};
-  }
-  backend_.rope_and_store(rope, segments_of(index), q_, q_dim(params_), params_.n_heads, k_,
-                          kv_dim(params_), v_, kv_dim(params_),
-                          places_[static_cast<size_t>(index)].slot, *kv_);
-}
-
-// The rows with logits, each as a segment of one token with the last layer's pages; none when every
-// row has logits (a step of decodes).
+// The rows with logits, each as a segment of one token with the pages of the last part that keeps something; none when
+// every row has logits (a step of decodes).
 void Transformer::note_logit_segments(const Batch& batch) {
   last_segments_.clear();
   if (batch.logit_rows.size() == batch.tokens.size()) return;
-  const std::span<const Segment> segments = segments_of(params_.n_layers - 1);
+  const std::span<const Segment> segments = lists_[last_table_];
   size_t s = 0;
   for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
     const int row = batch.logit_rows[i];
@@ -308,100 +239,14 @@ void Transformer::note_logit_segments(const Batch& batch) {
   }
 }
 
-// Gathers the rows with logits. When every row has them nothing is copied.
-Transformer::Rows Transformer::keep_logit_rows(const Batch& batch) {
-  const int n = static_cast<int>(batch.logit_rows.size());
-  if (n == static_cast<int>(batch.tokens.size())) return {segments_of(params_.n_layers - 1), q_, x_, n};
-  if (n > 0) {
-    backend_.gather_rows(q_, batch.logit_rows.data(), n, q_dim(params_), last_q_);
-    backend_.gather_rows(x_, batch.logit_rows.data(), n, params_.n_embd, last_x_);
-  }
-  return {last_segments_, last_q_, last_x_, n};
-}
-
-void Transformer::attend(const LayerWeights& layer, int index, const Rows& rows) {
-  const LayerParams& own = params_.layers[static_cast<size_t>(index)];
-  backend_.attention(rows.segments, rows.q, q_dim(params_), params_.n_heads,
-                     places_[static_cast<size_t>(index)].slot, *kv_,
-                     {.scale = params_.attention_scale,
-                      .window = own.window,
-                      .soft_cap = params_.attention_soft_cap,
-                      .sinks = layer.sinks},
-                     attended_, q_dim(params_));
-  const bool direct = adds_directly();
-  const MatmulTarget target{layer.attention_output.get(), direct ? rows.x : branch_,
-                            params_.n_embd, layer.attention_output_bias, direct};
-  backend_.matmul({&target, 1}, attended_, rows.count, InputUse::kLast);
-  if (!direct) add_branch(layer.attention_post_norm, rows);
-}
-
-void Transformer::feed_forward(const LayerWeights& layer, int index, const Rows& rows) {
-  const float* const x = normed(rows.x, layer.ffn_norm, rows.count);
-  const bool direct = adds_directly();
-  float* const out = direct ? rows.x : branch_;
-  if (params_.layers[static_cast<size_t>(index)].mixture) {
-    mix_experts(layer, x, rows.count, out, direct);
-  } else {
-    gated_network(layer, params_.n_ff, x, rows.count, out, direct, last_use());
-  }
-  if (!direct) add_branch(layer.ffn_post_norm, rows);
-}
-
-void Transformer::add_branch(const float* post_norm, const Rows& rows) {
-  if (params_.post_norm)
-    backend_.rms_norm(branch_, post_norm, params_.rms_eps, rows.count, params_.n_embd, branch_);
-  backend_.add_rows(rows.x, branch_, params_.residual_scale, nullptr, rows.count, params_.n_embd);
-}
-
-void Transformer::gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
-                                float* out, bool add, InputUse use) {
-  const MatmulTarget gate_and_up[] = {
-      {layer.gate.get(), gate_, n_ff, layer.gate_bias},
-      {layer.up.get(), up_, n_ff, layer.up_bias},
-  };
-  backend_.matmul(gate_and_up, x, n_rows, use);
-  backend_.gated(params_.activation, gate_, up_, n_rows, n_ff, gate_);
-  const MatmulTarget target{layer.down.get(), out, params_.n_embd, layer.down_bias, add};
-  backend_.matmul({&target, 1}, gate_, n_rows, InputUse::kLast);
-}
-
-Mixture Transformer::mixture_of(const LayerWeights& layer) const {
-  Router router = params_.experts.router;
-  router.bias = layer.choice_bias;
-  return {.shape = mixture_shape(params_),
-          .gate = layer.expert_gate.get(),
-          .up = layer.expert_up.get(),
-          .down = layer.expert_down.get(),
-          .gate_bias = layer.expert_gate_bias,
-          .up_bias = layer.expert_up_bias,
-          .down_bias = layer.expert_down_bias,
-          .activation = params_.activation,
-          .router = router};
-}
-
-void Transformer::mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out,
-                              bool add) {
-  const ExpertParams& experts = params_.experts;
-  const MatmulTarget routing[] = {{layer.router.get(), router_, experts.count, layer.router_bias},
-                                  {layer.shared_gate.get(), shared_gate_, 1}};
-  backend_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, n_rows);
-  if (experts.shared_gate)
-    gated_network(layer, experts.n_ff_shared, x, n_rows, shared_, false, InputUse::kAgain);
-  backend_.mixture(mixture_of(layer), router_, x, n_rows, out, add);
-  if (experts.shared_gate) {
-    backend_.add_rows(out, shared_, 1.0f, shared_gate_, n_rows, params_.n_embd);
-  } else if (experts.n_ff_shared > 0) {
-    gated_network(layer, experts.n_ff_shared, x, n_rows, out, true, last_use());
-  }
-}
-
 void Transformer::write_logits(int n_rows) {
   const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
-  const MatmulTarget target{&output, logits_, params_.n_vocab};
-  backend_.matmul({&target, 1}, normed_, n_rows, InputUse::kLast);
+  float* const logits = activations_.logits;
+  const MatmulTarget target{&output, logits, params_.n_vocab};
+  backend_.matmul({&target, 1}, activations_.normed, n_rows, InputUse::kLast);
   const int64_t count = int64_t{n_rows} * params_.n_vocab;
-  if (params_.logit_scale != 1.0f) backend_.scale(logits_, count, params_.logit_scale);
-  if (params_.logit_soft_cap > 0) backend_.soft_cap(logits_, count, params_.logit_soft_cap);
+  if (params_.logit_scale != 1.0f) backend_.scale(logits, count, params_.logit_scale);
+  if (params_.logit_soft_cap > 0) backend_.soft_cap(logits, count, params_.logit_soft_cap);
 }
 
 Status Transformer::observe() {

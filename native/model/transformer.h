@@ -1,5 +1,6 @@
 // The decoder of all architectures this build knows: one implementation of Model. What a network
-// does and another does not is data (HyperParams), never a question after its name.
+// does and another does not is data (HyperParams), never a question after its name. It walks a list of the layers'
+// parts (layers/layer_part.h), of which each kind has its file.
 //
 //   x = embedding * scale                          [rows][n_embd]: the residual stream
 //   per layer:  x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x)))))
@@ -15,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/layers/layer_part.h"
 #include "model/model.h"
 #include "model/weights.h"
 
@@ -43,75 +45,33 @@ class Transformer final : public Model {
   std::vector<float> observed();
 
  private:
-  // Floats of one buffer: `per_row` times the rows a step may have, or the logit rows it may have.
-  struct Buffer {
-    float* Transformer::*place;
-    int64_t count;
-  };
-  static std::vector<Buffer> buffers(const HyperParams& params, const ModelLimits& limits);
-  friend class Model;  // plan() asks buffers()
-
-  // The rows a layer's second half works on: all of the step's, or in the last layer those with
-  // logits.
-  struct Rows {
-    std::span<const Segment> segments;
-    float* q;
-    float* x;
-    int count;
-  };
-
   Transformer(HyperParams params, const ModelLimits& limits, Backend& backend)
       : params_(std::move(params)), limits_(limits), backend_(backend) {}
 
+  Status build_layers(Backend& backend);
   void compute(const Batch& batch);   // a step's operations
   void note_logit_segments(const Batch& batch);
-  void project_qkv(const LayerWeights& layer, int n_rows);
-  // With the page table that holds the layer's keys and values.
-  std::span<const Segment> segments_of(int index) const;
-  void store(int index);
-  Rows keep_logit_rows(const Batch& batch);
-  void attend(const LayerWeights& layer, int index, const Rows& rows);
-  void feed_forward(const LayerWeights& layer, int index, const Rows& rows);
-  // activation(gate x) * up x, projected down into `out` or added to it. `use`: of x.
-  void gated_network(const LayerWeights& layer, int64_t n_ff, const float* x, int n_rows,
-                     float* out, bool add, InputUse use);
-  Mixture mixture_of(const LayerWeights& layer) const;
-  // The experts, and the network that all rows pass besides.
-  void mix_experts(const LayerWeights& layer, const float* x, int n_rows, float* out, bool add);
-  // What a half of a layer reads: x past its norm, if there is one.
-  const float* normed(const float* x, const float* weight, int n_rows);
-  // Of that: the residual stream itself is read again.
-  InputUse last_use() const { return params_.pre_norm ? InputUse::kLast : InputUse::kAgain; }
-  // A half's result goes straight to the residual stream, or to branch_ and through add_branch().
-  bool adds_directly() const { return !params_.post_norm && params_.residual_scale == 1.0f; }
-  void add_branch(const float* post_norm, const Rows& rows);
   void write_logits(int n_rows);
   void note(const float* x, int row, int index);
+
+  // Of all layers in order.
+  struct Part {
+    std::unique_ptr<LayerPart> part;
+    int layer;
+    bool ends_layer;
+  };
 
   HyperParams params_;
   ModelLimits limits_;
   Backend& backend_;
   Weights weights_;
   std::unique_ptr<KvCache> kv_;
-  std::vector<KvPlace> places_;  // by layer
   MemoryPlan plan_{}, allocated_{};
 
-  // Activations; rows first.
-  float* x_ = nullptr;
-  float* normed_ = nullptr;
-  float* q_ = nullptr;
-  float* k_ = nullptr;
-  float* v_ = nullptr;
-  float* attended_ = nullptr;
-  float* branch_ = nullptr;  // what a half of a layer adds, unless it adds directly
-  float* gate_ = nullptr;
-  float* up_ = nullptr;
-  float* router_ = nullptr;       // [rows][n_experts]
-  float* shared_ = nullptr;       // result of a gated network beside the experts
-  float* shared_gate_ = nullptr;  // [rows]
-  float* last_q_ = nullptr;  // the last layer's logit rows, gathered
-  float* last_x_ = nullptr;
-  float* logits_ = nullptr;
+  Activations activations_;
+  std::vector<Part> parts_;
+  size_t last_to_keep_ = 0;      // of parts_: the last that keeps something for later tokens
+  size_t last_table_ = 0;        // and its page table
   std::vector<float> host_logits_;
   std::vector<Segment> last_segments_;
   std::vector<std::span<const Segment>> lists_;  // of each page table, and last_segments_

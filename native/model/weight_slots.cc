@@ -58,12 +58,12 @@ class SlotList {
     for (int i = 0; i < p_.n_layers; ++i) {
       block_ = "blk." + std::to_string(i) + ".";
       LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
-      attention(layer);
+      attention(p_.layers[static_cast<size_t>(i)], layer.attention);
       if (p_.pre_norm) norm(p_.ffn_norm_name, p_.n_embd, layer.ffn_norm);
       if (p_.layers[static_cast<size_t>(i)].mixture) {
-        experts(layer);
+        experts(layer.experts, layer.network);
       } else {
-        feed_forward(layer);
+        feed_forward(layer.network);
       }
       if (p_.post_norm) norm("post_ffw_norm.weight", p_.n_embd, layer.ffn_post_norm);
     }
@@ -107,40 +107,41 @@ class SlotList {
         {block_ + std::string(name), 1, rows * count, nullptr, &to, {rows, count, 1}, 0});
   }
 
-  void attention(LayerWeights& layer) {
-    const int64_t q_dim = int64_t{p_.n_heads} * p_.head_dim;
-    const int64_t kv_dim = int64_t{p_.n_kv_heads} * p_.head_dim;
-    if (p_.pre_norm) norm("attn_norm.weight", p_.n_embd, layer.attention_norm);
+  void attention(const LayerParams& shape, AttentionWeights& layer) {
+    const int64_t q_dim = int64_t{p_.n_heads} * shape.key_dim;
+    const int64_t k_dim = int64_t{shape.n_kv_heads} * shape.key_dim;
+    const int64_t v_dim = int64_t{shape.n_kv_heads} * shape.value_dim;
+    if (p_.pre_norm) norm("attn_norm.weight", p_.n_embd, layer.norm);
     if (p_.fused_qkv) {
-      const int64_t all = q_dim + 2 * kv_dim;
+      const int64_t all = q_dim + k_dim + v_dim;
       part("attn_qkv.weight", 0, q_dim, all, p_.n_embd, layer.q);
-      part("attn_qkv.weight", q_dim, kv_dim, all, p_.n_embd, layer.k);
-      part("attn_qkv.weight", q_dim + kv_dim, kv_dim, all, p_.n_embd, layer.v);
+      part("attn_qkv.weight", q_dim, k_dim, all, p_.n_embd, layer.k);
+      part("attn_qkv.weight", q_dim + k_dim, v_dim, all, p_.n_embd, layer.v);
       if (p_.qkv_bias) {
         part("attn_qkv.bias", 0, q_dim, all, layer.q_bias);
-        part("attn_qkv.bias", q_dim, kv_dim, all, layer.k_bias);
-        part("attn_qkv.bias", q_dim + kv_dim, kv_dim, all, layer.v_bias);
+        part("attn_qkv.bias", q_dim, k_dim, all, layer.k_bias);
+        part("attn_qkv.bias", q_dim + k_dim, v_dim, all, layer.v_bias);
       }
     } else {
       matrix("attn_q.weight", q_dim, p_.n_embd, layer.q);
-      matrix("attn_k.weight", kv_dim, p_.n_embd, layer.k);
-      matrix("attn_v.weight", kv_dim, p_.n_embd, layer.v);
+      matrix("attn_k.weight", k_dim, p_.n_embd, layer.k);
+      matrix("attn_v.weight", v_dim, p_.n_embd, layer.v);
       bias(p_.qkv_bias, "attn_q.bias", q_dim, layer.q_bias);
-      bias(p_.qkv_bias, "attn_k.bias", kv_dim, layer.k_bias);
-      bias(p_.qkv_bias, "attn_v.bias", kv_dim, layer.v_bias);
+      bias(p_.qkv_bias, "attn_k.bias", k_dim, layer.k_bias);
+      bias(p_.qkv_bias, "attn_v.bias", v_dim, layer.v_bias);
     }
     if (p_.qk_norm != QkNorm::kNone) {
       const bool each = p_.qk_norm == QkNorm::kEachHead;
-      norm("attn_q_norm.weight", each ? p_.head_dim : q_dim, layer.q_norm);
-      norm("attn_k_norm.weight", each ? p_.head_dim : kv_dim, layer.k_norm);
+      norm("attn_q_norm.weight", each ? shape.key_dim : q_dim, layer.q_norm);
+      norm("attn_k_norm.weight", each ? shape.key_dim : k_dim, layer.k_norm);
     }
-    matrix("attn_output.weight", p_.n_embd, q_dim, layer.attention_output);
-    bias(p_.attention_bias, "attn_output.bias", p_.n_embd, layer.attention_output_bias);
+    matrix("attn_output.weight", p_.n_embd, int64_t{p_.n_heads} * shape.value_dim, layer.output);
+    bias(p_.attention_bias, "attn_output.bias", p_.n_embd, layer.output_bias);
     if (p_.attention_sinks) part("attn_sinks.weight", 0, p_.n_heads, p_.n_heads, layer.sinks);
-    if (p_.post_norm) norm("post_attention_norm.weight", p_.n_embd, layer.attention_post_norm);
+    if (p_.post_norm) norm("post_attention_norm.weight", p_.n_embd, layer.post_norm);
   }
 
-  void feed_forward(LayerWeights& layer) {
+  void feed_forward(NetworkWeights& layer) {
     if (p_.fused_gate_up) {
       part("ffn_up.weight", 0, p_.n_ff, 2 * int64_t{p_.n_ff}, p_.n_embd, layer.gate);
       part("ffn_up.weight", p_.n_ff, p_.n_ff, 2 * int64_t{p_.n_ff}, p_.n_embd, layer.up);
@@ -154,23 +155,23 @@ class SlotList {
     bias(p_.down_bias, "ffn_down.bias", p_.n_embd, layer.down_bias);
   }
 
-  void experts(LayerWeights& layer) {
+  void experts(ExpertWeights& layer, NetworkWeights& shared) {
     const ExpertParams& e = p_.experts;
     matrix("ffn_gate_inp.weight", e.count, p_.n_embd, layer.router);
-    expert_matrix("ffn_gate_exps.weight", e.n_ff, p_.n_embd, layer.expert_gate);
-    expert_matrix("ffn_up_exps.weight", e.n_ff, p_.n_embd, layer.expert_up);
-    expert_matrix("ffn_down_exps.weight", p_.n_embd, e.n_ff, layer.expert_down);
+    expert_matrix("ffn_gate_exps.weight", e.n_ff, p_.n_embd, layer.all.gate);
+    expert_matrix("ffn_up_exps.weight", e.n_ff, p_.n_embd, layer.all.up);
+    expert_matrix("ffn_down_exps.weight", p_.n_embd, e.n_ff, layer.all.down);
     bias(e.choice_bias, "exp_probs_b.bias", e.count, layer.choice_bias);
     if (e.biases) {
       bias(true, "ffn_gate_inp.bias", e.count, layer.router_bias);
-      expert_bias("ffn_gate_exps.bias", e.n_ff, layer.expert_gate_bias);
-      expert_bias("ffn_up_exps.bias", e.n_ff, layer.expert_up_bias);
-      expert_bias("ffn_down_exps.bias", p_.n_embd, layer.expert_down_bias);
+      expert_bias("ffn_gate_exps.bias", e.n_ff, layer.all.gate_bias);
+      expert_bias("ffn_up_exps.bias", e.n_ff, layer.all.up_bias);
+      expert_bias("ffn_down_exps.bias", p_.n_embd, layer.all.down_bias);
     }
     if (e.n_ff_shared == 0) return;
-    matrix("ffn_gate_shexp.weight", e.n_ff_shared, p_.n_embd, layer.gate);
-    matrix("ffn_up_shexp.weight", e.n_ff_shared, p_.n_embd, layer.up);
-    matrix("ffn_down_shexp.weight", p_.n_embd, e.n_ff_shared, layer.down);
+    matrix("ffn_gate_shexp.weight", e.n_ff_shared, p_.n_embd, shared.gate);
+    matrix("ffn_up_shexp.weight", e.n_ff_shared, p_.n_embd, shared.up);
+    matrix("ffn_down_shexp.weight", p_.n_embd, e.n_ff_shared, shared.down);
     if (e.shared_gate) matrix("ffn_gate_inp_shexp.weight", 1, p_.n_embd, layer.shared_gate);
   }
 

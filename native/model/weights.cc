@@ -24,6 +24,11 @@ Part part_of(const WeightSlot& slot) {
   return {bytes(before), bytes(slot.rows * slot.cols)};
 }
 
+size_t slot_bytes(const WeightSlot& slot, const Loading& backend) {
+  return slot.vector != nullptr ? vector_bytes(slot)
+                                : backend.matrix_bytes(slot.tensor->kept_as(), slot.rows, slot.cols);
+}
+
 }  // namespace
 
 Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend) {
@@ -36,16 +41,19 @@ Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend) {
   return {};
 }
 
-size_t weight_bytes(const std::vector<WeightSlot>& slots, const Backend& backend) {
+size_t weight_bytes(const std::vector<WeightSlot>& slots, const Loading& backend) {
   size_t total = 0;
-  for (const WeightSlot& slot : slots) {
-    total += slot.vector != nullptr ? vector_bytes(slot)
-                                    : backend.matrix_bytes(slot.tensor->kept_as(), slot.rows, slot.cols);
-  }
+  for (const WeightSlot& slot : slots) total += slot_bytes(slot, backend);
   return total;
 }
 
-Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backend& backend,
+size_t weight_memory(const std::vector<WeightSlot>& slots, const Loading& backend) {
+  size_t total = 0;
+  for (const WeightSlot& slot : slots) total += backend.memory_of(slot_bytes(slot, backend));
+  return total;
+}
+
+Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loading& backend,
                     const Model::Progress& progress, size_t& allocated) {
   size_t total = 0, done = 0;
   int64_t longest_vector = 0;

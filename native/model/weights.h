@@ -16,31 +16,40 @@
 namespace monolith {
 
 // Vectors are memory of the backend; null where the architecture has none.
-struct LayerWeights {
-  const float* attention_norm = nullptr;
-  std::unique_ptr<Matrix> q, k, v, attention_output;
+struct AttentionWeights {
+  const float* norm = nullptr;
+  std::unique_ptr<Matrix> q, k, v, output;
   const float* q_bias = nullptr;
   const float* k_bias = nullptr;
   const float* v_bias = nullptr;
-  const float* attention_output_bias = nullptr;
+  const float* output_bias = nullptr;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
-  const float* attention_post_norm = nullptr;
-  const float* ffn_norm = nullptr;
-  std::unique_ptr<Matrix> gate, up, down;  // of the network all rows pass; null if only experts
+  const float* sinks = nullptr;                           // [n_heads]
+  const float* post_norm = nullptr;
+};
+
+struct NetworkWeights {
+  std::unique_ptr<Matrix> gate, up, down;
   const float* gate_bias = nullptr;
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;
-  const float* ffn_post_norm = nullptr;
-  const float* sinks = nullptr;                           // [n_heads]
+};
+
+struct ExpertWeights {
   std::unique_ptr<Matrix> router;                         // [n_experts, n_embd]
   const float* router_bias = nullptr;                     // [n_experts]
   const float* choice_bias = nullptr;                     // [n_experts]
-  const float* expert_gate_bias = nullptr;                // of all experts, see Mixture
-  const float* expert_up_bias = nullptr;
-  const float* expert_down_bias = nullptr;
-  std::unique_ptr<Matrix> expert_gate, expert_up, expert_down;  // all experts, see Mixture
+  NetworkWeights all;                                     // see Mixture
   std::unique_ptr<Matrix> shared_gate;                    // [1, n_embd]
+};
+
+struct LayerWeights {
+  AttentionWeights attention;
+  const float* ffn_norm = nullptr;
+  NetworkWeights network;    // that all rows pass; empty if only experts
+  ExpertWeights experts;     // empty if there are none
+  const float* ffn_post_norm = nullptr;
 };
 
 struct Weights {
@@ -75,11 +84,13 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
 Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Bytes the loaded weights hold.
-size_t weight_bytes(const std::vector<WeightSlot>& slots, const Backend& backend);
+size_t weight_bytes(const std::vector<WeightSlot>& slots, const Loading& backend);
+// The same as Loading::memory_of() counts them: one allocation each.
+size_t weight_memory(const std::vector<WeightSlot>& slots, const Loading& backend);
 
 // Fills every slot; adds what was really allocated to `allocated`. Gives the file's pages back as
 // it goes.
-Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Backend& backend,
+Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loading& backend,
                     const Model::Progress& progress, size_t& allocated);
 
 }  // namespace monolith

@@ -1,9 +1,8 @@
-// Who an API key speaks for, looked up per request, and the organizations behind it. Owns what this thread
-// remembers of keys for a second; the keys at rest are api-keys.ts's. What changes is forgotten here at once,
-// in the other threads by the bus, and in other processes within that second.
+// Who an API key speaks for, looked up per request, and the organizations behind it. What this
+// thread remembers of keys is key-cache.ts's; the keys at rest are api-keys.ts's. What changes is forgotten here at
+// once, in the other threads by the bus, and in other processes within a second.
 
-import type { LimitOverride } from '../config-kinds.js';
-import { apiError } from '../errors.js';
+import type { LimitOverride } from '../config/kinds.js';
 import type { Identity } from '../identity/identity.js';
 import type { Store, Table } from '../storage/store.js';
 import type { ThreadBus } from '../shared/bus.js';
@@ -11,22 +10,16 @@ import { ApiKeys } from './api-keys.js';
 import type { CreatedKey, NewKey } from './api-keys.js';
 export type { CreatedKey, NewKey } from './api-keys.js';
 import type { Actor, AuditLog } from './audit.js';
-import { keyDigest, timeOf } from './keys.js';
+import { KeyCache, organizationSuspended } from './key-cache.js';
+import { timeOf } from './keys.js';
 import type { KeyRecord, Organization } from './keys.js';
+import { LmdbKeyStore, identityFor } from './lmdb-key-store.js';
 import { Organizations } from './organizations.js';
 import { OrganizationSettingsTable } from './organization-settings.js';
 import type { OrganizationSettings } from './organization-settings.js';
 
-// A looked-up key is trusted this long: well under the 5 s in which a revocation must act.
-const CACHE_MS = 1_000;
-const CACHE_ENTRIES = 10_000;
 // How often the times of last use are written, together.
 const LAST_USED_FLUSH_MS = 10_000;
-// The longest the settings let a chosen key be, with room to spare.
-const MAX_KEY_LENGTH = 512;
-
-// Only keys that exist are remembered: whoever tries keys out fills nothing.
-interface CacheEntry { keyId: string; revokedAt: number; expiresAt: number; suspended: boolean; identity: Identity; readAt: number }
 
 export interface AccountsOptions {
   bus?: ThreadBus;
@@ -48,8 +41,7 @@ export class Accounts {
   readonly keys: ApiKeys;
   readonly settings: OrganizationSettingsTable;
   private readonly organizations: Table<Organization>;
-  private readonly cache = new Map<string, CacheEntry>();
-  private readonly lastUsed = new Map<string, number>();
+  private readonly cache: KeyCache;
   private readonly flushTimer: NodeJS.Timeout;
   private readonly listeners = new Set<AccountsListener>();
   private readonly bus: ThreadBus | null;
@@ -62,6 +54,7 @@ export class Accounts {
     this.organizations = store.table('organizations');
     this.settings = new OrganizationSettingsTable(store);
     this.keys = new ApiKeys(store, this.audit, (organizationId) => this.changed(organizationId));
+    this.cache = new KeyCache(new LmdbKeyStore(store, this.keys, this.settings));
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
     this.flushTimer.unref();
     this.stopListening = this.bus?.on('accounts.changed', ({ organizationId }) => this.forget(organizationId)) ?? (() => undefined);
@@ -164,33 +157,16 @@ export class Accounts {
     if (key !== undefined) await this.keys.revoke(key.organizationId, id, null);
   }
 
-  /** Who a key speaks for. Throws ApiError 401 or 403. */
-  authenticate(secret: string): Identity {
-    if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
-    const digest = keyDigest(secret);
-    const now = Date.now();
-    let entry = this.cache.get(digest);
-    if (entry === undefined || now - entry.readAt > CACHE_MS || now < entry.readAt) {
-      entry = this.read(digest, now);
-      if (entry === undefined) {
-        this.cache.delete(digest);
-        throw unknownKey();
-      }
-      if (this.cache.size >= CACHE_ENTRIES) this.cache.clear();
-      this.cache.set(digest, entry);
-    }
-    if (entry.revokedAt <= now) throw apiError('api_key_revoked', 'The API key has been revoked.');
-    if (entry.expiresAt <= now) throw apiError('api_key_expired', 'The API key is past its expiry date.');
-    if (entry.suspended) throw suspended();
-    this.lastUsed.set(entry.keyId, now);
-    return entry.identity;
+  /** Who a key speaks for: at once if that is remembered. Throws or rejects with ApiError 401 or 403. */
+  authenticate(secret: string): Identity | Promise<Identity> {
+    return this.cache.authenticate(secret);
   }
 
   /** Who speaks for an organization without a key, with all permissions: its members in the playground. Throws ApiError 403. */
   identityOf(organization: Organization, keyId: string): Identity {
     const current = this.organization(organization.id);
-    if (current?.status !== 'active') throw suspended();
-    return this.identity(current, { id: keyId, models: ['*'], scopes: ['inference', 'responses.read', 'responses.delete', 'models.read', 'tokens.count'], limits: null });
+    if (current?.status !== 'active') throw organizationSuspended();
+    return identityFor(current, this.settings.get(current.id), { id: keyId, models: ['*'], scopes: ['inference', 'responses.read', 'responses.delete', 'models.read', 'tokens.count'], limits: null });
   }
 
   /** Something of an organization (null: of any) was changed in the tables: nothing remembered of it holds any more, on any thread. */
@@ -207,10 +183,7 @@ export class Accounts {
 
   /** Writes the times of last use gathered since the last call. */
   async flushLastUsed(): Promise<void> {
-    if (this.lastUsed.size === 0) return;
-    const times = [...this.lastUsed];
-    this.lastUsed.clear();
-    await this.keys.noteLastUsed(times);
+    await this.cache.flushLastUsed();
   }
 
   async close(): Promise<void> {
@@ -220,28 +193,8 @@ export class Accounts {
   }
 
   private forget(organizationId: string | null): void {
-    this.cache.clear();
+    this.cache.forget();
     for (const listener of [...this.listeners]) listener(organizationId);
-  }
-
-  private read(digest: string, readAt: number): CacheEntry | undefined {
-    const key = this.keys.findByDigest(digest);
-    const organization = key === undefined ? undefined : this.organizations.get(key.organizationId);
-    if (key === undefined || organization === undefined) return undefined;
-    return {
-      // What an organization that is gone had are revoked keys.
-      keyId: key.id, revokedAt: isDeleted(organization) ? 0 : timeOf(key.revokedAt), expiresAt: timeOf(key.expiresAt), suspended: organization.status === 'suspended',
-      identity: this.identity(organization, key), readAt,
-    };
-  }
-
-  private identity(organization: Organization, key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>): Identity {
-    const { limits, monthlyTokenCap } = this.settings.get(organization.id);
-    return Object.freeze({
-      organizationId: organization.id, tenant: organization.tenant, keyId: key.id,
-      models: Object.freeze([...key.models]), scopes: Object.freeze([...key.scopes]),
-      limits, keyLimits: key.limits, monthlyTokenCap,
-    });
   }
 
   private firstOrganization(): Organization | undefined {
@@ -250,8 +203,3 @@ export class Accounts {
 }
 
 const isDeleted = ({ deletedAt = null }: Organization): boolean => deletedAt !== null;
-
-const unknownKey = (): Error => apiError('invalid_api_key', 'The API key is not valid.');
-
-/** What whoever speaks for a suspended organization is told, wherever they are. */
-export const suspended = (): Error => apiError('organization_suspended', 'The organization of this API key is suspended.');

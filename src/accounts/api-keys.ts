@@ -7,7 +7,7 @@
 //   keys-by-organization  [organization, created, id] → time of its end in ms; null: none known
 
 import { randomBytes, timingSafeEqual } from 'node:crypto';
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../errors.js';
 import type { Scope } from '../identity/identity.js';
 import { newAccountId, newApiKey } from '../ids.js';

@@ -8,7 +8,9 @@ import { Invites } from './invites.js';
 import { Memberships } from './memberships.js';
 import { Organizations } from './organizations.js';
 import { Sessions } from './sessions.js';
+import { LmdbSignIns } from './lmdb-sign-ins.js';
 import { SetupCode } from './setup-code.js';
+import type { SignIns } from './sign-ins.js';
 import { Tokens } from './tokens.js';
 import { Users } from './users.js';
 
@@ -23,6 +25,7 @@ export class Directory {
   readonly attempts: Attempts;
   readonly setupCode: SetupCode;
   readonly audit: StoredAuditLog;
+  readonly signIns: SignIns;
   private timer: NodeJS.Timeout | null = null;
   private sweeping: Promise<void> = Promise.resolve();
 
@@ -35,6 +38,7 @@ export class Directory {
     this.attempts = new Attempts(store);
     this.setupCode = new SetupCode(store);
     this.audit = new StoredAuditLog(store);
+    this.signIns = new LmdbSignIns(store, this);
   }
 
   static async open(store: Store): Promise<Directory> {

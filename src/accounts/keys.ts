@@ -2,7 +2,7 @@
 // HMAC of its SHA-256 under a secret of the database: whoever reads the table `keys` alone can test no guess.
 
 import { createHmac, hash } from 'node:crypto';
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 import type { ApiKeyObject } from '../wire/dashboard.js';
 import type { Scope } from '../identity/identity.js';
 
@@ -10,11 +10,11 @@ export const ALL_SCOPES: readonly Scope[] = ['inference', 'responses.read', 'res
 
 export interface Organization {
   id: string;                  // org_…
-  tenant: number;              // 32-bit, unique: names the organization to the engine
+  tenant: number;              // the organization's number, 32-bit and unique, under the name it has on disk: names the organization to the engine
   name: string;
   status: 'active' | 'suspended';
   createdAt: string;           // RFC 3339
-  /** Since when it is deleted: suspended for good, shown to nobody. The row stays, so that its tenant is never given again. */
+  /** Since when it is deleted: suspended for good, shown to nobody. The row stays, so that its number is never given again. */
   deletedAt?: string | null;
   /** Of a deleted one, nothing it had stored is left. */
   erased?: boolean;

@@ -1,7 +1,7 @@
 // What an operator set for an organization, beside the general settings. Owns the table
 // `organization-settings`, keyed by organization; without a row, everything is as the settings have it.
 
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 import type { Store, Table } from '../storage/store.js';
 
 export interface OrganizationSettings {

@@ -4,10 +4,10 @@ import { newAccountId } from '../ids.js';
 import type { Store, Table } from '../storage/store.js';
 import type { Organization } from './keys.js';
 
-// Row of `meta`: the highest tenant number that was ever given out.
-const LAST_TENANT = 'last-tenant';
+// Row of `meta`: the highest number that was ever given to an organization.
+const LAST_NUMBER = 'last-tenant';
 /** Of the organization that the first start makes: the operator's. No other ever gets it. */
-export const FIRST_TENANT = 1;
+export const FIRST_ORGANIZATION_NUMBER = 1;
 
 export class Organizations {
   private readonly organizations: Table<Organization>;
@@ -41,7 +41,7 @@ export class Organizations {
 
   /** Within a transaction. */
   create(name: string): Organization {
-    const organization: Organization = { id: newAccountId('org'), tenant: this.newTenant(), name, status: 'active', createdAt: new Date().toISOString() };
+    const organization: Organization = { id: newAccountId('org'), tenant: this.newNumber(), name, status: 'active', createdAt: new Date().toISOString() };
     void this.organizations.put(organization.id, organization);
     return organization;
   }
@@ -68,11 +68,11 @@ export class Organizations {
   }
 
   /** A number is never given twice: the prefix cache and counters know organizations by it. */
-  private newTenant(): number {
+  private newNumber(): number {
     // Databases of before this number was kept are looked through once.
-    const tenant = (this.meta.get(LAST_TENANT) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
-    void this.meta.put(LAST_TENANT, tenant);
-    return tenant;
+    const number = (this.meta.get(LAST_NUMBER) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
+    void this.meta.put(LAST_NUMBER, number);
+    return number;
   }
 
   private all(): Organization[] {

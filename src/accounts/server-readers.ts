@@ -8,7 +8,7 @@ import { identify } from '../http/authentication.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Identity } from '../identity/identity.js';
 import type { Accounts } from './accounts.js';
-import { FIRST_TENANT } from './organizations.js';
+import { FIRST_ORGANIZATION_NUMBER } from './organizations.js';
 import type { Users } from './users.js';
 
 export class ServerReaders {
@@ -18,18 +18,18 @@ export class ServerReaders {
     this.#token = token === null ? null : digest(token);
   }
 
-  /** Throws ApiError 401, 403. */
-  check(exchange: Exchange): void {
-    const who = identify<Identity | null>((name) => exchange.header(name), (key) => (this.#isToken(key) ? null : this.accounts.authenticate(key)));
+  /** Rejects with ApiError 401, 403. */
+  async check(exchange: Exchange): Promise<void> {
+    const who = await identify<Identity | null>((name) => exchange.header(name), (key) => (this.#isToken(key) ? null : this.accounts.authenticate(key)));
     if (who === null) return;
     exchange.actAs(who);
     if (!this.#isOperators(who)) throw apiError('endpoint_not_allowed', 'This takes the key of an operator, or the token of the setting metrics.token.');
   }
 
   /** As check(), for what strangers get less of. */
-  has(exchange: Exchange): boolean {
+  async has(exchange: Exchange): Promise<boolean> {
     try {
-      this.check(exchange);
+      await this.check(exchange);
       return true;
     } catch (error) {
       if (error instanceof ApiError) return false;
@@ -41,10 +41,10 @@ export class ServerReaders {
     return this.#token !== null && timingSafeEqual(digest(key), this.#token);
   }
 
-  #isOperators({ organizationId, tenant, keyId }: Identity): boolean {
+  #isOperators({ organizationId, organizationNumber, keyId }: Identity): boolean {
     const key = this.accounts.keys.get(organizationId, keyId);
     if (key === undefined) return false;
-    if (key.createdBy === null) return tenant === FIRST_TENANT;
+    if (key.createdBy === null) return organizationNumber === FIRST_ORGANIZATION_NUMBER;
     const user = this.users.get(key.createdBy);
     return user !== undefined && user.operator && !user.locked;
   }

@@ -5,8 +5,9 @@
 
 import { apiError } from '../errors.js';
 import type { ApiError, ErrorCode, WireShape } from '../errors.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { Identity } from '../identity/identity.js';
+import type { TokenCount } from '../shared/token-count.js';
 import { Counters } from './counters.js';
 import { rateLimitHeaders, tighter } from './headers.js';
 import type { LimitState } from './headers.js';
@@ -23,8 +24,8 @@ export type Limited = Pick<Identity, 'organizationId' | 'limits' | 'keyId' | 'ke
 export interface ReserveRequest {
   identity: Limited;
   model: string;
-  /** Exact prompt tokens after templating, cached ones included. */
-  promptTokens: number;
+  /** After templating, cached ones included. An estimate is reserved like a true number; settle() is told the truth. */
+  promptTokens: TokenCount;
   /** The client's output cap for one choice after clamping; null if it stated none. */
   statedCap: number | null;
   /** The model's own output maximum. */
@@ -87,7 +88,7 @@ export class Admission {
     const { identity, model, promptTokens, n } = request;
     this.checkCap(identity, model);
     const outputEach = request.statedCap ?? Math.min(request.modelMaximum, this.limits.tpm_default_reservation);
-    const wanted = promptTokens + n * outputEach;
+    const wanted = promptTokens.tokens + n * outputEach;
     const gates = this.gates(identity, model);
     const taken: Taken[] = [];
     const now = this.now();
@@ -228,8 +229,9 @@ export class Admission {
     const { tpm } = limits;
     if (tpm === null) return;
     const { promptTokens, model, identity } = request;
-    if (promptTokens > tpm) {
-      throw apiError('request_exceeds_tpm_limit', `The prompt alone has ${promptTokens} tokens; the limit of the ${whose} is ${tpm} tokens per minute on ${model}.`, null,
+    // For good, so not on an estimate: that takes the whole bucket.
+    if (promptTokens.exact && promptTokens.tokens > tpm) {
+      throw apiError('request_exceeds_tpm_limit', `The prompt alone has ${promptTokens.tokens} tokens; the limit of the ${whose} is ${tpm} tokens per minute on ${model}.`, null,
         { headers: (shape) => this.headers(identity, model, shape) });
     }
     const reserved = Math.min(wanted, tpm);

@@ -1,7 +1,7 @@
 // Which limits hold for whom. Pure: read from the settings, what an operator set and the key, at each request.
 
-import type { LimitOverride } from '../config-kinds.js';
-import type { Config } from '../config.js';
+import type { LimitOverride } from '../config/kinds.js';
+import type { Config } from '../config/settings.js';
 
 /** Null: the limit is off. */
 export interface Limits { rpm: number | null; tpm: number | null; concurrency: number | null }

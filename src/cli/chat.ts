@@ -4,8 +4,8 @@
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
-import { loadConfig } from '../config.js';
-import type { Config } from '../config.js';
+import { loadConfig } from '../config/load.js';
+import type { Config } from '../config/settings.js';
 import { startServer } from '../server.js';
 import type { Server } from '../server.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';

@@ -2,8 +2,8 @@
 
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { loadConfig } from '../config.js';
-import { showBytes } from '../config-kinds.js';
+import { loadConfig } from '../config/load.js';
+import { showBytes } from '../config/kinds.js';
 import { backUp, checkDatabase, restore } from '../storage/database-copy.js';
 import type { Checked } from '../storage/database-copy.js';
 import { askedForHelp, noWords, UsageError } from './output.js';

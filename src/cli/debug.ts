@@ -2,9 +2,9 @@
 
 import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
-import { loadConfig } from '../config.js';
-import type { Config } from '../config.js';
-import { loadOptions } from '../service.js';
+import { loadConfig } from '../config/load.js';
+import type { Config } from '../config/settings.js';
+import { loadOptions } from '../service/engine-settings.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 
 const HELP = `

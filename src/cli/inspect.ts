@@ -2,11 +2,11 @@
 // from the code that allocates.
 
 import { basename } from 'node:path';
-import { loadConfig } from '../config.js';
-import { QUANTIZE_TYPES, showBytes } from '../config-kinds.js';
+import { loadConfig } from '../config/load.js';
+import { QUANTIZE_TYPES, showBytes } from '../config/kinds.js';
 import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
-import { loadOptions } from '../service.js';
+import { loadOptions } from '../service/engine-settings.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `

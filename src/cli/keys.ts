@@ -8,7 +8,7 @@ import { StoredAuditLog } from '../accounts/audit.js';
 import type { Actor } from '../accounts/audit.js';
 import { ALL_SCOPES, keyObject, keyStatus } from '../accounts/keys.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
-import { loadConfig } from '../config.js';
+import { loadConfig } from '../config/load.js';
 import { limitsField } from '../dashboard/api/key-fields.js';
 import { ApiError } from '../errors.js';
 import type { Scope } from '../identity/identity.js';

@@ -1,11 +1,11 @@
 // monolith models: what the current settings would serve, and whether the files are whole. Reads no weights.
 
-import { loadConfig } from '../config.js';
-import type { Config } from '../config.js';
-import { showBytes } from '../config-kinds.js';
+import { loadConfig } from '../config/load.js';
+import type { Config } from '../config/settings.js';
+import { showBytes } from '../config/kinds.js';
 import { modelBytes } from '../engine/catalog.js';
 import { loadAddon } from '../engine/load-addon.js';
-import { configuredModels, loadOptions } from '../service.js';
+import { configuredModels, loadOptions } from '../service/engine-settings.js';
 import { askedForHelp, noWords, ownFlags, table } from './output.js';
 
 const HELP = `

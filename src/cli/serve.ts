@@ -1,7 +1,7 @@
 // monolith serve: starts the server, prints the ready line, and ends it by signal.
 
-import { loadConfig } from '../config.js';
-import type { Config } from '../config.js';
+import { loadConfig } from '../config/load.js';
+import type { Config } from '../config/settings.js';
 import { startServer } from '../server.js';
 import type { Server } from '../server.js';
 import { createTelemetry } from '../telemetry/telemetry.js';

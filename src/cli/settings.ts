@@ -1,6 +1,7 @@
 // monolith settings: docs/settings.md, or with --short the table of the README, from the declarations.
 
-import { didYouMean, settingsMarkdown, settingsSummary } from '../config.js';
+import { didYouMean } from '../config/did-you-mean.js';
+import { settingsMarkdown, settingsSummary } from '../config/help.js';
 import { askedForHelp, UsageError } from './output.js';
 
 const HELP = `

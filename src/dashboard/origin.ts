@@ -1,6 +1,6 @@
 // Where a request says it comes from, and where the dashboard is.
 
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { apiError } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { isLoopback } from '../http/hosts.js';

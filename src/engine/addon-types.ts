@@ -23,7 +23,7 @@ export interface LoadOptions {
   draftQuantize?: Quantize;   // as `quantize`, for that one
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
-  maxBatchTokens: number;
+  maxBatchTokens: number;     // of a step; 0 = as suits the device
   maxSequences: number;
   stepMs: number;             // pause a prompt may put between two tokens of a running answer, aimed at; 0 = no bound
   queueMax: number;           // requests waiting
@@ -73,9 +73,10 @@ export interface ModelInfo {
 
 export interface SubmitOptions {
   prompt: Int32Array;
-  organization: number;       // 32-bit number of the tenant
+  organization: number;       // its number, 32-bit
   n: number;
-  maxTokens: number;
+  maxTokens: number;          // per choice: at least 1 where tokens are wanted, else 0
+  output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';   // absent: tokens; nothing: the prompt goes to the prefix cache; the others are refused
   temperature: number; topK: number; topP: number; minP: number;
   repetitionPenalty: number; frequencyPenalty: number; presencePenalty: number;
   seed: bigint;               // any 64-bit value
@@ -137,7 +138,8 @@ export interface GrammarProblem {
 }
 
 /** Not strict: a grammar may come with problems of kind `unsupported`, which say what it leaves out. */
-export interface CompiledGrammar { grammar: NativeGrammar | null; problems: GrammarProblem[] }
+/** `compileMs`: a thread's time that this took; 0 if it was known. */
+export interface CompiledGrammar { grammar: NativeGrammar | null; problems: GrammarProblem[]; compileMs: number }
 
 /**
  * Tool calls within the content. From the open marker up to and including the close marker the text goes to
@@ -175,7 +177,9 @@ export interface NativeStats {
   waitingTokens: number;      // of the prompts of those that wait
   pagesTotal: number; pagesFree: number; pagesCached: number;
   lastStepAgeMs: number; maxBatchTokens: number; maxSequences: number; failed: boolean;
+  note: string;               // what an operator should know of how it runs by now; empty: nothing
   stepMs: number; queueMax: number; queueMaxTokens: number;
+  loadedBatchTokens: number;  // maxBatchTokens when it was loaded
   mostBatchTokens: number; mostSequences: number;   // allocated: what configure() clamps to
   steps: number; stepRows: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
   promptTokens: number; promptTokensCached: number;   // of requests begun; of these, found in the prefix cache

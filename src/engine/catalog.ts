@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { MAX_OUTPUT_TOKENS, QUANTIZE_TYPES } from '../config-kinds.js';
+import { MAX_OUTPUT_TOKENS, QUANTIZE_TYPES } from '../config/kinds.js';
 import { packageRoot } from './load-addon.js';
 
 const sampling = z.strictObject({

@@ -3,7 +3,7 @@
 import { basename } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../telemetry/types.js';
-import { showBytes } from '../config-kinds.js';
+import { showBytes } from '../config/kinds.js';
 import { modelBytes } from './catalog.js';
 import type { ModelPool } from './model-pool.js';
 

@@ -1,5 +1,6 @@
-// At most so many at once; who waits is taken in turns of the organizations, so that nobody's many hold up
-// another's one. What waits is bounded, and leaves if its client does. Event-loop thread only.
+// At most so many at once; who waits is taken in turns of the organizations, and first whoever has the fewest at work,
+// so that nobody's many hold up another's one. What waits is bounded, and leaves if its client does. With a budget, who
+// has used it up waits until it has grown again, and nobody waits for them meanwhile. Event-loop thread only.
 import { apiError } from '../errors.js';
 
 /** For whom something is done. */
@@ -7,6 +8,12 @@ export interface Claimant {
   readonly organization: number | string;
   /** Aborted when nobody wants it any more. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/** What one organization's may take: so much time at once, and with every millisecond that passes so much more. */
+export interface TimeBudget {
+  readonly ms: number;
+  readonly msPerMs: number;
 }
 
 interface Waiting { readonly weight: number; readonly resume: () => void }
@@ -20,25 +27,58 @@ const RETRY_AFTER_MS = 2_000;
 
 export class FairSlots {
   readonly #lines = new Map<Claimant['organization'], Line>();      // whose turn it is first
+  readonly #atWork = new Map<Claimant['organization'], number>();   // slots
+  readonly #taken = new Map<Claimant['organization'], { ms: number; at: number }>();   // of the budget
   #free: number;
   #weight = 0;
+  #wake: NodeJS.Timeout | undefined;
 
   /** `what` waits, for errors; `maxWeight` is the most one organization's may weigh together, as run() is told. One may always wait. */
-  constructor(count: number, private readonly what: string, private readonly maxWeight: number) {
+  constructor(count: number, private readonly what: string, private readonly maxWeight: number, private readonly budget?: TimeBudget, private readonly now: () => number = () => performance.now()) {
     this.#free = count;
   }
 
   /** Runs it as soon as it is its turn. Throws ApiError capacity_exhausted, the signal's reason, what `work` throws. */
   async run<T>(claimant: Claimant, weight: number, work: () => Promise<T>): Promise<T> {
     claimant.signal?.throwIfAborted();
-    if (this.#free > 0) this.#free--;
+    if (this.#free > 0 && this.#delay(claimant.organization) === 0) this.#take(claimant.organization);
     else await this.#turn(claimant, weight);
     try {
       claimant.signal?.throwIfAborted();
       return await work();
     } finally {
-      this.#release();
+      const left = (this.#atWork.get(claimant.organization) ?? 0) - 1;
+      if (left > 0) this.#atWork.set(claimant.organization, left);
+      else this.#atWork.delete(claimant.organization);
+      this.#free++;
+      this.#serve();
     }
+  }
+
+  /** So much time of its budget was taken. */
+  charge(organization: Claimant['organization'], ms: number): void {
+    if (this.budget === undefined || ms <= 0) return;
+    for (const other of this.#taken.keys()) this.#takenBy(other);   // those that have all of it again are forgotten
+    this.#taken.set(organization, { ms: this.#takenBy(organization) + ms, at: this.now() });
+  }
+
+  #takenBy(organization: Claimant['organization']): number {
+    const taken = this.#taken.get(organization);
+    if (taken === undefined || this.budget === undefined) return 0;
+    const ms = taken.ms - (this.now() - taken.at) * this.budget.msPerMs;
+    if (ms > 0) return ms;
+    this.#taken.delete(organization);
+    return 0;
+  }
+
+  /** Milliseconds before it has something of its budget again. */
+  #delay(organization: Claimant['organization']): number {
+    return this.budget === undefined ? 0 : Math.max(0, Math.ceil((this.#takenBy(organization) - this.budget.ms) / this.budget.msPerMs));
+  }
+
+  #take(organization: Claimant['organization']): void {
+    this.#free--;
+    this.#atWork.set(organization, (this.#atWork.get(organization) ?? 0) + 1);
   }
 
   #turn({ organization, signal }: Claimant, weight: number): Promise<void> {
@@ -65,6 +105,7 @@ export class FairSlots {
       line.weight += weight;
       this.#weight += weight;
       this.#lines.set(organization, line);
+      if (this.#free > 0) this.#serve();
     });
   }
 
@@ -73,18 +114,35 @@ export class FairSlots {
     line.weight -= waiting.weight;
     this.#weight -= waiting.weight;
     if (line.waiting.size === 0) this.#lines.delete(organization);
+    if (this.#lines.size === 0) clearTimeout(this.#wake);
   }
 
-  #release(): void {
-    for (const [organization, line] of this.#lines) {
-      for (const waiting of line.waiting) {
-        this.#leave(organization, line, waiting);
-        this.#lines.delete(organization);
-        if (line.waiting.size > 0) this.#lines.set(organization, line);   // behind the others
-        waiting.resume();
+  /** Gives what is free to those who wait. */
+  #serve(): void {
+    clearTimeout(this.#wake);
+    while (this.#free > 0 && this.#lines.size > 0) {
+      let first: Claimant['organization'] | undefined, fewest = Infinity, soonest = Infinity;
+      for (const organization of this.#lines.keys()) {
+        const delay = this.#delay(organization), atWork = this.#atWork.get(organization) ?? 0;
+        if (delay > 0) soonest = Math.min(soonest, delay);
+        else if (atWork < fewest) [first, fewest] = [organization, atWork];
+      }
+      if (first === undefined) {
+        this.#wake = setTimeout(() => { this.#serve(); }, soonest);
         return;
       }
+      this.#resumeFirst(first);
     }
-    this.#free++;
+  }
+
+  #resumeFirst(organization: Claimant['organization']): void {
+    const line = this.#lines.get(organization);
+    const [waiting] = line?.waiting ?? [];
+    if (line === undefined || waiting === undefined) return;
+    this.#leave(organization, line, waiting);
+    this.#lines.delete(organization);
+    if (line.waiting.size > 0) this.#lines.set(organization, line);   // behind the others
+    this.#take(organization);
+    waiting.resume();
   }
 }

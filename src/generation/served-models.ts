@@ -1,4 +1,4 @@
-// The models a server offers under their public names, each with the prompter that talks to its engine.
+// The models a server offers under their public names, each with the provider that answers for it.
 // Loading and failing are the pool's affair; this file turns a pool entry into "serve it" or a precise
 // error. Event-loop thread only.
 import { apiError, type ErrorExtra } from '../errors.js';
@@ -7,8 +7,10 @@ import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
 import type { ModelDescription } from './model-description.js';
 import { lifecycleAt, type DeclaredLifecycle, type ModelLifecycle } from './model-lifecycle.js';
-import { TemplateError } from './chat-template.js';
-import { Prompter, type GenerationLimits } from './prompter.js';
+import type { GenerationLimits } from './generation-limits.js';
+import { LocalProvider } from './local/local-provider.js';
+import { TemplateError } from './local/template-limits.js';
+import type { Provider } from './provider.js';
 import type { ReasoningEffort } from './types.js';
 
 export interface ServedModel {
@@ -19,12 +21,12 @@ export interface ServedModel {
   /** What a request that leaves them open gets. */
   readonly sampling: CatalogModel['sampling'];
   /** Throws ApiError 503 while the model loads or after it failed to. */
-  ready(): Prompter;
+  ready(): Provider;
 }
 
 export class ServedModels {
-  // Keyed by engine as well: a reloaded model gets a new prompter.
-  readonly #prompters = new WeakMap<Engine, Map<string, Prompter | TemplateError>>();
+  // Keyed by engine as well: a reloaded model gets a new provider.
+  readonly #providers = new WeakMap<Engine, Map<string, LocalProvider | TemplateError>>();
   // By name, from when it was last ready: said on of a model that is unloaded for a while.
   readonly #known = new Map<string, Known>();
 
@@ -41,9 +43,9 @@ export class ServedModels {
       name, asked, lifecycle,
       sampling: pooled.model.sampling,
       ready: () => {
-        const prompter = this.#prompter(pooled.model, engineOf(pooled));
-        if (prompter instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
-        return prompter;
+        const provider = this.#provider(pooled.model, engineOf(pooled));
+        if (provider instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
+        return provider;
       },
     };
   }
@@ -51,8 +53,8 @@ export class ServedModels {
   /** Models that are loaded and yet cannot be served, each with the file and the reason. Compiles the chat templates. */
   problems(): { model: string; message: string }[] {
     return this.pool.list().flatMap(({ model, status }) => {
-      const prompter = status.state === 'ready' ? this.#prompter(model, status.engine) : null;
-      return prompter instanceof TemplateError ? [{ model: model.id, message: `${model.file}: ${prompter.message}` }] : [];
+      const provider = status.state === 'ready' ? this.#provider(model, status.engine) : null;
+      return provider instanceof TemplateError ? [{ model: model.id, message: `${model.file}: ${provider.message}` }] : [];
     });
   }
 
@@ -68,7 +70,7 @@ export class ServedModels {
   }
 
   #describe({ model, status }: PooledModel): ModelDescription {
-    if (status.state === 'ready') this.#prompter(model, status.engine);
+    if (status.state === 'ready') this.#provider(model, status.engine);
     const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false };
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
@@ -81,20 +83,20 @@ export class ServedModels {
     };
   }
 
-  #prompter(model: CatalogModel, engine: Engine): Prompter | TemplateError {
-    let byName = this.#prompters.get(engine);
-    if (byName === undefined) this.#prompters.set(engine, (byName = new Map()));
-    let prompter = byName.get(model.id);
-    if (prompter === undefined) byName.set(model.id, (prompter = this.#make(model, engine)));
-    return prompter;
+  #provider(model: CatalogModel, engine: Engine): LocalProvider | TemplateError {
+    let byName = this.#providers.get(engine);
+    if (byName === undefined) this.#providers.set(engine, (byName = new Map()));
+    let provider = byName.get(model.id);
+    if (provider === undefined) byName.set(model.id, (provider = this.#make(model, engine)));
+    return provider;
   }
 
-  #make(model: CatalogModel, engine: Engine): Prompter | TemplateError {
+  #make(model: CatalogModel, engine: Engine): LocalProvider | TemplateError {
     try {
-      const prompter = new Prompter(engine, model, this.limits);
-      const { contextWindow, maxOutputTokens, markers } = prompter;
-      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons: markers !== null });
-      return prompter;
+      const provider = new LocalProvider(engine, model, this.limits);
+      const { contextWindow, maxOutputTokens, reasons } = provider;
+      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons });
+      return provider;
     } catch (error) {
       if (error instanceof TemplateError) return error;
       throw error;

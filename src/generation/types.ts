@@ -119,19 +119,3 @@ export type GenerationEvent =
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
   | { type: 'finished'; choice: number; reason: EndReason; stopString: string | null; completionTokens: number; reasoningTokens: number; calls: number; timings: ChoiceTimings }
   | { type: 'failed'; code: 'queue_timeout' | 'engine_error' | 'shutdown'; message: string; retryAfterMs?: number | undefined };
-
-/** A request rendered, tokenized and checked against the context window; nothing reserved or queued yet. */
-export interface PreparedGeneration {
-  readonly promptTokens: number;
-  readonly maxTokens: number;                    // effective cap per choice, clamped to model and context
-  readonly n: number;
-  /** Paths of keywords that the request's schemas have and that bind nothing: not strict, they are left out. */
-  readonly leftOut: readonly string[];
-  /** Hands the request to the engine. `onEvent` is called on this thread. Throws ApiError (capacity_exhausted, ...) at once. */
-  start(onEvent: (event: GenerationEvent) => void): RunningGeneration;
-}
-
-export interface RunningGeneration {
-  /** Stops it before the engine's next step; no event follows. Idempotent, harmless after the end. */
-  cancel(): void;
-}

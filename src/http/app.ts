@@ -12,9 +12,10 @@
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import { LoopTime } from '../admission/loop-time.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { apiError, StartError } from '../errors.js';
-import type { RequestRecord, Telemetry } from '../telemetry/types.js';
+import type { RequestRecord } from '../telemetry/outcome.js';
+import type { Telemetry } from '../telemetry/types.js';
 import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../version.js';
 import { identify } from './authentication.js';
@@ -22,6 +23,8 @@ import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
 import type { Route } from './exchange.js';
 import type { Identity, Scope } from '../identity/identity.js';
+import { HeldBody } from './held-body.js';
+import type { BodySource } from './held-body.js';
 import { hostGuard } from './hosts.js';
 import { listenProblem } from './listen-problem.js';
 import { ParseTurns } from './parse-turns.js';
@@ -220,18 +223,30 @@ export class HttpServer {
       const header = (name: string): string => exchange.header(name);
       this.checkHost(header);
       exchange.label = route.path;
-      exchange.identity = identify(header, this.options.authenticate);
-      if (this.draining) throw shuttingDown();
-      if (header('sec-websocket-version') !== '13') throw apiError('invalid_header', 'Sec-WebSocket-Version must be 13.', 'Sec-WebSocket-Version');
-      checkScope(route.scope, exchange.identity.scopes);
-      const socket = admit({
-        requestId: exchange.requestId, identity: exchange.identity, header,
-        identify: () => identify(header, this.options.authenticate),
-      });
-      exchange.upgrade<SocketData>(context, { socket });
+      const known = identify(header, this.options.authenticate);
+      if (known instanceof Promise) {
+        known.then((identity) => {
+          if (!exchange.aborted) res.cork(() => this.upgradeAs(identity, route, exchange, context, admit));
+        }).catch((error: unknown) => exchange.fail(error));
+      } else {
+        this.upgradeAs(known, route, exchange, context, admit);
+      }
     } catch (error) {
       exchange.fail(error);
     }
+  }
+
+  private upgradeAs(identity: Identity, route: SocketRoute, exchange: UwsExchange, context: us_socket_context_t, admit: Admit): void {
+    const header = (name: string): string => exchange.header(name);
+    exchange.identity = identity;
+    if (this.draining) throw shuttingDown();
+    if (header('sec-websocket-version') !== '13') throw apiError('invalid_header', 'Sec-WebSocket-Version must be 13.', 'Sec-WebSocket-Version');
+    checkScope(route.scope, identity.scopes);
+    const socket = admit({
+      requestId: exchange.requestId, identity, header,
+      identify: () => identify(header, this.options.authenticate),
+    });
+    exchange.upgrade<SocketData>(context, { socket });
   }
 
   private checkHost(header: (name: string) => string): void {
@@ -262,16 +277,47 @@ export class HttpServer {
     exchange.params = match.params;
     exchange.sameOrigin = route.sameOrigin === true;
     for (const [name, value] of route.headers ?? []) exchange.setHeader(name, value);
-    if (route.public !== true) {
-      exchange.identity = identify(header, this.options.authenticate);
-      if (this.draining) throw shuttingDown();
-      if (route.generates !== true && route.path.startsWith('/v1/')) this.options.reads?.(exchange.identity);
+    if (route.public === true) {
+      this.enter(route, exchange, res);
+      return;
     }
-    if (route.method === 'GET' || route.method === 'DELETE' || (route.bodyOptional === true && hasNoBody(header))) {
+    const known = identify(header, this.options.authenticate);
+    if (known instanceof Promise) void this.later(known, route, exchange, res, (identity, body) => this.enterAs(identity, route, exchange, body));
+    else this.enterAs(known, route, exchange, res);
+  }
+
+  /** Goes on when `pending` has resolved; what comes of the body meanwhile is held. Never rejects. */
+  private async later<T>(pending: Promise<T>, route: Route, exchange: UwsExchange, source: BodySource, goOn: (value: T, source: BodySource) => void): Promise<void> {
+    const body = hasBody(route) ? new HeldBody(source) : null;
+    try {
+      const value = await pending;
+      if (!exchange.aborted) goOn(value, body ?? source);
+    } catch (error) {
+      if (!exchange.aborted) body?.drop();
+      exchange.fail(error);
+    }
+  }
+
+  private enterAs(identity: Identity, route: Route, exchange: UwsExchange, body: BodySource): void {
+    exchange.identity = identity;
+    if (this.draining) throw shuttingDown();
+    if (route.generates !== true && route.path.startsWith('/v1/')) this.options.reads?.(identity);
+    this.enter(route, exchange, body);
+  }
+
+  /** Reads the body, if there may be one, and serves. */
+  private enter(route: Route, exchange: UwsExchange, source: BodySource): void {
+    if (!hasBody(route) || (route.bodyOptional === true && hasNoBody((name) => exchange.header(name)))) {
       this.serve(route, exchange);
       return;
     }
-    route.before?.(exchange);
+    const before = route.before?.(exchange);
+    if (before instanceof Promise) void this.later(before, route, exchange, source, (_, body) => this.read(route, exchange, body));
+    else this.read(route, exchange, source);
+  }
+
+  private read(route: Route, exchange: UwsExchange, source: BodySource): void {
+    const header = (name: string): string => exchange.header(name);
     const limit = Math.min(route.maxBodyBytes ?? Infinity, this.options.config.http.max_body_bytes);
     const state = checkBodyHeaders({
       contentLength: header('content-length'), contentType: exchange.hasHeader('content-type') ? header('content-type') : null, contentEncoding: header('content-encoding'),
@@ -280,8 +326,9 @@ export class HttpServer {
     const refused = state.oversized ? null : account.refusal(Number(header('content-length')));
     const reading = this.reading.open(organizationId);
     const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS, chunkSilenceMs: this.options.chunkSilenceMs };
-    const forget = readJsonBody(res, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, this.turns, organizationId, account, () => exchange.aborted, (body) => {
+    const forget = readJsonBody(source, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, this.turns, organizationId, account, () => exchange.aborted, (body, bytes) => {
       exchange.body = body;
+      exchange.bodyBytes = bytes;
       this.serve(route, exchange);
     }, (error, unread) => {
       exchange.closes ||= unread;
@@ -291,6 +338,19 @@ export class HttpServer {
   }
 
   private serve(route: Route, exchange: UwsExchange): void {
+    if (route.enter === undefined) {
+      this.serveNow(route, exchange);
+      return;
+    }
+    route.enter(exchange).then(() => {
+      if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveNow(route, exchange));
+    }).catch((error: unknown) => {
+      exchange.body = undefined;
+      exchange.fail(error);
+    });
+  }
+
+  private serveNow(route: Route, exchange: UwsExchange): void {
     try {
       if (route.checksScope !== true && route.public !== true) checkScope(route.scope, exchange.identity.scopes);
       const done = route.serve(exchange);
@@ -329,6 +389,7 @@ function checkScope(scope: Scope | null, granted: readonly string[]): void {
   if (scope !== null && !granted.includes(scope)) throw apiError('endpoint_not_allowed', `This API key does not have the permission "${scope}".`);
 }
 
+const hasBody = ({ method }: Route): boolean => method !== 'GET' && method !== 'DELETE';
 const hasNoBody = (header: (name: string) => string): boolean => /^0*$/.test(header('content-length')) && header('transfer-encoding') === '';
 
 const shuttingDown = (): Error => apiError('shutting_down', 'The server is shutting down and takes no new requests.');

@@ -4,11 +4,11 @@
 import { apiError } from '../errors.js';
 import type { Identity } from '../identity/identity.js';
 
-/** Looks a key up; throws ApiError 401 or 403. */
-export type Authenticate<T = Identity> = (key: string) => T;
+/** Looks a key up: at once, or with a promise. Throws or rejects with ApiError 401 or 403. */
+export type Authenticate<T = Identity> = (key: string) => T | Promise<T>;
 
-/** `header` returns '' for an absent header. Throws ApiError. */
-export function identify<T = Identity>(header: (name: string) => string, authenticate: Authenticate<T>): T {
+/** `header` returns '' for an absent header. Throws or rejects with ApiError. */
+export function identify<T = Identity>(header: (name: string) => string, authenticate: Authenticate<T>): T | Promise<T> {
   const bearer = /^bearer\s+(\S+)\s*$/i.exec(header('authorization'))?.[1] ?? '';
   const apiKey = header('x-api-key').trim();
   if (bearer === '' && apiKey === '') {
@@ -16,11 +16,15 @@ export function identify<T = Identity>(header: (name: string) => string, authent
   }
   if (bearer === '') return authenticate(apiKey);
   if (apiKey === '' || apiKey === bearer) return authenticate(bearer);
+  return eitherOf(bearer, apiKey, authenticate);
+}
+
+async function eitherOf<T>(bearer: string, apiKey: string, authenticate: Authenticate<T>): Promise<T> {
   try {
-    return authenticate(bearer);
+    return await authenticate(bearer);
   } catch (first) {
     try {
-      return authenticate(apiKey);
+      return await authenticate(apiKey);
     } catch {
       throw first;
     }

@@ -4,7 +4,7 @@
 
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
-import type { HttpResponse } from 'uWebSockets.js';
+import type { BodySource } from './held-body.js';
 import { ApiError, apiError } from '../errors.js';
 import { parseJsonBody } from './json.js';
 import type { LoopAccount } from './loop-account.js';
@@ -71,12 +71,12 @@ export function tooLarge(maxBytes: number): ApiError {
 
 /**
  * Reads and parses the body, then calls exactly one of the two, unless the client goes away first; what `done`
- * takes of the thread is the account's too, and it must not throw. `unread` tells that the client may still be sending. Must be called within the route callback of the server library;
+ * takes of the thread is the account's too, and it must not throw. `unread` tells that the client may still be sending. Must be called within the route callback of the server library, or with a HeldBody;
  * `onAborted` must be registered already, and call what this returns: it lets go of everything.
  */
 export function readJsonBody(
-  res: HttpResponse, { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits, state: BodyState, reading: Reading, turns: ParseTurns,
-  organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object) => void, failed: (error: unknown, unread: boolean) => void,
+  res: BodySource, { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits, state: BodyState, reading: Reading, turns: ParseTurns,
+  organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object, bytes: number) => void, failed: (error: unknown, unread: boolean) => void,
 ): () => void {
   const gathered = new Gathered();
   let size = 0;
@@ -200,7 +200,7 @@ export function readJsonBody(
     turns.take(organizationId, bytes.length, () => {
       if (gone()) return;
       try {
-        account.run(bytes.length, () => done(parsed(bytes)));
+        account.run(bytes.length, () => done(parsed(bytes), bytes.length));
       } catch (error) {
         failed(error, false);
       } finally {

@@ -15,6 +15,8 @@ export interface Exchange {
   readonly receivedAt: number;                   // performance.now()
   /** Parsed JSON; undefined for GET, and once serve() has returned or awaited: what generates must not hold it. */
   readonly body: unknown;
+  /** How many bytes it had, also afterwards. */
+  readonly bodyBytes: number;
   readonly query: URLSearchParams;
   readonly params: Readonly<Record<string, string>>;   // of the path pattern
   header(name: string): string;                  // lower-case name; '' if absent
@@ -74,8 +76,10 @@ export interface Route {
   sameOrigin?: true;
   /** On every answer of the route, errors included. */
   headers?: HeaderList;
-  /** Runs before the body is read; what it throws is answered instead. */
-  before?(exchange: Exchange): unknown;
+  /** Runs before the body is read, which waits for its promise; what it throws is answered instead. */
+  before?(exchange: Exchange): void | Promise<unknown>;
+  /** The same when the body has been read; serve() has it still. */
+  enter?(exchange: Exchange): Promise<unknown>;
   /** Largest body, where less than http.max_body_bytes will do. */
   maxBodyBytes?: number;
   /** Errors thrown (ApiError) or rejected are answered in the path's error shape; others become internal_error. */

@@ -1,4 +1,4 @@
-// Health and metrics. /livez: the event loop turns. /readyz: requests would be served now, which means that
+// Health and metrics. /livez: the event loop turns, and no engine has stopped for good. /readyz: requests would be served now, which means that
 // all models are loaded, nobody has asked for shutdown, and work makes progress; its body shows operators the raw
 // values behind the verdict, and strangers states alone. /metrics: Prometheus text, for operators.
 
@@ -12,6 +12,8 @@ export interface ModelHealth {
   /** 0 … 1 while loading. */
   progress: number;
   error: string | null;
+  /** Its engine stopped while it served (a fault of the device): only a new process computes again. */
+  stopped: boolean;
   running: number;
   waiting: number;
   lastStepAgeMs: number;
@@ -32,10 +34,16 @@ export interface HealthOptions {
   metricsPublic: boolean;
   /** Who may read what tells of everybody. */
   readers: {
-    /** Throws ApiError 401, 403. */
-    check(exchange: Exchange): void;
-    has(exchange: Exchange): boolean;
+    /** Rejects with ApiError 401, 403. */
+    check(exchange: Exchange): Promise<void>;
+    has(exchange: Exchange): Promise<boolean>;
   };
+}
+
+/** Why nothing but a new process would help, or null. A model that could not be loaded is none: it would not load again. */
+export function notAlive(health: Health): string | null {
+  const model = health.models.find(({ stopped }) => stopped);
+  return model === undefined ? null : `${model.name}: its engine has stopped on an internal error and computes nothing until the server is started again`;
 }
 
 /** Why the server is not ready, or null. */
@@ -58,17 +66,21 @@ export function healthRoutes(options: HealthOptions): Route[] {
   return [
     {
       method: 'GET', path: '/livez', scope: null, public: true,
-      serve: (exchange) => exchange.json(200, {
-        status: 'ok', pid: process.pid, uptime_s: Math.round(process.uptime()), event_loop_lag_ms: round(telemetry.loopLagMs()),
-      }),
+      serve: (exchange) => {
+        const reason = notAlive(options.health());
+        exchange.json(reason === null ? 200 : 503, {
+          status: reason === null ? 'ok' : 'failed', ...(reason === null ? {} : { reason }),
+          pid: process.pid, uptime_s: Math.round(process.uptime()), event_loop_lag_ms: round(telemetry.loopLagMs()),
+        });
+      },
     },
     { method: 'GET', path: '/healthz', scope: null, public: true, serve: (exchange) => exchange.json(200, { status: 'ok' }) },
     {
       method: 'GET', path: '/readyz', scope: null, public: true,
-      serve: (exchange) => {
+      serve: async (exchange) => {
         const health = options.health();
         const reason = notReady(health, options.stallMs);
-        const whole = options.readers.has(exchange);   // errors name files, and what runs is other people's
+        const whole = await options.readers.has(exchange);   // errors name files, and what runs is other people's
         exchange.json(reason === null ? 200 : 503, {
           status: reason === null ? 'ready' : 'not_ready',
           ...(whole ? { reason } : {}),
@@ -85,7 +97,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
     {
       method: 'GET', path: '/metrics', scope: null, public: true,
       serve: async (exchange) => {
-        if (!options.metricsPublic) options.readers.check(exchange);
+        if (!options.metricsPublic) await options.readers.check(exchange);
         const body = await telemetry.scrape();
         exchange.text(200, 'text/plain; version=0.0.4; charset=utf-8', body);
       },

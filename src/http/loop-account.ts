@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import type { LoopTime } from '../admission/loop-time.js';
 import { ApiError } from '../errors.js';
-import type { RequestRecord } from '../telemetry/types.js';
+import type { RequestRecord } from '../telemetry/outcome.js';
 
 /** Bytes from which the work on a request is charged. */
 export const CHARGED_BYTES = 16_384;

@@ -33,8 +33,8 @@ export interface ServerSocket {
   readonly draining: boolean;
   /** A header of the handshake: lower-case name; '' if absent. */
   header(name: string): string;
-  /** Looks the key of the handshake up again. Throws ApiError 401, 403. */
-  identify(): Identity;
+  /** Looks the key of the handshake up again, at once or with a promise. Throws or rejects with ApiError 401, 403. */
+  identify(): Promise<void> | void;
   /** Queues one text message; those of one tick leave together. Past the bound for slow readers the connection is dropped. */
   send(text: string): void;
   /** Sends what is queued, then the close frame. `reason`: at most 123 bytes. */

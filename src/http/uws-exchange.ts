@@ -9,7 +9,7 @@ import { ApiError, apiError, errorBody, errorHeaders, toApiError } from '../erro
 import type { WireShape } from '../errors.js';
 import { newRequestId } from '../ids.js';
 import { finished } from '../telemetry/outcome.js';
-import type { RequestRecord } from '../telemetry/types.js';
+import type { RequestRecord } from '../telemetry/outcome.js';
 import { SseStream } from './event-stream.js';
 import type { EventStream, Exchange, StreamEvent } from './exchange.js';
 import type { Identity } from '../identity/identity.js';
@@ -49,6 +49,7 @@ export class UwsExchange implements Exchange {
   readonly query: URLSearchParams;
   params: Readonly<Record<string, string>> = {};
   body: unknown = undefined;
+  bodyBytes = 0;
   aborted = false;
   /** The connection ends with the answer: what follows on it cannot be told from the body. */
   closes = false;

@@ -10,8 +10,7 @@ import { performance } from 'node:perf_hooks';
 import type { WebSocket } from 'uWebSockets.js';
 import { newRequestId } from '../ids.js';
 import { finished } from '../telemetry/outcome.js';
-import type { Failure } from '../telemetry/outcome.js';
-import type { RequestRecord } from '../telemetry/types.js';
+import type { Failure, RequestRecord } from '../telemetry/outcome.js';
 import type { Identity } from '../identity/identity.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
 import type { LoopTime } from '../admission/loop-time.js';
@@ -43,8 +42,8 @@ export interface Handshake {
   requestId: string;
   identity: Identity;
   header(name: string): string;
-  /** Looks the key up again. Throws ApiError 401, 403. */
-  identify(): Identity;
+  /** Looks the key up again. Throws or rejects with ApiError 401, 403. */
+  identify(): Identity | Promise<Identity>;
 }
 
 export class UwsSocket implements ServerSocket {
@@ -80,9 +79,10 @@ export class UwsSocket implements ServerSocket {
     return this.handshake.header(name);
   }
 
-  identify(): Identity {
-    this.identity = this.handshake.identify();
-    return this.identity;
+  identify(): Promise<void> | void {
+    const known = this.handshake.identify();
+    if (known instanceof Promise) return known.then((identity) => { this.identity = identity; });
+    this.identity = known;
   }
 
   /** The handshake is through. */

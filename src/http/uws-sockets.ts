@@ -3,9 +3,9 @@
 
 import type { HttpResponse, TemplatedApp, HttpRequest, us_socket_context_t } from 'uWebSockets.js';
 import type { LoopTime } from '../admission/loop-time.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { apiError } from '../errors.js';
-import type { RequestRecord } from '../telemetry/types.js';
+import type { RequestRecord } from '../telemetry/outcome.js';
 import type { SocketRoute, SocketTurn } from './socket.js';
 import { UwsSocket } from './uws-socket.js';
 import type { Handshake, SocketData, SocketHost } from './uws-socket.js';

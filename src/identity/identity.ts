@@ -1,12 +1,12 @@
 // Who asks: what authentication found out about a request's key. Types only.
 
-import type { LimitOverride } from '../config-kinds.js';
+import type { LimitOverride } from '../config/kinds.js';
 
 export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
 
 export interface Identity {
   readonly organizationId: string;               // org_…
-  readonly tenant: number;                       // 32-bit number of the organization: prefix-cache namespace, fairness
+  readonly organizationNumber: number;           // 32-bit, of the organization: prefix-cache namespace, fairness
   readonly keyId: string;                        // key_…
   readonly models: readonly string[];            // ['*'] or model names the key may use
   readonly scopes: readonly string[];

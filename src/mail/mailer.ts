@@ -2,7 +2,7 @@
 // text, which may hold a link that lets its reader in. Owns the connections to the server.
 
 import { createTransport } from 'nodemailer';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { Log } from '../telemetry/types.js';
 
 /** Mails not yet with the server; more are dropped. */

@@ -5,9 +5,9 @@ import type { AuditEntry, ListPage } from '../wire/dashboard.js';
 import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { askedOrganization } from './organizations.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
 
-export function auditLogRoutes(guard: OperatorGuard, { directory }: OperatorDeps): Route[] {
+export function auditLogRoutes(guard: OperatorGuard, { directory }: Pick<OperatorDeps, 'directory'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/audit-log',

@@ -4,8 +4,8 @@
 // the start was given (flag, variable, file) is said later than a change that was kept, and so ends that.
 
 import { z } from 'zod';
-import { settings } from '../config.js';
-import type { Config } from '../config.js';
+import { settings } from '../config/settings.js';
+import type { Config } from '../config/settings.js';
 import type { EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../wire/dashboard.js';
 import type { NativeStats, NativeTunables } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
@@ -114,7 +114,9 @@ export class EngineTuning {
 
   /** A setting above what could be allocated holds as far as it goes. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: Values): number {
-    return Math.min(Math.max(values[name] ?? this.config.engine[name], min), max(stats));
+    // Left to the device: as it was loaded.
+    const unchanged = name === 'max_batch_tokens' && this.config.engine[name] === 0 ? stats.loadedBatchTokens : this.config.engine[name];
+    return Math.min(Math.max(values[name] ?? unchanged, min), max(stats));
   }
 
   private find(model: string): { pooled: PooledEngine; engine: Engine } {

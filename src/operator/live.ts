@@ -3,9 +3,9 @@
 import { sessionCookie } from '../dashboard/api/cookie.js';
 import type { Exchange, Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
 
-export function liveRoutes(guard: OperatorGuard, { live, directory }: OperatorDeps): Route[] {
+export function liveRoutes(guard: OperatorGuard, { live, directory }: Pick<OperatorDeps, 'live' | 'directory'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/live',

@@ -10,7 +10,7 @@ import { apiError } from '../errors.js';
 import { NOTICE_DAYS, type DeclaredLifecycle } from '../generation/model-lifecycle.js';
 import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
 
 const DAY_MS = 86_400_000;
 
@@ -19,7 +19,7 @@ const patchBody = z.object({
   deprecated_at: dateField.nullish(), retires_at: dateField.nullish(), successor: z.string().min(1).max(128).nullish(),
 }) satisfies z.ZodType<{ [K in keyof OperatorModelPatch]: unknown }>;
 
-export function modelRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[] {
+export function modelRoutes(guard: OperatorGuard, deps: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings' | 'directory'>): Route[] {
   const { pool, models, modelSettings, directory: { audit } } = deps;
   return [
     guard({

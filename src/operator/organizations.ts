@@ -10,7 +10,9 @@ import type { ListPage, OperatorOrganization, OperatorOrganizationPatch } from '
 import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
+
+type Deps = Pick<OperatorDeps, 'accounts' | 'directory' | 'pool' | 'organizationLimits' | 'monthTokens'>;
 
 const patchBody = z.object({
   status: z.enum(['active', 'suspended']).nullish(),
@@ -19,7 +21,7 @@ const patchBody = z.object({
   monthly_token_cap: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).nullish(),
 }) satisfies z.ZodType<{ [K in keyof OperatorOrganizationPatch]: unknown }>;
 
-export function organizationRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[] {
+export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
   const { accounts, pool } = deps;
   return [
     guard({
@@ -60,7 +62,7 @@ function known(organization: Organization | null | undefined): Organization {
   return organization;
 }
 
-function describe(organization: Organization, { accounts, directory, organizationLimits, monthTokens }: OperatorDeps): OperatorOrganization {
+function describe(organization: Organization, { accounts, directory, organizationLimits, monthTokens }: Deps): OperatorOrganization {
   const { limits, monthlyTokenCap } = accounts.settings.get(organization.id);
   return {
     ...organizationObject(organization, organizationLimits(organization)),

@@ -6,9 +6,9 @@ import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
 
-export function resetLinkRoutes(guard: OperatorGuard, { config, directory, store, origin }: OperatorDeps): Route[] {
+export function resetLinkRoutes(guard: OperatorGuard, { config, directory, origin }: Pick<OperatorDeps, 'config' | 'directory' | 'origin'>): Route[] {
   return [
     guard({
       method: 'POST', path: '/users/:user/reset-link',
@@ -16,12 +16,8 @@ export function resetLinkRoutes(guard: OperatorGuard, { config, directory, store
         const id = exchange.params['user'] as string;
         // The token's listener has no dashboard: its own address would lead nowhere.
         const base = userId !== null ? origin.base(exchange) : origin.fixed ?? readServerRecord(config.data_dir)?.url ?? origin.base(exchange);
-        const token = await store.transaction(() => {
-          const user = id.length > 64 ? undefined : directory.users.get(id);
-          if (user === undefined) throw apiError('resource_not_found', 'There is no such user.', 'user');
-          directory.audit.note(null, actor, 'user.reset_link_created', id, { email: user.email });
-          return directory.tokens.create(id, 'password', false);
-        });
+        const token = await directory.signIns.handedToken(id, actor);
+        if (token === null) throw apiError('resource_not_found', 'There is no such user.', 'user');
         exchange.json(200, { url: resetUrl(base, token), expires_at: new Date(Date.now() + TOKEN_MS).toISOString() });
       },
     }),

@@ -1,8 +1,8 @@
 // Every operator route, once for each way in.
 
-import type { DashboardDeps } from '../dashboard/api/deps.js';
 import type { Route } from '../http/exchange.js';
 import { auditLogRoutes } from './audit-log.js';
+import type { OperatorDeps } from './deps.js';
 import { liveRoutes } from './live.js';
 import { modelRoutes } from './models.js';
 import type { OperatorGuard } from './operator-guard.js';
@@ -11,8 +11,6 @@ import { tunableRoutes } from './tunables.js';
 import { usageRoutes } from './usage.js';
 import { resetLinkRoutes } from './reset-link.js';
 import { userRoutes } from './users.js';
-
-export type OperatorDeps = DashboardDeps;
 
 export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[] {
   return [

@@ -4,9 +4,9 @@ import type { EngineTunablesPatch } from '../wire/dashboard.js';
 import type { Route } from '../http/exchange.js';
 import { tunablesPatch } from './engine-tuning.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
 
-export function tunableRoutes(guard: OperatorGuard, { tuning, directory: { audit } }: OperatorDeps): Route[] {
+export function tunableRoutes(guard: OperatorGuard, { tuning, directory: { audit } }: Pick<OperatorDeps, 'tuning' | 'directory'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/tunables',

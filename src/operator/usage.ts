@@ -9,14 +9,14 @@ import { usageTotals } from '../usage/usage-query.js';
 import type { UsageTotal } from '../usage/usage-query.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { askedOrganization } from './organizations.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_MS = 30 * DAY_MS;
 const MAX_MS = 731 * DAY_MS;
 
-export function usageRoutes(guard: OperatorGuard, { accounts, store }: OperatorDeps): Route[] {
+export function usageRoutes(guard: OperatorGuard, { accounts, store }: Pick<OperatorDeps, 'accounts' | 'store'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/usage',

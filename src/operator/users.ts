@@ -9,13 +9,13 @@ import type { ListPage, OperatorUser, OperatorUserPatch } from '../wire/dashboar
 import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
-import type { OperatorDeps } from './routes.js';
+import type { OperatorDeps } from './deps.js';
 
 const patchBody = z.object({ locked: z.boolean().nullish(), operator: z.boolean().nullish() }) satisfies z.ZodType<{ [K in keyof OperatorUserPatch]: unknown }>;
 
 const PAGE = 256;
 
-export function userRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[] {
+export function userRoutes(guard: OperatorGuard, deps: Pick<OperatorDeps, 'directory' | 'store'>): Route[] {
   const { directory: { users, sessions, audit }, store } = deps;
   return [
     guard({
@@ -66,7 +66,7 @@ export function userRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[] {
   }
 }
 
-function describe(user: User, { directory }: OperatorDeps): OperatorUser {
+function describe(user: User, { directory }: Pick<OperatorDeps, 'directory'>): OperatorUser {
   const organizations = directory.memberships.ofUser(user.id).flatMap(({ organizationId, role }) => {
     const organization = directory.organizations.get(organizationId);
     return organization === undefined ? [] : [{ id: organization.id, name: organization.name, role }];

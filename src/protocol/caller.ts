@@ -1,8 +1,25 @@
-// An HTTP request as the caller of a generation, and what the log says of the client's own user.
+// Who asks for a generation, an HTTP request as such, and what the log says of the client's own user.
 import { createHash } from 'node:crypto';
 import type { WireShape } from '../errors.js';
+import type { Asker, Charged } from '../generation/provider.js';
 import type { Exchange } from '../http/exchange.js';
-import type { Caller } from './generation-run.js';
+import type { Identity } from '../identity/identity.js';
+
+/** Who asks, and where headers and log fields go. An Exchange is one but for `endpoint` and `shape`; so is a WebSocket turn. */
+export interface Caller {
+  readonly identity: Identity;
+  readonly requestId: string;
+  readonly endpoint: string;                     // route path, for metrics and usage
+  readonly shape: WireShape;                     // dialect of the rate-limit headers
+  readonly receivedAt: number;                   // performance.now()
+  readonly aborted: boolean;
+  /** Called once when the client goes away; at once if it already has. Who has none is asked `aborted` later. */
+  onAborted?(callback: () => void): void;
+  /** What large prompts take of the thread is the organization's (limits.loop_ms). */
+  readonly charged?: Charged;
+  setHeader(name: string, value: string): void;
+  annotate(fields: Record<string, string | number | boolean | null>): void;
+}
 
 /** `endpoint`: the route's path, for metrics. `shape`: the dialect of the rate-limit headers. */
 export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape): Caller {
@@ -14,6 +31,23 @@ export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape)
     setHeader: (name, value) => exchange.setHeader(name, value),
     annotate: (fields) => exchange.annotate(fields),
   };
+}
+
+/** As a provider sees it. */
+export function askerOf({ identity, charged }: Caller, signal?: AbortSignal): Asker {
+  return { organization: identity.organizationNumber, signal, charged };
+}
+
+/** What becomes aborted with the client. */
+export function signalOf(caller: Caller): AbortSignal | undefined {
+  if (caller.onAborted === undefined) return undefined;
+  const controller = new AbortController();
+  caller.onAborted(() => controller.abort());
+  return controller.signal;
+}
+
+export function setHeaders(caller: Caller, headers: Iterable<readonly [name: string, value: string]>): void {
+  for (const [name, value] of headers) caller.setHeader(name, value);
 }
 
 /** Tells one organization's users apart in the log without naming them. */

@@ -24,6 +24,13 @@ export function validate<T>(schema: z.ZodType<T>, body: unknown): Validated<T> {
   return refusal(firstFault(result.error.issues, body, []));
 }
 
+/** As validate(). Throws ApiError 400, 422. */
+export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
+  const result = validate(schema, body);
+  if (!result.ok) throw result.error;
+  return result.value;
+}
+
 /**
  * Every entry of a list that may be long, which stands at `path` in the request. Ends at the first fault of
  * shape, where validate() would gather every fault of every entry first.

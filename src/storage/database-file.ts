@@ -10,7 +10,7 @@
 
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { showBytes } from '../config-kinds.js';
+import { showBytes } from '../config/kinds.js';
 
 const HEADER = 24;
 const NODE = 8;

@@ -1,5 +1,6 @@
-// The interface of durable state: a few named tables of key → value. Everything that must outlive the
-// process goes through it; lmdb-store.ts implements it on one machine, other stores may for several.
+// Durable state on one machine: a few named tables of key → value with synchronous reads, over LMDB in
+// lmdb-store.ts. What implements the ports of docs/storage.md is built on it; a store for several machines implements
+// the ports, not this.
 
 export type Key = string | (string | number)[];
 

@@ -3,7 +3,8 @@
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HistogramCounts } from './histogram-counts.js';
-import type { EngineGauges, RequestRecord } from './types.js';
+import type { RequestRecord } from './outcome.js';
+import type { EngineGauges } from './types.js';
 
 // Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];

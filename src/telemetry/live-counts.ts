@@ -3,7 +3,7 @@
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { ModelLatencies } from '../shared/live-collected.js';
-import type { RequestRecord } from './types.js';
+import type { RequestRecord } from './outcome.js';
 import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 
 // As in telemetry.ts; coarser, because it counts a timer of its own.

@@ -1,13 +1,28 @@
 // How a request ended. Decided here for all: plain answers, streams, WebSocket turns, background responses. The
 // status line does not tell it: once it has left, what goes wrong is told within the answer.
 
-import type { RequestRecord } from './types.js';
-
 /** refused: an error, and nothing had been generated. failed: the server's own error, or an answer that broke off. cancelled: nobody waited for the end. */
 export type Outcome = 'completed' | 'refused' | 'failed' | 'cancelled';
 
 /** What a client was told went wrong, in the status line or later. */
 export interface Failure { readonly code: string; readonly status: number }
+
+/** One finished HTTP request, WebSocket turn or background response: a line in the log, and counted by its outcome. Made by finished(). */
+export interface RequestRecord {
+  requestId: string;
+  clientRequestId: string | null;
+  method: string;                // 'WEBSOCKET' for a turn, 'BACKGROUND' for the response that a request has begun
+  path: string;                  // route pattern, or 'unmatched'
+  status: number;                // of the status line; 0: there was none, the client left before
+  failure: Failure | null;       // what the client was told, in the status line or later
+  outcome: Outcome;
+  organizationId: string | null;
+  keyId: string | null;
+  durationMs: number;
+  aborted: boolean;
+  loopMs?: number | undefined;               // of the thread, for reading and checking what was large
+  fields: Readonly<Record<string, string | number | boolean | null>>;   // from Exchange.annotate
+}
 
 /** The record of what has ended so. */
 export function finished(end: Omit<RequestRecord, 'outcome'>): RequestRecord {

@@ -10,7 +10,8 @@ import { LiveCounts } from './live-counts.js';
 import { Meter } from './meter.js';
 import { LocalBus } from '../shared/bus.js';
 import type { ThreadBus } from '../shared/bus.js';
-import type { EngineGauges, GenerationLabels, GenerationMeter, Log, RequestRecord, Telemetry } from './types.js';
+import type { RequestRecord } from './outcome.js';
+import type { EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
 const LOOP_RESOLUTION_MS = 10;

@@ -2,50 +2,33 @@
 // HTTP layer reports each finished request. Nothing here may carry prompt text, output text or keys.
 
 import type { LiveCounts } from './live-counts.js';
-import type { Failure, Outcome } from './outcome.js';
+import type { RequestRecord } from './outcome.js';
 import type { ThreadBus } from '../shared/bus.js';
 
 export type CancelStage = 'queue' | 'prefill' | 'decode';
 
-/** Follows one generation request from submission to its end. Exactly one of finished (once per choice), failed, cancelled ends it. */
+/** Puts the times of one generation request into the histograms, as its tally (protocol/run-tally.ts) tells them. Milliseconds. One of completed, failed, cancelled ends it. */
 export interface GenerationMeter {
-  /** The engine took the request out of the queue. */
+  /** The request left the queue. */
   started(event: { promptTokens: number; cachedTokens: number; queueMs: number }): void;
-  /** `count` tokens of one choice arrived now. The first call of the request is its TTFT; 0 is ignored. */
-  token(count: number, choice?: number): void;
-  /** One choice ended. After the last choice the request's end-to-end time is recorded. */
-  finished(event: {
-    choice: number; completionTokens: number; reasoningTokens: number; reason: string;
-    timings?: { prefillMs: number } | undefined;   // as the engine measured them
-  }): void;
-  /** The request failed; `code` is an error code of the wire. */
+  /** Computing the prompt took so long. */
+  prefilled(ms: number): void;
+  /** Its first token came so long after it had arrived. */
+  firstToken(ms: number): void;
+  /** `count` tokens of one choice came so long after this choice's last ones. */
+  laterTokens(count: number, ms: number): void;
+  choiceFinished(event: { completionTokens: number; reason: string }): void;
+  /** All choices have ended, so long after it had arrived. */
+  completed(ms: number): void;
+  /** `code`: an error code of the wire. */
   failed(code: string): void;
-  /** The client went away. Without a stage the meter uses what it has seen: no start = queue, no token = prefill. */
-  cancelled(stage?: CancelStage): void;
+  /** The client went away. */
+  cancelled(stage: CancelStage): void;
 }
 
 export interface GenerationLabels {
   model: string;                 // a served name, never raw client text: label values stay bounded
   endpoint: string;              // route path, e.g. /v1/chat/completions
-  choices: number;
-  receivedAt: number;            // performance.now() when the request arrived
-}
-
-/** One finished HTTP request, WebSocket turn or background response: a line in the log, and counted by its outcome. Made by finished(). */
-export interface RequestRecord {
-  requestId: string;
-  clientRequestId: string | null;
-  method: string;                // 'WEBSOCKET' for a turn, 'BACKGROUND' for the response that a request has begun
-  path: string;                  // route pattern, or 'unmatched'
-  status: number;                // of the status line; 0: there was none, the client left before
-  failure: Failure | null;       // what the client was told, in the status line or later
-  outcome: Outcome;
-  organizationId: string | null;
-  keyId: string | null;
-  durationMs: number;
-  aborted: boolean;
-  loopMs?: number | undefined;               // of the thread, for reading and checking what was large
-  fields: Readonly<Record<string, string | number | boolean | null>>;   // from Exchange.annotate
 }
 
 /** Values read when metrics are scraped. */

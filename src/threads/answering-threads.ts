@@ -2,7 +2,7 @@
 // own, which accepts for all, starts those again that cannot go on, and ends them. Main thread only.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel, Worker } from 'node:worker_threads';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { StartError } from '../errors.js';
 import type { HttpServer } from '../http/app.js';
 import type { SharedState } from '../service.js';

@@ -7,7 +7,7 @@ import { getHeapStatistics } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { MessagePort } from 'node:worker_threads';
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import { openService } from '../service.js';
 import type { SharedState } from '../service.js';
 import { createTelemetry } from '../telemetry/telemetry.js';

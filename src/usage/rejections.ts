@@ -1,7 +1,7 @@
 // Which finished HTTP requests and WebSocket turns were refused before they generated anything. What was
-// admitted tells its usage itself when it ends (generation-run.ts), failures included.
+// admitted tells its usage itself when it ends (protocol/run-account.ts), failures included.
 
-import type { RequestRecord } from '../telemetry/types.js';
+import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RejectedUsage } from '../shared/usage-sink.js';
 
 /** Null: answered, admitted, of nobody known, or of an endpoint that generates nothing. `generating`: paths of those that do, each with the one it counts as. */

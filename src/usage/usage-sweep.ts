@@ -2,7 +2,7 @@
 // far apart, so that requests which write do not wait for it.
 
 import { monthName, monthNumber } from '../admission/month-use.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config/settings.js';
 import type { Key, Store, Table } from '../storage/store.js';
 import { HOUR_MS } from './sums.js';
 import { organizationsOf } from './usage-query.js';

@@ -31,8 +31,8 @@ t.test('the first start creates a key and shows it once; it is stored hashed', a
 
   const second = await open(path);
   t.equal((await second.accounts.bootstrap(null)).created, null);
-  const identity = second.accounts.authenticate(created as string);
-  t.match(identity, { organizationId: organization.id, tenant: 1, models: ['*'] });
+  const identity = await second.accounts.authenticate(created as string);
+  t.match(identity, { organizationId: organization.id, organizationNumber: 1, models: ['*'] });
   const [key] = second.accounts.listKeys();
   t.match(keyObject(key as never, new Date()), { id: /^key_/, prefix: created?.slice(0, 11), last4: created?.slice(-4), status: 'active', revoked_at: null });
   await second.close();
@@ -46,12 +46,12 @@ t.test('a chosen key is accepted, also when the choice changes; nothing else is 
   for (const chosen of ['my-own-key-1', 'my-own-key-2', 'my-own-key-2']) {
     const { accounts, close } = await open(path);
     t.equal((await accounts.bootstrap(chosen)).created, null);
-    t.ok(accounts.authenticate(chosen));
+    t.ok(await accounts.authenticate(chosen));
     await close();
   }
   const { accounts, close } = await open(path);
   t.equal(accounts.listKeys().length, 2);
-  t.throws(() => accounts.authenticate('my-own-key-'), { code: 'invalid_api_key' });
+  await t.rejects(async () => accounts.authenticate('my-own-key-'), { code: 'invalid_api_key' });
   await close();
 });
 
@@ -59,7 +59,7 @@ t.test('what another process writes is seen within 5 s', async (t) => {
   const path = folder(t);
   const server = await open(path);
   const { created } = await server.accounts.bootstrap(null);
-  server.accounts.authenticate(created as string);
+  await server.accounts.authenticate(created as string);
 
   // A second environment on the same folder, as `monolith keys` opens one.
   const { execFileSync } = await import('node:child_process');
@@ -74,10 +74,10 @@ t.test('what another process writes is seen within 5 s', async (t) => {
 
   const made = run('process.stdout.write((await accounts.createKey({ name: "other" })).secret);');
   // Reads see what is committed from the next turn of the event loop on.
-  t.ok(await eventually(() => { try { return server.accounts.authenticate(made).keyId !== ''; } catch { return false; } }), 'a new key works');
+  t.ok(await eventually(async () => { try { return (await server.accounts.authenticate(made)).keyId !== ''; } catch { return false; } }), 'a new key works');
   run(`await accounts.revokeKey(accounts.findKey(${JSON.stringify(made.slice(0, 11))}).id);`);
-  const refusal = (): unknown => { try { server.accounts.authenticate(made); return null; } catch (error) { return (error as { code?: unknown }).code; } };
-  t.ok(await eventually(() => refusal() === 'api_key_revoked'), 'and a revoked one not any more, within a second or so');
+  const refusal = async (): Promise<unknown> => { try { await server.accounts.authenticate(made); return null; } catch (error) { return (error as { code?: unknown }).code; } };
+  t.ok(await eventually(async () => await refusal() === 'api_key_revoked'), 'and a revoked one not any more, within a second or so');
   await server.close();
 });
 
@@ -85,7 +85,7 @@ t.test('times of last use are written together, and at the end', async (t) => {
   const path = folder(t);
   const first = await open(path);
   const { created } = await first.accounts.bootstrap(null);
-  first.accounts.authenticate(created as string);
+  await first.accounts.authenticate(created as string);
   t.equal(first.accounts.listKeys()[0]?.lastUsedAt, null);
   await first.close();
   const second = await open(path);
@@ -99,7 +99,7 @@ t.test('finding and revoking', async (t) => {
   const { key, secret } = await accounts.createKey({ name: 'a', models: ['tycho-1.0'], scopes: ['inference'] });
   for (const reference of [key.id, key.publicId as string, `sk-${key.publicId as string}`, key.last4]) t.equal((accounts.findKey(reference) as { id: string }).id, key.id, reference);
   t.equal(accounts.findKey('nothing'), null);
-  const identity = accounts.authenticate(secret);
+  const identity = await accounts.authenticate(secret);
   t.doesNotThrow(() => permit(identity, 'inference', 'tycho-1.0'));
   t.throws(() => permit(identity, 'inference', 'hal-1.0'), { status: 403, code: 'model_not_allowed', param: 'model' });
   t.throws(() => permit(identity, 'tokens.count', 'tycho-1.0'), { status: 403, code: 'endpoint_not_allowed' });

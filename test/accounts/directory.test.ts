@@ -108,7 +108,7 @@ t.test('tokens and invitations are swept', async (t) => {
   t.equal(rows('invites'), 0);
 });
 
-t.test('tenants are never given twice', async (t) => {
+t.test('numbers of organizations are never given twice', async (t) => {
   const organizations = new Organizations(store);
   const made = await Promise.all(Array.from({ length: 5 }, (_, i) => store.transaction(() => organizations.create(`o${i}`))));
   t.equal(new Set(made.map(({ tenant }) => tenant)).size, 5);

@@ -39,7 +39,7 @@ t.test('load options', async (t) => {
     [{ draftQuantize: 'q9' }, "options.draftQuantize must be one of 'q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8', not a string"],
     [{ maxContext: 2 ** 31 }, 'options.maxContext must be an integer from 0 to 2147483647, not 2147483648'],
     [{ kvBytes: Infinity }, 'options.kvBytes must be an integer from 0 to 9007199254740991, not Infinity'],
-    [{ maxBatchTokens: 0 }, 'options.maxBatchTokens must be an integer from 1 to 65536, not 0'],
+    [{ maxBatchTokens: -1 }, 'options.maxBatchTokens must be an integer from 0 to 65536, not -1'],
     [{ maxSequences: 5000 }, 'options.maxSequences must be an integer from 1 to 4096, not 5000'],
     [{ queueMaxTokens: 0 }, 'options.queueMaxTokens must be an integer from 1 to 1000000000, not 0'],
     [{ queueMax: undefined }, 'options.queueMax must be an integer from 0 to 1000000, not undefined'],
@@ -133,6 +133,8 @@ t.test('submit options', async (t) => {
     [{ n: 0 }, 'options.n must be an integer from 1 to 128, not 0'],
     [{ n: 129 }, 'options.n must be an integer from 1 to 128, not 129'],
     [{ maxTokens: 0 }, 'options.maxTokens must be an integer from 1 to 2147483647, not 0'],
+    [{ output: 'image' }, "options.output must be one of 'tokens', 'logprobs', 'vector', 'nothing', not a string"],
+    [{ output: 'nothing' }, 'options.maxTokens must be an integer from 0 to 0, not 16'],
     [{ temperature: NaN }, 'options.temperature must be a number from 0 to 100, not NaN'],
     [{ temperature: '1' }, 'options.temperature must be a number from 0 to 100, not a string'],
     [{ topK: 0.5 }, 'options.topK must be an integer from 0 to 2147483647, not 0.5'],
@@ -194,6 +196,10 @@ t.test('submit options', async (t) => {
     t.type(channel.submit({ ...submitOptions(prompt, { maxTokens: 1 }), ...(more === undefined ? {} : { calls: more }) }), 'number');
   }
   t.throws(() => channel.submit(submitOptions(new Int32Array(600).fill(1))), { name: 'Error', code: 'too_long' });
+  for (const output of ['logprobs', 'vector'] as const) {
+    t.throws(() => channel.submit(submitOptions(prompt, { output, maxTokens: 0 })), { name: 'Error', code: 'unsupported', message: /^output: / });
+  }
+  t.type(channel.submit(submitOptions(prompt, { output: 'nothing', maxTokens: 0 })), 'number');
   t.throws(() => call['submit']?.({ ...submitOptions(prompt), get n() { channel.close(); return 1; } }),
     { name: 'Error', code: 'closed' }, 'a getter that closes the channel');
   t.equal(engine.stats().failed, false);

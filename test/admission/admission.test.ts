@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { Admission, type Limited } from '../../src/admission/admission.js';
+import { Admission, type Limited, type ReserveRequest } from '../../src/admission/admission.js';
 import { duration } from '../../src/admission/headers.js';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/errors.js';
 import { clockStart } from '../support/clock-start.js';
 
@@ -26,7 +26,8 @@ function refusal(work: () => unknown): ApiError {
   throw new Error('was admitted');
 }
 
-const ask = (more: Partial<Parameters<Admission['reserve']>[0]> = {}): Parameters<Admission['reserve']>[0] => ({ identity: ORG, model: 'm', promptTokens: 100, statedCap: 500, modelMaximum: 8192, n: 1, ...more });
+const ask = ({ promptTokens = 100, exact = true, ...more }: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number; exact?: boolean } = {}): ReserveRequest =>
+  ({ identity: ORG, model: 'm', promptTokens: { tokens: promptTokens, exact }, statedCap: 500, modelMaximum: 8192, n: 1, ...more });
 const values = (admission: Admission): Record<string, string> => Object.fromEntries(admission.headers(ORG, 'm', 'chat'));
 
 t.test('the contract\'s example: reserve 620, use 207, 413 come back', (t) => {
@@ -122,6 +123,30 @@ t.test('a request larger than the bucket takes all of it; a larger prompt is ref
   large.settle(3000);
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0', 'below zero: shown as none');
   t.equal(values(admission)['x-ratelimit-reset-tokens'], '3m0s', 'and later requests wait for it');
+  t.end();
+});
+
+t.test('an estimate of the prompt is reserved, what it was is settled, in both directions', (t) => {
+  const { admission } = gate({ tpm: 1000 });
+  const remaining = (): string | undefined => values(admission)['x-ratelimit-remaining-tokens'];
+  const over = admission.reserve(ask({ promptTokens: 300, exact: false, statedCap: 100 }));
+  t.equal(remaining(), '600');
+  over.settle(20 + 50);
+  t.equal(remaining(), '930');
+  const under = admission.reserve(ask({ promptTokens: 20, exact: false, statedCap: 100 }));
+  t.equal(remaining(), '810');
+  under.settle(300 + 50);
+  t.equal(remaining(), '580');
+  t.end();
+});
+
+t.test('an estimate above the limit takes the whole bucket: it may be wrong, so it is not refused for good', (t) => {
+  const { admission } = gate({ tpm: 1000 });
+  const guessed = admission.reserve(ask({ promptTokens: 5000, exact: false }));
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
+  guessed.settle(400);
+  t.match(refusal(() => admission.reserve(ask({ promptTokens: 5000, exact: false }))), { code: 'tpm_limit_exceeded' }, 'but waits until it holds that much');
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '600');
   t.end();
 });
 

@@ -6,7 +6,7 @@ import t from 'tap';
 import { Admission, COUNTER_BYTES, type Limited } from '../../src/admission/admission.js';
 import { recordKey } from '../../src/admission/record-key.js';
 import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import type { Asked, Told } from './threads-worker.js';
 
 t.setTimeout(300_000);     // for a busy machine

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'tap';
 
 import { ARCHITECTURES } from '../../bench/lib/architectures.js';
-import { MODEL_TYPES } from '../../bench/lib/model-shapes.js';
+import { MODEL_TYPES } from '../../bench/lib/model-tensors.js';
 import { syntheticTokenizer } from '../../bench/lib/synthetic-vocabulary.js';
 import { makeModel } from '../../bench/make-model.js';
 

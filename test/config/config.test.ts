@@ -2,7 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import t from 'tap';
-import { configWith, declared, didYouMean, loadConfig, settingsHelp, settingsMarkdown, settingsSummary } from '../../src/config.js';
+import { didYouMean } from '../../src/config/did-you-mean.js';
+import { settingsHelp, settingsMarkdown, settingsSummary } from '../../src/config/help.js';
+import { configWith, loadConfig } from '../../src/config/load.js';
+import { declared } from '../../src/config/settings.js';
 
 const empty = mkdtempSync(join(tmpdir(), 'monolith-config-'));
 t.teardown(() => rmSync(empty, { recursive: true, force: true }));

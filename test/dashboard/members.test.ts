@@ -1,8 +1,8 @@
 // Organizations, who belongs to them, invitations, the audit log, and what nobody else gets to see.
 import t from 'tap';
 import { finishDeletions } from '../../src/accounts/delete-organization.js';
-import { configWith } from '../../src/config.js';
-import { openResponseStore } from '../../src/storage/open-response-store.js';
+import { configWith } from '../../src/config/load.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import type { AuditEntry, InviteObject, ListPage, Me, MemberObject, OrganizationObject, Role } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';
-import type { Head } from '../../src/storage/response-tables.js';
+import type { Head } from '../../src/storage/lmdb/response-tables.js';
 import type { TableName } from '../../src/storage/store.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';

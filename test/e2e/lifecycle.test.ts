@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import type { DashboardModel } from '../../src/wire/dashboard.js';
 import { startServer } from '../../src/server.js';
 import { writeScriptModel } from '../support/script-model.js';

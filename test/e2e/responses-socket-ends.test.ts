@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { startServer } from '../../src/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';

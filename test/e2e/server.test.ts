@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Anthropic from '@anthropic-ai/sdk';
 import t from 'tap';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { startServer } from '../../src/server.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { embeddedModel } from './monolith.js';

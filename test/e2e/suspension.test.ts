@@ -9,7 +9,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import type { Test } from 'tap';
 import { Accounts } from '../../src/accounts/accounts.js';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { startServer } from '../../src/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 import { Connection, handshakeStatus } from '../support/web-socket.js';

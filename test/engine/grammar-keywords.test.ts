@@ -1,5 +1,5 @@
-// The table of keywords in docs/structured-output.md says what the compiler does.
-import { readFileSync } from 'node:fs';
+// The tables in docs/structured-output.md say what the compiler does, and what is declared.
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
@@ -82,3 +82,23 @@ t.test('every row of the table', async (t) => {
     }
   }
 });
+
+t.test('every row of the limits', (t) => {
+  const text = readFileSync(join(packageRoot, 'docs', 'structured-output.md'), 'utf8');
+  const table = /<!-- limits -->\n([^]*?)<!-- \/limits -->/.exec(text)?.[1] ?? '';
+  const rows = [...table.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)].map(([, name, value]) => [name as string, Number(value?.replaceAll(',', ''))] as const);
+  t.ok(rows.length >= 9);
+  const sources = ['grammar.h', 'grammar_cache.h', 'grammar_compiler.cc', 'engine.h'].map((file) => readFileSync(fileIn('native', file), 'utf8'));
+  sources.push(readFileSync(fileIn('src', 'grammars.ts'), 'utf8'));
+  for (const [name, value] of rows) {
+    const declared = sources.flatMap((source) => [...source.matchAll(new RegExp(`\\b${name} = ([\\d'_]+)(?: << (\\d+))?\\s*[,;]`, 'g'))]);
+    t.same(declared.map(([, number, shift]) => Number(number?.replaceAll(/['_]/g, '')) * 2 ** Number(shift ?? 0)), [value], name);
+  }
+  t.end();
+});
+
+function fileIn(folder: string, name: string): string {
+  const found = readdirSync(join(packageRoot, folder), { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith(`/${name}`));
+  if (found.length !== 1) throw new Error(`${found.length} files ${name} in ${folder}`);
+  return join(packageRoot, folder, found[0] as string);
+}

@@ -95,12 +95,12 @@ t.test('what runs on a model that is unloaded gets its time, then ends as if it 
   const model = must(readCatalog()[0]);
   pool.add(model);
   await pool.settled();
-  const prompter = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(model.id).ready();
-  const prepared = await prompter.prepare({
+  const provider = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(model.id).ready();
+  const prepared = await provider.prepare({
     model: model.id, messages: [{ role: 'user', content: 'Say much.' }], continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens: 900, stop: [], topLogprobs: null,
     effort: 'none', reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,
     format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
-  }, 1);
+  }, { organization: 1 });
   const alive = setInterval(() => undefined, 1_000);   // a server has its socket for that
   t.teardown(() => clearInterval(alive));
   const ended = new Promise<unknown>((resolve) => {

@@ -1,9 +1,10 @@
 import t from 'tap';
-import { ChatTemplate, type TemplateMessage } from '../../src/generation/chat-template.js';
-import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from '../../src/generation/conversation.js';
-import { Shield, startersOf } from '../../src/generation/shield.js';
-import type { TemplateCapabilities } from '../../src/generation/template-probe.js';
-import { HERMES } from '../../src/generation/tools/syntaxes.js';
+import { ChatTemplate } from '../../src/generation/local/chat-template.js';
+import type { TemplateMessage } from '../../src/generation/local/template-context.js';
+import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from '../../src/generation/local/conversation.js';
+import { Shield, startersOf } from '../../src/generation/local/shield.js';
+import type { TemplateCapabilities } from '../../src/generation/local/template-probe.js';
+import { HERMES } from '../../src/generation/local/tools/syntaxes.js';
 import type { Message } from '../../src/generation/types.js';
 
 const user = (content: string): Message => ({ role: 'user', content });

@@ -28,7 +28,7 @@ t.test('in turns', async (t) => {
   const all = Promise.all(['a', 'a', 'a', 'a', 'a', 'b', 'b', 'c'].map((organization) => bench.add(organization)));
   t.same(bench.begun, ['a', 'a'], 'no more than there are slots');
   for (let i = 0; i < 8; i++) await bench.next();
-  t.equal(bench.begun.join(''), 'aaabcaba');
+  t.equal(bench.begun.join(''), 'aabacbaa', 'and first whoever has none at work');
   await all;
   await Promise.all([bench.add('d'), bench.next(), bench.next()]);
   t.equal(bench.begun.at(-1), 'd', 'and all are free again');
@@ -64,4 +64,34 @@ t.test('what waits is bounded', async (t) => {
   await t.rejects(bench.add('b', 5), { code: 'capacity_exhausted' });
   for (let i = 0; i < 3; i++) await bench.next();
   await Promise.all(kept);
+});
+
+t.test('nobody has two while another who waits has none', async (t) => {
+  const bench = new Bench(new FairSlots(2, 'tests', 100));
+  const all = Promise.all(['a', 'a', 'a', 'a', 'b', 'b', 'b'].map((organization) => bench.add(organization)));
+  for (let i = 0; i < 4; i++) await bench.next();
+  // Of the two at work from the second on one is b's, until there are no more.
+  t.equal(bench.begun.join(''), 'aababa', 'in pairs');
+  for (let i = 0; i < 3; i++) await bench.next();
+  await all;
+});
+
+t.test('who has used up the budget waits until it has grown again, and holds up nobody', async (t) => {
+  let now = 1e9;
+  const slots = new FairSlots(2, 'tests', 100, { ms: 10, msPerMs: 1 }, () => now);
+  const bench = new Bench(slots);
+  const first = bench.add('a');
+  slots.charge('a', 30);
+  await bench.next();
+  await first;
+  const late = bench.add('a'), other = bench.add('b');
+  t.same(bench.begun, ['a', 'b'], 'one slot is free, and yet it waits');
+  await bench.next();
+  await other;
+  t.same(bench.begun, ['a', 'b']);
+  now += 21;
+  await t.resolves(Promise.all([late, (async () => {
+    while (bench.begun.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+    await bench.next();
+  })()]), 'nothing fails, and nobody else has to come');
 });

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { formatInstruction } from '../../src/generation/format-instruction.js';
+import { formatInstruction } from '../../src/generation/local/format-instruction.js';
 
 t.test('a model is told the form its answer must have', async (t) => {
   t.equal(formatInstruction({ type: 'text' }), null);

@@ -1,8 +1,9 @@
 // What a request asks the engine to compile, and what becomes of what the compiler says.
 import t from 'tap';
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../src/engine/addon-types.js';
-import { compileGrammars, type GrammarSettings } from '../../src/generation/grammars.js';
-import { HERMES, XML } from '../../src/generation/tools/syntaxes.js';
+import type { GrammarSettings } from '../../src/generation/generation-limits.js';
+import { COMPILE_BUDGET_MS, compileGrammars } from '../../src/generation/local/grammars.js';
+import { HERMES, XML } from '../../src/generation/local/tools/syntaxes.js';
 import type { OutputFormat, ToolDefinition } from '../../src/generation/types.js';
 
 const settings: GrammarSettings = { whiteSpace: 'compact', callWhiteSpace: 'flexible' };
@@ -17,7 +18,7 @@ function compiler(answer: (options: GrammarOptions) => GrammarProblem[] = () => 
       asked.push(options);
       const problems = answer(options);
       const refused = problems.some(({ kind }) => kind !== 'unsupported' || options.strict);
-      return Promise.resolve({ grammar: refused ? null : { bytes: asked.length } as NativeGrammar, problems });
+      return Promise.resolve({ grammar: refused ? null : { bytes: asked.length } as NativeGrammar, problems, compileMs: 0 });
     },
   };
 }
@@ -70,7 +71,7 @@ t.test('one organization with many tools holds up no other', async (t) => {
     async compileGrammar({ schema }: GrammarOptions): Promise<CompiledGrammar> {
       asked.push(JSON.stringify(schema).includes('theirs') ? 'theirs' : 'ours');
       await new Promise((resolve) => setImmediate(resolve));
-      return { grammar: { bytes: 1 } as NativeGrammar, problems: [] };
+      return { grammar: { bytes: 1 } as NativeGrammar, problems: [], compileMs: 0 };
     },
   };
   const many = Array.from({ length: 30 }, (_, index) => tool(`f${index}`));
@@ -80,6 +81,20 @@ t.test('one organization with many tools holds up no other', async (t) => {
   t.ok(asked.length < 12, `${asked.length} were compiled by then, of 121`);
   await Promise.all(flood);
   t.equal(asked.length, 121);
+});
+
+t.test('who has had more than a share of the compiling threads waits, and nobody else', async (t) => {
+  const engine = {
+    compileGrammar: (): Promise<CompiledGrammar> => Promise.resolve({ grammar: { bytes: 1 } as NativeGrammar, problems: [], compileMs: COMPILE_BUDGET_MS / 2 + 20 }),
+  };
+  const compile = (organization: number): Promise<unknown> => compileGrammars(engine, { format: schemaFormat(true), tools: [] }, HERMES, settings, { organization });
+  await compile(7);
+  await compile(7);
+  let waited = true;
+  const third = compile(7).then(() => waited);
+  await compile(8);
+  waited = false;
+  t.equal(await third, false, 'another came first; and it did not fail');
 });
 
 t.test('nobody wants it any more', async (t) => {

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import sharp from 'sharp';
 import t from 'tap';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/errors.js';
 import type { FetchWorld } from '../../src/generation/images/fetch-image.js';
 import { createImageLoader } from '../../src/generation/images/load-images.js';

@@ -1,7 +1,7 @@
 // What is refused of a format or a tool's schema before anything is compiled.
 import t from 'tap';
 import { checkOutputFormat, checkToolSchemas, formatProblem } from '../../src/generation/output-format.js';
-import { pathOf } from '../../src/generation/schema-path.js';
+import { pathOf } from '../../src/generation/local/schema-path.js';
 import type { JsonSchema, ToolDefinition } from '../../src/generation/types.js';
 
 const PATH = 'response_format.json_schema.schema';

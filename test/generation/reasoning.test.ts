@@ -1,5 +1,5 @@
 import t from 'tap';
-import { closeText, findMarkers, openReasoning, reasoningBudget, withReasoningOpened } from '../../src/generation/reasoning.js';
+import { closeText, findMarkers, openReasoning, reasoningBudget, withReasoningOpened } from '../../src/generation/local/reasoning.js';
 
 const think = { open: '<think>', close: '</think>' };
 

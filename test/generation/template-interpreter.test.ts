@@ -1,6 +1,7 @@
 import { Template } from '@huggingface/jinja';
 import t from 'tap';
-import { ChatTemplate, type TemplateMessage, type TemplateTool } from '../../src/generation/chat-template.js';
+import { ChatTemplate } from '../../src/generation/local/chat-template.js';
+import type { TemplateMessage, TemplateTool } from '../../src/generation/local/template-context.js';
 
 /** Pieces of what templates do. Each has to come out as the library itself renders it. */
 const pieces = [

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { droppableGroups, withoutUpTo } from '../../src/generation/truncate.js';
+import { droppableGroups, withoutUpTo } from '../../src/generation/local/truncate.js';
 import type { Message } from '../../src/generation/types.js';
 
 /** `s`, `u`, `a`, `c` (an assistant with a call), `t`: one message each. */

@@ -8,7 +8,7 @@ import { packageRoot } from '../../src/engine/load-addon.js';
 
 /** src/: a folder, or a file on its own, without its ending. */
 const TYPESCRIPT = [
-  'version', 'ids', 'errors', 'config-kinds', 'config', 'shared', 'wire', 'identity', 'telemetry', 'engine', 'storage', 'mail',
+  'version', 'ids', 'errors', 'config', 'shared', 'wire', 'identity', 'telemetry', 'engine', 'storage', 'mail',
   'admission', 'http', 'sealing', 'generation', 'accounts', 'usage', 'protocol', 'dashboard', 'operator', 'openapi', 'service',
   'threads', 'server', 'cli', 'main',
 ];
@@ -20,8 +20,8 @@ type Links = Map<string, string[]>;
 const filesUnder = (folder: string, wanted: RegExp): string[] => readdirSync(join(packageRoot, folder), { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && wanted.test(entry.name)).map((entry) => relative(packageRoot, join(entry.parentPath, entry.name)));
 
-function typescriptLinks(): Links {
-  const files = new Set(filesUnder('src', /\.tsx?$/).filter((file) => !file.startsWith('src/dashboard/web/')));
+function typescriptLinks(folder = 'src'): Links {
+  const files = new Set(filesUnder(folder, /\.tsx?$/).filter((file) => !file.startsWith('src/dashboard/web/')));
   return new Map([...files].map((file) => {
     const text = readFileSync(join(packageRoot, file), 'utf8');
     const named = [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g)].map(([, path]) => `${normalize(join(dirname(file), path ?? ''))}.ts`);
@@ -52,6 +52,13 @@ function uphill(links: Links, rooms: readonly string[], roomOf: (file: string) =
   return wrong.sort();
 }
 
+/** All that a file imports, and what that imports. */
+function reachedFrom(file: string, links: Links): string[] {
+  const reached = new Set([file]);
+  for (const each of reached) for (const target of links.get(each) ?? []) reached.add(target);
+  return [...reached].sort();
+}
+
 /** Groups of files that reach each other (Tarjan's algorithm). */
 function circles(links: Links): string[][] {
   const index = new Map<string, number>(), low = new Map<string, number>();
@@ -80,14 +87,31 @@ t.test('TypeScript: no room imports from a room above it, no files import each o
   t.same(circles(links), []);
 });
 
+t.test('only the room of generation knows what its local provider is made of', async (t) => {
+  const local = 'src/generation/local/';
+  const known = [...typescriptLinks()].filter(([file, targets]) => !file.startsWith('src/generation/') && targets.some((target) => target.startsWith(local)));
+  t.same(known.map(([file]) => file), []);
+});
+
+t.test('the benchmarks: no files import each other in a circle', async (t) => {
+  t.same(circles(typescriptLinks('bench')), []);
+});
+
 t.test('C++: no room includes from a room above it', async (t) => {
   const links = nativeLinks();
   t.ok(links.size > 200, `${links.size} files`);
   t.same(uphill(links, NATIVE, nativeRoom), []);
 });
 
+t.test('the engine\'s face is free of models, kernels and files', async (t) => {
+  const reached = reachedFrom('native/engine/engine.h', nativeLinks());
+  t.ok(reached.includes('native/engine/request.h'), 'includes are followed');
+  t.same(reached.filter((file) => !/^native\/(base|engine|text)\//.test(file)), []);
+});
+
 t.test('what the checks find', async (t) => {
   const links: Links = new Map([['src/ids.ts', ['src/http/app.ts']], ['src/http/app.ts', ['src/http/body.ts']], ['src/http/body.ts', ['src/http/app.ts', 'src/ids.ts']], ['src/nowhere.ts', []]]);
   t.same(uphill(links, TYPESCRIPT, typescriptRoom), ['src/ids.ts -> src/http/app.ts', 'src/nowhere.ts is in no room']);
   t.same(circles(links), [['src/http/app.ts', 'src/http/body.ts', 'src/ids.ts']]);
+  t.same(reachedFrom('src/ids.ts', links), ['src/http/app.ts', 'src/http/body.ts', 'src/ids.ts']);
 });

@@ -1,9 +1,11 @@
 import t from 'tap';
-import { notReady } from '../../src/http/health-routes.js';
+import { healthRoutes, notReady } from '../../src/http/health-routes.js';
 import type { ModelHealth } from '../../src/http/health-routes.js';
 import type { ThreadState } from '../../src/shared/thread-states.js';
+import { createTelemetry } from '../../src/telemetry/telemetry.js';
+import { startRoutes } from './running-server.js';
 
-const model = (more: Partial<ModelHealth>): ModelHealth => ({ name: 'm', state: 'ready', progress: 1, error: null, running: 0, waiting: 0, lastStepAgeMs: 0, ...more });
+const model = (more: Partial<ModelHealth>): ModelHealth => ({ name: 'm', state: 'ready', progress: 1, error: null, stopped: false, running: 0, waiting: 0, lastStepAgeMs: 0, ...more });
 const verdict = (...models: Partial<ModelHealth>[]): string | null => notReady({ draining: false, threads: [], models: models.map(model) }, 1_000);
 
 t.test('readiness means progress', (t) => {
@@ -20,4 +22,21 @@ t.test('readiness means progress', (t) => {
   t.equal(threads('serving', 'lost'), null, 'the others serve on');
   t.equal(threads('starting', 'lost'), 'no answering thread serves');
   t.end();
+});
+
+t.test('liveness ends with an engine', async (t) => {
+  let models: ModelHealth[] = [];
+  const telemetry = createTelemetry({ format: 'json', level: 'silent' });
+  const server = await startRoutes(healthRoutes({
+    health: () => ({ draining: false, threads: [], models }), telemetry, stallMs: 1_000, metricsPublic: true, readers: { check: async () => undefined, has: async () => true },
+  }));
+  t.teardown(() => server.close());
+  const live = async (...those: Partial<ModelHealth>[]): Promise<[number, unknown]> => {
+    models = those.map(model);
+    const response = await fetch(`${server.url}/livez`);
+    return [response.status, await response.json()];
+  };
+  t.match(await live({}, { state: 'loading' }, { state: 'unloaded' }), [200, { status: 'ok', pid: process.pid }]);
+  t.match(await live({ state: 'failed', error: '/models/m.gguf: cut short' }), [200, { status: 'ok' }], 'a file that does not load would not load again');
+  t.match(await live({}, { name: 'other', state: 'failed', error: 'x', stopped: true }), [503, { status: 'failed', reason: /^other: its engine has stopped/ }]);
 });

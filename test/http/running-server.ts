@@ -5,8 +5,8 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Accounts } from '../../src/accounts/accounts.js';
-import { configWith } from '../../src/config.js';
-import type { Config } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
+import type { Config } from '../../src/config/settings.js';
 import { HttpServer } from '../../src/http/app.js';
 import type { HttpOptions } from '../../src/http/app.js';
 import type { Route } from '../../src/http/exchange.js';
@@ -33,7 +33,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function startRoutes(routes: Route[], settings: object = {}, options: Pick<HttpOptions, 'bodyTimeoutMs' | 'chunkSilenceMs' | 'pingMs' | 'sockets'> = {}): Promise<RunningServer> {
+export async function startRoutes(routes: Route[], settings: object = {}, options: Partial<Pick<HttpOptions, 'authenticate'>> & Pick<HttpOptions, 'bodyTimeoutMs' | 'chunkSilenceMs' | 'pingMs' | 'sockets'> = {}): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
   const config = configWith({ port: 0, data_dir: dataDir, ...settings });
   const store = await openStore(dataDir);

@@ -259,9 +259,10 @@ t.test('turns, keys and the end of the server', async (t) => {
   t.match(line, [{ method: 'WEBSOCKET', path: '/v1/socket', status: 200, outcome: 'completed', model: 'm', connection: socket.requestId }]);
   t.equal(line.length, 1);
 
-  t.equal(socket.identify().keyId, key.id);
+  await socket.identify();
+  t.equal(socket.identity.keyId, key.id);
   await server.accounts.revokeKey(key.id);
-  t.throws(() => socket.identify(), { code: 'api_key_revoked' });
+  await t.rejects(async () => socket.identify(), { code: 'api_key_revoked' });
 
   const running = socket.turn();
   server.http.draining = true;

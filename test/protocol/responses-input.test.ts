@@ -7,7 +7,7 @@ import { withImages } from '../../src/protocol/responses/input-images.js';
 import { parseCreate, type CreateGeneration } from '../../src/protocol/responses/parse.js';
 import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
-import type { ResponseRecord, ResponseStatus, StoredItem } from '../../src/storage/response-store.js';
+import type { ChainedResponse, ResponseStatus, StoredItem } from '../../src/storage/response-store.js';
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);
 const model: ServedModel = {
@@ -15,11 +15,23 @@ const model: ServedModel = {
   sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, ready: () => { throw new Error('not needed'); },
 };
 
-interface Past { chain?: readonly ResponseRecord[]; items?: readonly StoredItem[] }
+interface Past { chain?: readonly ChainedResponse[]; items?: readonly StoredItem[] }
 
 function parse(input: unknown, { chain = [], items = [] }: Past = {}): CreateGeneration {
-  return parseCreate({ model: 'm', input, previous_response_id: chain.at(-1)?.id }, { organizationId: 'org_a', sealer })
-    .content({ model, chain, item: (id) => items.find((item) => item.id === id) ?? null });
+  const parsed = parseCreate({ model: 'm', input, previous_response_id: chain.at(-1)?.id }, { organizationId: 'org_a', sealer });
+  return parsed.content({ model, chain, items: new Referenced(items.map((item) => [item.id, item]), parsed.references) });
+}
+
+/** What was fetched for a request: nothing else that storage has may be asked for. */
+class Referenced extends Map<string, StoredItem> {
+  constructor(items: [string, StoredItem][], readonly references: readonly string[]) {
+    super(items);
+  }
+
+  override get(id: string): StoredItem | undefined {
+    if (super.has(id) && !this.references.includes(id)) throw new Error(`${id} was not fetched`);
+    return super.get(id);
+  }
 }
 
 function outcome(input: unknown, past?: Past): string {
@@ -38,8 +50,8 @@ const messages = (input: unknown, past?: Past) => parse(input, past).request.mes
 const call = (id: string, more: object = {}) => ({ type: 'function_call', call_id: id, name: 'f', arguments: '{"a":1}', ...more });
 const result = (id: string, output: unknown = 'done') => ({ type: 'function_call_output', call_id: id, output });
 const stored = (item: object): StoredItem => ({ id: (item as { id: string }).id, item: item as Record<string, unknown> });
-const record = (id: string, input: object[], output: object[], status: ResponseStatus = 'completed'): ResponseRecord => ({
-  id, organizationId: 'org_a', model: 'm', createdAt: 1, status, background: false, previousId: null, resource: {}, input: input.map(stored), output: output.map(stored),
+const record = (id: string, input: object[], output: object[], status: ResponseStatus = 'completed'): ChainedResponse => ({
+  id, organizationId: 'org_a', model: 'm', createdAt: 1, status, background: false, previousId: null, input: input.map(stored), output: output.map(stored),
 });
 const said = (text: string) => ({ id: `msg_${text}`, type: 'message', status: 'completed', role: 'user', content: [{ type: 'input_text', text }] });
 const answered = (text: string) => ({ id: `msg_a_${text}`, type: 'message', status: 'completed', role: 'assistant', content: [{ type: 'output_text', text, annotations: [], logprobs: [] }] });
@@ -197,7 +209,7 @@ t.test('a chain: its items in front, its calls answered here', async (t) => {
 t.test('the unsaved end of a chain is told from what is in storage', async (t) => {
   const chain = [record('resp_1', [said('one')], [answered('eins')]), record('resp_2', [said('two')], [answered('zwei')])];
   const content = (unsaved: number) => parseCreate({ model: 'm', input: 'x', previous_response_id: 'resp_2' }, { organizationId: 'org_a', sealer })
-    .content({ model, chain, unsaved, item: () => null });
+    .content({ model, chain, unsaved });
   t.match(content(1), { previousId: 'resp_2', base: 'resp_1', tail: [{ id: 'resp_2' }] });
   t.match(content(2), { base: null, tail: [{ id: 'resp_1' }, { id: 'resp_2' }] });
 });
@@ -205,7 +217,7 @@ t.test('the unsaved end of a chain is told from what is in storage', async (t) =
 t.test('a chain that is too long to be read in one go', async (t) => {
   const long = 'x'.repeat(1024 * 1024);
   const read: number[] = [];
-  const chain = Array.from({ length: 80 }, (_, at): ResponseRecord => ({
+  const chain = Array.from({ length: 80 }, (_, at): ChainedResponse => ({
     ...record(`resp_${at}`, [], [answered('ok')]),
     get input() {
       read.push(at);
@@ -225,13 +237,23 @@ t.test('a chain that is too long to be read in one go', async (t) => {
 });
 
 t.test('which chain, and whose model', async (t) => {
-  const chain = (status: ResponseStatus | null) => findChain({ chain: () => (status === null ? null : [record('resp_1', [], [], status)]) }, 'org_a', 'resp_1');
-  t.same(findChain({ chain: () => null }, 'org_a', null), []);
-  for (const status of ['completed', 'incomplete'] as const) t.equal(chain(status).length, 1);
-  for (const status of ['failed', 'cancelled', 'queued', 'in_progress'] as const) t.throws(() => chain(status), { code: 'response_not_usable', param: 'previous_response_id' });
-  t.throws(() => chain(null), { code: 'previous_response_not_found', param: 'previous_response_id' });
-  t.equal(modelOf(null, chain('completed')), 'm');
-  t.equal(modelOf('n', chain('completed')), 'n');
+  let holds = 0;
+  const held = (status: ResponseStatus) => ({ responses: [record('resp_1', [], [], status)], release: () => { holds--; } });
+  const found = (status: ResponseStatus | null) => findChain({
+    async chain() {
+      if (status === null) return null;
+      holds++;
+      return held(status);
+    },
+  }, 'org_a', 'resp_1');
+  for (const status of ['failed', 'cancelled', 'queued', 'in_progress'] as const) await t.rejects(found(status), { code: 'response_not_usable', param: 'previous_response_id' });
+  await t.rejects(found(null), { code: 'previous_response_not_found', param: 'previous_response_id' });
+  t.equal(holds, 0, 'what cannot be continued is not held');
+  for (const status of ['completed', 'incomplete'] as const) t.match(await found(status), { chain: { length: 1 }, base: 'resp_1', tail: [] });
+  t.equal(holds, 2);
+  const { chain } = await found('completed');
+  t.equal(modelOf(null, chain), 'm');
+  t.equal(modelOf('n', chain), 'n');
 });
 
 t.test('images: where they stand, and their bytes kept for the chain', async (t) => {
@@ -258,6 +280,6 @@ t.test('images: where they stand, and their bytes kept for the chain', async (t)
   t.same(kept.map((item) => item.images?.map(String)), [['input[0].content[1]', 'input[0].content[2]'], undefined, ['input[2].output[0]']]);
   t.notOk(kept.some((item) => 'imagePaths' in item));
 
-  const chain: ResponseRecord[] = [{ ...record('resp_1', [], [answered('ok')]), input: kept }];
+  const chain: ChainedResponse[] = [{ ...record('resp_1', [], [answered('ok')]), input: kept }];
   t.match(images(messages('and now?', { chain }))[1], { detail: 'low', source: { kind: 'bytes', bytes: Buffer.from('input[0].content[2]') } });
 });

@@ -14,7 +14,7 @@ const model: ServedModel = {
 const base = { model: 'm', input: 'hi' };
 
 function parse(body: unknown, options?: ParseOptions): CreateGeneration {
-  return parseCreate(body, { organizationId: 'org_a', sealer }, options).content({ model, chain: [], item: () => null });
+  return parseCreate(body, { organizationId: 'org_a', sealer }, options).content({ model, chain: [] });
 }
 
 function outcome(body: unknown, options?: ParseOptions): string {

@@ -1,29 +1,58 @@
 // The beginning of a turn, over a real store.
 import t from 'tap';
+import { apiError } from '../../src/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
-import type { Caller } from '../../src/protocol/generation-run.js';
-import { findChain } from '../../src/protocol/responses/input-chain.js';
+import type { Caller } from '../../src/protocol/caller.js';
+import { findChain, readContent } from '../../src/protocol/responses/input-chain.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
 import { startTurn, type TurnDeps } from '../../src/protocol/responses/turn.js';
 import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
 import { EMPTY, openResponses, record } from '../storage/records.js';
 
-t.test('a parent that another thread erases between the reading and the holding is not found', async (t) => {
+const model: ServedModel = {
+  name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, ready: () => { throw apiError('model_loading', 'nothing is generated'); },
+};
+const parsed = (body: object) => parseCreate({ input: 'x', ...body }, { organizationId: 'org_a', sealer: new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']) });
+const charged = <T>(work: () => T): T => work();
+
+t.test('a parent is held from its reading to the end of the turn, however that comes', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses } = open;
-  const model: ServedModel = {
-    name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-    sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, ready: () => { throw new Error('nothing is generated'); },
+  const lookup = { organizationId: 'org_a', responses, charged, findModel: () => model };
+  const caller = { identity: { organizationId: 'org_a' }, setHeader: () => undefined } as unknown as Caller;
+  const deps = { responses, admission: { headers: () => [] } } as unknown as TurnDeps;
+  const begin = async (body: object = {}) => {
+    const parent = record();
+    await responses.save(parent);
+    const continued = await findChain(responses, 'org_a', parent.id);
+    await responses.delete('org_a', parent.id);
+    t.ok(open.rows()['responses'], 'deleted, but not erased');
+    await t.rejects(findChain(responses, 'org_a', parent.id), { code: 'previous_response_not_found' });
+    return readContent(parsed({ previous_response_id: parent.id, ...body }), continued, lookup);
   };
-  const parent = record();
-  await responses.save(parent);
-  const created = parseCreate({ input: 'x', previous_response_id: parent.id }, { organizationId: 'org_a', sealer: new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']) })
-    .content({ model, chain: findChain(responses, 'org_a', parent.id), item: () => null });
-  await responses.delete('org_a', parent.id);
-  const caller = { identity: { organizationId: 'org_a' } } as Caller;
+
+  await t.rejects(begin({ input: [{ type: 'item_reference', id: 'msg_none' }] }), { code: 'item_not_found' });
+  await responses.sweep();
+  t.same(open.rows(), EMPTY, 'a request that is refused for its content lets go of it');
+
+  const { created } = await begin();
   // All that is reached of the rest: it ends before anything is admitted.
-  await t.rejects(startTurn({ responses } as TurnDeps, caller, model, created, { take: null, dialect: 'openai', errorEvents: false }), { status: 404, code: 'previous_response_not_found', param: 'previous_response_id' });
-  t.same(open.rows(), EMPTY, 'nor is anything held');
+  await t.rejects(startTurn(deps, caller, model, created, { take: null, dialect: 'openai', errorEvents: false }), { code: 'model_loading' });
+  await responses.sweep();
+  t.same(open.rows(), EMPTY, 'and so does one that is not admitted');
+});
+
+t.test('a request that names nothing stored is read in one go', async (t) => {
+  let read = 0;
+  void readContent(parsed({ model: 'm' }), { chain: [], base: null, tail: [], release: () => undefined }, {
+    organizationId: 'org_a', responses: { items: () => { throw new Error('nothing is looked up'); } }, findModel: () => model,
+    charged: (work) => {
+      read++;
+      return work();
+    },
+  });
+  t.equal(read, 1, 'before its body is let go');
 });

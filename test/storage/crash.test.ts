@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/open-response-store.js';
-import type { ResponseRecord } from '../../src/storage/response-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import type { ChainedResponse, ResponseStore } from '../../src/storage/response-store.js';
 import type { TableName } from '../../src/storage/store.js';
 import { endsWithParent } from '../e2e/monolith.js';
 import { expected } from './saver.js';
@@ -45,15 +45,15 @@ t.test('killed at any moment', async (t) => {
   await responses.sweep();
   const broken: string[] = [];
   for (const [id, previousId] of saved) {
-    const chain = responses.chain('org_a', id);
-    if (chain?.at(-2)?.id !== (previousId ?? undefined) || !isWhole(chain?.at(-1))) broken.push(id);
+    if (!await isWhole(responses, id, previousId)) broken.push(id);
   }
   t.same(broken, [], `${saved.size} responses are whole`);
 
   const keys = (name: TableName) => [...store.table(name).keys()];
   const all = keys('responses') as string[];
   t.ok(all.length >= saved.size);
-  t.same(all.filter((id) => !isWhole(responses.get('org_a', id) ?? undefined)), [], 'also those whose save had not resolved are whole, if they are there');
+  const whole = await Promise.all(all.map((id) => isWhole(responses, id)));
+  t.same(all.filter((_, at) => whole[at] !== true), [], 'also those whose save had not resolved are whole, if they are there');
   const known = new Set(all);
   for (const [table, at] of [['response-items', 3], ['response-images', 0], ['response-times', 2]] as const) {
     t.same(keys(table).filter((key) => !known.has(key[at] as string)), [], `nothing in ${table} without its response`);
@@ -61,10 +61,13 @@ t.test('killed at any moment', async (t) => {
   t.equal(keys('response-times').length, all.length);
 });
 
-function isWhole(record: ResponseRecord | undefined): boolean {
-  if (record === undefined) return false;
-  const should = expected(record.id, null);
-  const plain = (items: ResponseRecord['input']) => JSON.stringify(items.map(({ item, images = [] }) => [item, images.map((bytes) => [bytes.length, bytes.every((byte) => byte === bytes[0]), bytes[0]])]));
+async function isWhole(responses: ResponseStore, id: string, previousId?: string | null): Promise<boolean> {
+  const held = await responses.chain('org_a', id);
+  held?.release();
+  const record = held?.responses.at(-1);
+  if (record === undefined || (previousId !== undefined && held?.responses.at(-2)?.id !== (previousId ?? undefined))) return false;
+  const should = expected(id, null);
+  const plain = (items: ChainedResponse['input']) => JSON.stringify(items.map(({ item, images = [] }) => [item, images.map((bytes) => [bytes.length, bytes.every((byte) => byte === bytes[0]), bytes[0]])]));
   return plain(record.input) === plain(should.input) && plain(record.output) === plain(should.output) &&
-    JSON.stringify(record.resource) === JSON.stringify(should.resource);
+    JSON.stringify((await responses.get('org_a', id))?.resource) === JSON.stringify(should.resource);
 }

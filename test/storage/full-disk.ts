@@ -1,7 +1,7 @@
 // A process that saves responses until the disk takes no more, and beyond: run where files may not grow for
 // ever. Prints what it met as JSON. Argument: data folder.
 import { openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/open-response-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import { ApiError } from '../../src/errors.js';
 import { record } from './records.js';
 
@@ -20,7 +20,8 @@ if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
       errors.push(error instanceof ApiError ? [error.status, error.code, error.message] : String(error));
     });
   }
-  const readable = saved.filter((id) => responses.get('org_a', id)?.output.length === 1).length;
+  let readable = 0;
+  for (const id of saved) if (((await responses.get('org_a', id))?.resource['output'] as object[]).length === 1) readable++;
   const deleted = await responses.delete('org_a', saved[0]!);
   await responses.save(record()).catch((error: unknown) => errors.push(error));
   await responses.close();

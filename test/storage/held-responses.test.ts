@@ -1,7 +1,7 @@
 import t from 'tap';
 import { newResponseId } from '../../src/ids.js';
 import { HeldResponses } from '../../src/storage/held-responses.js';
-import { openResponseStore } from '../../src/storage/open-response-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import { openResponses, record } from './records.js';
 
 t.test('what one thread holds, another does not erase', async (t) => {
@@ -16,19 +16,19 @@ t.test('what one thread holds, another does not erase', async (t) => {
 
   const root = record();
   await reader.save(root);
-  const release = reader.hold(root.id);
+  const { release } = (await reader.chain('org_a', root.id))!;
   t.equal(await deleter.delete('org_a', root.id), true);
   await primary.sweep();
-  t.equal(reader.get('org_a', root.id), null, 'it answers as deleted');
+  t.equal(await reader.get('org_a', root.id), null, 'it answers as deleted');
   t.ok(stored(root.id), 'its items are there for the continuation');
   const child = record({ previousId: root.id });
   await reader.save(child);
   release();
-  t.equal(deleter.chain('org_a', child.id)?.length, 2);
+  t.equal((await deleter.chain('org_a', child.id))?.responses.length, 2);
 
   const lost = record();
   await reader.save(lost);
-  reader.hold(lost.id);
+  await reader.chain('org_a', lost.id);
   await deleter.delete('org_a', lost.id);
   t.ok(stored(lost.id));
   new HeldResponses(held).clear(1);   // its thread has ended

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { newItemId, newResponseId } from '../../src/ids.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/open-response-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../src/storage/response-store.js';
 import type { Store, TableName } from '../../src/storage/store.js';
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import { newResponseId } from '../../src/ids.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/open-response-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import type { ResponseRecord, StoredItem } from '../../src/storage/response-store.js';
 
 /** From the id alone: small ones, ones of hundreds of items, ones with images beyond what one transaction takes. */

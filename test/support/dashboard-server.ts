@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { startServer } from '../../src/server.js';
 import type { Server } from '../../src/server.js';
 import type { Store } from '../../src/storage/store.js';

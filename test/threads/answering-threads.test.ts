@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
-import { configWith } from '../../src/config.js';
+import { configWith } from '../../src/config/load.js';
 import { HttpServer } from '../../src/http/app.js';
 import { startServer } from '../../src/server.js';
 import { ledgerBytes, COUNTER_BYTES } from '../../src/admission/admission.js';

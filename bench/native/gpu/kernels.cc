@@ -249,10 +249,10 @@ class Kernels {
     if (!wanted("attention", name) || out_of_time(name)) return;
     const int heads = options_.tiny ? 4 : 32, kv_heads = options_.tiny ? 2 : 8, dim = options_.tiny ? 64 : 128;
     const int pages = (context + kPageTokens - 1) / kPageTokens, rows = streams * tokens;
-    const auto with = [&](int64_t n) { return CudaKvCache::bytes_for({1, kv_heads, dim, n, type}); };
+    const auto with = [&](int64_t n) { return CudaKvCache::bytes_for(KvShape::of_equal_layers(1, kv_heads, dim, n, type)); };
     const double cache_bytes = static_cast<double>(with(2) - with(1)) / kPageTokens * streams * context;
     const int n_sets = sets(cache_bytes);   // layers of the cache
-    auto cache = CudaKvCache::create(runtime_, {n_sets, kv_heads, dim, int64_t{streams} * pages, type});
+    auto cache = CudaKvCache::create(runtime_, KvShape::of_equal_layers(n_sets, kv_heads, dim, int64_t{streams} * pages, type));
     if (!cache) throw std::runtime_error(cache.error().message);
     const std::vector<std::byte> run = random_blocks(TensorType::kF16, size_t{4} << 20, 9);
     for (int layer = 0; layer < n_sets; ++layer) {

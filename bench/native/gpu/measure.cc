@@ -83,11 +83,11 @@ double time_calls(cuda::Runtime& runtime, const Options& options, int sets, cons
   const double one = std::max((now() - before) / sets, 1e-7);
   int calls = options.tiny ? sets : std::clamp(static_cast<int>(kRunSeconds / one), sets, std::max(sets, kMostCalls));
   calls = (calls + sets - 1) / sets * sets;
-  runtime.begin_recording();
+  runtime.begin_recording(true);
   for (int i = 0; i < calls; ++i) call(i);
-  const std::unique_ptr<cuda::Recording> recording = runtime.end_recording();
+  const auto recording = runtime.end_recording();
   const auto run = [&] {
-    if (recording) return runtime.play(*recording);
+    if (recording) return runtime.play(**recording);
     for (int i = 0; i < calls; ++i) call(i);
   };
   run();

@@ -1,9 +1,12 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "backend/cuda/attention/attention.h"
@@ -14,6 +17,7 @@
 #include "backend/cuda/mixture/mixture.h"
 #include "backend/cuda/pending.h"
 #include "backend/cuda/attention/rope.h"
+#include "backend/cuda/recording_tries.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sampling/sampling.h"
 #include "backend/cuda/step_tables.h"
@@ -23,10 +27,16 @@ namespace {
 
 using namespace cuda;
 
-constexpr int kMostAttempts = 2;   // to record a step: Runtime::end_recording()
-
 // Rows of the steps of decodes that are recorded: a step of n takes the first that is not smaller.
 constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
+
+// What CUDA takes of a device's memory unasked, estimated from above. Allocations: small ones share pieces of 2 MiB, each
+// of 1 MiB and more has whole ones. Code: loaded when a kernel is first launched; all files' objects together, for three
+// kinds of devices, are 18 MB. A recorded step: a node for each launch, whose arguments and descriptor stay on the device.
+constexpr size_t kAllocationPiece = size_t{2} << 20, kLeastWholePieces = size_t{1} << 20, kSmallUnit = 512;
+constexpr size_t kCodeBytes = size_t{32} << 20;
+constexpr size_t kScratchAllocations = 24;     // of a backend and a KV cache, which are not asked about one by one
+constexpr size_t kNodeBytes = 4 << 10, kNodesOfLayer = 16, kNodesBeside = 16;
 
 int padded_rows(int n_rows) {
   const auto* const at = std::ranges::lower_bound(kRecordedRows, n_rows);
@@ -56,7 +66,22 @@ class CudaBackend final : public Backend {
             device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor) + library_info(), 1};
   }
 
+  std::string note() const override {
+    const std::lock_guard lock(note_mutex_);
+    return note_;
+  }
+
   uint64_t free_memory() const override { return runtime_->free_bytes(); }
+  size_t memory_of(size_t bytes) const override {
+    const size_t unit = bytes >= kLeastWholePieces ? kAllocationPiece : kSmallUnit;
+    return (bytes + unit - 1) / unit * unit;
+  }
+  size_t overhead_bytes(int n_layers) const override {
+    const size_t nodes = kNodesOfLayer * static_cast<size_t>(n_layers) + kNodesBeside;
+    // Each size with rows that are split, and without.
+    const size_t recordings = options_.recording ? 2 * std::size(kRecordedRows) : 0;
+    return kCodeBytes + kScratchAllocations * kAllocationPiece + recordings * nodes * kNodeBytes;
+  }
   bool keeps_fp8() const override { return true; }
 
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
@@ -69,7 +94,7 @@ class CudaBackend final : public Backend {
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     auto cache = CudaKvCache::create(*runtime_, shape);
     if (!cache) return cache.error();
-    tables_.set_kv_heads(shape.n_kv_heads);
+    tables_.set_kv_heads(shape.most_kv_heads());
     return std::unique_ptr<KvCache>(std::move(*cache));
   }
   Result<float*> allocate(int64_t count) override {
@@ -115,7 +140,7 @@ class CudaBackend final : public Backend {
 
   bool begin_step(const StepInput& input) override {
     pending_.drop();           // of a step that failed
-    if (std::exchange(recording_, false)) runtime_->end_recording();   // likewise
+    if (std::exchange(recording_, false)) static_cast<void>(runtime_->end_recording());   // likewise
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
@@ -124,10 +149,9 @@ class CudaBackend final : public Backend {
     tables_.send(input, rows, kSparePage);
     if (rows > 0) step_ = find_step(input.model, rows, tables_.has_splits());
     if (step_ && step_->recording) return true;
-    // The first time a size comes it is computed plainly: what operations prepare once is prepared then.
-    if (step_ && step_->seen && step_->attempts < kMostAttempts) {
+    if (step_ && step_->tries.due()) {
       recording_ = true;
-      runtime_->begin_recording();
+      runtime_->begin_recording(step_->tries.early());
     }
     return false;
   }
@@ -136,12 +160,10 @@ class CudaBackend final : public Backend {
     pending_.flush();
     if (recording_) {   // and computed as it was recorded
       recording_ = false;
-      step_->recording = runtime_->end_recording();
-      ++step_->attempts;
+      take_recording();
     } else if (step_ && step_->recording) {
       runtime_->play(*step_->recording);
     }
-    if (step_) step_->seen = true;
     step_ = nullptr;
   }
   bool is_asynchronous() const override { return true; }
@@ -236,8 +258,7 @@ class CudaBackend final : public Backend {
     const void* model;
     int rows;
     bool has_splits;
-    bool seen = false;                      // computed once
-    int attempts = 0;                       // to record it
+    RecordingTries tries = {};
     std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
   };
 
@@ -263,6 +284,30 @@ class CudaBackend final : public Backend {
     if (input.logit_rows.size() != n || input.segment_lists.empty() || input.segment_lists[0].size() != n) return false;
     const int padded = padded_rows(static_cast<int>(n));
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
+  }
+
+  void take_recording() {
+    auto recording = runtime_->end_recording();
+    if (recording) {
+      step_->recording = std::move(*recording);
+      step_->tries.note(RecordingOutcome::kRecorded);
+      return;
+    }
+    const bool is_memory = recording.error().code == ErrorCode::kOutOfMemory;
+    const bool was_early = options_.early_launch && step_->tries.early();
+    step_->tries.note(is_memory ? RecordingOutcome::kNoMemory : RecordingOutcome::kRefused);
+    const FailedRecording kind = is_memory   ? FailedRecording::kNoMemory
+                                 : was_early ? FailedRecording::kEarlyRefused
+                                             : FailedRecording::kRefused;
+    if (std::exchange(failures_said_[static_cast<size_t>(kind)], true)) return;
+    constexpr std::string_view kWhat[] = {
+        "could not be recorded with early launches, and are tried without",
+        "could not be recorded, are launched kernel by kernel and tried again later",
+        "had no memory to be recorded, are launched kernel by kernel and tried again later"};
+    const std::lock_guard lock(note_mutex_);
+    if (!note_.empty()) note_ += "; ";
+    note_ += "steps of " + std::to_string(step_->rows) + " rows " + std::string(kWhat[static_cast<size_t>(kind)]) +
+             " (" + recording.error().message + ")";
   }
 
   RecordedStep* find_step(const void* model, int rows, bool has_splits) {
@@ -294,6 +339,10 @@ class CudaBackend final : public Backend {
   DeviceSampler sampler_{*runtime_};
   AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;
+  enum class FailedRecording : uint8_t { kEarlyRefused, kRefused, kNoMemory };
+  std::array<bool, 3> failures_said_{};   // each kind once: the first says what there is to say
+  mutable std::mutex note_mutex_;         // note() is asked by any thread
+  std::string note_;
   // Of the step under way.
   int n_rows_ = 0;
   RecordedStep* step_ = nullptr;    // null: it is none that is recorded

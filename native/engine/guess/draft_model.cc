@@ -45,7 +45,7 @@ Status DraftModel::check_vocabulary(const Tokenizer& model, const Tokenizer& dra
 }
 
 DraftModel::DraftModel(Model& model, int n_vocab)
-    : model_(model), sampler_(model.backend(), n_vocab, kMostSequences), pool_(model.limits().n_pages), slots_(kMostSequences) {
+    : model_(model), sampler_(model.backend(), model.backend(), n_vocab, kMostSequences), pool_(model.limits().n_pages), slots_(kMostSequences) {
   assert(n_vocab <= model.params().n_vocab && model.limits().max_batch_tokens >= 2 * kMostSequences);
   const size_t pages = std::min(pages_for(model.limits().max_context), static_cast<size_t>(pool_.size()));
   for (Slot& slot : slots_) slot.pages.reserve(pages);

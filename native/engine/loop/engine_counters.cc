@@ -20,6 +20,7 @@ EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   stats.max_batch_tokens = get(max_batch_tokens);
   stats.max_sequences = get(max_sequences);
   stats.step_ms = get(step_ms);
+  stats.loaded_batch_tokens = get(loaded_batch_tokens);
   stats.most_batch_tokens = get(most_batch_tokens);
   stats.most_sequences = get(most_sequences);
   stats.failed = get(failed);

@@ -19,7 +19,7 @@ class EngineCounters {
   std::atomic<int64_t> pages_total{0}, pages_free{0}, pages_cached{0};
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::min();
   std::atomic<int64_t> progress_at_ns{kIdle};   // Clock of the last step, or of the work's arrival
-  std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, most_batch_tokens{0}, most_sequences{0};
+  std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, loaded_batch_tokens{0}, most_batch_tokens{0}, most_sequences{0};
   std::atomic<bool> failed{false};
   std::atomic<uint64_t> steps{0}, step_rows{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0}, prompt_tokens{0}, prompt_tokens_cached{0};
   std::atomic<uint64_t> guessed_tokens{0}, guessed_right{0}, drafted_tokens{0}, drafted_right{0};

@@ -1,30 +1,33 @@
-// One engine's work without its threads: step() = expire, plan, forward, sample, publish. Everything here
-// belongs to whoever calls step(): the engine thread, or a test.
+// One engine's work without its threads, a step at a time. Everything here belongs to whoever calls step(): the engine
+// thread, or a test. This part says when things happen; what happens is the parts':
 //
-// Where the backend computes asynchronously steps overlap (step_loop_flight.cc): one is in flight between two calls of
-// step(), and what the host does for the text of its tokens it does while the next one is computed.
+//   RequestLifecycle   who is there: added, started, finished, failed, cancelled, out of time
+//   Scheduler          which tokens a step computes, whose pages hold them
+//   StepGuesses        the guesses it computes beside them
+//   BatchBuilder       the batch the model gets
+//   SampleRequests     what is asked of the sampler, of all rows at once
+//   TokenAcceptor      which tokens are taken, and what follows from them: Constraints, TokenDirector, TextOutput
+//   StepGauges         what others may know of it
 //
-// Sampling has three parts. What is asked of the sampler whatever else becomes of the step is gathered from all
-// sequences, changing none of them (step_loop_ahead.cc); all of it is found at once (batch_sampler.h); then sequence by
-// sequence takes its tokens (step_loop_tokens.cc), as if each had been sampled just then.
+// A step is begun and completed. Where the backend computes asynchronously, one is in flight between two calls of step():
 //
-// In the steady state (no request starts or ends) a step allocates nothing: plan, batch and sampling use
-// what was allocated at construction, sequences what was allocated at submission, and event buffers keep
-// their capacity.
+//   device   [ step n            ][ sampling ]          [ step n + 1           ][ sampling ]
+//   host     texts of n - 1, publish    await   complete n, begin n + 1   samples, texts of n, publish   await
+//                                               └─ all that the device waits for ─┘
+//
+// Elsewhere, or if it is told so, step() completes what it has begun and leaves nothing in flight.
+//
+// In the steady state (no request starts or ends) a step allocates nothing: plan, batch and sampling use what was
+// allocated at construction, sequences what was allocated at submission, and event buffers keep their capacity.
 #pragma once
 
-#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "engine/sampling/batch_sampler.h"
-#include "engine/guess/draft_model.h"
-#include "engine/loop/engine_counters.h"
-#include "engine/loop/event_writer.h"
-#include "engine/text/mask_ahead.h"
-#include "engine/schedule/scheduler.h"
+#include "engine/loop/batch_builder.h"
+#include "engine/loop/token_acceptor.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -38,14 +41,14 @@ class StepLoop {
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 
   void add(std::unique_ptr<Request> request);
-  void cancel(RequestId id);                       // unknown ids are ignored
+  void cancel(RequestId id) { requests_.cancel(id); }   // unknown ids are ignored
   // Ends one choice as kEndOfTurn, before its first token if it has none; unknown ids and ended choices are
   // ignored.
-  void finish_choice(RequestId id, int choice);
-  void cancel_channel(const Channel& channel);
+  void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
+  void cancel_channel(const Channel& channel) { requests_.cancel_channel(channel); }
   void configure(const EngineTunables& tunables);   // the queue's bounds are not its affair
   // Everything started ends as kTimeLimit, everything waiting fails as kShutdown.
-  void drain();
+  void drain() { requests_.drain(); }
   // Ends every request with this failure.
   void fail_all(FailureCode code, const std::string& message);
 
@@ -58,133 +61,44 @@ class StepLoop {
   // Hands over records written outside step() (by drain() and fail_all()).
   void publish();
 
-  bool idle() const { return requests_.empty(); }
+  bool idle() const { return requests_.idle(); }
   // Ids that ended since the caller last cleared the list.
-  std::vector<RequestId>& ended() { return ended_; }
+  std::vector<RequestId>& ended() { return requests_.ended(); }
   // All pages accounted for. O(pages).
-  bool consistent() const { return scheduler_.consistent() && (!draft_ || draft_->consistent()); }
+  bool consistent() const { return scheduler_.consistent() && guesses_.consistent(); }
 
  private:
-  // Why a row has no task: it must be looked at when its turn comes, or the rule it is under has failed.
-  static constexpr int32_t kNotAsked = -1, kRuleFailed = -2;
-  // What a constraint refers to.
-  struct Allowance {
-    explicit Allowance(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
-    std::vector<TokenId> list;      // by the script of a sequence; empty: every token
-    grammar::TokenMask mask;        // by its rule
-  };
-
-  // A step the device computes.
-  struct Flight {
+  // A step that was begun. Its plan is valid until the next one is made.
+  struct InFlight {
     const StepPlan* plan = nullptr;   // null: there is none
     const float* logits = nullptr;
     Clock::time_point begun_at, answered_at;
     bool answered = false;            // its tokens can be taken
-  };
-  // A token that has been taken, and whose text is not written yet.
-  struct Unsaid {
-    Sequence* sequence;
-    TokenId token;
-    int32_t logprobs;                 // in unsaid_logprobs_; -1: none wanted
+    bool finds_masks = false;         // on another thread, meanwhile
   };
 
-  bool step_in_order();
-  bool step_in_flight();
-  bool begin_flight(Clock::time_point now);
-  void ask();
-  void land();
-  bool take_quickly(Sequence& sequence, int32_t task);
-  static bool is_plain(const Sequence& sequence);
-  void say(const Unsaid& unsaid);
-  void say_of(const Request& request);
-  void say_all();
-  void note_step(const StepPlan& plan, Clock::duration duration);
-  void note_progress(Clock::time_point now);
-
-  void expire(Clock::time_point now);
-  void start_requests(const StepPlan& plan, Clock::time_point now);
-  void guess(const StepPlan& plan);
-  void draft();
-  void add_guesses(const StepPlan::Item& item, std::span<const TokenId> guesses);
-  void settle_draft(int n_guesses, int n_right, bool then_wrong);
-  size_t cut_by_rule(Sequence& sequence, std::span<const TokenId> guesses);
+  void begin(Clock::time_point now);
+  void request_samples();
+  std::optional<Clock::time_point> complete();
   const float* compute(const StepPlan& plan);
-  void ask_ahead(const StepPlan& plan, const float* logits);
-  int32_t ask_ahead(Sequence& sequence, const float* logits);
-  bool is_open(const Sequence& sequence);
-  static bool may_be_constrained(const Sequence& sequence);
-  void take_row(Sequence& sequence, const float* logits, int n_guesses, std::span<const int32_t> ahead);
-  void take_tokens(Sequence& sequence, const float* logits, std::span<const TokenId> guesses, std::span<const int32_t> ahead);
-  const SampleResult* sample(Sequence& sequence, const float* logits, const SampleResult* ahead, bool is_open, EventWriter& writer);
-  SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) const;
-  bool find_forced(Sequence& sequence);
-  void append(Sequence& sequence, TokenId token);
-  bool accept(Sequence& sequence, TokenId token, bool is_computed, const TokenLogprobs* logprobs, EventWriter& writer);
-  void direct(Sequence& sequence, EventWriter& writer) const;
-  static bool must_direct(const Sequence& sequence);
-  bool constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) const;
-  bool constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) const;
-  bool read_by_rule(Sequence& sequence, TokenId token);
-  void end_rule(Sequence& sequence, EventWriter& writer) const;
-  void end_script(Sequence& sequence, bool was_in_reasoning, EventWriter& writer) const;
-  void add_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const;
-  void add_starts(const Request& request, grammar::TokenMask& mask) const;
-  bool redirect(Sequence& sequence, TokenId token, EventWriter& writer) const;
-  void close_reasoning(Sequence& sequence, EventWriter& writer) const;
-  void follow(Sequence& sequence, TokenId token, bool was_in_reasoning, bool was_in_call) const;
-  int push_text(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer) const;
-  bool ends_generation(const Request& request, TokenId token) const;
-  std::string_view rendered(TokenId token) const;
-
-  void finish(Sequence& sequence, FinishReason reason, int stop_index = -1);
-  void finish_all_choices(Request& request, FinishReason reason);
-  void fail(Request& request, FailureCode code, std::string_view message);
-  void fail_by_rule(Request& request);
-  void end(Request& request);   // it is destroyed when the step is over
-  std::vector<std::byte>& records_of(Request& request);
-  void update_gauges();
+  void note_step(const StepPlan& plan, Clock::duration duration);
 
   Model& model_;
-  const Tokenizer& tokenizer_;
   EngineCounters& counters_;
-  const int max_context_;
-  const int n_vocab_;
-  const bool forces_rules_;         // the tokenizer cuts what a rule leaves no choice about
+  const int max_context_, n_vocab_;
   PrefixCache cache_;
-  const Speculation speculation_;
-  StepPace pace_;
-  GuessPace guess_pace_;
-  DraftPace draft_pace_;
-  std::unique_ptr<DraftModel> draft_;   // null: there is none
-  std::vector<DraftWish> wishes_;       // of this step
-  std::vector<const StepPlan::Item*> wish_items_;
-  double draft_ms_ = 0;                 // of this step, spent on drafts
-  int n_decodes_ = 1;                   // of the last step with guesses
   Scheduler scheduler_;
-  BatchSampler sampler_;
+  StepPace pace_;
+  BatchBuilder batch_;
+  Constraints constraints_;
+  StepGuesses guesses_;
+  SampleRequests samples_;
   const bool overlaps_;
-  Flight flight_;
-  std::vector<Unsaid> unsaid_;      // in the order of their step
-  std::vector<SampleResult> unsaid_logprobs_;
-  std::vector<int32_t> ahead_;      // for each row of logits the number of its task, or one of the reasons why there is none
-  std::deque<Allowance> allowances_;   // of tasks; grows to the most that a step has had
-  size_t n_allowances_ = 0;         // of this step
-  Allowance allowance_;             // of what is sampled by itself
-  std::vector<TokenId> forced_;     // come next without a choice
-  grammar::TokenMask ends_;         // end-of-generation tokens
-  std::vector<TokenId> plain_ends_; // of these, those a grammar takes for text
-  MaskAhead mask_ahead_;
-  std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
-  // Ended since the last plan was made: that may still point there. And before: nothing does but what is unsaid.
-  std::vector<std::unique_ptr<Request>> graveyard_, forgotten_;
-  std::vector<RequestId> ended_;
-  std::vector<std::shared_ptr<Channel>> touched_;     // have records of this step
-  std::vector<Request*> found_;                       // scratch
-  size_t waiting_seen_ = 0, waiting_tokens_seen_ = 0;   // of counters_.queue
-
-  // The step's batch.
-  std::vector<int32_t> tokens_, logit_rows_;
-  std::vector<Segment> segments_;
+  StepGauges gauges_;
+  RequestLifecycle requests_;
+  TextOutput texts_;
+  TokenAcceptor acceptor_;
+  InFlight in_flight_;
 };
 
 }  // namespace monolith

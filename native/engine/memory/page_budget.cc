@@ -94,7 +94,7 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
   PageBudget budget{.max_context = max_context, .kv_bytes = kv_bytes, .memory = physical_memory(), .layout = plan->layout,
                     .rows = std::min(limits.max_batch_tokens, kLeastRowsAlone)};
   if (const uint64_t free_bytes = backend.free_memory(); free_bytes > 0) {
-    const uint64_t taken = plan->weight_bytes + plan->activation_bytes + kHeadroomBytes;
+    const uint64_t taken = plan->weight_bytes + plan->activation_bytes + plan->overhead_bytes + kHeadroomBytes;
     if (taken >= free_bytes) {
       return Error{ErrorCode::kOutOfMemory, "the model takes " + std::to_string(taken) + " bytes without its KV cache, the device has " +
                                                 std::to_string(free_bytes) + " bytes left"};

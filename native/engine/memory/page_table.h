@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/kv_cache.h"
 #include "engine/memory/page_pool.h"
 
 namespace monolith {

@@ -40,7 +40,7 @@ PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, con
       pool_(n_pages),
       names_(layout.full > 0 ? 0 : n_names),
       nodes_(static_cast<size_t>(node_pool().size())),
-      tokens_(nodes_.size() * kPageTokens, kNoToken),
+      keys_(nodes_.size()),
       buckets_(std::bit_ceil(nodes_.size() * 2), kNoPage),
       owners_(layout.windowed > 0 ? static_cast<size_t>(n_pages) : 0, kNoPage),
       unused_(n_nodes()),
@@ -56,35 +56,32 @@ int64_t PrefixCache::names_for(const KvLayout& layout, int64_t n_pages, int max_
   return std::max(of_context, std::min(of_context * windows, kMostNames));
 }
 
-uint64_t PrefixCache::hash(uint64_t organization, PageId parent, const TokenId* tokens) const {
+uint64_t PrefixCache::hash(uint64_t organization, PageId parent, const PageKeys& keys) const {
   uint64_t state = parent == kNoPage ? mix(seed_, organization) : node(parent).hash;
-  for (int i = 0; i < kPageTokens; i += 2) {
-    const auto low = static_cast<uint32_t>(tokens[i]), high = static_cast<uint32_t>(tokens[i + 1]);
-    state = mix(state, uint64_t{high} << 32 | low);
-  }
+  for (const PositionKey key : keys) state = mix(state, key);
   return mix(state, seed_) & hash_mask_;
 }
 
-PageId PrefixCache::find_hashed(uint64_t hash, uint64_t organization, PageId parent, const TokenId* tokens) const {
+PageId PrefixCache::find_hashed(uint64_t hash, uint64_t organization, PageId parent, const PageKeys& keys) const {
   for (PageId page = buckets_[bucket(hash)]; page != kNoPage; page = node(page).next_in_bucket) {
     const Node& candidate = node(page);
     if (candidate.hash == hash && candidate.parent == parent && candidate.organization == organization &&
-        std::equal(tokens, tokens + kPageTokens, tokens_of(page))) {
+        keys_[static_cast<size_t>(page)] == keys) {
       return page;
     }
   }
   return kNoPage;
 }
 
-PageId PrefixCache::find(uint64_t organization, PageId parent, const TokenId* tokens) const {
-  return find_hashed(hash(organization, parent, tokens), organization, parent, tokens);
+PageId PrefixCache::find(uint64_t organization, PageId parent, const PageKeys& keys) const {
+  return find_hashed(hash(organization, parent, keys), organization, parent, keys);
 }
 
-PageId PrefixCache::insert(uint64_t organization, PageId parent, const TokenId* tokens, PageId page) {
+PageId PrefixCache::insert(uint64_t organization, PageId parent, const PageKeys& keys, PageId page) {
   assert(references(page) > 0);
   assert(parent == kNoPage || (node_pool().indexed(parent) && references(parent) > 0));
-  const uint64_t key = hash(organization, parent, tokens);
-  const PageId existing = find_hashed(key, organization, parent, tokens);
+  const uint64_t hashed = hash(organization, parent, keys);
+  const PageId existing = find_hashed(hashed, organization, parent, keys);
   if (existing == page) return page;
   if (existing != kNoPage) {
     share(existing);
@@ -93,15 +90,15 @@ PageId PrefixCache::insert(uint64_t organization, PageId parent, const TokenId* 
   }
   node_pool().set_indexed(page);
   Node& added = node(page);
-  added.hash = key;
+  added.hash = hashed;
   added.organization = organization;
   added.parent = parent;
   added.window = kNoPage;
   added.n_children = 0;
-  added.next_in_bucket = buckets_[bucket(key)];
-  buckets_[bucket(key)] = page;
+  added.next_in_bucket = buckets_[bucket(hashed)];
+  buckets_[bucket(hashed)] = page;
   if (parent != kNoPage) ++node(parent).n_children;
-  std::copy(tokens, tokens + kPageTokens, &tokens_[static_cast<size_t>(page) * kPageTokens]);
+  keys_[static_cast<size_t>(page)] = keys;
   return page;
 }
 

@@ -1,14 +1,14 @@
-// Which KV pages already hold which tokens: a trie over full pages, one root per organization, so that a
+// Which KV pages already hold which positions: a trie over full pages, one root per organization, so that a
 // request starts from the longest prefix somebody of its organization has computed. Owned by the engine
 // thread, on top of the PagePool.
 //
 // A node is a page (a bundle of pages: see PagePool; what follows calls it a page). It is found through a hash
-// chained over its ancestors' tokens, but the hash only finds it: a hit also needs the same parent page and the
-// same kPageTokens tokens (at the root: the same organization), so a collision costs a comparison and can never
+// chained over its ancestors' position keys, but the hash only finds it: a hit also needs the same parent page and the
+// same kPageTokens keys (at the root: the same organization), so a collision costs a comparison and can never
 // hand out a wrong page.
 //
-//   organization ──► page 7 [t0 .. t15] ──► page 3 [t16 .. t31] ──► page 9
-//                                     └───► page 4 [t16'.. t31']
+//   organization ──► page 7 [k0 .. k15] ──► page 3 [k16 .. k31] ──► page 9
+//                                     └───► page 4 [k16'.. k31']
 //
 // Eviction is least recently used first and always meets a leaf, without searching for one:
 //  1. Whoever refers to a page refers to all its ancestors (insert() swaps a duplicate for the page
@@ -17,7 +17,7 @@
 //  3. Hence the list's oldest page has no descendant left, and free + cached pages are all obtainable.
 // Every operation is O(1) per page; nothing allocates after construction.
 //
-// Layers with a window keep theirs in pages of their own, the window pages. A node has one for the same tokens as
+// Layers with a window keep theirs in pages of their own, the window pages. A node has one for the same positions as
 // long as somebody needs it or nobody else does: whoever refers to it refers to the node, and it may be evicted
 // before the node, but never stays behind. Where all layers have a window, nodes hold no memory: they are names,
 // and only as many as they are.
@@ -27,11 +27,10 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
 #include "engine/memory/page_pool.h"
 #include "engine/memory/page_table.h"
+#include "engine/memory/position_key.h"
 #include "model/kv_layout.h"
-#include "text/tokenizer/tokenizer.h"
 
 namespace monolith {
 
@@ -70,7 +69,7 @@ class ReleaseOrder {
 
 class PrefixCache {
  public:
-  // `seed` keys the hash so that clients cannot aim at one bucket. `hash_mask` is for tests, which force
+  // `seed` keys the hash, and position keys, so that clients cannot aim at one bucket. `hash_mask` is for tests, which force
   // collisions with it. `n_names`: of nodes, where they hold no memory (layout.full is 0).
   PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask = ~uint64_t{0}, const KvLayout& layout = {},
               int64_t n_names = 0);
@@ -78,6 +77,7 @@ class PrefixCache {
   static int64_t names_for(const KvLayout& layout, int64_t n_pages, int max_context);
 
   const KvLayout& layout() const { return layout_; }
+  uint64_t seed() const { return seed_; }
   const PagePool& pool() const { return pool_; }
   // Pages that can still be had.
   int64_t available() const { return pool_.free() + pool_.cached(); }
@@ -101,13 +101,13 @@ class PrefixCache {
   void release_all(PageTable& pages, PageTable& window_pages);
 
   // The indexed page that follows `parent` (kNoPage: the first page of `organization`) and holds
-  // `tokens` (kPageTokens of them); kNoPage if there is none. Takes no reference.
-  PageId find(uint64_t organization, PageId parent, const TokenId* tokens) const;
-  // That for the same tokens; kNoPage if there is none any more.
+  // these positions; kNoPage if there is none. Takes no reference.
+  PageId find(uint64_t organization, PageId parent, const PageKeys& keys) const;
+  // That for the same positions; kNoPage if there is none any more.
   PageId window_of(PageId page) const { return node(page).window; }
   // Indexes the full, referenced `page` after `parent`. Returns the page that now stands for these
-  // tokens: `page`, or one indexed earlier, and then the caller's reference has moved there.
-  PageId insert(uint64_t organization, PageId parent, const TokenId* tokens, PageId page);
+  // positions: `page`, or one indexed earlier, and then the caller's reference has moved there.
+  PageId insert(uint64_t organization, PageId parent, const PageKeys& keys, PageId page);
   // Gives the indexed, referenced `page` its window page. Returns the one that now stands there, as insert().
   PageId insert_window(PageId page, PageId window);
 
@@ -132,10 +132,9 @@ class PrefixCache {
   const Node& node(PageId page) const { return nodes_[static_cast<size_t>(page)]; }
   PagePool& node_pool() { return layout_.full > 0 ? pool_ : names_; }
   const PagePool& node_pool() const { return layout_.full > 0 ? pool_ : names_; }
-  const TokenId* tokens_of(PageId page) const { return &tokens_[static_cast<size_t>(page) * kPageTokens]; }
-  uint64_t hash(uint64_t organization, PageId parent, const TokenId* tokens) const;
+  uint64_t hash(uint64_t organization, PageId parent, const PageKeys& keys) const;
   size_t bucket(uint64_t hash) const { return hash & (buckets_.size() - 1); }
-  PageId find_hashed(uint64_t hash, uint64_t organization, PageId parent, const TokenId* tokens) const;
+  PageId find_hashed(uint64_t hash, uint64_t organization, PageId parent, const PageKeys& keys) const;
   bool make_free(int n_pages);
   void evict(PageId page);
   void evict_window(PageId page);
@@ -144,7 +143,7 @@ class PrefixCache {
   PagePool pool_;
   PagePool names_;                // of nodes without memory; else empty
   std::vector<Node> nodes_;       // by page, or by name
-  std::vector<TokenId> tokens_;   // [node][kPageTokens]
+  std::vector<PageKeys> keys_;    // by node
   std::vector<PageId> buckets_;   // a power of two of chain heads
   std::vector<PageId> owners_;    // by window page that is indexed: its node
   ReleaseOrder unused_, unused_windows_;

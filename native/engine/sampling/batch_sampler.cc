@@ -12,12 +12,12 @@ constexpr size_t kWorthSharing = 1 << 16;   // logits of all rows together
 
 }  // namespace
 
-BatchSampler::BatchSampler(Backend& backend, int n_vocab, int most_tasks)
-    : backend_(backend), n_vocab_(n_vocab), on_backend_(backend.can_sample(n_vocab)) {
+BatchSampler::BatchSampler(DeviceSampling& device, HostThreads& host, int n_vocab, int most_tasks)
+    : device_(device), host_(host), n_vocab_(n_vocab), on_backend_(device.can_sample(n_vocab)) {
   if (on_backend_) {
-    if (!backend.reserve_samples(n_vocab, most_tasks)) throw std::bad_alloc();
+    if (!device.reserve_samples(n_vocab, most_tasks)) throw std::bad_alloc();
   } else {
-    for (int i = 0; i < backend.host_threads(); ++i) samplers_.emplace_back(n_vocab);
+    for (int i = 0; i < host.host_threads(); ++i) samplers_.emplace_back(n_vocab);
   }
   const auto n = static_cast<size_t>(std::max(most_tasks, 1));
   tasks_.reserve(n);
@@ -63,7 +63,7 @@ int BatchSampler::place(const SampleTask& task, const Link& link) {
 
 void BatchSampler::begin() {
   if (!on_backend_ || tasks_.size() == n_run_) return;
-  backend_.begin_sample(n_vocab_, {tasks_.data() + n_run_, tasks_.size() - n_run_});
+  device_.begin_sample(n_vocab_, {tasks_.data() + n_run_, tasks_.size() - n_run_});
   has_begun_ = true;
 }
 
@@ -74,8 +74,8 @@ void BatchSampler::run() {
   if (on_backend_) {
     const std::span<const SampleTask> tasks{tasks_.data() + begin, n};
     const std::span<SampleResult> results{results_.data() + begin, n};
-    if (has_begun_) backend_.end_sample(n_vocab_, tasks, results);
-    else backend_.sample(n_vocab_, tasks, results);
+    if (has_begun_) device_.end_sample(n_vocab_, tasks, results);
+    else device_.sample(n_vocab_, tasks, results);
     has_begun_ = false;
     std::fill_n(known_.begin() + static_cast<ptrdiff_t>(begin), n, uint8_t{1});
     return;
@@ -90,7 +90,7 @@ void BatchSampler::run() {
     size_t begin;
   };
   const Share share{this, begin};
-  backend_.run_on_host(static_cast<int64_t>(n), [](const void* context, int64_t i, int thread) {
+  host_.run_on_host(static_cast<int64_t>(n), [](const void* context, int64_t i, int thread) {
     const auto* mine = static_cast<const Share*>(context);
     mine->sampler->sample_one(mine->begin + static_cast<size_t>(i), thread);
   }, &share);
@@ -114,7 +114,7 @@ const SampleResult* BatchSampler::result(int task) const {
 }
 
 const SampleResult& BatchSampler::sample(const SampleTask& task) {
-  if (on_backend_) backend_.sample(n_vocab_, {&task, 1}, {&single_, 1});
+  if (on_backend_) device_.sample(n_vocab_, {&task, 1}, {&single_, 1});
   else samplers_.front().sample(task, single_);
   return single_;
 }

@@ -11,18 +11,20 @@
 #include <memory>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device_sampling.h"
+#include "backend/host_threads.h"
 #include "engine/sampling/sampler.h"
 
 namespace monolith {
 
 class BatchSampler {
  public:
-  // Rows of `n_vocab` logits, in the memory of `backend` if samples_on_backend(), else of the host. Up to `most_tasks`
+  // Of one backend both. Rows of `n_vocab` logits, in its memory if samples_on_backend(), else in the host's. Up to `most_tasks`
   // without allocating. Throws std::bad_alloc if the backend has no memory for its part.
-  BatchSampler(Backend& backend, int n_vocab, int most_tasks);
+  BatchSampler(DeviceSampling& device, HostThreads& host, int n_vocab, int most_tasks);
 
   bool samples_on_backend() const { return on_backend_; }
+  int n_vocab() const { return n_vocab_; }
 
   void clear();
   // Returns the task's number. What it refers to must stay as it is until it has run.
@@ -48,7 +50,8 @@ class BatchSampler {
   int place(const SampleTask& task, const Link& link);
   void sample_one(size_t task, int thread);
 
-  Backend& backend_;
+  DeviceSampling& device_;
+  HostThreads& host_;
   const int n_vocab_;
   const bool on_backend_;
   std::vector<Sampler> samplers_;     // one for each thread; none if the backend samples

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/sampling/logit_processors.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace monolith {
 namespace {
@@ -136,17 +137,58 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   return {};
 }
 
+Status check_output(const GenerationRequest& request) {
+  switch (request.output) {
+    case OutputKind::kTokens:
+      if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
+      return {};
+    case OutputKind::kNothing:
+      if (request.max_tokens != 0) return invalid("max_tokens must be 0 where nothing is wanted");
+      return {};
+    case OutputKind::kLogprobs: return Error{ErrorCode::kUnsupported, "output: log-probabilities of given tokens are not supported"};
+    case OutputKind::kVector: return Error{ErrorCode::kUnsupported, "output: vectors are not supported"};
+  }
+  return invalid("output is no kind of output");
+}
+
+Status check_spans(const GenerationRequest& request, const RequestBounds& bounds) {
+  if (request.spans.empty()) return {};
+  if (!bounds.takes_embeddings)
+    return Error{ErrorCode::kUnsupported, "spans has " + std::to_string(request.spans.size()) +
+                                              " entries; this model takes tokens only, no embeddings"};
+  int64_t end = 0;
+  for (size_t i = 0; i < request.spans.size(); ++i) {
+    const InputSpan& span = request.spans[i];
+    const std::string name = "spans[" + std::to_string(i) + "]";
+    const int64_t length = static_cast<int64_t>(request.prompt.size());
+    if (span.n_rows < 1 || span.first < 0 || int64_t{span.first} + span.n_rows > length)
+      return invalid(name + " has " + std::to_string(span.n_rows) + " rows from position " + std::to_string(span.first) +
+                     "; the prompt has " + std::to_string(length) + " positions");
+    if (span.first < end) return invalid(name + " begins at position " + std::to_string(span.first) + ", before the end of the one before it");
+    if (!span.rows || span.rows->size() != static_cast<size_t>(span.n_rows) * static_cast<size_t>(bounds.n_embd))
+      return invalid(name + " has " + std::to_string(span.rows ? span.rows->size() : 0) + " values, expected " +
+                     std::to_string(span.n_rows) + " rows of " + std::to_string(bounds.n_embd));
+    if (span.bidirectional && span.n_rows > bounds.most_bidirectional_rows)
+      return invalid(name + " has " + std::to_string(span.n_rows) + " rows that see one another; one step computes at most " +
+                     std::to_string(bounds.most_bidirectional_rows));
+    end = span.end();
+  }
+  return {};
+}
+
 }  // namespace
 
-Status check_request(const GenerationRequest& request, int n_vocab, int max_context) {
+Status check_request(const GenerationRequest& request, const RequestBounds& bounds) {
+  const auto [n_vocab, max_context] = std::pair(bounds.n_vocab, bounds.max_context);
   if (request.prompt.empty()) return invalid("prompt must have at least one token");
   if (request.prompt.size() >= static_cast<size_t>(max_context))
     return Error{ErrorCode::kTooLong, "prompt has " + std::to_string(request.prompt.size()) +
                                           " tokens; this model takes at most " + std::to_string(max_context - 1)};
   if (Status status = check_tokens("prompt", request.prompt, n_vocab); !status) return status;
+  if (Status status = check_spans(request, bounds); !status) return status;
   if (request.n < 1 || request.n > kMaxChoices)
     return invalid("n must be from 1 to " + std::to_string(kMaxChoices));
-  if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
+  if (Status status = check_output(request); !status) return status;
   if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
   if (Status status = check_stops(request, n_vocab); !status) return status;
   if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;

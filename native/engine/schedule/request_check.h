@@ -11,7 +11,16 @@ inline constexpr int kMaxCloseTokens = 256;
 inline constexpr int kMaxMarkerBytes = 256;
 inline constexpr int kMaxCallTokens = kMaxCallPrefixBytes + kMaxMarkerBytes + 1;   // each at least a byte, and a leading space
 
-// Errors: kTooLong (prompt), kInvalidArgument naming the field and its range.
-Status check_request(const GenerationRequest& request, int n_vocab, int max_context);
+// What the model of an engine bounds.
+struct RequestBounds {
+  int n_vocab = 0;
+  int max_context = 0;
+  bool takes_embeddings = false;
+  int n_embd = 0;   // of an embedding span's row
+  int most_bidirectional_rows = 0;   // of a span that is computed in one piece
+};
+
+// Errors: kTooLong (prompt), kUnsupported (spans, output), kInvalidArgument naming the field and its range.
+Status check_request(const GenerationRequest& request, const RequestBounds& bounds);
 
 }  // namespace monolith

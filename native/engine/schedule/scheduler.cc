@@ -11,6 +11,9 @@ int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 
 int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.kept_places : 0); }
 
+// Nothing can be done with its next token now.
+bool is_held_up(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
+
 void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
   const auto older = [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); };
   list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
@@ -49,7 +52,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   plan_.copies.clear();
   plan_.n_rows = plan_.n_guesses = 0;
   preempted_now_ = false;
-  suspend_full_channels();
+  suspend_held_up();
   extend_windows();
   count_kept_places();
   serve_claims();
@@ -65,10 +68,10 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   return plan_;
 }
 
-void Scheduler::suspend_full_channels() {
+void Scheduler::suspend_held_up() {
   for (size_t i = running_.size(); i-- > 0;)
-    if (running_[i]->request.channel->full()) preempt(*running_[i]);
-  preempted_now_ = false;   // these will not come back before their channel is drained
+    if (is_held_up(*running_[i])) preempt(*running_[i]);
+  preempted_now_ = false;   // these will not come back before that is over
 }
 
 void Scheduler::count_kept_places() {
@@ -114,7 +117,7 @@ void Scheduler::serve_claims() {
 bool Scheduler::claim_one() {
   const auto has_none = [this](uint64_t organization) { return places_of(organization) == 0; };
   for (Sequence* sequence : preempted_) {
-    if (sequence->request.channel->full() || !has_none(sequence->request.params.organization)) continue;
+    if (is_held_up(*sequence) || !has_none(sequence->request.params.organization)) continue;
     if (try_claim(*sequence) != Admission::kAdmitted) return false;
     std::erase(preempted_, sequence);
     return true;
@@ -192,7 +195,7 @@ bool Scheduler::plan_first_tokens(int budget) {
   bool decodes = false, prompts = false;
   for (const Sequence* sequence : running_) {
     decodes |= sequence->decoding();
-    prompts |= sequence->generated() == 0;
+    prompts |= !sequence->decoding();
   }
   if (!decodes || !prompts) return false;
   count_places();
@@ -203,11 +206,29 @@ bool Scheduler::plan_first_tokens(int budget) {
     if (n_tokens > std::min(budget, writable(*sequence))) continue;
     budget -= n_tokens;
     sequence->n_planned = n_tokens;
-    plan_.items.push_back({sequence, n_tokens, true});
-    plan_.n_rows += n_tokens;
+    plan_item(*sequence, n_tokens);
   }
-  if (plan_.items.empty()) return false;
+  if (plan_.items.empty() && !plan_long_span()) return false;
   steps_since_first_tokens_ = 0;
+  return true;
+}
+
+void Scheduler::plan_item(Sequence& sequence, int n_tokens) {
+  const bool is_last = n_tokens == sequence.remaining();
+  plan_.items.push_back({&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens});
+  plan_.n_rows += n_tokens;
+}
+
+// The oldest prompt's next tokens, if they are a bidirectional span that may be too long to be computed beside decodes.
+bool Scheduler::plan_long_span() {
+  const auto at = std::ranges::find_if(running_, [](const Sequence* sequence) { return !sequence->decoding(); });
+  if (at == running_.end() || (*at)->request.params.spans.empty()) return false;
+  Sequence& sequence = **at;
+  go_on_from_cache(sequence);
+  const int n_tokens = least_piece(sequence);
+  if (n_tokens <= least_prompt_share() || n_tokens > std::min(limits_.max_rows, writable(sequence))) return false;
+  sequence.n_planned = n_tokens;
+  plan_item(sequence, n_tokens);
   return true;
 }
 
@@ -223,8 +244,7 @@ void Scheduler::plan_decodes(int bound) {
     // Victims are younger, hence behind `i` and not planned yet.
     if (!make_writable(sequence, n_tokens)) continue;
     ahead -= n_ahead;
-    plan_.items.push_back({&sequence, n_tokens, n_tokens == sequence.remaining()});
-    plan_.n_rows += n_tokens;
+    plan_item(sequence, n_tokens);
     plan_.n_ahead += n_ahead;
     ++plan_.n_decodes;
   }
@@ -242,6 +262,7 @@ void Scheduler::preempt(Sequence& sequence) {
 }
 
 void Scheduler::plan_prompts(int budget) {
+  rows_left_ = limits_.max_rows - plan_.n_rows;
   for (Sequence* sequence : running_) {
     if (sequence->decoding()) continue;
     go_on_from_cache(*sequence);
@@ -258,8 +279,7 @@ void Scheduler::plan_prompts(int budget) {
   for (const PromptGroup& group : groups_) budget -= give(*prompts_[group.begin], budget);
   for (Sequence* sequence : prompts_) {
     if (sequence->n_planned == 0) continue;
-    plan_.items.push_back({sequence, sequence->n_planned, sequence->n_planned == sequence->remaining()});
-    plan_.n_rows += sequence->n_planned;
+    plan_item(*sequence, sequence->n_planned);
   }
 }
 
@@ -317,10 +337,29 @@ int Scheduler::share_out(int budget, bool may_admit) {
   return budget;
 }
 
+// Returns how many of the step's tokens that took: more than `n_tokens` where a span may not be cut.
 int Scheduler::give(Sequence& sequence, int n_tokens) {
-  const int given = std::min(n_tokens, std::min(sequence.remaining(), writable(sequence)) - sequence.n_planned);
+  const int most = std::min({sequence.remaining() - sequence.n_planned, writable(sequence) - sequence.n_planned, rows_left_});
+  const int given = whole_spans(sequence, std::min(n_tokens, most), most);
   sequence.n_planned += given;
+  rows_left_ -= given;
   return given;
+}
+
+// Where the next `n_tokens` would end in a bidirectional span: all of it if that makes no more than `most`, or else
+// nothing of it.
+int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) const {
+  if (n_tokens <= 0) return 0;
+  const int begin = sequence.n_computed + sequence.n_planned;
+  const InputSpan* span = span_across(sequence.request.params.spans, begin + n_tokens);
+  if (!span) return n_tokens;
+  return span->end() - begin <= most ? span->end() - begin : span->first - begin;
+}
+
+// Tokens that must be computed at once.
+int Scheduler::least_piece(const Sequence& sequence) const {
+  const InputSpan* span = span_across(sequence.request.params.spans, sequence.n_computed + 1);
+  return span ? span->n_rows : 1;
 }
 
 bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
@@ -336,8 +375,7 @@ bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
     // Equal pages up to here are equal prefixes: the cache has one page for one prefix.
     if (index > 0 && (other->n_indexed < sequence.n_indexed || other->pages[index - 1] != sequence.pages[index - 1]))
       continue;
-    const TokenId* page = &sequence.tokens[static_cast<size_t>(begin)];
-    if (std::equal(page, page + kPageTokens, &other->tokens[static_cast<size_t>(begin)])) return true;
+    if (keys_of(*other, sequence.n_indexed) == keys_of(sequence, sequence.n_indexed)) return true;
   }
   return false;
 }
@@ -350,7 +388,7 @@ bool Scheduler::may_admit() const {
 Sequence* Scheduler::admit_one() {
   if (!may_admit()) return nullptr;
   for (Sequence* sequence : preempted_) {
-    if (sequence->request.channel->full()) continue;
+    if (is_held_up(*sequence)) continue;
     const Admission admission = try_admit(*sequence);
     if (admission == Admission::kNoRoom) return nullptr;
     if (admission == Admission::kNotNow) continue;

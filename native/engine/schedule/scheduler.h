@@ -24,6 +24,8 @@
 //     with a window: for one window and a step) plus one for each running sequence. Admission is at the step that
 //     computes the first piece. A request of n choices is given up to n places at once; choices beyond wait their
 //     organization's turn one by one.
+// A bidirectional span is computed in one piece, also where that is more than its prompt's share; where it does not fit
+// beside the decodes, in a step like those of first tokens.
 // A prompt whose next page another sequence computes in this very step waits for it and takes the page
 // from the prefix cache in the next step.
 //
@@ -63,8 +65,11 @@ struct StepPlan {
   struct Item {
     Sequence* sequence;
     int n_tokens;
-    bool wants_logits;   // the item reaches the sequence's last token
+    bool is_last;        // it reaches the sequence's last token
+    bool wants_logits;   // of that token
     int n_guesses = 0;   // rows behind it, logits wanted of each
+    bool ends() const { return is_last && !wants_logits; }   // with it the sequence has what is wanted of it
+    int logit_rows() const { return wants_logits ? 1 + n_guesses : 0; }
   };
   struct PageCopy {
     PageId from, to;
@@ -138,7 +143,7 @@ class Scheduler {
     int shares;
   };
 
-  void suspend_full_channels();
+  void suspend_held_up();
   void count_places();
   int places_of(uint64_t organization) const;
   void add_places(uint64_t organization, int places);
@@ -162,6 +167,7 @@ class Scheduler {
   Sequence* admit_one();
   Admission try_admit(Sequence& sequence);
   int take_cached_pages(Sequence& sequence);
+  PageKeys keys_of(const Sequence& sequence, int index) const;
   bool next_page_is_being_computed(const Sequence& sequence) const;
   bool uses_cache(const Sequence& sequence) const;
   bool has_windows() const { return cache_.layout().windowed > 0; }
@@ -174,6 +180,10 @@ class Scheduler {
   int writable(const Sequence& sequence) const;
   void give_back_unseen_pages(Sequence& sequence);
   int give(Sequence& sequence, int n_tokens);
+  void plan_item(Sequence& sequence, int n_tokens);
+  int whole_spans(const Sequence& sequence, int n_tokens, int most) const;
+  int least_piece(const Sequence& sequence) const;
+  bool plan_long_span();
   void index_pages(Sequence& sequence);
 
   PrefixCache& cache_;
@@ -188,6 +198,7 @@ class Scheduler {
   std::vector<Holder> holders_;        // by organization; valid while claims are served and prompts planned
   std::vector<Sequence*> victims_;     // scratch of make_way
   StepPlan plan_;
+  int rows_left_ = 0;                  // that the step being planned has room for: bidirectional spans go beyond their share
   int kept_places_ = 0;                // sum over running requests
   int steps_since_first_tokens_ = kStepsBetween;
   bool preempted_now_ = false;         // this step: then nothing is admitted, it would thrash

@@ -51,18 +51,23 @@ int Scheduler::first_seen_page(int position) const {
   return std::max(0, position - cache_.layout().window + 1) / kPageTokens;
 }
 
+PageKeys Scheduler::keys_of(const Sequence& sequence, int index) const {
+  return page_keys(sequence.tokens, sequence.request.params.spans, index * kPageTokens, cache_.seed());
+}
+
 // How many leading pages the sequence can have at most without computing more: behind its own those that the cache
-// knows, as far as it still has the window pages that the next row then sees.
+// knows, as far as it still has the window pages that the next row then sees. They end in no bidirectional span.
 int Scheduler::cached_end(const Sequence& sequence) const {
-  if (!has_windows()) return (sequence.length() - 1) / kPageTokens;   // whoever takes them looks which there are
+  const std::span<const InputSpan> spans = sequence.request.params.spans;
+  if (!has_windows() && spans.empty()) return (sequence.length() - 1) / kPageTokens;   // whoever takes them looks which there are
   int end = sequence.n_indexed, seen_from = sequence.n_unseen;
   PageId parent = end > 0 ? sequence.pages[static_cast<size_t>(end) - 1] : kNoPage;
   for (int index = end; (index + 1) * kPageTokens < sequence.length();) {
-    parent = cache_.find(sequence.request.params.organization, parent, &sequence.tokens[static_cast<size_t>(index) * kPageTokens]);
+    parent = cache_.find(sequence.request.params.organization, parent, keys_of(sequence, index));
     if (parent == kNoPage) break;
     ++index;
-    if (cache_.window_of(parent) == kNoPage) seen_from = index;
-    if (seen_from <= first_seen_page(index * kPageTokens)) end = index;
+    if (has_windows() && cache_.window_of(parent) == kNoPage) seen_from = index;
+    if (seen_from <= first_seen_page(index * kPageTokens) && !span_across(spans, index * kPageTokens)) end = index;
   }
   return end;
 }
@@ -76,8 +81,7 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
   for (; sequence.n_indexed < end; ++sequence.n_indexed) {
     const auto index = static_cast<size_t>(sequence.n_indexed);
     const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
-    const PageId found =
-        cache_.find(sequence.request.params.organization, parent, &sequence.tokens[index * kPageTokens]);
+    const PageId found = cache_.find(sequence.request.params.organization, parent, keys_of(sequence, sequence.n_indexed));
     if (found == kNoPage) break;
     cache_.share(found);
     if (index < sequence.pages.size()) {
@@ -105,7 +109,7 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
 void Scheduler::go_on_from_cache(Sequence& sequence) {
   cached_tokens_ += static_cast<uint64_t>(take_cached_pages(sequence));
   extend_window(sequence, static_cast<int64_t>(running_.size()));
-  if (writable(sequence) == 0) extend_window(sequence, 0);
+  if (writable(sequence) < least_piece(sequence)) extend_window(sequence, 0);
 }
 
 // Window pages of everything before what the next row sees. Forks still refer to theirs. Requests to come seldom begin
@@ -124,7 +128,8 @@ void Scheduler::give_back_unseen_pages(Sequence& sequence) {
 // Where the window pages end that a prompt may hold now: those of its next row and of a whole step.
 int64_t Scheduler::window_end(const Sequence& sequence) const {
   return std::min<int64_t>(pages_for(sequence.length()),
-                           first_seen_page(sequence.n_computed) + cache_.layout().window_pages(max_batch_tokens_));
+                           first_seen_page(sequence.n_computed) +
+                               cache_.layout().window_pages(std::max(max_batch_tokens_, least_piece(sequence))));
 }
 
 // As far as there are any, leaving `reserve`.
@@ -143,7 +148,7 @@ void Scheduler::extend_windows() {
     Sequence& sequence = *running_[i];
     if (sequence.decoding()) continue;
     extend_window(sequence, static_cast<int64_t>(running_.size()));
-    if (writable(sequence) == 0) make_page_writable(sequence, sequence.window_pages.size(), true);
+    while (writable(sequence) < least_piece(sequence) && make_page_writable(sequence, sequence.window_pages.size(), true)) continue;
   }
 }
 
@@ -158,8 +163,8 @@ void Scheduler::index_pages(Sequence& sequence) {
   while ((sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
     const auto index = static_cast<size_t>(sequence.n_indexed);
     const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
-    const PageId page = cache_.insert(sequence.request.params.organization, parent,
-                                      &sequence.tokens[index * kPageTokens], sequence.pages[index]);
+    const PageId page = cache_.insert(sequence.request.params.organization, parent, keys_of(sequence, sequence.n_indexed),
+                                      sequence.pages[index]);
     sequence.pages.set(index, page, cache_.pool());
     if (has_windows()) sequence.window_pages.set(index, cache_.insert_window(page, sequence.window_pages[index]), cache_.pool());
     ++sequence.n_indexed;

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -80,6 +81,8 @@ struct Sequence {
   TokenScript script;         // what the engine is writing: the end of the reasoning, or the beginning of a call
   const std::vector<GrammarRef>* script_rules = nullptr;   // what follows the script's alternatives; null: anything
   Rule rule;
+  bool rule_due = false;      // what its rule allows next is still being found: it is not computed before
+  TokenId due_token = kNoToken;   // where that leads, and not what is allowed
   bool call_due;              // the content must begin with a call, and has not begun
   bool format_due;            // the content must begin with the format, or with a call, and has not begun
   const GrammarRef* after_call = nullptr;   // that of a call that has ended: the end of the turn or another call follows
@@ -94,6 +97,11 @@ struct Sequence {
   // Of the model's KvLayout.
   const PageId* table(int number) const;
 };
+
+// What `rule` has read of the sequence.
+inline std::span<const TokenId> read_by(const Rule& rule, const Sequence& sequence) {
+  return {sequence.tokens.data() + rule.first, sequence.tokens.size() - rule.first};
+}
 
 struct Request {
   // Takes over validated parameters. `max_context` bounds prompt plus output; `kv_layout` is the model's.

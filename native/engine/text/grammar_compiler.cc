@@ -6,28 +6,15 @@
 #include <system_error>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+#include "engine/text/thread_priority.h"
 
 namespace monolith {
 namespace {
 
 constexpr int kShortMs = 20;   // enough for all but a few of the schemas met in the wild
-constexpr int kNice = 10;
-constexpr int kShortInARow = 8;   // before one that takes long has its turn after all
 
 CompiledGrammar refused(const char* what) {
   return {nullptr, {{grammar::SchemaProblem::Kind::kTooLarge, "", "", what}}};
-}
-
-void lower_priority() {
-#if defined(__linux__)
-  // Of this thread: Linux gives each its own.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
-#endif
 }
 
 }  // namespace
@@ -38,8 +25,9 @@ GrammarCompiler::~GrammarCompiler() {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
-  wake_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  wake_.notify_all();
+  for (std::thread* thread : {&short_thread_, &long_thread_})
+    if (thread->joinable()) thread->join();
   for (auto* queue : {&fresh_, &long_})
     for (Wanted& wanted : *queue) wanted.done(refused("the engine was closed"));
 }
@@ -56,26 +44,41 @@ void GrammarCompiler::compile(grammar::GrammarOptions options, Done done) {
     known = refused("there is no thread to compile it");
   }
   if (known) wanted.done(std::move(*known));
-  else wake_.notify_one();
+  else wake_.notify_all();
 }
 
 // Takes `wanted` only if it does not throw.
 void GrammarCompiler::enqueue(Wanted& wanted) {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!short_thread_.joinable()) short_thread_ = std::thread([this] { run(fresh_, kShortMs); });
+  if (!long_thread_.joinable()) long_thread_ = std::thread([this] { run(long_, 0); });
   fresh_.push_back(std::move(wanted));
 }
 
-void GrammarCompiler::run() {
+void GrammarCompiler::trim() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(trim_, true)) return;
+  }
+  wake_.notify_all();
+}
+
+void GrammarCompiler::run(std::deque<Wanted>& queue, int short_ms) {
   lower_priority();
   std::unique_lock lock(mutex_);
-  int in_a_row = 0;
   for (;;) {
-    wake_.wait(lock, [&] { return closing_ || !fresh_.empty() || !long_.empty(); });
+    const bool trims = &queue == &long_;
+    wake_.wait(lock, [&] { return closing_ || !queue.empty() || (trims && trim_); });
     if (closing_) return;
-    const bool is_fresh = !fresh_.empty() && (long_.empty() || in_a_row < kShortInARow);
-    in_a_row = is_fresh ? in_a_row + 1 : 0;
-    std::deque<Wanted>& queue = is_fresh ? fresh_ : long_;
+    if (trims && std::exchange(trim_, false)) {
+      lock.unlock();
+      try {
+        cache_.trim();
+      } catch (const std::bad_alloc&) {   // it is asked for again
+      }
+      lock.lock();
+      continue;
+    }
     Wanted wanted = std::move(queue.front());
     queue.pop_front();
     lock.unlock();
@@ -83,7 +86,7 @@ void GrammarCompiler::run() {
     bool is_long = false;
     try {
       if (auto known = cache_.find(wanted.options)) compiled = std::move(*known);   // meanwhile
-      else compiled = cache_.compile(wanted.options, is_fresh ? kShortMs : 0, &is_long);
+      else compiled = cache_.compile(wanted.options, short_ms, &is_long);
     } catch (const std::exception&) {
       compiled = refused("there is not enough memory to compile it");
     }
@@ -91,6 +94,7 @@ void GrammarCompiler::run() {
     if (is_long) {
       try {
         long_.push_back(std::move(wanted));
+        wake_.notify_all();
         continue;
       } catch (const std::bad_alloc&) {
         compiled = refused("there is not enough memory to compile it");

@@ -1,5 +1,5 @@
-// Compiles grammars on a thread of its own, of low priority: whoever computes or serves goes first. One that takes
-// long is put behind those that do not, a few of them at a time.
+// Compiles grammars on two threads of its own, of low priority: whoever computes or serves goes first. One that takes
+// long goes on to the second, so that it holds up none that does not.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace monolith {
 
 class GrammarCompiler {
  public:
-  using Done = std::function<void(CompiledGrammar)>;
+  using Done = GrammarDone;
 
   explicit GrammarCompiler(GrammarCache& cache) : cache_(cache) {}
   ~GrammarCompiler();   // what still waits is refused
@@ -22,6 +22,8 @@ class GrammarCompiler {
   // `done` is called once: at once if the grammar is known, else on the compiling thread. It must not block, nor
   // destroy this.
   void compile(grammar::GrammarOptions options, Done done);
+  // Has the cache trimmed, on the thread for what takes long. Never throws.
+  void trim();
 
  private:
   struct Wanted {
@@ -29,14 +31,14 @@ class GrammarCompiler {
     Done done;
   };
   void enqueue(Wanted& wanted);
-  void run();
+  void run(std::deque<Wanted>& queue, int short_ms);
 
   GrammarCache& cache_;
   std::mutex mutex_;    // guards what follows
   std::condition_variable wake_;
   std::deque<Wanted> fresh_, long_;
-  bool closing_ = false;
-  std::thread thread_;
+  bool closing_ = false, trim_ = false;
+  std::thread short_thread_, long_thread_;
 };
 
 }  // namespace monolith

@@ -3,9 +3,17 @@
 #include <exception>
 #include <system_error>
 
-namespace monolith {
+#include "engine/text/thread_priority.h"
 
-MaskAhead::~MaskAhead() {
+namespace monolith {
+namespace {
+
+constexpr int64_t kTurnNs = 2'000'000;   // of the thread's time
+constexpr size_t kUsual = 256;           // wanted at once
+
+}  // namespace
+
+MaskAhead::Worker::~Worker() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -15,37 +23,62 @@ MaskAhead::~MaskAhead() {
 }
 
 bool MaskAhead::start() {
-  if (gathered_.empty()) return false;
+  due_.start();
+  return soon_.start();
+}
+
+bool MaskAhead::Worker::start() {
+  if (gathered.empty() && !thread_.joinable()) return false;
   if (!thread_.joinable()) {
     try {
+      for (auto* list : {&gathered, &wanted_, &again_}) list->reserve(kUsual);
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error&) {   // then nothing is found ahead
-      gathered_.clear();
+      gathered.clear();
       return false;
     }
   }
+  bool any;
   {
     const std::lock_guard lock(mutex_);
-    std::swap(wanted_, gathered_);
+    std::swap(wanted_, gathered);
+    again_.clear();
     next_ = 0;
+    ++batch_;
+    any = !wanted_.empty();
   }
-  gathered_.clear();
-  wake_.notify_one();
-  return true;
+  gathered.clear();
+  if (any) wake_.notify_one();
+  return any;
 }
 
-void MaskAhead::run() {
+void MaskAhead::Worker::run() {
+  using Outcome = grammar::Grammar::Outcome;
+  if (many_turns_) lower_priority();
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [&] { return closing_ || next_ < wanted_.size(); });
     if (closing_) return;
-    const Wanted wanted = std::move(wanted_[next_++]);
+    Wanted wanted = std::move(wanted_[next_++]);
+    const uint64_t batch = batch_;
     lock.unlock();
+    Outcome outcome = Outcome::kFailed;
+    const int64_t turn_ends = grammar::Fuel::thread_time() + kTurnNs;
     try {
-      wanted.grammar->prepare(wanted.position);
+      const grammar::Fuel turn(UINT64_MAX, turn_ends);
+      outcome = wanted.grammar->prepare(wanted.position, wanted.tokenizer, turn, wanted.token);
     } catch (const std::exception&) {   // no memory: the engine will meet that itself
     }
+    if (outcome == Outcome::kSpent) std::this_thread::yield();
+    // Who made room for the engine thread has not had its turn.
+    const bool comes_again = outcome == Outcome::kSpent && (many_turns_ || grammar::Fuel::thread_time() < turn_ends);
     lock.lock();
+    if (batch != batch_) continue;
+    if (comes_again) again_.push_back(std::move(wanted));
+    if (next_ < wanted_.size()) continue;
+    wanted_.clear();
+    std::swap(wanted_, again_);
+    next_ = 0;
   }
 }
 

@@ -1,6 +1,7 @@
-// Finds what a grammar allows next while the forward pass runs: one thread, begun with the first grammar.
-// Whoever needs a mask before it is found waits for the grammar's lock or finds it itself; so nothing here is
-// ever waited for. Everything but the thread belongs to the engine thread.
+// Finds what a grammar allows next while the forward pass runs, and what takes longer than the engine thread may spend
+// on it. Two threads, each begun with the first that needs it: one for what is wanted after the next step, which gives
+// each one turn; the other, of low priority, for what is waited for, in turns until it is found, so that nobody's
+// long ones hold up another's. Everything but the threads belongs to the engine thread.
 #pragma once
 
 #include <condition_variable>
@@ -18,28 +19,43 @@ class MaskAhead {
   MaskAhead() = default;
   MaskAhead(const MaskAhead&) = delete;
   MaskAhead& operator=(const MaskAhead&) = delete;
-  ~MaskAhead();
 
-  // This rule's next mask is wanted after the next step.
-  void add(const Rule& rule) { gathered_.push_back({*rule.grammar, rule.position}); }
-  // What was added since the last call is worked on from now on; what is left of older work is dropped. False: there is
-  // nothing to do.
+  // This rule's next mask is wanted after the next step; with a tokenizer also what it leaves no choice about.
+  void add(const Rule& rule, const Tokenizer* tokenizer) { soon_.gathered.push_back({*rule.grammar, rule.position, tokenizer}); }
+  // The same is waited for; with a token where that leads.
+  void add_due(const Rule& rule, const Tokenizer* tokenizer, TokenId token) { due_.gathered.push_back({*rule.grammar, rule.position, tokenizer, token}); }
+  // What was added since the last call is worked on from now on; what is left of older work is dropped. False: nothing is
+  // wanted after the next step.
   bool start();
 
  private:
   struct Wanted {
     GrammarRef grammar;
     grammar::Grammar::Position position;
+    const Tokenizer* tokenizer;
+    TokenId token = kNoToken;
   };
-  void run();
+  class Worker {
+   public:
+    explicit Worker(bool many_turns) : many_turns_(many_turns) {}
+    ~Worker();
+    bool start();
+    std::vector<Wanted> gathered;
 
-  std::vector<Wanted> gathered_;
-  std::mutex mutex_;            // guards what follows
-  std::condition_variable wake_;
-  std::vector<Wanted> wanted_;
-  size_t next_ = 0;
-  bool closing_ = false;
-  std::thread thread_;
+   private:
+    void run();
+
+    const bool many_turns_;
+    std::mutex mutex_;                     // guards what follows
+    std::condition_variable wake_;
+    std::vector<Wanted> wanted_, again_;   // those that had a turn and are not done
+    size_t next_ = 0;
+    uint64_t batch_ = 0;                   // calls of start()
+    bool closing_ = false;
+    std::thread thread_;
+  };
+
+  Worker soon_{false}, due_{true};
 };
 
 }  // namespace monolith

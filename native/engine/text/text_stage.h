@@ -32,6 +32,7 @@
 #include "engine/request.h"
 #include "engine/sampling/sampler.h"
 #include "engine/text/text_pattern.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace monolith {
 

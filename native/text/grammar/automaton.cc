@@ -34,12 +34,14 @@ StateId Automaton::compute(StateId state, uint8_t byte) {
   next_.clear();
   accepts_next_ = false;
   const Header header = headers_[state];
-  if (!pool_.fuel().spend(1 + header.n_places)) failed_ = true;
-  for (uint32_t i = 0; i < header.n_places && !failed_; ++i) {
+  if (!pool_.fuel().spend(1 + header.n_places)) pool_.run_dry();
+  for (uint32_t i = 0; i < header.n_places && !failed(); ++i) {
     const Place place = places_[header.first_place + i];   // a copy: places_ may grow
     advance(place, byte);
   }
-  const StateId next = failed() ? kDead : intern(accepts_next_);
+  if (failed()) return kDead;
+  const StateId next = intern(accepts_next_);
+  if (failed()) return kDead;
   if (rows_[state] == kNoRow) {
     if (transitions_.size() / 256 >= options_.most_rows) {
       failed_ = true;
@@ -293,6 +295,92 @@ size_t Automaton::bytes() const {
   return headers_.size() * (sizeof(Header) + 4 + 2 + kEntry) + places_.size() * sizeof(Place) + transitions_.size() * sizeof(StateId) +
          lexes_.size() * (sizeof(Lex) + kEntry) + frames_.size() * (sizeof(Frame) + kEntry) + progress_.size() * (sizeof(Progress) + kEntry + 32) +
          known_masks_.size() * (trie_.n_tokens() / 8 + sizeof(KnownMask) + kEntry);
+}
+
+// ---- what was, beside what is ----
+
+std::unique_ptr<Automaton::Past> Automaton::into_past(std::unique_ptr<ExpressionPool::Past> expressions) {
+  auto past = std::make_unique<Past>();
+  past->headers = std::move(headers_);
+  past->places = std::move(places_);
+  past->lexes = std::move(lexes_);
+  past->frames = std::move(frames_);
+  past->progress = std::move(progress_);
+  past->expressions = std::move(expressions);
+  past->name_children.reserve(name_children_.size());
+  for (const auto& [key, name] : name_children_) past->name_children.emplace(name, key);
+  return past;
+}
+
+StateId Automaton::recall(Past& past, StateId state) {
+  if (const auto known = past.states.find(state); known != past.states.end()) return known->second;
+  const Header header = past.headers[state];
+  std::vector<Place> places(past.places.begin() + header.first_place, past.places.begin() + header.first_place + header.n_places);
+  for (Place& place : places) {
+    switch (place.phase) {
+      case Phase::kText:
+      case Phase::kScalar:
+      case Phase::kString:
+      case Phase::kKey: {
+        Lex lex = past.lexes[place.lex];
+        lex.expression = pool_.recall(*past.expressions, lex.expression);
+        if (lex.name != 0) lex.name = recall_name(past, lex.name);
+        if (failed()) return kDead;
+        place.lex = intern_lex(lex);
+        break;
+      }
+      default: break;
+    }
+    place.frame = recall_frame(past, place.frame);
+  }
+  next_ = std::move(places);
+  const StateId now = intern(header.accepts);
+  if (failed()) return kDead;
+  past.states.emplace(state, now);
+  return now;
+}
+
+// The outermost first: frames may nest as deep as a text.
+uint32_t Automaton::recall_frame(Past& past, uint32_t frame) {
+  std::vector<uint32_t> open;
+  for (; frame != 0 && !past.recalled_frames.contains(frame); frame = past.frames[frame].parent) open.push_back(frame);
+  uint32_t now = frame == 0 ? 0 : past.recalled_frames.at(frame);
+  for (auto at = open.rbegin(); at != open.rend(); ++at) {
+    Frame inner = past.frames[*at];
+    if (inner.is_object) {
+      Progress progress = past.progress[inner.progress];
+      progress.known = progress.may_close = false;
+      progress.keys = ExpressionPool::kNothing;
+      for (uint32_t& name : progress.names) name = recall_name(past, name);
+      std::sort(progress.names.begin(), progress.names.end());
+      inner.progress = intern_progress(std::move(progress));
+    }
+    inner.parent = now;
+    now = intern_frame(inner);
+    past.recalled_frames.emplace(*at, now);
+  }
+  return now;
+}
+
+uint32_t Automaton::recall_name(Past& past, uint32_t name) {
+  std::vector<uint32_t> characters;
+  for (; name != 1; name = static_cast<uint32_t>(past.name_children.at(name) >> 21))
+    characters.push_back(static_cast<uint32_t>(past.name_children.at(name) & 0x1FFFFF));
+  uint32_t now = 1;
+  for (auto at = characters.rbegin(); at != characters.rend(); ++at) now = longer_name(now, *at);
+  return now;
+}
+
+uint32_t Automaton::longer_name(uint32_t name, uint32_t code_point) {
+  const auto [found, is_new] = name_children_.try_emplace(uint64_t{name} << 21 | code_point, n_names_ + 1);
+  if (is_new) ++n_names_;
+  return found->second;
+}
+
+size_t Automaton::Past::bytes() const {
+  constexpr size_t kEntry = 48;   // of a hash table
+  return headers.size() * sizeof(Header) + places.size() * sizeof(Place) + lexes.size() * sizeof(Lex) + frames.size() * sizeof(Frame) +
+         progress.size() * (sizeof(Progress) + 32) + (states.size() + recalled_frames.size() + name_children.size()) * kEntry + expressions->bytes();
 }
 
 }  // namespace monolith::grammar

@@ -1,7 +1,8 @@
 // The pushdown automaton of a schema over bytes, made deterministic as it is used: a state is the set of places
 // a text so far may have led to, each with its stack of open objects and arrays; states are interned, so a
-// transition and the tokens allowed at a state are computed once. Bounded: past its limits it fails, which
-// what uses it has to begin with a new one (Grammar does). One thread at a time.
+// transition and the tokens allowed at a state are computed once. Bounded: past its limits it fails, and what
+// uses it has to begin with a new one, which recalls the states still in use (Grammar does). Out of fuel it stops, and
+// with more of it goes on from what was found. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ class Automaton {
   Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptions& options);
 
   StateId start() const { return start_; }
-  // The state after one more byte; kDead if no valid text begins so (or, failed(), a limit was met).
+  // The state after one more byte; kDead if no valid text begins so (or, failed(), a limit was met or the fuel is used up).
   StateId step(StateId state, uint8_t byte) {
     const uint32_t row = rows_[state];
     if (row != kNoRow) {
@@ -63,8 +64,19 @@ class Automaton {
   const TokenMask& allowed(StateId state);
   // Whether that is there already.
   bool knows_allowed(StateId state) const { return masks_.contains(state); }
+  bool knows_step(StateId state, uint8_t byte) const {
+    return rows_[state] != kNoRow && transitions_[size_t{rows_[state]} * 256 + byte] != kUnknown;
+  }
+  bool knows_only_byte(StateId state) const { return only_bytes_[state] != kUnknownByte; }
+  int known_only_byte(StateId state) const { return only_bytes_[state]; }
+  // What is left of an automaton that has grown to its limits: its states, and nothing of how they are stepped.
+  struct Past;
+  std::unique_ptr<Past> into_past(std::unique_ptr<ExpressionPool::Past> expressions);   // it is empty from then on
+  // The same state in this automaton, of the same schema and options; kDead when failed().
+  StateId recall(Past& past, StateId state);
   size_t bytes() const;
   bool failed() const { return failed_ || schema_.expressions().failed(); }
+  bool spent() const { return !failed_ && schema_.expressions().spent(); }
 
  private:
   static constexpr uint32_t kNoRow = UINT32_MAX, kUnknown = UINT32_MAX;
@@ -124,6 +136,9 @@ class Automaton {
   void find_allowed(StateId state, TokenMask& mask);
   bool partial_is_alive(const Lex& lex);
   bool read(Lex& lex, uint32_t code_point);
+  uint32_t recall_frame(Past& past, uint32_t frame);
+  uint32_t recall_name(Past& past, uint32_t name);
+  uint32_t longer_name(uint32_t name, uint32_t code_point);
   uint32_t intern_lex(const Lex& lex);
   uint32_t intern_frame(const Frame& frame);
   uint32_t intern_progress(Progress progress);
@@ -138,7 +153,7 @@ class Automaton {
   ExprId uniform(ExprId e, uint32_t first, uint32_t last);
   void forget(Lex& lex);
   void walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask);
-  void walk_plain(StateId state, TokenMask& mask);
+  bool mostly_free(StateId state);
 
   Schema& schema_;
   ExpressionPool& pool_;
@@ -170,8 +185,27 @@ class Automaton {
     TokenMask mask;
   };
   std::vector<KnownMask> known_masks_;            // a ring
-  size_t next_mask_ = 0;
+  struct Walk {
+    StateId state;
+    bool subtracts;        // of what all plain tokens are
+    uint32_t tree, node;
+  };
+  Walk unfinished_{kDead, false, 0, 0};           // of the mask that is found next
+  size_t next_mask_ = 0;                          // to be overwritten
   std::unordered_map<StateId, uint32_t> masks_;   // into the ring
+};
+
+struct Automaton::Past {
+  std::vector<Header> headers;
+  std::vector<Place> places;
+  std::vector<Lex> lexes;
+  std::vector<Frame> frames;
+  std::vector<Progress> progress;
+  std::unordered_map<uint32_t, uint64_t> name_children;          // name -> parent << 21 | code point
+  std::unique_ptr<ExpressionPool::Past> expressions;
+  std::unordered_map<StateId, StateId> states;                   // recalled
+  std::unordered_map<uint32_t, uint32_t> recalled_frames;
+  size_t bytes() const;
 };
 
 }  // namespace monolith::grammar

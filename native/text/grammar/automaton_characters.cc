@@ -39,12 +39,7 @@ bool Automaton::read(Lex& lex, uint32_t code_point) {
   lex.expression = pool_.derivative(lex.expression, pool_.partition().class_of(code_point));
   if (!pool_.alive(lex.expression)) return false;
   lex.sub = lex.more = 0;
-  if (lex.name != 0) {
-    const uint64_t key = uint64_t{lex.name} << 21 | code_point;
-    const auto [found, is_new] = name_children_.try_emplace(key, n_names_ + 1);
-    if (is_new) ++n_names_;
-    lex.name = found->second;
-  }
+  if (lex.name != 0) lex.name = longer_name(lex.name, code_point);
   return true;
 }
 

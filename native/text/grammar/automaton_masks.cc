@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace monolith::grammar {
+namespace {
+
+constexpr uint32_t kNodesOfAStep = 16;   // of a tree whose bytes lead to known states
+
+}  // namespace
 
 void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask) {
   const auto& nodes = tree.nodes;
@@ -12,10 +17,13 @@ void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateI
   if (stack_.size() < TokenTrie::kLongest + 2) stack_.resize(TokenTrie::kLongest + 2);
   stack_[base - 1] = state;
   const bool plain = &tree == &trie_.plain();
+  uint32_t n_seen = 0;
   for (uint32_t i = first; i < end;) {
     const TokenTree::Node& node = nodes[i];
+    ++n_seen;
     const StateId next = step(stack_[node.depth - 1], node.byte);
     if (next == kDead) {
+      if (failed()) return;
       i = node.end;
       continue;
     }
@@ -29,35 +37,55 @@ void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateI
     stack_[node.depth] = next;
     ++i;
   }
+  pool_.fuel().spend(n_seen / kNodesOfAStep);   // used up: whatever is done next stops, and this stays done
 }
 
-void Automaton::walk_plain(StateId state, TokenMask& mask) {
+// Where most first bytes lead to where anything may follow, all is allowed first and the rest looked at.
+bool Automaton::mostly_free(StateId state) {
   const TokenTree& tree = trie_.plain();
-  const uint32_t n = static_cast<uint32_t>(tree.nodes.size());
-  // Where most first bytes lead to where anything may follow, all is allowed first and the rest looked at.
   uint32_t n_free = 0;
-  for (uint32_t i = 0; i < n; i = tree.nodes[i].end) {
+  for (uint32_t i = 0; i < tree.nodes.size(); i = tree.nodes[i].end) {
     const StateId next = step(state, tree.nodes[i].byte);
     if (next != kDead && headers_[next].free >= tree.nodes[i].height && headers_[next].free > 0)
       n_free += tree.tokens_behind(tree.nodes[i].end) - tree.nodes[i].first_token;
   }
-  if (n_free * 2 < tree.tokens.size()) return walk(tree, 0, n, state, mask);
-  mask.add(trie_.plain_mask());
-  for (uint32_t i = 0; i < n; i = tree.nodes[i].end) {
-    const TokenTree::Node& node = tree.nodes[i];
-    const StateId next = step(state, node.byte);
-    if (next != kDead && headers_[next].free >= node.height && headers_[next].free > 0) continue;
-    const uint32_t behind = tree.tokens_behind(node.end);
-    for (uint32_t t = node.first_token; t < behind; ++t) mask.reset(tree.tokens[t]);
-    if (next != kDead) walk(tree, i, node.end, state, mask);
-  }
+  return n_free * 2 >= tree.tokens.size();
 }
 
+// By first bytes: what is found of one is kept when the fuel is used up.
 void Automaton::find_allowed(StateId state, TokenMask& mask) {
-  mask.clear();
-  if (headers_[state].free >= trie_.longest_plain() && headers_[state].free > 0) mask.add(trie_.plain_mask());
-  else walk_plain(state, mask);
-  walk(trie_.other(), 0, static_cast<uint32_t>(trie_.other().nodes.size()), state, mask);
+  Walk& done = unfinished_;
+  if (done.state != state) {
+    mask.clear();
+    done = {state, false, 0, 0};
+    if (headers_[state].free >= trie_.longest_plain() && headers_[state].free > 0) {
+      mask.add(trie_.plain_mask());
+      done.tree = 1;
+    } else {
+      done.subtracts = mostly_free(state);
+      if (failed()) return void(done.state = kDead);
+      if (done.subtracts) mask.add(trie_.plain_mask());
+    }
+  }
+  for (; done.tree < 2; ++done.tree, done.node = 0) {
+    const TokenTree& tree = done.tree == 0 ? trie_.plain() : trie_.other();
+    const bool subtracts = done.tree == 0 && done.subtracts;
+    while (done.node < tree.nodes.size()) {
+      const TokenTree::Node& node = tree.nodes[done.node];
+      const StateId next = step(state, node.byte);
+      if (failed()) return;
+      if (subtracts && !(next != kDead && headers_[next].free >= node.height && headers_[next].free > 0)) {
+        const uint32_t behind = tree.tokens_behind(node.end);
+        for (uint32_t t = node.first_token; t < behind; ++t) mask.reset(tree.tokens[t]);
+        if (next != kDead) walk(tree, done.node, node.end, state, mask);
+      } else if (!subtracts && next != kDead) {
+        walk(tree, done.node, node.end, state, mask);
+      }
+      if (failed()) return;
+      done.node = node.end;
+    }
+  }
+  done.state = kDead;
 }
 
 void Automaton::allowed(StateId state, TokenMask& mask) { mask.copy(allowed(state)); }
@@ -65,18 +93,16 @@ void Automaton::allowed(StateId state, TokenMask& mask) { mask.copy(allowed(stat
 const TokenMask& Automaton::allowed(StateId state) {
   if (const auto known = masks_.find(state); known != masks_.end()) return known_masks_[known->second].mask;
   const size_t most = std::max<size_t>(options_.most_mask_bytes / (trie_.n_tokens() / 8 + sizeof(KnownMask)), 16);
-  uint32_t at;
-  if (known_masks_.size() < most) {
-    at = static_cast<uint32_t>(known_masks_.size());
-    known_masks_.push_back({kDead, TokenMask(trie_.n_tokens())});
-  } else {
-    at = static_cast<uint32_t>(next_mask_++ % most);
-    masks_.erase(known_masks_[at].state);
-  }
-  known_masks_[at].state = state;
-  find_allowed(state, known_masks_[at].mask);
-  if (!failed()) masks_.emplace(state, at);
-  return known_masks_[at].mask;
+  if (next_mask_ == most) next_mask_ = 0;
+  if (next_mask_ == known_masks_.size()) known_masks_.push_back({kDead, TokenMask(trie_.n_tokens())});
+  KnownMask& place = known_masks_[next_mask_];
+  masks_.erase(place.state);
+  place.state = kDead;
+  find_allowed(state, place.mask);
+  if (failed()) return place.mask;   // the place is free still
+  place.state = state;
+  masks_.emplace(state, static_cast<uint32_t>(next_mask_++));
+  return place.mask;
 }
 
 }  // namespace monolith::grammar

@@ -56,10 +56,7 @@ bool Automaton::feasible(const ObjectShape& object, const Progress& progress) co
 void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways) {
   const uint32_t n = static_cast<uint32_t>(object.properties.size());
   if (now.others > 0 || now.next >= n) return;
-  if (!pool_.fuel().spend(1 + n / 8)) {
-    failed_ = true;
-    return;
-  }
+  if (!pool_.fuel().spend(1 + n / 8)) return pool_.run_dry();
   const bool others = !object.others.empty(), remembers = remembers_names(object);
   uint64_t n_seen = 0, required = 0, possible = 0;   // the latter two: behind
   for (const uint64_t word : now.seen) n_seen += static_cast<uint64_t>(__builtin_popcountll(word));
@@ -89,6 +86,10 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
     for (uint32_t i = 0; i < n; ++i) names.push_back(pool_.concat(pool_.literal(object.properties[i].name), pool_.tag(i)));
     for (uint32_t i = 0; i < object.others.size(); ++i)
       names.push_back(pool_.concat(object.others[i].name, pool_.tag(static_cast<uint32_t>(n) + i)));
+    if (failed()) {   // some of them are not what they should be
+      names.clear();
+      return progress_[id];
+    }
   }
   std::vector<ExprId> ways;
   const bool simple = object.needs.empty() && object.most == kUnbounded && object.least <= 1;
@@ -97,8 +98,8 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   for (uint32_t i = 0; i < n && !counted_at_once; ++i) {
     if (object.properties[i].shape == kNoShape || has(now.seen, i) || (ordered && (i < now.next || now.others > 0))) continue;
     if (!simple) {
-      if (!pool_.fuel().spend(n / 8)) failed_ = true;
-      if (failed_) break;
+      if (!pool_.fuel().spend(n / 8)) pool_.run_dry();
+      if (failed()) break;
       Progress with = now;
       with.seen[i / 64] |= uint64_t{1} << (i % 64);
       if (ordered) with.next = i + 1;
@@ -129,6 +130,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
         if (!has(now.seen, other)) complete = false;
   const uint32_t counted = n_seen + (remembers_names(object) ? now.others : std::min(now.others, 1u));
   now.may_close = complete && counted >= object.least;
+  if (failed()) return progress_[id];
   now.known = true;
   return progress_[id] = std::move(now);
 }

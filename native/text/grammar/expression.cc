@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <type_traits>
 
 #include "text/grammar/mix.h"
 #include "text/tokenizer/unicode.h"
@@ -38,7 +39,8 @@ ExprId ExpressionPool::intern(Node node, std::span<const uint32_t> list) {
       return at->second;
     }
   }
-  if (nodes_.size() + lists_.size() / 8 >= most_nodes_ || !fuel_.spend(1 + list.size())) return fail();
+  if (nodes_.size() + lists_.size() / 8 >= most_nodes_) return fail();
+  if (!fuel_.spend(1 + list.size())) return dry();
   if (!list.empty()) {
     node.a = static_cast<uint32_t>(lists_.size());
     lists_.insert(lists_.end(), list.begin(), list.end());
@@ -163,6 +165,7 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
     if (covered) flat.erase(flat.begin());
   }
   if (!definitions_.empty()) drop_covered(flat);
+  if (flat.size() > 1) drop_narrower(flat);
   if (flat.empty()) return kNothing;
   if (flat.size() == 1) return flat.front();
   const bool nullable = std::any_of(flat.begin(), flat.end(), [&](ExprId e) { return nodes_[e].nullable; });
@@ -187,6 +190,51 @@ void ExpressionPool::drop_covered(std::vector<ExprId>& ways) {
   if (!covered.empty()) std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
+// Of what is repeated or begins so, every way whose counts lie within another's goes: counts within counts would else
+// pile up by their product.
+void ExpressionPool::drop_narrower(std::vector<ExprId>& ways) {
+  const auto counted = [&](ExprId e) {
+    const Node& head = nodes_[nodes_[e].kind == Kind::kConcat ? nodes_[e].a : e];
+    return head.kind == Kind::kRepeat ? head.a : kFailed;
+  };
+  std::vector<std::pair<ExprId, ExprId>> by_repeated;
+  for (const ExprId way : ways)
+    if (const ExprId repeated = counted(way); repeated != kFailed) by_repeated.emplace_back(repeated, way);
+  if (by_repeated.size() < 2) return;
+  std::sort(by_repeated.begin(), by_repeated.end());
+  std::vector<ExprId> covered;
+  for (size_t first = 0, end; first < by_repeated.size(); first = end) {
+    for (end = first + 1; end < by_repeated.size() && by_repeated[end].first == by_repeated[first].first; ++end) continue;
+    for (size_t i = first; i < end; ++i)
+      for (size_t j = first; j < end; ++j) {
+        if (i == j) continue;
+        if (!fuel_.spend()) return;
+        if (!covers(by_repeated[j].second, by_repeated[i].second)) continue;
+        covered.push_back(by_repeated[i].second);
+        break;
+      }
+  }
+  if (covered.empty()) return;
+  std::sort(covered.begin(), covered.end());
+  std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
+}
+
+// Seen at once: every text of `narrow` is one of `wide`, which is another expression.
+bool ExpressionPool::covers(ExprId wide, ExprId narrow) const {
+  for (;;) {
+    if (wide == narrow) return true;
+    const Node &a = nodes_[wide], &b = nodes_[narrow];
+    if (a.kind == Kind::kRepeat && b.kind == Kind::kRepeat) return a.a == b.a && a.b <= b.b && a.c >= b.c;
+    if (a.kind != Kind::kConcat || b.kind != Kind::kConcat) return false;
+    if (a.a != b.a) {
+      const Node &head = nodes_[a.a], &of_narrow = nodes_[b.a];
+      if (head.kind != Kind::kRepeat || of_narrow.kind != Kind::kRepeat || head.a != of_narrow.a || head.b > of_narrow.b || head.c < of_narrow.c) return false;
+    }
+    wide = a.b;
+    narrow = b.b;
+  }
+}
+
 ExprId ExpressionPool::both(ExprId a, ExprId b) {
   if (a == b || b == kAnything) return a;
   if (a == kAnything) return b;
@@ -208,6 +256,25 @@ ExprId ExpressionPool::both(std::vector<ExprId> parts) {
   }
   std::sort(flat.begin(), flat.end());
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+  // x{a,b} and x{c,d} of a character are counted together.
+  for (size_t i = 0; i < flat.size(); ++i) {
+    Node one = nodes_[flat[i]];
+    if (one.kind != Kind::kRepeat || nodes_[one.a].kind != Kind::kSet) continue;
+    bool merged = false;
+    for (size_t j = flat.size(); j-- > i + 1;) {
+      const Node& other = nodes_[flat[j]];
+      if (other.kind != Kind::kRepeat || other.a != one.a) continue;
+      one.b = std::max(one.b, other.b);
+      one.c = std::min(one.c, other.c);
+      flat.erase(flat.begin() + static_cast<ptrdiff_t>(j));
+      merged = true;
+    }
+    if (one.b > one.c) return kNothing;
+    if (merged) flat[i] = repeat(one.a, one.b, one.c);
+  }
+  std::sort(flat.begin(), flat.end());
+  flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
+  std::erase(flat, kAnything);
   if (flat.empty()) return kAnything;
   const bool nullable = std::all_of(flat.begin(), flat.end(), [&](ExprId e) { return nodes_[e].nullable; });
   if (flat.front() == kEmpty) return nullable ? kEmpty : kNothing;
@@ -239,10 +306,13 @@ ExprId ExpressionPool::repeat(ExprId a, uint32_t least, uint32_t most) {
       if (whole) return kAnything;
     }
   }
-  if (least == 0 && most != kUnbounded) {   // (x{0,2}){0,3} is x{0,6}
-    const Node& node = nodes_[a];
-    if (node.kind == Kind::kRepeat && node.b == 0 && node.c != kUnbounded && uint64_t{node.c} * most < kUnbounded)
-      return repeat(node.a, 0, node.c * most);
+  // x{b,c}{l,m} is x{lb,mc} where the counts leave no gap: (x{1,3}){1,3} is x{1,9}.
+  if (const Node node = nodes_[a]; node.kind == Kind::kRepeat) {
+    const uint64_t l = least, b = node.b, c = node.c;
+    const bool gapless = node.c == kUnbounded ? (l > 0 || b <= 1) : l * (c - b) + 1 >= b;
+    const bool unbounded = most == kUnbounded || node.c == kUnbounded;
+    if (gapless && l * b < kUnbounded && (unbounded || uint64_t{most} * c < kUnbounded))
+      return repeat(node.a, static_cast<uint32_t>(l * b), unbounded ? kUnbounded : most * node.c);
   }
   return intern({Kind::kRepeat, least == 0, a, least, most});
 }
@@ -268,10 +338,10 @@ ExprId ExpressionPool::non_empty(ExprId rule) { return nodes_[rule].nullable ? i
 void ExpressionPool::beginnings(ExprId e, bool rests, std::vector<Beginning>& out) {
   const auto behind = [&](ExprId then, ExprId rest) { return rests ? concat(then, rest) : kEmpty; };
   std::vector<Beginning> open{{e, kEmpty}};
-  while (!open.empty() && !failed_) {
+  while (!open.empty() && !failed()) {
     const Beginning now = open.back();
     open.pop_back();
-    if (!fuel_.spend()) fail();
+    if (!fuel_.spend()) run_dry();
     const Node node = nodes_[now.first];   // a copy: nodes_ may grow
     switch (node.kind) {
       case Kind::kSet:
@@ -309,12 +379,12 @@ ExprId ExpressionPool::derivative(ExprId e, CharClassId c) {
   const uint64_t key = uint64_t{e} << 16 | c;
   const auto known = derivatives_.find(key);
   if (known != derivatives_.end()) return known->second;
-  if (!fuel_.spend()) return fail();
+  if (!fuel_.spend()) return dry();
   if (depth_ == kDeepest) return derive_upwards(e, c);
   ++depth_;
   const ExprId result = compute(e, c);
   --depth_;
-  if (failed_) return kNothing;
+  if (failed()) return kNothing;
   if (derivatives_.size() < 2 * most_nodes_) derivatives_.emplace(key, result);
   return result;
 }
@@ -355,11 +425,12 @@ ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
       case Kind::kRule: need(definitions_[node.a]); break;
       default: break;
     }
-    if (!fuel_.spend(1 + open.size() - n_open) || derivatives_.size() >= 4 * most_nodes_) return fail();
+    if (derivatives_.size() >= 4 * most_nodes_) return fail();
+    if (!fuel_.spend(1 + open.size() - n_open)) return dry();
     if (open.size() > n_open) continue;
     open.pop_back();
     const ExprId result = compute(at, c);
-    if (failed_) return kNothing;
+    if (failed()) return kNothing;
     derivatives_.emplace(uint64_t{at} << 16 | c, result);
   }
   return derivatives_.at(uint64_t{e} << 16 | c);
@@ -420,30 +491,146 @@ ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
 
 bool ExpressionPool::alive(ExprId e) {
   if (life_[e] != Life::kUnknown) return life_[e] == Life::kAlive;
-  struct Step { ExprId at; CharClassId next; };
-  std::vector<Step> path{{e, 0}};
-  std::vector<ExprId> seen{e};
-  std::unordered_map<ExprId, bool> visited{{e, true}};
+  const auto known = [&](ExprId id) {
+    if (life_[id] == Life::kUnknown) life_[id] = life_at_once(id);
+    return life_[id];
+  };
+  if (known(e) != Life::kUnknown) return life_[e] == Life::kAlive;
+  // One that ran out of fuel goes on where it was.
+  Search search{e, {{e, 0}}, {e}, {e}};
+  const auto kept = std::ranges::find(searches_, e, &Search::root);
+  if (kept != searches_.end()) {
+    search = std::move(*kept);
+    searches_.erase(kept);
+  }
+  const auto stop = [&] {
+    run_dry();
+    if (spent()) {
+      if (searches_.size() == kMostSearches) searches_.erase(searches_.begin());
+      searches_.push_back(std::move(search));
+    }
+    return false;
+  };
   const size_t n_classes = partition_.n_classes();
-  while (!path.empty()) {
-    Step& step = path.back();
+  while (!search.path.empty()) {
+    Search::Step& step = search.path.back();
     if (step.next == n_classes) {
-      path.pop_back();
+      search.path.pop_back();
       continue;
     }
-    const ExprId to = derivative(step.at, step.next++);
-    if (failed_ || (!fuel_.spend() && (fail(), true))) return false;
-    if (life_[to] == Life::kDead || (life_[to] == Life::kUnknown && !visited.emplace(to, true).second)) continue;
-    if (life_[to] == Life::kAlive || nodes_[to].nullable) {
+    const ExprId to = derivative(step.at, step.next);
+    if (failed() || !fuel_.spend()) return stop();
+    ++step.next;
+    const Life life = known(to);
+    if (life == Life::kDead || (life == Life::kUnknown && !search.visited.insert(to).second)) continue;
+    if (life == Life::kAlive || nodes_[to].nullable) {
       life_[to] = Life::kAlive;
-      for (const Step& on : path) life_[on.at] = Life::kAlive;
+      for (const Search::Step& on : search.path) life_[on.at] = Life::kAlive;
       return true;
     }
-    seen.push_back(to);
-    path.push_back({to, 0});
+    search.seen.push_back(to);
+    search.path.push_back({to, 0});
   }
-  for (const ExprId id : seen) life_[id] = Life::kDead;   // none of them leads anywhere
+  for (const ExprId id : search.seen) life_[id] = Life::kDead;   // none of them leads anywhere
   return false;
+}
+
+// Where no search is needed: multiples within bounds are too many states to walk through, and arithmetic tells.
+ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
+  const Node& node = nodes_[e];
+  if (node.kind == Kind::kConcat) return life_[node.a] == Life::kAlive && nodes_[node.b].nullable ? Life::kAlive : Life::kUnknown;
+  if (node.kind != Kind::kBoth) return Life::kUnknown;
+  const Node* multiple = nullptr;
+  bool exact = true;
+  std::vector<ExprId> others;
+  for (const ExprId part : list(node)) {
+    const bool goes_on = nodes_[part].kind == Kind::kConcat && nodes_[nodes_[part].b].nullable;
+    const Node& first = nodes_[goes_on ? nodes_[part].a : part];
+    if (first.kind != Kind::kRemainder || multiple != nullptr) {
+      others.push_back(part);
+    } else {
+      multiple = &first;
+      exact = !goes_on || begins_without_digit(nodes_[part].b);
+    }
+  }
+  if (multiple == nullptr) return Life::kUnknown;
+  const std::vector<DigitCount> counts = count_digits(others, 0, exact);
+  if (std::ranges::any_of(counts, [&](const DigitCount& count) { return digits_reach(count, *multiple); })) return Life::kAlive;
+  return exact ? Life::kDead : Life::kUnknown;
+}
+
+// How many digits all of the parts take, whatever the digits are; not `exact`: some take other texts, too.
+std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<const ExprId> parts, int depth, bool& exact) const {
+  std::vector<DigitCount> counts{{0, kUnbounded}}, both;
+  for (const ExprId part : parts) {
+    const std::vector<DigitCount> of_part = count_digits(part, depth, exact);
+    both.clear();
+    for (const DigitCount& one : counts)
+      for (const DigitCount& other : of_part)
+        if (const DigitCount common{std::max(one.least, other.least), std::min(one.most, other.most)}; common.least <= common.most) both.push_back(common);
+    if (both.size() > kMostCounts) both.resize(kMostCounts), exact = false;
+    counts.swap(both);
+  }
+  return counts;
+}
+
+std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(ExprId e, int depth, bool& exact) const {
+  constexpr int kDeep = 6;
+  const Node& node = nodes_[e];
+  if (e == kEmpty) return {{0, 0}};
+  if (takes_every_digit(e)) return {{1, 1}};
+  if (node.kind == Kind::kRepeat && takes_every_digit(node.a)) return {{node.b, node.c}};
+  if (depth < kDeep && node.kind == Kind::kBoth) return count_digits(list(node), depth + 1, exact);
+  if (depth < kDeep && node.kind == Kind::kEither) {
+    std::vector<DigitCount> all;
+    for (const ExprId way : list(node)) {
+      const std::vector<DigitCount> of_way = count_digits(way, depth + 1, exact);
+      if (all.size() < kMostCounts) all.insert(all.end(), of_way.begin(), of_way.end());
+      else exact = false;
+    }
+    return all;
+  }
+  if (depth < kDeep && node.kind == Kind::kConcat && nodes_[node.b].nullable) {
+    exact = exact && begins_without_digit(node.b);
+    return count_digits(node.a, depth + 1, exact);
+  }
+  exact = false;
+  return {};
+}
+
+// Seen at once: no text of it begins with a digit.
+bool ExpressionPool::begins_without_digit(ExprId e) const {
+  const Node& node = nodes_[e];
+  switch (node.kind) {
+    case Kind::kEmpty: return true;
+    case Kind::kSet:
+      for (uint32_t digit = '0'; digit <= '9'; ++digit)
+        if (set_has(node.a, partition_.class_of(digit))) return false;
+      return true;
+    case Kind::kConcat: return !nodes_[node.a].nullable && begins_without_digit(node.a);
+    case Kind::kRepeat: return nodes_[node.a].kind == Kind::kSet && begins_without_digit(node.a);
+    case Kind::kEither: return std::ranges::all_of(list(node), [&](ExprId way) { return nodes_[way].kind != Kind::kEither && begins_without_digit(way); });
+    default: return false;
+  }
+}
+
+// Whether so many more digits can make the remainder 0.
+bool ExpressionPool::digits_reach(const DigitCount& count, const Node& remainder) const {
+  const uint64_t modulus = remainder.a;
+  uint64_t value = remainder.b, reach = 1;   // behind n digits: to value, whatever is below reach may be added
+  for (uint32_t n = 0; n <= count.most; ++n) {
+    if (n >= count.least && (value == 0 || reach >= modulus || modulus - value < reach)) return true;
+    value = value * 10 % modulus;
+    reach = std::min(reach * 10, modulus);
+  }
+  return false;
+}
+
+bool ExpressionPool::takes_every_digit(ExprId e) const {
+  if (nodes_[e].kind != Kind::kSet) return false;
+  for (uint32_t digit = '0'; digit <= '9'; ++digit)
+    if (!set_has(nodes_[e].a, partition_.class_of(digit))) return false;
+  return true;
 }
 
 void ExpressionPool::keep(size_t most_nodes) {
@@ -452,6 +639,7 @@ void ExpressionPool::keep(size_t most_nodes) {
   kept_sets_ = sets_.size();
   most_nodes_ = kept_nodes_ + kept_lists_ / 8 + most_nodes;
   derivatives_ = {};
+  searches_.clear();
 }
 
 void ExpressionPool::forget() {
@@ -462,7 +650,81 @@ void ExpressionPool::forget() {
   lists_.resize(kept_lists_);
   sets_.resize(kept_sets_);
   derivatives_ = {};
-  failed_ = false;
+  searches_.clear();
+  halt_ = Halt::kNone;
+}
+
+std::unique_ptr<ExpressionPool::Past> ExpressionPool::forget_into_past() {
+  auto past = std::make_unique<Past>();
+  past->first_node = kept_nodes_;
+  past->first_list = kept_lists_;
+  past->first_set = kept_sets_;
+  const auto behind = [](const auto& all, size_t kept) { return std::remove_cvref_t<decltype(all)>(all.begin() + static_cast<ptrdiff_t>(kept), all.end()); };
+  past->nodes = behind(nodes_, kept_nodes_);
+  past->life = behind(life_, kept_nodes_);
+  past->lists = behind(lists_, kept_lists_);
+  past->sets = behind(sets_, kept_sets_);
+  forget();
+  return past;
+}
+
+// What it is made of first, from a stack of its own: an expression may nest as deep as a text. Parts come before what
+// is made of them, in the order of their numbers.
+ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
+  const auto of_now = [&](ExprId e) { return e < past.first_node ? e : past.recalled.at(e); };
+  const auto is_known = [&](ExprId e) { return e < past.first_node || past.recalled.contains(e); };
+  const auto list_of = [&](const Node& node, std::vector<ExprId>& parts) {
+    parts.clear();
+    for (uint32_t i = node.a; i < node.b; ++i) parts.push_back(i < past.first_list ? lists_[i] : past.lists[i - past.first_list]);
+  };
+  std::vector<ExprId> open{wanted}, needed, parts;
+  std::unordered_set<ExprId> seen;
+  while (!open.empty()) {
+    const ExprId e = open.back();
+    open.pop_back();
+    if (is_known(e) || !seen.insert(e).second) continue;
+    needed.push_back(e);
+    const Node& node = past.nodes[e - past.first_node];
+    switch (node.kind) {
+      case Kind::kConcat: open.push_back(node.a), open.push_back(node.b); break;
+      case Kind::kEither:
+      case Kind::kBoth: list_of(node, parts), open.insert(open.end(), parts.begin(), parts.end()); break;
+      case Kind::kNegate:
+      case Kind::kRepeat:
+      case Kind::kNonEmpty: open.push_back(node.a); break;
+      default: break;
+    }
+  }
+  std::sort(needed.begin(), needed.end());
+  for (const ExprId e : needed) {
+    const Node& node = past.nodes[e - past.first_node];
+    ExprId now = kNothing;
+    switch (node.kind) {
+      case Kind::kSet: {
+        const size_t first = node.a * words_per_set_;
+        std::vector<uint64_t> bits(words_per_set_);
+        for (size_t w = 0; w < words_per_set_; ++w) bits[w] = first + w < past.first_set ? sets_[first + w] : past.sets[first + w - past.first_set];
+        now = set_of_classes(bits);
+        break;
+      }
+      case Kind::kConcat: now = concat(of_now(node.a), of_now(node.b)); break;
+      case Kind::kEither:
+      case Kind::kBoth: {
+        list_of(node, parts);
+        for (ExprId& part : parts) part = of_now(part);
+        now = node.kind == Kind::kEither ? either(parts) : both(parts);
+        break;
+      }
+      case Kind::kNegate: now = negate(of_now(node.a)); break;
+      case Kind::kRepeat: now = repeat(of_now(node.a), node.b, node.c); break;
+      case Kind::kNonEmpty: now = non_empty(of_now(node.a)); break;
+      default: now = intern(node); break;
+    }
+    if (failed()) return kFailed;
+    if (const Life life = past.life[e - past.first_node]; life != Life::kUnknown && life_[now] == Life::kUnknown) life_[now] = life;
+    past.recalled.emplace(e, now);
+  }
+  return of_now(wanted);
 }
 
 size_t ExpressionPool::bytes() const {

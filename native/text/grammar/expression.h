@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "text/grammar/code_points.h"
@@ -79,13 +81,25 @@ class ExpressionPool {
   void tags(ExprId e, std::vector<uint32_t>& out) const;
   // So many characters, whatever they are, surely leave something that can be completed; 0 if that is not seen at once.
   uint32_t free_characters(ExprId e) const;
-  bool failed() const { return failed_; }
-  void give_up() { failed_ = true; }
-  // What building and deriving may still cost; used up, it fails like one that has too many nodes.
+  bool failed() const { return halt_ != Halt::kNone; }
+  // Out of fuel, and nothing else: with more of it what failed can be asked again, and goes on from what was found.
+  bool spent() const { return halt_ == Halt::kSpent; }
+  void give_up() { halt_ = Halt::kFull; }
+  void run_dry() { if (halt_ == Halt::kNone) halt_ = Halt::kSpent; }
+  // What building and deriving may still cost.
   Fuel& fuel() { return fuel_; }
+  void refuel(const Fuel& fuel) {
+    fuel_ = fuel;
+    if (spent()) halt_ = Halt::kNone;
+  }
   // What is there now stays; of what use adds, up to `most_nodes` more, forget() takes all away, a failure too.
   void keep(size_t most_nodes);
   void forget();
+  // What use has added, as it was before forget().
+  struct Past;
+  std::unique_ptr<Past> forget_into_past();
+  // An expression of that time as one of now; kFailed when there is no room for it.
+  ExprId recall(Past& past, ExprId e);
   size_t bytes() const;
   size_t n_nodes() const { return nodes_.size(); }
   const CharPartition& partition() const { return partition_; }
@@ -98,10 +112,21 @@ class ExpressionPool {
     uint32_t a = 0, b = 0, c = 0;   // children: set index; first, then; [a, b) of lists_; negated; repeated, least, most; modulus, value; rule; rule's expression; tag
   };
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
+  enum class Halt : uint8_t { kNone, kSpent, kFull };
+  struct DigitCount { uint32_t least, most; };
+  // A search for a text that fits, begun at `root`.
+  struct Search {
+    struct Step { ExprId at; CharClassId next; };
+    ExprId root;
+    std::vector<Step> path;
+    std::vector<ExprId> seen;
+    std::unordered_set<ExprId> visited;
+  };
 
   ExprId set_of_classes(const std::vector<uint64_t>& bits);
   ExprId intern(Node node, std::span<const uint32_t> list = {});
-  ExprId fail() { failed_ = true; return kNothing; }
+  ExprId fail() { give_up(); return kNothing; }
+  ExprId dry() { run_dry(); return kNothing; }
   std::span<const uint32_t> list(const Node& node) const { return {lists_.data() + node.a, node.b - node.a}; }
   bool set_has(uint32_t set_index, CharClassId c) const {
     return sets_[set_index * words_per_set_ + c / 64] >> (c % 64) & 1;
@@ -111,6 +136,17 @@ class ExpressionPool {
   bool knows_derivative(ExprId e, CharClassId c) const { return derivatives_.contains(uint64_t{e} << 16 | c); }
   bool repeats_for_ever(ExprId e) const { return nodes_[e].kind == Kind::kRepeat && nodes_[e].b == 0 && nodes_[e].c == kUnbounded; }
   void drop_covered(std::vector<ExprId>& ways);
+  void drop_narrower(std::vector<ExprId>& ways);
+  bool covers(ExprId wide, ExprId narrow) const;
+  Life life_at_once(ExprId e) const;
+  std::vector<DigitCount> count_digits(ExprId e, int depth, bool& exact) const;
+  std::vector<DigitCount> count_digits(std::span<const ExprId> parts, int depth, bool& exact) const;
+  bool digits_reach(const DigitCount& count, const Node& remainder) const;
+  bool takes_every_digit(ExprId e) const;
+  bool begins_without_digit(ExprId e) const;
+
+  static constexpr size_t kMostSearches = 8;   // kept
+  static constexpr size_t kMostCounts = 64;    // of digits, compared at once
 
   const CharPartition& partition_;
   size_t most_nodes_;
@@ -125,8 +161,19 @@ class ExpressionPool {
   std::vector<Life> life_;
   std::vector<ExprId> definitions_;                      // of rules
   int depth_ = 0;                                        // of derivatives within one another
-  bool failed_ = false;
+  Halt halt_ = Halt::kNone;
+  std::vector<Search> searches_;                         // that ran out of fuel, the latest last
   size_t kept_nodes_ = 0, kept_lists_ = 0, kept_sets_ = 0;
+};
+
+struct ExpressionPool::Past {
+  size_t first_node, first_list, first_set;   // what was there before, and still is
+  std::vector<Node> nodes;
+  std::vector<Life> life;
+  std::vector<uint32_t> lists;
+  std::vector<uint64_t> sets;
+  std::unordered_map<ExprId, ExprId> recalled;
+  size_t bytes() const { return nodes.size() * (sizeof(Node) + 1) + lists.size() * 4 + sets.size() * 8 + recalled.size() * 48; }
 };
 
 }  // namespace monolith::grammar

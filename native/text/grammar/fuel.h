@@ -16,6 +16,20 @@ class Fuel {
   explicit Fuel(uint64_t steps, int64_t deadline = INT64_MAX, const std::atomic<bool>* cancelled = nullptr)
       : steps_(steps), deadline_(deadline), cancelled_(cancelled) {}
 
+  uint64_t left() const { return steps_; }
+  // The same, with no more than so many steps.
+  Fuel within(uint64_t steps) const {
+    Fuel fuel = *this;
+    fuel.steps_ = std::min(steps_, steps);
+    return fuel;
+  }
+  // The same, until the flag is set.
+  Fuel until(const std::atomic<bool>& flag) const {
+    Fuel fuel = *this;
+    fuel.cancelled_ = &flag;
+    return fuel;
+  }
+
   // Nanoseconds that this thread has run: a busy machine takes nothing away from a computation.
   static int64_t thread_time() {
     timespec now{};
@@ -25,7 +39,9 @@ class Fuel {
 
   // False once it is used up, and from then on.
   bool spend(uint64_t steps = 1) {
+    if (stopped_) return false;
     if (steps > steps_) {
+      stopped_ = true;
       steps_ = 0;
       return false;
     }
@@ -35,17 +51,18 @@ class Fuel {
     until_look_ = kLook;
     if ((cancelled_ && cancelled_->load(std::memory_order_relaxed)) ||
         (deadline_ != INT64_MAX && thread_time() >= deadline_))
-      steps_ = 0;
-    return steps_ > 0;
+      stopped_ = true;   // what is left says still what was spent
+    return !stopped_;
   }
 
  private:
-  static constexpr int64_t kLook = 2048;   // steps between looks at the clock
+  static constexpr int64_t kLook = 512;   // steps between looks at the clock
 
   uint64_t steps_ = UINT64_MAX;
   int64_t deadline_ = INT64_MAX;
   const std::atomic<bool>* cancelled_ = nullptr;
   int64_t until_look_ = kLook;
+  bool stopped_ = false;
 };
 
 }  // namespace monolith::grammar

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace monolith::grammar {
+namespace {
+
+constexpr uint64_t kStepsOfACut = 64;   // of a short text into tokens
+
+}  // namespace
 
 std::string GrammarOptions::key() const {
   std::string key{static_cast<char>(kind), static_cast<char>(strict), static_cast<char>(one_of_as_any_of),
@@ -52,7 +57,7 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
   of_automaton.most_places = limits.most_places;
   of_automaton.most_mask_bytes = limits.most_mask_bytes;
   grammar->begin();
-  pool.fuel() = Fuel(limits.use_steps, deadline, cancelled);
+  pool.refuel(Fuel(limits.use_steps, deadline, cancelled));
   const TokenMask& first = grammar->automaton_->allowed(grammar->automaton_->start());
   if (grammar->automaton_->failed()) return refuse(SchemaProblem::Kind::kTooLarge, "its first token takes too many steps to find");
   if (first.count() == 0 && !grammar->automaton_->accepts(grammar->automaton_->start()))
@@ -61,29 +66,85 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
   return grammar;
 }
 
-// A new automaton; positions in the last one are no more.
+Grammar::~Grammar() {
+  if (memory_) memory_->change(bytes(), 0);
+}
+
+void Grammar::count_in(std::shared_ptr<GrammarMemory> memory) {
+  const Urgent lock(*this);
+  memory_ = std::move(memory);
+  memory_->change(0, bytes());
+}
+
+Grammar::Urgent::Urgent(Grammar& grammar) {
+  grammar.urgent_.store(true, std::memory_order_relaxed);
+  lock_ = std::unique_lock(grammar.mutex_);
+  grammar.urgent_.store(false, std::memory_order_relaxed);
+}
+
+// A new automaton, and what is left of the last one.
 void Grammar::begin() {
-  schema_->expressions().forget();
-  schema_->expressions().fuel() = Fuel(limits_.use_steps);
+  auto expressions = schema_->expressions().forget_into_past();
+  past_ = automaton_ ? automaton_->into_past(std::move(expressions)) : nullptr;
+  spent_before_ = std::exchange(spent_, {});
   runs_.clear();
   run_bytes_ = 0;
+  schema_->expressions().refuel(Fuel());
   automaton_ = std::make_unique<Automaton>(*schema_, vocabulary_->trie(), automaton_options_);
   ++epoch_;
 }
 
-// Begins anew if the last use has met a limit: true then. With what one use may cost.
-bool Grammar::ready() {
-  const bool is_new = automaton_->failed();
-  if (is_new) begin();
-  schema_->expressions().fuel() = Fuel(limits_.use_steps);
-  return is_new;
+void Grammar::shrink() {
+  const Urgent lock(*this);
+  begin();
+  count_bytes();
 }
 
-// After a limit was met: once more from the beginning, unless that was tried.
-bool Grammar::begin_again(bool& is_new) {
-  if (is_new) return false;
-  begin();
-  return is_new = true;
+void Grammar::count_bytes() {
+  const size_t now = schema_bytes_ + automaton_->bytes() + (past_ ? past_->bytes() : 0) + run_bytes_ + schema_->expressions().bytes();
+  const size_t before = bytes_.exchange(now, std::memory_order_relaxed);
+  if (memory_ && before != now) memory_->change(before, now);
+}
+
+// `work` at the position, with what is left to spend for it and no more than `fuel`. After a limit of memory was met, once
+// more in a new automaton.
+template <class Work>
+Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
+  ExpressionPool& pool = schema_->expressions();
+  if (memory_) used_.store(memory_->use(), std::memory_order_relaxed);
+  Fuel left = fuel ? *fuel : Fuel(limits_.use_steps);
+  const auto end = [&](Outcome outcome) {
+    count_bytes();
+    if (fuel) *fuel = left;
+    return outcome;
+  };
+  for (bool is_new = false;;) {
+    if (automaton_->failed() && !automaton_->spent()) {
+      if (std::exchange(is_new, true)) return end(Outcome::kFailed);
+      begin();
+    }
+    pool.refuel(left);
+    renew(position, before);
+    left = pool.fuel();
+    if (automaton_->failed()) {
+      if (automaton_->spent()) return end(fuel ? Outcome::kSpent : Outcome::kFailed);
+      is_new = false;   // it was another state that filled it
+      continue;
+    }
+    const StateId state = position.state;
+    const auto known = spent_.find(state);
+    const uint64_t before_that = known == spent_.end() ? 0 : known->second;
+    const uint64_t most = limits_.use_steps - std::min(before_that, limits_.use_steps);
+    pool.refuel(left.within(most));
+    const uint64_t had = pool.fuel().left();
+    const Outcome outcome = work();
+    const uint64_t used = had - pool.fuel().left();
+    left.spend(used);
+    if (!automaton_->failed()) return end(outcome);
+    spent_[state] = before_that + used;
+    if (used >= most) return end(Outcome::kFailed);
+    if (automaton_->spent()) return end(fuel ? Outcome::kSpent : Outcome::kFailed);
+  }
 }
 
 StateId Grammar::read(StateId state, TokenId token) {
@@ -96,69 +157,64 @@ StateId Grammar::read(StateId state, TokenId token) {
   return state;
 }
 
-void Grammar::settle(Position& position, StateId state) {
-  position = {epoch_, state, automaton_->accepts(state), automaton_->ends(state)};
+void Grammar::settle(Position& position, StateId state, size_t n_read) {
+  position = {epoch_, state, automaton_->accepts(state), automaton_->ends(state), static_cast<uint32_t>(n_read)};
 }
 
-// Makes the position one of the present automaton; false if that takes more than there may be.
-bool Grammar::renew(Position& position, std::span<const TokenId> before) {
-  if (position.epoch == epoch_) return true;
-  StateId state = automaton_->start();
-  for (const TokenId token : before) state = read(state, token);
-  if (state == Automaton::kDead) return false;
-  settle(position, state);
-  return true;
+// Makes the position one of the present automaton, behind all of `before`. Where it stops it can go on.
+void Grammar::renew(Position& position, std::span<const TokenId> before) {
+  if (position.epoch != epoch_) {
+    if (past_ && position.epoch + 1 == epoch_) {
+      const StateId state = automaton_->recall(*past_, position.state);
+      if (automaton_->failed()) return;
+      if (const auto spent = spent_before_.find(position.state); spent != spent_before_.end()) spent_[state] = spent->second;
+      settle(position, state, position.n_read);
+    } else {
+      settle(position, automaton_->start(), 0);
+    }
+  }
+  while (position.n_read < before.size()) {
+    const StateId state = read(position.state, before[position.n_read]);
+    if (automaton_->failed()) return;
+    settle(position, state, position.n_read + 1);
+  }
 }
 
 Grammar::Position Grammar::start() {
-  const std::lock_guard lock(mutex_);
+  const Urgent lock(*this);
   Position position;
-  settle(position, automaton_->start());
+  settle(position, automaton_->start(), 0);
   return position;
 }
 
-Grammar::Outcome Grammar::advance(Position& position, std::span<const TokenId> before, TokenId token) {
-  const std::lock_guard lock(mutex_);
-  bool is_new = ready();
-  do {
-    if (!renew(position, before)) continue;
+Grammar::Outcome Grammar::advance(Position& position, std::span<const TokenId> before, TokenId token, Fuel* fuel) {
+  const Urgent lock(*this);
+  return bounded(position, before, fuel, [&] {
     const StateId state = read(position.state, token);
-    if (automaton_->failed()) continue;
-    count_bytes();
     if (state == Automaton::kDead) return Outcome::kRefused;
-    settle(position, state);
+    settle(position, state, before.size() + 1);
     return Outcome::kOk;
-  } while (begin_again(is_new));
-  return Outcome::kFailed;
+  });
 }
 
-Grammar::Outcome Grammar::allowed(Position& position, std::span<const TokenId> before, TokenMask& out) {
-  const std::lock_guard lock(mutex_);
-  bool is_new = ready();
-  do {
-    if (!renew(position, before)) continue;
+Grammar::Outcome Grammar::allowed(Position& position, std::span<const TokenId> before, TokenMask& out, Fuel* fuel) {
+  const Urgent lock(*this);
+  return bounded(position, before, fuel, [&] {
     const TokenMask& mask = automaton_->allowed(position.state);
-    if (automaton_->failed()) continue;
-    out.copy(mask);
-    count_bytes();
+    if (!automaton_->failed()) out.copy(mask);
     return Outcome::kOk;
-  } while (begin_again(is_new));
-  return Outcome::kFailed;
+  });
 }
 
 Grammar::Outcome Grammar::forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer,
-                                 std::vector<TokenId>& out) {
+                                 std::vector<TokenId>& out, Fuel* fuel) {
   out.clear();
-  const std::lock_guard lock(mutex_);
-  bool is_new = ready();
-  do {
-    if (!renew(position, before)) continue;
+  const Urgent lock(*this);
+  return bounded(position, before, fuel, [&] {
     const std::vector<TokenId>* run = find_run(position.state, tokenizer);
-    if (automaton_->failed()) continue;
-    if (run) out.assign(run->begin(), run->end());
+    if (run && !automaton_->failed()) out.assign(run->begin(), run->end());
     return Outcome::kOk;
-  } while (begin_again(is_new));
-  return Outcome::kFailed;
+  });
 }
 
 // Null: none, or a limit was met.
@@ -180,12 +236,11 @@ const std::vector<TokenId>* Grammar::find_run(StateId state, const Tokenizer& to
 std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer) {
   std::string text;
   const auto read_on = [&](bool of_symbol) {
-    schema_->expressions().fuel() = Fuel(limits_.use_steps);   // each byte may cost what a use may
     const int byte = automaton_->only_byte(state);
     if (byte == Automaton::kNoByte || (!of_symbol && GrammarVocabulary::begins_symbol(byte))) return false;
     text += static_cast<char>(byte);
     state = automaton_->step(state, static_cast<uint8_t>(byte));
-    return true;
+    return state != Automaton::kDead;
   };
   if (GrammarVocabulary::begins_symbol(automaton_->only_byte(state))) {
     while (text.size() < GrammarVocabulary::kSymbolBytes && read_on(true)) continue;
@@ -193,7 +248,7 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
     return token == kNoToken ? std::vector<TokenId>{} : std::vector<TokenId>{token};
   }
   while (text.size() < kMostForced && read_on(false)) continue;
-  if (automaton_->failed()) return {};
+  if (automaton_->failed() || !schema_->expressions().fuel().spend(kStepsOfACut)) return schema_->expressions().run_dry(), std::vector<TokenId>{};
 
   std::vector<TokenId> tokens;
   tokenizer.encode(text, {.continues = true}, tokens);
@@ -204,6 +259,7 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
   // Where a token could begin that ends in what follows, these tokens may end as well as others.
   size_t kept = tokens.size();
   for (size_t at = 0; at < text.size() && kept > 0; ++at) {
+    if (!schema_->expressions().fuel().spend(kStepsOfACut)) return schema_->expressions().run_dry(), std::vector<TokenId>{};
     if (!automaton_->goes_on_in_a_token(std::string_view(text).substr(at), state)) continue;
     kept = std::min(kept, tokens_alike(std::string_view(text).substr(0, at), tokenizer, tokens));
   }
@@ -221,26 +277,75 @@ size_t Grammar::tokens_alike(std::string_view text, const Tokenizer& tokenizer, 
 
 std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
   const std::lock_guard lock(mutex_);
-  if (automaton_->failed()) begin();
-  schema_->expressions().fuel() = Fuel(limits_.use_steps);
-  StateId state = automaton_->start();
+  Position position;
+  settle(position, automaton_->start(), 0);
+  const auto step = [&](uint8_t byte, StateId& next) {
+    return bounded(position, {}, nullptr, [&] { return next = automaton_->step(position.state, byte), Outcome::kOk; }) == Outcome::kOk;
+  };
+  StateId state = position.state;
   for (const char byte : text) {
-    state = automaton_->step(state, static_cast<uint8_t>(byte));
-    if (state == Automaton::kDead) return std::nullopt;
+    if (!step(static_cast<uint8_t>(byte), state) || state == Automaton::kDead) return std::nullopt;
+    settle(position, state, 0);
   }
   Next next;
-  next.accepts = automaton_->accepts(state);
-  for (size_t byte = 0; byte < 256; ++byte) next.bytes[byte] = automaton_->step(state, static_cast<uint8_t>(byte)) != Automaton::kDead;
-  if (automaton_->failed()) return std::nullopt;
+  next.accepts = automaton_->accepts(position.state);
+  for (size_t byte = 0; byte < 256; ++byte) {
+    if (!step(static_cast<uint8_t>(byte), state)) return std::nullopt;
+    next.bytes[byte] = state != Automaton::kDead;
+  }
   return next;
 }
 
-void Grammar::prepare(const Position& position) {
+Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token) {
+  if (urgent_.load(std::memory_order_relaxed)) return Outcome::kSpent;
   const std::lock_guard lock(mutex_);
-  if (position.epoch != epoch_ || automaton_->failed() || automaton_->knows_allowed(position.state)) return;
-  schema_->expressions().fuel() = Fuel(limits_.use_steps);
-  automaton_->allowed(position.state);
-  if (!automaton_->failed()) count_bytes();
+  // One that must read its text again is asked for again when it has.
+  if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
+  Fuel left = fuel.until(urgent_);
+  return bounded(position, {}, &left, [&] {
+    if (token == kNoToken) find_out(position.state, tokenizer);
+    else read(position.state, token);
+    return Outcome::kOk;
+  });
+}
+
+Grammar::Outcome Grammar::prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel,
+                                   TokenId token) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return Outcome::kSpent;
+  return bounded(position, before, fuel, [&] {
+    const auto spent = spent_.find(position.state);
+    if (spent != spent_.end() && spent->second >= limits_.use_steps) return Outcome::kFailed;
+    const bool is_known = token == kNoToken ? knows(position.state, tokenizer) : knows_read(position.state, token);
+    return is_known ? Outcome::kOk : Outcome::kSpent;
+  });
+}
+
+void Grammar::find_out(StateId state, const Tokenizer* tokenizer) {
+  if (tokenizer) {
+    const std::vector<TokenId>* run = find_run(state, *tokenizer);
+    if (automaton_->failed() || (run && !run->empty())) return;
+  }
+  automaton_->allowed(state);
+}
+
+bool Grammar::knows_read(StateId state, TokenId token) const {
+  for (const char byte : vocabulary_->bytes(token)) {
+    if (!automaton_->knows_step(state, static_cast<uint8_t>(byte))) return false;
+    state = automaton_->step(state, static_cast<uint8_t>(byte));
+    if (state == Automaton::kDead) break;
+  }
+  return true;
+}
+
+bool Grammar::knows(StateId state, const Tokenizer* tokenizer) const {
+  if (tokenizer) {
+    if (!automaton_->knows_only_byte(state)) return false;
+    const auto run = runs_.find(state);
+    if (run != runs_.end() && !run->second.empty()) return true;
+    if (automaton_->known_only_byte(state) != Automaton::kNoByte && run == runs_.end()) return false;
+  }
+  return automaton_->knows_allowed(state);
 }
 
 }  // namespace monolith::grammar

@@ -16,6 +16,7 @@ struct Decimal {
   static std::optional<Decimal> parse(const std::string& json);
   bool is_whole() const { return fraction.empty(); }
   bool is_zero() const { return whole == "0" && fraction.empty(); }
+  std::string text() const { return (negative ? "-" : "") + whole + (fraction.empty() ? "" : "." + fraction); }
   int compare(const Decimal& other) const;   // < 0, 0, > 0
 };
 

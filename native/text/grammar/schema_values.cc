@@ -81,8 +81,14 @@ void SchemaCompiler::add_value(ShapeId id, const std::vector<JsonId>& flat, uint
     case Kind::kTrue: shape.scalar = pool_->either(shape.scalar, pool_->literal("true")); return;
     case Kind::kFalse: shape.scalar = pool_->either(shape.scalar, pool_->literal("false")); return;
     case Kind::kNumber: {
+      // Numbers are what they say, not how: 2.0 is an integer. It may be written as it is listed, and without a fraction of
+      // zeros or an exponent.
       const ExprId wanted = numbers(flat, types);
-      if (pool_->fits(wanted, doc_.text(value))) shape.scalar = pool_->either(shape.scalar, pool_->literal(doc_.text(value)));
+      const std::string& written = doc_.text(value);
+      const auto decimal = Decimal::parse(written);
+      const std::string plain = decimal ? decimal->text() : written;
+      if (!pool_->fits(wanted, plain) && !pool_->fits(wanted, written)) return;
+      shape.scalar = pool_->either(shape.scalar, pool_->either(pool_->literal(written), pool_->literal(plain)));
       return;
     }
     case Kind::kString: {
@@ -177,8 +183,7 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
     const auto decimal = Decimal::parse(doc_.text(value));
     if (!decimal) continue;
     // However it is written without an exponent; with one it would be any of many.
-    std::string text = (decimal->negative ? "-" : "") + decimal->whole;
-    ExprId spelled = pool_->literal(text);
+    ExprId spelled = pool_->literal((decimal->negative ? "-" : "") + decimal->whole);
     const ExprId zeros = pool_->star(pool_->character('0'));
     if (!decimal->fraction.empty()) spelled = pool_->concat(spelled, pool_->concat(pool_->literal("." + decimal->fraction), zeros));
     else spelled = pool_->concat(spelled, pool_->either(ExpressionPool::kEmpty, pool_->concat(pool_->character('.'), zeros)));

@@ -11,14 +11,12 @@
 
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
+#include "text/tokenizer/token.h"
 
 namespace monolith {
 
 class SpecialMatcher;
 class Vocabulary;
-
-using TokenId = int32_t;
-inline constexpr TokenId kNoToken = -1;
 
 // GGUF tokenizer.ggml.token_type.
 enum class TokenKind : uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };

@@ -5,7 +5,7 @@ import type { AuditEntry, ListPage } from '../../wire/dashboard.js';
 import { readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
-export function auditLogRoutes({ guard, directory }: DashboardDeps): Route[] {
+export function auditLogRoutes({ guard, directory }: Pick<DashboardDeps, 'guard' | 'directory'>): Route[] {
   return [
     guard.member('admin', {
       method: 'GET', path: '/organizations/:org/audit-log',

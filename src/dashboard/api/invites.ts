@@ -12,7 +12,7 @@ import { inviteObject, organizationObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
-export function inviteRoutes({ guard, directory, origin, letters, organizationLimits }: DashboardDeps): Route[] {
+export function inviteRoutes({ guard, directory, origin, letters, organizationLimits }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'letters' | 'organizationLimits'>): Route[] {
   const { store, users, organizations, memberships, invites, attempts, audit } = directory;
   const shown = (exchange: Exchange, invite: Invite): InviteObject => inviteObject(invite, invites, origin.base(exchange));
   const mayInvite = (own: string | undefined, role: string): void => {

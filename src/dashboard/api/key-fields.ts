@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { ALL_SCOPES } from '../../accounts/keys.js';
-import type { LimitOverride } from '../../config-kinds.js';
+import type { LimitOverride } from '../../config/kinds.js';
 import { apiError } from '../../errors.js';
 import type { Scope } from '../../identity/identity.js';
 

@@ -18,14 +18,14 @@ export class Letters {
   /** These make the token of their link. Nobody waits for them. */
   verifyEmail(user: User): void {
     this.write(async (base) => {
-      const token = await this.directory.store.transaction(() => this.directory.tokens.create(user.id, 'email', true));
+      const token = await this.directory.signIns.mailedToken(user.id, 'email');
       this.mailer.send(verifyLetter(user.email, user.name, verifyUrl(base, token), base));
     });
   }
 
   resetPassword(user: User): void {
     this.write(async (base) => {
-      const token = await this.directory.store.transaction(() => this.directory.tokens.create(user.id, 'password', true));
+      const token = await this.directory.signIns.mailedToken(user.id, 'password');
       this.mailer.send(resetLetter(user.email, user.name, resetUrl(base, token), base));
     });
   }

@@ -10,7 +10,7 @@ import { roleField } from './fields.js';
 import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
-export function memberRoutes({ guard, directory }: DashboardDeps): Route[] {
+export function memberRoutes({ guard, directory }: Pick<DashboardDeps, 'guard' | 'directory'>): Route[] {
   const { store, users, memberships, sessions, audit } = directory;
 
   const shown = ({ organizationId, userId, role, createdAt }: Membership): MemberObject => {

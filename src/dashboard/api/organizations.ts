@@ -13,7 +13,7 @@ import { organizationObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
-export function organizationRoutes({ config, guard, directory, accounts, responses, telemetry, organizationLimits }: DashboardDeps): Route[] {
+export function organizationRoutes({ config, guard, directory, accounts, responses, telemetry, organizationLimits }: Pick<DashboardDeps, 'config' | 'guard' | 'directory' | 'accounts' | 'responses' | 'telemetry' | 'organizationLimits'>): Route[] {
   const { store, organizations, memberships, attempts, audit } = directory;
   const shown = (organization: Organization): OrganizationObject => organizationObject(organization, organizationLimits(organization));
   return [

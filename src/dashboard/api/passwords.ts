@@ -4,14 +4,13 @@ import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
 import { hashPassword, verifyPassword } from '../../accounts/passwords.js';
 import { normalEmail } from '../../accounts/users.js';
-import type { User } from '../../accounts/users.js';
 import { ApiError, apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
 import { newPasswordField, passwordField, tokenField } from './fields.js';
 import type { DashboardDeps } from './deps.js';
 
-export function passwordRoutes({ guard, directory, letters, telemetry }: DashboardDeps): Route[] {
-  const { store, users, sessions, tokens, attempts, audit } = directory;
+export function passwordRoutes({ guard, directory, letters, telemetry }: Pick<DashboardDeps, 'guard' | 'directory' | 'letters' | 'telemetry'>): Route[] {
+  const { signIns, attempts } = directory;
   return [
     guard.open({
       method: 'POST', path: '/password/forgot', body: z.object({ email: z.string().min(1).max(1_000) }),
@@ -19,8 +18,8 @@ export function passwordRoutes({ guard, directory, letters, telemetry }: Dashboa
         await attempts.count('forgot', [addressGroup(exchange.remoteAddress)]);
         // The same answer, at the same moment, whoever asks for whomever: what follows is nobody's to see.
         exchange.json(200, {});
-        const user = users.withEmail(normalEmail(body.email));
-        if (user === undefined || user.locked || !letters.enabled) return;
+        const user = await signIns.withEmail(normalEmail(body.email));
+        if (user === null || user.locked || !letters.enabled) return;
         attempts.count('mail', [user.id]).then(() => letters.resetPassword(user), (error: unknown) => {
           if (!(error instanceof ApiError)) telemetry.log.error({ err: error }, 'a forgotten password could not be looked after');
         });
@@ -31,18 +30,10 @@ export function passwordRoutes({ guard, directory, letters, telemetry }: Dashboa
       method: 'POST', path: '/password/reset', body: z.object({ token: tokenField, password: newPasswordField }),
       serve: async ({ exchange, body }) => {
         const ip = exchange.remoteAddress;
-        const { userId } = tokens.find(body.token, 'password');
+        const userId = await signIns.userOfResetLink(body.token);
         await attempts.count('password', [userId]);
         const passwordHash = await hashPassword(body.password);
-        const user = await store.transaction(() => {
-          const { mailed } = tokens.use(body.token, 'password');
-          const changed = users.change(userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
-          if (changed === undefined) throw apiError('invalid_token', 'This account is gone.', 'token');
-          sessions.endAll(userId);
-          attempts.forget('password', userId);
-          audit.note(null, { type: 'user', id: userId, email: changed.email, ip }, 'user.password_reset', userId);
-          return changed;
-        });
+        const user = await signIns.resetPassword(body.token, userId, passwordHash, ip);
         exchange.json(200, {});
         letters.passwordChanged(user);
       },
@@ -54,14 +45,7 @@ export function passwordRoutes({ guard, directory, letters, telemetry }: Dashboa
         await attempts.count('password', [user.id]);
         if (!await verifyPassword(body.current_password, user.passwordHash)) throw apiError('invalid_value', 'current_password is wrong.', 'current_password');
         const passwordHash = await hashPassword(body.new_password);
-        await store.transaction(() => {
-          if (users.get(user.id)?.passwordHash !== user.passwordHash) throw apiError('invalid_value', 'The password was changed meanwhile.', 'current_password');
-          users.change(user.id, { passwordHash });
-          sessions.endAll(user.id, sessionId);
-          tokens.removeOf(user.id, 'password');
-          attempts.forget('password', user.id);
-          audit.note(null, actor, 'user.password_changed', user.id);
-        });
+        if (!await signIns.changePassword(user, passwordHash, sessionId, actor)) throw apiError('invalid_value', 'The password was changed meanwhile.', 'current_password');
         exchange.json(200, {});
         letters.passwordChanged(user);
       },
@@ -70,12 +54,7 @@ export function passwordRoutes({ guard, directory, letters, telemetry }: Dashboa
     guard.open({
       method: 'POST', path: '/email/verify', body: z.object({ token: tokenField }),
       serve: async ({ exchange, body }) => {
-        const ip = exchange.remoteAddress;
-        await store.transaction(() => {
-          const { userId } = tokens.use(body.token, 'email');
-          const user = users.change(userId, { emailVerified: true });
-          if (user !== undefined) audit.note(null, actorOf(user, ip), 'user.email_verified', userId);
-        });
+        await signIns.verifyEmail(body.token, exchange.remoteAddress);
         exchange.json(200, {});
       },
     }),
@@ -93,5 +72,3 @@ export function passwordRoutes({ guard, directory, letters, telemetry }: Dashboa
     }),
   ];
 }
-
-const actorOf = ({ id, email }: User, ip: string): { type: 'user'; id: string; email: string; ip: string } => ({ type: 'user', id, email, ip });

@@ -8,7 +8,7 @@ import type { DashboardDeps } from './deps.js';
 /** Stands where usage and limits have the key's id. */
 export const PLAYGROUND_KEY = 'playground';
 
-export function playgroundRoutes({ guard, accounts, chat, config, draining }: DashboardDeps): Route[] {
+export function playgroundRoutes({ guard, accounts, chat, config, draining }: Pick<DashboardDeps, 'guard' | 'accounts' | 'chat' | 'config' | 'draining'>): Route[] {
   return [
     guard.member('developer', {
       method: 'POST', path: '/organizations/:org/playground', maxBodyBytes: config.http.max_body_bytes, generates: true, countedAs: chat.path,

@@ -8,7 +8,7 @@ import { hasRole } from '../../accounts/memberships.js';
 import { csrfToken } from '../../accounts/sessions.js';
 import { apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { validate } from '../../protocol/validation.js';
+import { validated } from '../../protocol/validation.js';
 import type { DashboardOrigin } from '../origin.js';
 import { API_HEADERS } from '../security-headers.js';
 import type { Role } from '../../wire/dashboard.js';
@@ -29,7 +29,7 @@ export class SessionGuard implements Guard {
   constructor(private readonly directory: Directory, private readonly origin: DashboardOrigin) {}
 
   open<B = undefined>(route: Declared<OpenCall<B>, B>): Route {
-    return this.route(route, (exchange) => {
+    return this.route(route, async (exchange) => {
       if (isChange(exchange)) this.origin.check(exchange, false);
       return { exchange };
     });
@@ -40,8 +40,8 @@ export class SessionGuard implements Guard {
   }
 
   member<B = undefined>(least: Role, route: Declared<MemberCall<B>, B>): Route {
-    return this.route(route, (exchange) => {
-      const caller = this.caller(exchange);
+    return this.route(route, async (exchange) => {
+      const caller = await this.caller(exchange);
       const id = exchange.params['org'] as string;
       const membership = id.length > 64 ? undefined : this.directory.memberships.get(id, caller.user.id);
       const organization = membership === undefined ? undefined : this.directory.organizations.get(id);
@@ -53,20 +53,21 @@ export class SessionGuard implements Guard {
   }
 
   operator<B = undefined>(route: Declared<UserCall<B>, B>): Route {
-    return this.route(route, (exchange) => {
-      const caller = this.caller(exchange);
+    return this.route(route, async (exchange) => {
+      const caller = await this.caller(exchange);
       if (!caller.user.operator) throw apiError('role_not_allowed', 'Only operators may do this.');
       return caller;
     });
   }
 
-  private route<C extends OpenCall<B>, B>(declared: Declared<C, B>, check: (exchange: Exchange) => WithoutBody<C>): Route {
+  private route<C extends OpenCall<B>, B>(declared: Declared<C, B>, check: (exchange: Exchange) => Promise<WithoutBody<C>>): Route {
     const { method, path, body: schema, maxBodyBytes = MAX_BODY_BYTES } = declared;
-    const enter = (exchange: Exchange): WithoutBody<C> => {
-      const caller = check(exchange);
+    const enter = async (exchange: Exchange): Promise<WithoutBody<C>> => {
+      const caller = await check(exchange);
       if (declared.actAs !== undefined) exchange.actAs(declared.actAs(caller));
       return caller;
     };
+    const callers = new WeakMap<Exchange, WithoutBody<C>>();
     return {
       method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, headers: API_HEADERS, maxBodyBytes,
       // Where every field may be left out, so may the body.
@@ -74,19 +75,19 @@ export class SessionGuard implements Guard {
       ...(declared.generates === true ? { generates: true } : {}),
       ...(declared.countedAs === undefined ? {} : { countedAs: declared.countedAs }),
       before: enter,
+      enter: async (exchange) => { callers.set(exchange, await enter(exchange)); },
       serve: (exchange) => {
-        const caller = enter(exchange);
-        const body = schema === undefined ? undefined : bodyOf(schema, exchange.body ?? {});
-        return declared.serve({ ...caller, body } as C);
+        const body = schema === undefined ? undefined : validated(schema, exchange.body ?? {});
+        return declared.serve({ ...callers.get(exchange) as WithoutBody<C>, body } as C);
       },
     };
   }
 
-  private caller(exchange: Exchange): WithoutBody<UserCall<undefined>> {
+  private async caller(exchange: Exchange): Promise<WithoutBody<UserCall<undefined>>> {
     const secret = sessionCookie(exchange);
-    const session = secret === null ? undefined : this.directory.sessions.find(secret);
-    const user = session === undefined ? undefined : this.directory.users.get(session.userId);
-    if (secret === null || session === undefined || user === undefined || user.locked) throw apiError('not_signed_in', 'Nobody is signed in, or the session is over. Sign in and try again.');
+    const found = secret === null ? null : await this.directory.signIns.find(secret);
+    if (secret === null || found === null) throw apiError('not_signed_in', 'Nobody is signed in, or the session is over. Sign in and try again.');
+    const { user, session } = found;
     if (isChange(exchange)) {
       this.origin.check(exchange, true);
       if (!isSame(exchange.header('x-csrf-token'), csrfToken(secret))) {
@@ -95,7 +96,7 @@ export class SessionGuard implements Guard {
       if (!this.counted.has(exchange)) this.pace.count(user.id);
       this.counted.add(exchange);
     }
-    this.directory.sessions.seen(secret, session);
+    this.directory.signIns.seen(secret, session);
     return { exchange, user, sessionId: session.id, actor: { type: 'user', id: user.id, email: user.email, ip: exchange.remoteAddress } };
   }
 }
@@ -105,10 +106,4 @@ const isChange = ({ method }: Exchange): boolean => method !== 'GET' && method !
 function isSame(given: string, wanted: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(wanted)];
   return a.length === b.length && timingSafeEqual(a, b);
-}
-
-function bodyOf<B>(schema: z.ZodType<B>, body: unknown): B {
-  const result = validate(schema, body);
-  if (!result.ok) throw result.error;
-  return result.value;
 }

@@ -5,7 +5,7 @@ import { addressGroup } from '../../accounts/attempts.js';
 import { hashPassword } from '../../accounts/passwords.js';
 import { maySignUp, signUp } from '../../accounts/sign-up.js';
 import type { SignUpPolicy } from '../../accounts/sign-up.js';
-import type { Config } from '../../config.js';
+import type { Config } from '../../config/settings.js';
 import type { Route } from '../../http/exchange.js';
 import { VERSION } from '../../version.js';
 import type { DashboardOrigin } from '../origin.js';
@@ -20,21 +20,21 @@ const signUpBody = z.object({
   organization_name: nameField.nullish(), invite: tokenField.nullish(), code: tokenField.nullish(),
 });
 
-export function signUpPolicy({ accounts }: Config, origin: DashboardOrigin): SignUpPolicy {
+export function signUpPolicy({ accounts }: Pick<Config, 'accounts'>, origin: DashboardOrigin): SignUpPolicy {
   return { local: origin.isLocal, open: accounts.signup === 'open' || (accounts.signup === 'auto' && origin.isLocal) };
 }
 
-export function signUpRoutes({ guard, directory, config, origin, organizationLimits, letters }: DashboardDeps): Route[] {
+export function signUpRoutes({ guard, directory, config, origin, organizationLimits, letters }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'letters'>): Route[] {
   const policy = signUpPolicy(config, origin);
   return [
     guard.open({
       method: 'GET', path: '/status',
-      serve: ({ exchange }) => {
+      serve: async ({ exchange }) => {
         const first = directory.users.none;
         const secret = sessionCookie(exchange);
         const status: DashboardStatus = {
           version: VERSION, first_user: first, signup: first && !policy.local ? 'setup_code' : first || policy.open ? 'open' : 'invited',
-          mail: letters.enabled, signed_in: secret !== null && directory.sessions.find(secret) !== undefined,
+          mail: letters.enabled, signed_in: secret !== null && await directory.signIns.find(secret) !== null,
         };
         exchange.json(200, status);
       },

@@ -14,9 +14,9 @@ export function storedResponseRoutes({ guard, responses, background, directory }
   return [
     guard.member('admin', {
       method: 'GET', path: LIST,
-      serve: ({ exchange, organization }) => {
+      serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
-        const page = responses.list(organization.id, limit, after);
+        const page = await responses.list(organization.id, limit, after);
         if (page === null) throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
         const list: ListPage<StoredResponseObject> = { object: 'list', data: page.data.map(summary), has_more: page.next !== null, next: page.next };
         exchange.json(200, list);
@@ -27,7 +27,7 @@ export function storedResponseRoutes({ guard, responses, background, directory }
       method: 'DELETE', path: `${LIST}/:id`,
       serve: async ({ exchange, organization, actor }) => {
         const id = exchange.params['id'] as string;
-        const record = responses.get(organization.id, id);
+        const record = await responses.head(organization.id, id);
         if (record === null || await removeResponse(responses, background, record) === null) throw apiError('resource_not_found', 'There is no such stored response.', 'id');
         directory.audit.note(organization.id, actor, 'response.deleted', id);
         exchange.json(200, { id, object: 'response', deleted: true });

@@ -1,7 +1,7 @@
 // Generation events → the chat completions wire form, whole and streamed (contract sections 7 and 8). Pure:
 // one encoder per request, told the events in order; a wrong order throws (event-order.ts).
 import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
-import type { Usage } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
 export interface ChatEnvelope {

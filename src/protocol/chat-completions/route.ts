@@ -1,13 +1,15 @@
 // POST /v1/chat/completions: one request from parsed body to last byte. Event-loop thread only.
 //
-//   parse ─► model ─► content ─► admit (generation-run.ts) ─► events ─► format guard ─► encoder ─► answer
+//   parse ─► model ─► content ─► admit (admit.ts) ─► events ─► format guard ─► encoder ─► answer
 //   400      404/403  422        422, 429, 503                          500
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { newChatCompletionId, newToolCallId } from '../../ids.js';
 import { FormatGuard } from '../format-guard.js';
-import { annotateEndUser, callerOf } from '../caller.js';
-import { admit, findModel, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { annotateEndUser, callerOf, type Caller } from '../caller.js';
+import { GenerationRun, type RunSink } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 import { nameIgnored } from '../ignored.js';
 import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope } from './encode.js';
 import { parseChat, type ChatGeneration } from './parse.js';

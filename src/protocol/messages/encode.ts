@@ -3,7 +3,7 @@
 // down what it says, so a stream joined is the whole answer.
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import { newToolUseId } from '../../ids.js';
-import type { Usage } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 import { completePart } from './partial-json.js';
 
 export interface MessageEnvelope {

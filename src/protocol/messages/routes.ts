@@ -1,16 +1,18 @@
 // POST /v1/messages and /v1/messages/count_tokens: one request from parsed body to last byte. Event-loop
 // thread only.
 //
-//   parse, thinking ─► model ─► content ─► admit (generation-run.ts) ─► events ─► answer
+//   parse, thinking ─► model ─► content ─► admit (admit.ts) ─► events ─► answer
 //   400                404/403  422        422, 429, 503                200 …
 import { ApiError, apiError, type ErrorCode } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newMessageId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
-import { annotateEndUser, callerOf } from '../caller.js';
+import { admit, countPrompt, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { annotateEndUser, callerOf, type Caller } from '../caller.js';
+import { GenerationRun, type RunSink } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 import { checkAnswer } from '../format-guard.js';
-import { admit, countPrompt, findModel, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
 import { nameIgnored } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
 import { parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
@@ -80,13 +82,12 @@ function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGenerati
 }
 
 function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, admitted: AdmittedGeneration): void {
-  const { promptTokens, maxTokens } = admitted.prepared;
   const context = { organizationId: exchange.identity.organizationId, model: admitted.asked };
   const envelope: MessageEnvelope = {
     id: newMessageId(), model: admitted.asked, visibleThinking: asked.visibleThinking,
     signature: asked.visibleThinking ? (text) => sealer.signThinking(text, context) : (text) => sealer.sealThinking(text, context),
     empty: asked.request.maxTokens === 0,
-    cappedByContext: maxTokens < (asked.request.maxTokens ?? Infinity) && promptTokens + maxTokens >= admitted.contextWindow,
+    cappedByContext: admitted.prepared.cappedByContext,
   };
   const check = new FormatCheck(asked.request.format);
   const sink = asked.stream ? new StreamedAnswer(exchange, envelope, check) : new WholeAnswer(exchange, envelope, check);

@@ -14,12 +14,13 @@ import { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { Identity } from '../../identity/identity.js';
-import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
+import { isUnfinished, type ResponseHead, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
 import { type StoredEvent } from '../../shared/stored-event.js';
 import { finished } from '../../telemetry/outcome.js';
-import type { RequestRecord, Telemetry } from '../../telemetry/types.js';
+import type { RequestRecord } from '../../telemetry/outcome.js';
+import type { Telemetry } from '../../telemetry/types.js';
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
-import type { Caller } from '../generation-run.js';
+import type { Caller } from '../caller.js';
 import type { EventDialect } from './encode-items.js';
 import type { CreateGeneration } from './parse.js';
 import { isTerminal, terminalEvents } from './replay.js';
@@ -65,10 +66,10 @@ export class BackgroundResponses {
   }
 
   /** The events of a response that may run on another thread, or not be logged to the end there. */
-  elsewhere({ organizationId, id, status, background }: ResponseRecord): EventSource | null {
+  async elsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
     if (this.bus.threads === 1 || !background) return null;
-    if (!isUnfinished(status) && this.responses.events(id, -1, 1)?.[0] === undefined) return null;
-    return new RemoteRun(this.responses, this.bus, organizationId, id);
+    if (!isUnfinished(status) && (await this.responses.events(id, -1, 1))?.[0] === undefined) return null;
+    return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }
 
   /** The run on this thread of an unfinished response, or of one whose last events are not logged yet. */
@@ -202,17 +203,18 @@ export class BackgroundRun implements EventSource {
     return this.#end;
   }
 
-  after(after: number, atLeast: number): readonly StoredEvent[] | null {
+  async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
     const [first] = this.#tail;
     const inTail = (): StoredEvent[] => {
       const begin = first === undefined ? 0 : Math.max(0, after + 1 - first.sequence);
       return this.#tail.slice(begin, Math.min(begin + atLeast, this.#logged));
     };
     if (first !== undefined && first.sequence <= after + 1) return inTail();
-    const logged = this.responses.events(this.queued.id, after, atLeast);
+    const logged = await this.responses.events(this.queued.id, after, atLeast);
     if (logged === null || first === undefined) return logged;
     const before = logged.filter(({ sequence }) => sequence < first.sequence);
-    return before.length > 0 ? before : inTail();
+    if (before.length > 0) return before;
+    return this.#tail[0] === first ? inTail() : this.after(after, atLeast);   // more has been logged meanwhile
   }
 
   watch(wake: () => void): () => void {
@@ -267,7 +269,7 @@ export class BackgroundRun implements EventSource {
 
   /** If the turn could not save how it ended, a client that polls would wait for ever. */
   async #saveAgain(record: ResponseRecord): Promise<void> {
-    const stored = this.responses.get(record.organizationId, record.id);
+    const stored = await this.responses.head(record.organizationId, record.id);
     if (stored !== null && isUnfinished(stored.status)) await this.responses.save(record);
   }
 

@@ -1,6 +1,6 @@
 // POST /v1/responses/{id}/cancel: stops a background response and keeps what there is of it.
 import { apiError, type ApiError } from '../../errors.js';
-import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
+import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
 import type { BackgroundResponses } from './background.js';
 
 export function notCancellable(): ApiError {
@@ -8,12 +8,12 @@ export function notCancellable(): ApiError {
 }
 
 /** The response as it ended, now or before. Throws ApiError 422 response_not_cancellable. */
-export async function cancelResponse(responses: ResponseStore, background: BackgroundResponses, record: ResponseRecord): Promise<ResponseRecord> {
+export async function cancelResponse(responses: ResponseStore, background: BackgroundResponses, record: StoredResponse): Promise<StoredResponse> {
   if (!isUnfinished(record.status)) return record;
   const run = background.find(record.id);
   if (run !== null) return run.cancel();
   const stopped = await background.cancel(record.id);
-  const now = responses.get(record.organizationId, record.id);
+  const now = await responses.get(record.organizationId, record.id);
   if (!stopped && (now === null || isUnfinished(now.status))) throw notCancellable();
   return now ?? record;
 }

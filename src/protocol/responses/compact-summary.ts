@@ -2,7 +2,10 @@
 // into the model's context, oldest part first, each with the summary so far in front. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
-import { admit, GenerationRun, withAdmitted, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
+import { askerOf, type Caller } from '../caller.js';
+import { GenerationRun, type RunSink } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 
 const TASK = 'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
   'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';
@@ -62,8 +65,8 @@ export class Summarizer {
   }
 
   async run(text: string): Promise<Summary | null> {
-    const prompter = this.model.ready();
-    const { contextWindow } = prompter;
+    const provider = this.model.ready();
+    const { contextWindow } = provider;
     // The summary so far stands in the next prompt, which must leave room for the next summary.
     const cap = Math.max(1, Math.min(this.options.maxTokens, Math.floor(contextWindow / 4)));
     const room = contextWindow - cap;
@@ -73,7 +76,7 @@ export class Summarizer {
     do {
       const piece = cut(text, at, length);
       const request = this.#request(summary, piece, cap);
-      const tokens = await prompter.count(request, this.caller.identity.tenant, undefined, this.caller.charged);
+      const { tokens } = await provider.count(request, askerOf(this.caller, undefined));
       if (this.caller.aborted) return null;
       if (tokens > room && piece.length > SMALLEST_PIECE) {
         length = Math.max(SMALLEST_PIECE, Math.floor(piece.length * Math.min(0.9, room / tokens)));

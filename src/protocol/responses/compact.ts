@@ -4,12 +4,12 @@ import { apiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { newItemId, newResponseId } from '../../ids.js';
-import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
-import { findModel, type Caller } from '../generation-run.js';
+import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
+import { findModel } from '../admit.js';
+import { callerOf, type Caller } from '../caller.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from './compact-summary.js';
-import { callerOf } from '../caller.js';
-import { findChain } from './input-chain.js';
+import { NOTHING_BEFORE, findChain, readContent } from './input-chain.js';
 import { parseCreate } from './parse.js';
 import { wireUsage } from './resource.js';
 import type { ResponsesDeps } from './deps.js';
@@ -23,7 +23,7 @@ export function compactRoute(deps: ResponsesDeps): Route {
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
-  const { caller, model, instructions, text, kept } = read(deps, exchange);
+  const { caller, model, instructions, text, kept } = await read(deps, exchange);
   const { organizationId } = exchange.identity;
   const summarizer = new Summarizer(deps, caller, model, { instructions, maxTokens: deps.settings.compact_max_tokens });
   exchange.onAborted(() => summarizer.cancel());
@@ -42,19 +42,22 @@ async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
 interface Conversation { caller: Caller; model: ServedModel; instructions: string | null; text: string; kept: object[] }
 
 /** Its own function, so that nothing of the body lives on while the summary is generated. */
-function read(deps: ResponsesDeps, exchange: Exchange): Conversation {
+async function read(deps: ResponsesDeps, exchange: Exchange): Promise<Conversation> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
   const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer }, { prewarm: false });
-  if (parsed.model === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
+  const { model: asked, previousId } = parsed;
+  if (asked === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
   const caller = callerOf(exchange, PATH, 'chat');
-  const chain = findChain(deps.responses, organizationId, parsed.previousId);
-  const model = findModel(deps, caller, parsed.model);
-  const created = parsed.content({ model, chain, item: deps.responses.items(organizationId) });
+  const continued = previousId === null ? NOTHING_BEFORE : await findChain(deps.responses, organizationId, previousId);
+  const { model, created } = await readContent(parsed, continued, {
+    organizationId, responses: deps.responses, charged: (work) => exchange.charged(exchange.bodyBytes, work), findModel: () => findModel(deps, caller, asked),
+  });
+  continued.release();
   nameIgnored(Object.keys(body).filter((name) => !FIELDS.includes(name)), (name, value) => exchange.setHeader(name, value));
   return {
     caller, model, instructions: created.echo.instructions,
-    text: transcript(created.conversation), kept: userMessages(chain, created.input),
+    text: transcript(created.conversation), kept: userMessages(continued.chain, created.input),
   };
 }
 
@@ -64,7 +67,7 @@ export function pick(body: Readonly<Record<string, unknown>>, names: readonly st
 }
 
 /** Every user message of the window as it was sent, with id and status. */
-function userMessages(chain: readonly ResponseRecord[], input: readonly StoredItem[]): object[] {
+function userMessages(chain: readonly ChainedResponse[], input: readonly StoredItem[]): object[] {
   return [...chain.flatMap((record) => record.input), ...input].flatMap(({ id, item, images }) => {
     if (item['role'] !== 'user') return [];
     const { content } = item;

@@ -5,13 +5,13 @@
 import type { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
-import { annotateEndUser, callerOf } from '../caller.js';
-import { findModel, type Caller } from '../generation-run.js';
+import { findModel } from '../admit.js';
+import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { headerList, nameIgnored } from '../ignored.js';
 import { answerBackground } from './background.js';
 import { eventDialect } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
-import { findChain, modelOf } from './input-chain.js';
+import { NOTHING_BEFORE, findChain, modelOf, readContent } from './input-chain.js';
 import { parseCreate, type CreateGeneration } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
 import { startTurn, type TurnOptions } from './turn.js';
@@ -23,7 +23,7 @@ export function createRoute(deps: ResponsesDeps): Route {
   return {
     method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true,
     async serve(exchange) {
-      const { dialect, caller, model, created } = read(deps, exchange);
+      const { dialect, caller, model, created } = await read(deps, exchange);
       exchange.annotate({ stream: created.stream, background: created.background });
       annotateEndUser(exchange, created.endUser);
       if (created.background) {
@@ -38,14 +38,16 @@ export function createRoute(deps: ResponsesDeps): Route {
 }
 
 /** Its own function, so that nothing of the body lives on while the answer is generated. */
-function read(deps: ResponsesDeps, exchange: Exchange): { dialect: EventDialect; caller: Caller; model: ServedModel; created: CreateGeneration } {
+async function read(deps: ResponsesDeps, exchange: Exchange): Promise<{ dialect: EventDialect; caller: Caller; model: ServedModel; created: CreateGeneration }> {
   const { organizationId } = exchange.identity;
   const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const caller = callerOf(exchange, PATH, 'chat');
-  const chain = findChain(deps.responses, organizationId, parsed.previousId);
-  const model = findModel(deps, caller, modelOf(parsed.model, chain));
-  const created = parsed.content({ model, chain, item: deps.responses.items(organizationId) });
+  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChain(deps.responses, organizationId, parsed.previousId);
+  const { model, created } = await readContent(parsed, continued, {
+    organizationId, responses: deps.responses, charged: (work) => exchange.charged(exchange.bodyBytes, work),
+    findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
+  });
   nameLeftOut(created, (name, value) => exchange.setHeader(name, value));
   return { dialect, caller, model, created };
 }

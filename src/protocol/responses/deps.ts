@@ -1,6 +1,6 @@
 // What the routes of the responses format are made of.
 
-import type { Config } from '../../config.js';
+import type { Config } from '../../config/settings.js';
 import type { BackgroundResponses } from './background.js';
 import type { TurnDeps } from './turn.js';
 

@@ -4,7 +4,7 @@
 import type { TokenLogprob, Logprob } from '../../generation/types.js';
 import { newItemId, newToolCallId } from '../../ids.js';
 import type { EventWriter } from './encode-writer.js';
-import type { ToolName } from './parse.js';
+import type { ToolName } from './tools.js';
 import type { FunctionCallItem, ItemStatus, MessageItem, OutputItem, ReasoningItem, WireLogprob, WireTokenLogprob } from './resource.js';
 
 export type EventDialect = 'openai' | 'openresponses';

@@ -8,10 +8,10 @@
 // of an open item (encode-items.ts), and the machine owns at most one.
 import type { ApiError } from '../../errors.js';
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
-import type { Usage } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 import { OpenCall, OpenMessage, OpenReasoning, type OpenItem, type ReasoningForm } from './encode-items.js';
 import { EventWriter, type WireEvent } from './encode-writer.js';
-import type { ToolName } from './parse.js';
+import type { ToolName } from './tools.js';
 import { wireUsage, type OutputItem, type ResponseResource } from './resource.js';
 
 export interface MachineOptions {

@@ -1,7 +1,7 @@
 // GET /v1/responses/{id}/input_items: what a response was generated from, chain included, a page at a time.
 // Items are kept in the form they are listed in; only images are shown as asked for. Event-loop thread only.
 import { apiError } from '../../errors.js';
-import type { StoredItem } from '../../storage/response-store.js';
+import type { ItemPage as StoredPage, StoredItem } from '../../storage/response-store.js';
 
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
@@ -27,18 +27,10 @@ export function readItemQuery(query: URLSearchParams, include: readonly string[]
   return { limit: count, order, after: query.get('after'), imageUrls: include.includes('message.input_image.image_url') };
 }
 
-/** The first of `items`: what lies beyond the page is not read. */
-export function itemPage(items: Iterable<StoredItem>, { limit, imageUrls }: Pick<ItemQuery, 'limit' | 'imageUrls'>): ItemPage {
-  const page: StoredItem[] = [];
-  let more = false;
-  for (const item of items) {
-    more = page.length === limit;
-    if (more) break;
-    page.push(item);
-  }
+export function itemPage({ items, more }: StoredPage, imageUrls: boolean): ItemPage {
   return {
-    object: 'list', data: page.map((item) => shown(item, imageUrls)),
-    first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null, has_more: more,
+    object: 'list', data: items.map((item) => shown(item, imageUrls)),
+    first_id: items[0]?.id ?? null, last_id: items.at(-1)?.id ?? null, has_more: more,
   };
 }
 

@@ -2,11 +2,11 @@
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { countPrompt, findModel, type Caller } from '../generation-run.js';
+import { countPrompt, findModel } from '../admit.js';
+import { callerOf, type Caller } from '../caller.js';
 import { pick } from './compact.js';
-import { callerOf } from '../caller.js';
 import { nameLeftOut } from './create.js';
-import { findChain, modelOf } from './input-chain.js';
+import { NOTHING_BEFORE, findChain, modelOf, readContent } from './input-chain.js';
 import { parseCreate } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
 
@@ -21,20 +21,23 @@ export function inputTokensRoute(deps: ResponsesDeps): Route {
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
-  const { caller, model, request } = read(deps, exchange);
+  const { caller, model, request } = await read(deps, exchange);
   const tokens = await countPrompt(deps, caller, model, request);
   if (tokens !== null) exchange.json(200, { object: 'response.input_tokens', input_tokens: tokens });
 }
 
 /** Its own function, so that nothing of the body lives on while the prompt waits to be counted. */
-function read(deps: ResponsesDeps, exchange: Exchange): { caller: Caller; model: ServedModel; request: GenerationRequest } {
+async function read(deps: ResponsesDeps, exchange: Exchange): Promise<{ caller: Caller; model: ServedModel; request: GenerationRequest }> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
   const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
   const caller = callerOf(exchange, PATH, 'chat');
-  const chain = findChain(deps.responses, organizationId, parsed.previousId);
-  const model = findModel(deps, caller, modelOf(parsed.model, chain), 'tokens.count');
-  const created = parsed.content({ model, chain, item: deps.responses.items(organizationId) });
+  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChain(deps.responses, organizationId, parsed.previousId);
+  const { model, created } = await readContent(parsed, continued, {
+    organizationId, responses: deps.responses, charged: (work) => exchange.charged(exchange.bodyBytes, work),
+    findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain), 'tokens.count'),
+  });
+  continued.release();
   const ignored = Object.keys(body).filter((name) => !FIELDS.includes(name));
   nameLeftOut({ ignored, ignoredTools: created.ignoredTools }, (name, value) => exchange.setHeader(name, value));
   return { caller, model, request: created.request };

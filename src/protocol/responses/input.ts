@@ -1,10 +1,10 @@
 // The input of a request, behind the chain it continues: items in the form they are kept in, and the messages
-// they make (contract sections 2 and 6). Pure but for reads of stored items.
+// they make (contract sections 2 and 6). Pure.
 import { apiError } from '../../errors.js';
 import type { Content, ContentPart, Message } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../sealing/sealer.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
-import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
+import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { Conversation } from './input-conversation.js';
 import type { InputItem } from './input-images.js';
 import { keptItem, textItem, toKept, type KeptItem, type KeptPart } from './items.js';
@@ -18,8 +18,9 @@ export interface InputContext {
   organizationId: string;
   sealer: Sealer;
   model: string;
-  chain: readonly ResponseRecord[];
-  item(id: string): StoredItem | null;
+  chain: readonly ChainedResponse[];
+  /** Stored items that the request refers to, see references(). */
+  items: ReadonlyMap<string, StoredItem>;
 }
 
 export interface ReadInput {
@@ -33,6 +34,17 @@ export interface ReadInput {
 
 /** Sealed values of the input's items, opened; by index. */
 export type OpenedSeals = ReadonlyMap<number, Unsealed>;
+
+/** Ids of stored items that reading the input asks for, in that order: references, then reasoning that came without its text. */
+export function references(input: readonly WireItem[]): string[] {
+  const ids: string[] = [];
+  const reasoning: string[] = [];
+  for (const item of input) {
+    if (item.type === 'item_reference') ids.push(item.id);
+    else if (item.type === 'reasoning' && item.id && item.encrypted_content == null && reasoningText(item.content ?? undefined) === '') reasoning.push(item.id);
+  }
+  return [...ids, ...reasoning];
+}
 
 /** Throws ApiError 400 invalid_encrypted_content for a value that is not ours, or another organization's. */
 export function openSeals(input: readonly WireItem[], sealer: Sealer, organizationId: string): OpenedSeals {
@@ -70,7 +82,7 @@ class Reader {
   #size = 0;
 
   constructor(private readonly context: InputContext) {
-    for (const { input, output } of context.chain) {   // decoded as it is looked at: what is too much is not
+    for (const { input, output } of context.chain) {
       for (const item of [...input, ...output]) {
         this.#size += itemSize(item.item);
         if (!this.#chain.has(item.id)) this.#chain.set(item.id, item);
@@ -119,7 +131,7 @@ class Reader {
   }
 
   #stored(id: string): StoredItem | null {
-    return this.#chain.get(id) ?? this.context.item(id);
+    return this.#chain.get(id) ?? this.context.items.get(id) ?? null;
   }
 
   #count({ item }: StoredItem, path: string): void {

@@ -5,17 +5,17 @@ import { checkOutputFormat } from '../../generation/output-format.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, Message, OutputFormat } from '../../generation/types.js';
 import type { Sealer } from '../../sealing/sealer.js';
-import type { ResponseRecord, StoredItem } from '../../storage/response-store.js';
+import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
 import { namesOne } from '../tools.js';
 import { validate, validateList } from '../validation.js';
 import { overlong, withType } from './bounds.js';
-import { openSeals, readInput, type OpenedSeals } from './input.js';
+import { openSeals, readInput, references, type OpenedSeals } from './input.js';
 import type { InputItem } from './input-images.js';
 import { wireFormat, type ResourceEcho } from './resource.js';
 import { createEnvelopeSchema, KNOWN_FIELDS, type CreateEnvelope } from './schema.js';
 import { itemSchema, type WireItem } from './schema-items.js';
-import { readToolChoice, readTools } from './tools.js';
+import { readToolChoice, readTools, type ToolName } from './tools.js';
 
 /** Whose request it is: sealed values open only for the organization they were made for. */
 export interface ParseContext {
@@ -32,23 +32,24 @@ export interface ParseOptions {
 export interface ContentContext {
   model: ServedModel;
   /** The chain that `previousId` names, root first; [] without one. See findChain(). */
-  chain: readonly ResponseRecord[];
+  chain: readonly ChainedResponse[];
   /** So many at the end of the chain are not in storage (a WebSocket's memory has them); 0 if absent. */
   unsaved?: number;
-  /** A readable item of the organization, for references to what the chain does not have. */
-  item(id: string): StoredItem | null;
+  /** What there is of `references`. */
+  items?: ReadonlyMap<string, StoredItem> | undefined;
+  /** Lets go of the chain; nothing if absent. */
+  release?: (() => void) | undefined;
 }
 
 export interface ParsedCreate {
   /** Null: that of the previous response. */
   model: string | null;
   previousId: string | null;
+  /** Ids of stored items that the input refers to, unless the chain has them. */
+  references: readonly string[];
   /** Completes the checks that come after the model's; throws ApiError (422, and 404 item_not_found). */
   content(context: ContentContext): CreateGeneration;
 }
-
-/** A tool's name as the client knows it. */
-export interface ToolName { name: string; namespace: string | null }
 
 export interface CreateGeneration {
   /** `promptParam` is 'input'; instructions first, then chain and input. */
@@ -60,7 +61,9 @@ export interface CreateGeneration {
   previousId: string | null;
   /** The last response of the chain that is in storage, and those after it, which are not. */
   base: string | null;
-  tail: readonly ResponseRecord[];
+  tail: readonly ChainedResponse[];
+  /** The chain is not erased until this is called, which may be done more than once. */
+  release(): void;
   store: boolean;
   background: boolean;
   stream: boolean;
@@ -104,6 +107,7 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   if (model === null && previousId === null) throw apiError('missing_required_parameter', 'model is required unless previous_response_id is given.', 'model');
   return {
     model, previousId,
+    references: items?.ok ? references(items.value) : [],
     content(found) {
       if (!envelope.ok) throw envelope.error;
       if (items !== null && !items.ok) throw items.error;
@@ -126,8 +130,8 @@ function toGeneration(
   if (background && !store) refuse('conflicting_parameters', 'background', 'background: true needs store: true.');
   if (Array.isArray(create.stop) && create.stop.length === 0) refuse('invalid_value', 'stop', 'stop must have at least 1 entry.');
 
-  const { model, chain, unsaved = 0 } = context;
-  const input = readInput(wire, seals, { ...context, model: model.asked });
+  const { model, chain, unsaved = 0, items = new Map<string, StoredItem>(), release = () => undefined } = context;
+  const input = readInput(wire, seals, { ...context, items, model: model.asked });
   const tools = readTools([{ path: 'tools', tools: create.tools ?? [] }, ...input.tools]);
   const toolChoice = readToolChoice(create.tool_choice, tools.definitions);
   const format = toFormat(create.text?.format);
@@ -171,6 +175,7 @@ function toGeneration(
     previousId: create.previous_response_id ?? null,
     base: chain[chain.length - 1 - unsaved]?.id ?? null,
     tail: unsaved === 0 ? [] : chain.slice(-unsaved),
+    release,
     store, background,
     stream: create.stream === true,
     prewarm,

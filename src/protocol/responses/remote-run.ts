@@ -14,15 +14,19 @@ const PATIENCE = 3;
 
 export class RemoteRun implements EventSource {
   ended = false;
-  end: readonly StoredEvent[] = [];
   #looks = 0;
 
-  constructor(private readonly responses: ResponseStore, private readonly bus: ThreadBus, private readonly organizationId: string, private readonly id: string) {
-    this.end = endOf(responses, id);             // if it has ended: it may be deleted while it is sent
+  private constructor(
+    private readonly responses: ResponseStore, private readonly bus: ThreadBus, private readonly organizationId: string, private readonly id: string,
+    public end: readonly StoredEvent[],
+  ) {}
+
+  static async open(responses: ResponseStore, bus: ThreadBus, organizationId: string, id: string): Promise<RemoteRun> {
+    return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id));   // if it has ended: it may be deleted while it is sent
   }
 
-  after(after: number, atLeast: number): readonly StoredEvent[] | null {
-    const events = this.responses.events(this.id, after, atLeast);
+  async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
+    const events = await this.responses.events(this.id, after, atLeast);
     // Deleted: what tells how it ended was sent before that, and may come a moment later.
     if (events === null) return this.end.length === 0 && this.#looks === 0 ? [] : null;
     if (this.ended) return events;
@@ -32,13 +36,13 @@ export class RemoteRun implements EventSource {
       return events;
     }
     // Who has seen the last event, or says so, is not told the end again.
-    const last = this.responses.lastEvent(this.id);
+    const last = await this.responses.lastEvent(this.id);
     if (last !== null && isTerminal(last)) {
       this.ended = last.sequence <= after;       // else it has come since the log was read, a moment ago
       return last.sequence <= after ? events : this.responses.events(this.id, after, atLeast);
     }
     if (this.#looks < PATIENCE) return events;
-    const record = this.responses.get(this.organizationId, this.id);
+    const record = await this.responses.get(this.organizationId, this.id);
     if (record === null) return null;
     if (isUnfinished(record.status)) return events;
     this.ended = true;
@@ -47,9 +51,9 @@ export class RemoteRun implements EventSource {
 
   watch(wake: () => void): () => void {
     const timer = setInterval(() => {
-      const record = this.responses.get(this.organizationId, this.id);
-      if (record === null || !isUnfinished(record.status)) this.#looks++;
-      wake();
+      this.responses.head(this.organizationId, this.id).then((head) => {
+        if (head === null || !isUnfinished(head.status)) this.#looks++;
+      }).finally(wake).catch(() => undefined);   // who is woken meets the same failure, and reports it
     }, LOOK_MS);
     timer.unref();
     const stop = this.bus.on('response.logged', ({ id, ended, end = [] }) => {

@@ -46,10 +46,10 @@ const TERMINAL: ReadonlySet<string> = new Set(['response.completed', 'response.i
 export const isTerminal = ({ type }: StoredEvent): boolean => TERMINAL.has(type);
 
 /** The last events of a log that has its end; else []. */
-export function endOf(responses: Pick<ResponseStore, 'events' | 'lastEvent'>, id: string): readonly StoredEvent[] {
-  const last = responses.lastEvent(id);
+export async function endOf(responses: Pick<ResponseStore, 'events' | 'lastEvent'>, id: string): Promise<readonly StoredEvent[]> {
+  const last = await responses.lastEvent(id);
   if (last === null || !isTerminal(last)) return [];
-  return (responses.events(id, last.sequence - 2) ?? []).filter((event) => isTerminal(event) || event.type === 'error');
+  return (await responses.events(id, last.sequence - 2) ?? []).filter((event) => isTerminal(event) || event.type === 'error');
 }
 
 /** The closed list of events has none for a cancelled response: it ends as incomplete, its status says the rest. */

@@ -2,7 +2,7 @@
 // checkers and typed clients rely on it. Pure.
 import type { OutputFormat } from '../../generation/types.js';
 import type { ResponseStatus } from '../../storage/response-store.js';
-import type { Usage } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 

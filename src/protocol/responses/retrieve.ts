@@ -3,22 +3,20 @@ import { apiError } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { queryList } from '../../http/query.js';
 import type { Sealer } from '../../sealing/sealer.js';
-import { isUnfinished, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
-import { validate } from '../validation.js';
+import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
+import { validated } from '../validation.js';
+import type { ResponsesDeps } from './deps.js';
 import { eventDialect } from './encode-dialect.js';
 import { endOf, isTerminal, replayEvents, terminalEvents } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
 import { eventList, sendEvents, type EventSource } from './stored-stream.js';
-import type { StoredDeps } from './stored-routes.js';
 
 const includeSchema = createSchema.pick({ include: true });
 
 /** `include` as in a create request, in any of its spellings. Throws ApiError 422 for an unknown value. */
 export function readInclude(query: URLSearchParams): string[] {
-  const validated = validate(includeSchema, { include: queryList(query, 'include') });
-  if (!validated.ok) throw validated.error;
-  return validated.value.include ?? [];
+  return validated(includeSchema, { include: queryList(query, 'include') }).include ?? [];
 }
 
 export interface StreamQuery { stream: boolean; startingAfter: number }
@@ -32,20 +30,22 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
 }
 
-export function retrieve(deps: StoredDeps, exchange: Exchange, record: ResponseRecord, include: readonly string[], { stream, startingAfter }: StreamQuery): void {
+export type RetrieveDeps = Pick<ResponsesDeps, 'responses' | 'background' | 'sealer' | 'settings'>;
+
+export async function retrieve(deps: RetrieveDeps, exchange: Exchange, record: StoredResponse, include: readonly string[], { stream, startingAfter }: StreamQuery): Promise<void> {
   if (!stream) {
     exchange.json(200, include.includes('reasoning.encrypted_content') ? withSealedReasoning(record, deps.sealer) : record.resource);
     return;
   }
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
-  const source = deps.background.find(record.id) ?? deps.background.elsewhere(record) ?? loggedEvents(deps.responses, record, startingAfter) ?? eventList(replayEvents(resourceOf(record), dialect));
+  const source = deps.background.find(record.id) ?? await deps.background.elsewhere(record) ?? await loggedEvents(deps.responses, record, startingAfter) ?? eventList(replayEvents(resourceOf(record), dialect));
   sendEvents(exchange, source, startingAfter, dialect);
 }
 
-const resourceOf = (record: ResponseRecord): ResponseResource => record.resource as unknown as ResponseResource;
+const resourceOf = (record: StoredResponse): ResponseResource => record.resource as unknown as ResponseResource;
 
 /** Reasoning items that were made without `encrypted_content`, with it. */
-function withSealedReasoning(record: ResponseRecord, sealer: Sealer): object {
+function withSealedReasoning(record: StoredResponse, sealer: Sealer): object {
   const { organizationId, model } = record;
   const resource = resourceOf(record);
   const sealed = (item: ReasoningItem): ReasoningItem => {
@@ -56,20 +56,20 @@ function withSealedReasoning(record: ResponseRecord, sealer: Sealer): object {
 }
 
 /** The log of a background response that has ended; null if there is none any more, or never was. */
-function loggedEvents(responses: ResponseStore, record: ResponseRecord, startingAfter: number): EventSource | null {
-  const last = record.background ? responses.lastEvent(record.id) : null;
+async function loggedEvents(responses: ResponseStore, record: StoredResponse, startingAfter: number): Promise<EventSource | null> {
+  const last = record.background ? await responses.lastEvent(record.id) : null;
   if (last === null) return null;
   // A log that could not be written lacks its end: that is told from the response, but not to who has seen more.
   let told = isUnfinished(record.status) || isTerminal(last) || startingAfter > last.sequence;
   return {
-    after(after, atLeast) {
-      const events = responses.events(record.id, after, atLeast);
+    async after(after, atLeast) {
+      const events = await responses.events(record.id, after, atLeast);
       if (events?.length !== 0 || told) return events;
       told = true;
       return terminalEvents(resourceOf(record), after + 1);
     },
     ended: true,
-    end: endOf(responses, record.id),
+    end: await endOf(responses, record.id),
     watch: () => () => undefined,
   };
 }

@@ -3,23 +3,16 @@
 //
 //   stored  ◄─ stored  ◄─ unsaved ◄─ unsaved          an entry keeps the unsaved end (`tail`) and the id of
 //   └──── in storage ──┘ └────── tail ──────┘         the stored response it hangs on (`base`)
-import type { ResponseRecord, ResponseStore } from '../../storage/response-store.js';
-import { findChain, previousNotFound } from './input-chain.js';
+import type { ChainedResponse, ResponseStore } from '../../storage/response-store.js';
+import { NOTHING_BEFORE, findChain, previousNotFound, type Continued } from './input-chain.js';
 
 const MAX_RESPONSES = 8;
 
-/** Where a continuation begins: `chain` is all of it, root first. */
-export interface Continued {
-  chain: readonly ResponseRecord[];
-  base: string | null;
-  tail: readonly ResponseRecord[];
-}
-
-interface Entry { base: string | null; tail: readonly ResponseRecord[] }
+type Entry = Pick<Continued, 'base' | 'tail'>;
 
 export class SocketMemory {
   readonly #entries = new Map<string, Entry>();      // oldest first
-  readonly #sizes = new WeakMap<ResponseRecord, number>();
+  readonly #sizes = new WeakMap<ChainedResponse, number>();
 
   /** `maxBytes` bounds the unsaved responses kept, by the length of the messages that asked for them. */
   constructor(private readonly responses: Pick<ResponseStore, 'chain'>, private readonly maxBytes: number) {}
@@ -28,21 +21,22 @@ export class SocketMemory {
     return this.#entries.size;
   }
 
-  /** The chain that ends with `id`, from here or from storage. Throws ApiError: previous_response_not_found, response_not_usable. */
-  find(organizationId: string, id: string | null): Continued {
-    const entry = id === null ? undefined : this.#entries.get(id);
-    if (id === null || entry === undefined) return { chain: findChain(this.responses, organizationId, id), base: id, tail: [] };
+  /** The chain that ends with `id`, from here or from storage; what of it is stored is held. Rejects with ApiError: previous_response_not_found, response_not_usable. */
+  async find(organizationId: string, id: string): Promise<Continued> {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return findChain(this.responses, organizationId, id);
     const { base, tail } = entry;
-    const stored = base === null ? [] : this.responses.chain(organizationId, base);
+    if (base === null) return { ...NOTHING_BEFORE, chain: tail, tail };
+    const stored = await this.responses.chain(organizationId, base);
     if (stored === null) {   // deleted since: what hung on it goes with it
       this.#entries.delete(id);
       throw previousNotFound(id);
     }
-    return { chain: [...stored, ...tail], base, tail };
+    return { chain: [...stored.responses, ...tail], base, tail, release: stored.release };
   }
 
   /** A response that can be continued. `size`: bytes it keeps in memory if it was not saved. */
-  remember(record: ResponseRecord, saved: boolean, continued: Continued, size: number): void {
+  remember(record: ChainedResponse, saved: boolean, continued: Entry, size: number): void {
     this.#sizes.set(record, size);
     this.#entries.set(record.id, saved ? { base: record.id, tail: [] } : { base: continued.base, tail: [...continued.tail, record] });
     while (this.#entries.size > MAX_RESPONSES || (this.#entries.size > 0 && this.#bytes() > this.maxBytes)) {
@@ -59,7 +53,7 @@ export class SocketMemory {
   }
 
   #bytes(): number {
-    const seen = new Set<ResponseRecord>();
+    const seen = new Set<ChainedResponse>();
     for (const { tail } of this.#entries.values()) for (const record of tail) seen.add(record);
     let bytes = 0;
     for (const record of seen) bytes += this.#sizes.get(record) ?? 0;

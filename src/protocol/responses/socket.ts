@@ -7,17 +7,17 @@
 // A turn that fails ends itself, not the connection; only a revoked key, an oversized message, age and shutdown
 // end that.
 import { performance } from 'node:perf_hooks';
-import type { Config } from '../../config.js';
+import type { Config } from '../../config/settings.js';
 import { ApiError, apiError, toApiError } from '../../errors.js';
-import type { ServedModel } from '../../generation/served-models.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
-import { findModel, type Caller } from '../generation-run.js';
+import { findModel } from '../admit.js';
+import type { Caller } from '../caller.js';
 import { eventDialect } from './encode-dialect.js';
-import { modelOf } from './input-chain.js';
-import { parseCreate, type CreateGeneration } from './parse.js';
+import { NOTHING_BEFORE, modelOf, readContent } from './input-chain.js';
+import { parseCreate, type CreateGeneration, type ParsedCreate } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
-import { SocketMemory, type Continued } from './socket-memory.js';
+import { SocketMemory } from './socket-memory.js';
 import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId, type Fields } from './socket-message.js';
 import { startTurn, type Turn, type TurnEnd } from './turn.js';
 
@@ -52,8 +52,8 @@ interface Current {
   onClosed?: () => void;                         // told if the client leaves before that
 }
 
-/** What a message asks for. */
-interface Requested { caller: Caller; model: ServedModel; created: CreateGeneration; continued: Continued }
+/** A message as it came in. */
+interface Read { readonly fields: Fields; readonly problem: unknown }
 
 /** A reason to take no more turns: what later ones are told, and how the connection is closed. */
 interface Closing {
@@ -146,7 +146,9 @@ class Session implements SocketListener {
     this.#current = current;
     let work: Promise<void>;
     try {
-      work = this.#serve(current, current.turn.read(current.bytes, () => this.#request(current, this.#read(waiting, current))));
+      const read = current.turn.read(current.bytes, () => this.#read(waiting, current));
+      const identified = this.socket.identify();
+      work = identified === undefined ? this.#serve(current, read) : identified.then(() => this.#serve(current, read));
     } catch (error) {
       this.#failed(current, error);
       this.#next();
@@ -155,8 +157,8 @@ class Session implements SocketListener {
     work.catch((error: unknown) => this.#failed(current, error)).finally(() => this.#next());
   }
 
-  /** Parses the message while it is in memory, key and age first. Throws ApiError. */
-  #read({ bytes, binary }: Waiting, current: Current): Fields {
+  /** Parses the message while it is in memory. What is wrong with it is told after key and age. */
+  #read({ bytes, binary }: Waiting, current: Current): Read {
     let fields: Fields = {};
     let problem: unknown = null;
     try {
@@ -166,28 +168,34 @@ class Session implements SocketListener {
     } catch (error) {
       problem = error;
     }
-    this.socket.identify();
+    return { fields, problem };
+  }
+
+  /** Throws ApiError. */
+  #parse({ fields, problem }: Read): ParsedCreate {
     if (performance.now() - this.socket.openedAt > this.deps.maxAgeS * 1000) this.#ofAge();
     if (this.#closing !== null) throw this.#closing.error;
     if (problem !== null) throw problem;
-    return fields;
-  }
-
-  /** What the message asks for. Its own function, so that nothing of the message lives on while the answer is generated. Throws ApiError. */
-  #request(current: Current, fields: Fields): Requested {
-    const { deps, socket } = this;
-    const { organizationId } = socket.identity;
     const { body, generate } = toCreate(fields);
-    const parsed = parseCreate(body, { organizationId, sealer: deps.sealer }, generate ? {} : { prewarm: true });
-    const continued = this.#memory.find(organizationId, parsed.previousId);
-    const caller = this.#caller(current);
-    const model = findModel(deps, caller, modelOf(parsed.model, continued.chain));
-    const created = parsed.content({ model, chain: continued.chain, unsaved: continued.tail.length, item: deps.responses.items(organizationId) });
-    return { caller, model, created, continued };
+    return parseCreate(body, { organizationId: this.socket.identity.organizationId, sealer: this.deps.sealer }, generate ? {} : { prewarm: true });
   }
 
-  async #serve(current: Current, { caller, model, created, continued }: Requested): Promise<void> {
+  /** What the message asks for. Its own function, so that nothing of the message lives on while the answer is generated. Rejects with ApiError. */
+  async #content(current: Current, caller: Caller, read: Read): ReturnType<typeof readContent> {
     const { deps, socket } = this;
+    const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
+    const { organizationId } = socket.identity;
+    const continued = parsed.previousId === null ? NOTHING_BEFORE : await this.#memory.find(organizationId, parsed.previousId);
+    return readContent(parsed, continued, {
+      organizationId, responses: deps.responses, charged: (work) => current.turn.charged(current.bytes, work),
+      findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
+    });
+  }
+
+  async #serve(current: Current, read: Read): Promise<void> {
+    const { deps, socket } = this;
+    const caller = this.#caller(current);
+    const { model, created } = await this.#content(current, caller, read);
     current.turn.annotate({ stream: true, background: false });
     const turn = await startTurn(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
@@ -196,7 +204,7 @@ class Session implements SocketListener {
     if (turn === null) return;
     current.running = turn;
     if (!socket.open) void turn.cancel();
-    this.#ended(current, await turn.done, continued, created.store);
+    this.#ended(current, await turn.done, created);
   }
 
   #caller(current: Current): Caller {
@@ -211,12 +219,12 @@ class Session implements SocketListener {
     };
   }
 
-  #ended(current: Current, { record, error, announced }: TurnEnd, continued: Continued, saved: boolean): void {
+  #ended(current: Current, { record, error, announced }: TurnEnd, created: Pick<CreateGeneration, 'store' | 'base' | 'tail'>): void {
     if (error !== null && !announced) throw error;
     if (error !== null) {
       this.#forgetContinued(current);
     } else if (record.status !== 'cancelled' && this.socket.open) {
-      this.#memory.remember(record, saved, continued, current.bytes);
+      this.#memory.remember(record, created.store, created, current.bytes);
     }
     current.turn.end(error?.status ?? (this.socket.open && record.status !== 'cancelled' ? 200 : 0), error);
   }

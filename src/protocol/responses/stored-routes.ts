@@ -1,50 +1,40 @@
 // What can be done with a stored response under /v1/responses/{id}: retrieve, list its input, cancel, delete.
 // None of it counts for the limits. Event-loop thread only.
-import type { Config } from '../../config.js';
 import { ApiError, apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import type { Sealer } from '../../sealing/sealer.js';
-import type { ResponseRecord, ResponseStore } from '../../storage/response-store.js';
-import { isResponseId } from '../../storage/response-tables.js';
-import type { BackgroundResponses } from './background.js';
+import { isResponseId } from '../../ids.js';
+import type { ResponseHead } from '../../storage/response-store.js';
 import { cancelResponse, notCancellable } from './cancel.js';
+import type { ResponsesDeps } from './deps.js';
 import { itemPage, readItemQuery } from './input-items.js';
 import { removeResponse } from './remove.js';
-import { readInclude, readStreamQuery, retrieve } from './retrieve.js';
-import type { RunningResponses } from './stored-running.js';
-
-export interface StoredDeps {
-  responses: ResponseStore;
-  background: BackgroundResponses;
-  running: RunningResponses;
-  sealer: Sealer;
-  settings: Config['responses'];
-}
+import { readInclude, readStreamQuery, retrieve, type RetrieveDeps } from './retrieve.js';
 
 const PATH = '/v1/responses/:id';
 
-export function storedRoutes(deps: StoredDeps): Route[] {
+export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>): Route[] {
   const { responses, background, running } = deps;
   return [
     {
       method: 'GET', path: PATH, scope: 'responses.read',
-      serve(exchange) {
+      async serve(exchange) {
         const query = shapeFirst(() => ({ stream: readStreamQuery(exchange.query), include: readInclude(exchange.query) }));
-        const record = find(responses, exchange);
+        const record = found(exchange, await responses.get(...idOf(exchange)));
         const { stream, include } = query();
-        retrieve(deps, exchange, record, include, stream);
+        await retrieve(deps, exchange, record, include, stream);
       },
     },
     {
       method: 'GET', path: `${PATH}/input_items`, scope: 'responses.read',
-      serve(exchange) {
+      async serve(exchange) {
         const query = shapeFirst(() => readItemQuery(exchange.query, readInclude(exchange.query)));
-        const record = find(responses, exchange);
-        const { order, after, ...rest } = query();
+        found(exchange, await responses.head(...idOf(exchange)));
+        const { order, after, limit, imageUrls } = query();
         // What lies before it may have been erased while it was generated: then what is left of it is listed.
-        const items = responses.inputItems(record.organizationId, record.id, { newestFirst: order === 'desc', after });
-        if (items === null) throw apiError('item_not_found', 'after names no item of this response.', 'after');
-        exchange.json(200, itemPage(items, rest));
+        const page = await responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls });
+        if (page === 'no response') throw notFound(exchange);
+        if (page === 'no item') throw apiError('item_not_found', 'after names no item of this response.', 'after');
+        exchange.json(200, itemPage(page, imageUrls));
       },
     },
     {
@@ -52,14 +42,14 @@ export function storedRoutes(deps: StoredDeps): Route[] {
       async serve(exchange) {
         const { identity: { organizationId }, params: { id = '' } } = exchange;
         if (running.has(organizationId, id)) throw notCancellable();
-        if (responses.get(organizationId, id) === null && isResponseId(id) && await running.elsewhere(organizationId, id)) throw notCancellable();
-        exchange.json(200, (await cancelResponse(responses, background, find(responses, exchange))).resource);
+        if (await responses.head(organizationId, id) === null && isResponseId(id) && await running.elsewhere(organizationId, id)) throw notCancellable();
+        exchange.json(200, (await cancelResponse(responses, background, found(exchange, await responses.get(...idOf(exchange))))).resource);
       },
     },
     {
       method: 'DELETE', path: PATH, scope: 'responses.delete',
       async serve(exchange) {
-        const removed = await removeResponse(responses, background, find(responses, exchange));
+        const removed = await removeResponse(responses, background, found(exchange, await responses.head(...idOf(exchange))));
         if (removed === null) throw notFound(exchange);
         exchange.json(200, removed);
       },
@@ -67,13 +57,13 @@ export function storedRoutes(deps: StoredDeps): Route[] {
   ];
 }
 
+const idOf = (exchange: Exchange): [organizationId: string, id: string] => [exchange.identity.organizationId, exchange.params['id'] ?? ''];
+
 /** Throws ApiError 404 response_not_found. */
-function find(responses: ResponseStore, exchange: Exchange): ResponseRecord {
-  const id = exchange.params['id'] ?? '';
-  const record = responses.get(exchange.identity.organizationId, id);
-  if (record === null) throw notFound(exchange);
-  exchange.annotate({ response_id: id, model: record.model });
-  return record;
+function found<T extends ResponseHead>(exchange: Exchange, stored: T | null): T {
+  if (stored === null) throw notFound(exchange);
+  exchange.annotate({ response_id: stored.id, model: stored.model });
+  return stored;
 }
 
 function notFound(exchange: Exchange): ApiError {

@@ -15,7 +15,7 @@ const SLOW_MS = 20;
 
 export interface EventSource {
   /** Events above `after` in order, about `atLeast` of them if there are so many; null if the source is gone. */
-  after(after: number, atLeast: number): readonly StoredEvent[] | null;
+  after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null>;
   /** No event follows those there are. */
   readonly ended: boolean;
   /** The last events, as far as known: for who finds the source gone, since all are to see the same end. */
@@ -27,7 +27,7 @@ export interface EventSource {
 /** A source of events that are all there. */
 export function eventList(events: readonly StoredEvent[]): EventSource {
   return {
-    after: (after, atLeast) => {
+    after: async (after, atLeast) => {
       const begin = events.findIndex(({ sequence }) => sequence > after);
       return begin < 0 ? [] : events.slice(begin, begin + atLeast);
     },
@@ -39,7 +39,7 @@ export function eventList(events: readonly StoredEvent[]): EventSource {
 
 /** Answers with an event stream; events up to number `after` are left out. A client that goes away ends it. */
 export function sendEvents(exchange: Exchange, source: EventSource, after: number, dialect: EventDialect): void {
-  new Sender(exchange, source, after, dialect).send();
+  void new Sender(exchange, source, after, dialect).send();
 }
 
 class Sender {
@@ -47,31 +47,39 @@ class Sender {
   #unwatch: (() => void) | null = null;
   #timer: NodeJS.Timeout | NodeJS.Immediate | null = null;
   #over = false;
+  #reading = false;
+  #woken = false;                                // while it read
 
   constructor(private readonly exchange: Exchange, private readonly source: EventSource, private last: number, private readonly dialect: EventDialect) {
     this.#stream = exchange.sse((error) => this.#failure(error));
-    this.#unwatch = source.watch(() => { if (this.#timer === null) this.send(); });
+    this.#unwatch = source.watch(() => { if (this.#timer === null) void this.send(); });
     exchange.onAborted(() => this.#leave());
   }
 
-  send(): void {
+  /** Never rejects. */
+  async send(): Promise<void> {
     this.#timer = null;
-    if (this.#over) return;
+    this.#woken = this.#reading;
+    if (this.#over || this.#reading) return;
+    this.#reading = true;
     try {
-      this.#sendSome();
+      await this.#sendSome();
     } catch (error) {
       this.#leave();
       this.exchange.fail(error);
     }
+    this.#reading = false;
+    if (this.#woken && this.#timer === null) await this.send();
   }
 
-  #sendSome(): void {
+  async #sendSome(): Promise<void> {
     if (this.#stream.bufferedBytes > AHEAD_BYTES) {
-      this.#timer = setTimeout(() => this.send(), SLOW_MS).unref();
+      this.#timer = setTimeout(() => void this.send(), SLOW_MS).unref();
       return;
     }
     const { ended } = this.source;
-    const events = this.source.after(this.last, PAGE);
+    const events = await this.source.after(this.last, PAGE);
+    if (this.#over) return;
     if (events === null) {
       this.#sendEnd();
       return;
@@ -86,7 +94,7 @@ class Sender {
       bytes += data.length;
     }
     if (events.length > 0) {
-      this.#timer = setImmediate(() => this.send());   // others have their turn in between
+      this.#timer = setImmediate(() => void this.send());   // others have their turn in between
     } else if (ended) {
       this.#done();
     }

@@ -4,13 +4,15 @@ import { apiError } from '../../errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
-import type { ToolName } from './parse.js';
 import type { WireTool, WireToolChoice, WireToolName } from './resource.js';
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
 
 /** Functions in all namespaces together. */
 const MAX_FUNCTIONS = 1_024;
+
+/** A tool's name as the client knows it. */
+export interface ToolName { name: string; namespace: string | null }
 
 /** A list of tools and where it stands: `tools`, or an item of additional tools. */
 export interface ToolList { path: string; tools: readonly ToolEntry[] }

@@ -12,9 +12,11 @@ import type { Sealer } from '../../sealing/sealer.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';
-import { admit, GenerationRun, withAdmitted, type AdmittedGeneration, type Caller, type GenerationDeps, type RunSink, type Usage } from '../generation-run.js';
+import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import type { Caller } from '../caller.js';
+import { GenerationRun, type RunSink } from '../generation-run.js';
+import type { Usage } from '../usage.js';
 import { ResponseMachine } from './encode.js';
-import { previousNotFound } from './input-chain.js';
 import type { EventDialect } from './encode-items.js';
 import type { WireEvent } from './encode-writer.js';
 import { withImages } from './input-images.js';
@@ -52,15 +54,11 @@ export interface TurnEnd {
 /**
  * Admits the request and starts generating. The first event comes with the engine's first, or, for a background
  * response, before this resolves. Null if the client has gone meanwhile. Throws ApiError 400, 422, 429, 503; nothing
- * was handed out then.
+ * was handed out then. Lets go of the chain when the response has been saved, or is not going to be.
  */
 export async function startTurn(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, options: TurnOptions): Promise<Turn | null> {
-  // The chain was read and will be continued: it must not be erased in between.
-  const release = created.base === null ? () => undefined : deps.responses.hold(created.base);
+  const { release } = created;
   try {
-    // Another thread may have erased it before it was held.
-    const { base } = created;
-    if (base !== null && deps.responses.get(caller.identity.organizationId, base) === null) throw previousNotFound(base);
     const admitted = await admit(deps, caller, model, created.request);
     if (admitted === null) {
       release();
@@ -94,8 +92,6 @@ export class Turn implements RunSink {
   readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
   #resolve!: (end: TurnEnd) => void;
   #reason: EndReason = 'end_of_turn';
-  #generated = 0;
-  #reasoned = 0;
 
   constructor(private readonly deps: TurnDeps, private readonly admitted: AdmittedGeneration, created: CreateGeneration, private readonly options: TurnOptions) {
     const { organizationId } = admitted.caller.identity;
@@ -160,12 +156,8 @@ export class Turn implements RunSink {
     if (event.type === 'finished') {
       this.#reason = event.reason;
       this.#guard?.finished(event);
-    } else if (event.type !== 'started') {
-      this.#generated += event.tokens;
-      if (event.type === 'text') {
-        this.#guard?.text(event);
-        if (event.section === 'reasoning') this.#reasoned += event.tokens;
-      }
+    } else if (event.type === 'text') {
+      this.#guard?.text(event);
     }
     // With nothing to generate the engine's end says no more than that the prompt is done.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
@@ -199,7 +191,8 @@ export class Turn implements RunSink {
     const announced = this.options.take !== null && (this.#machine.begun || this.options.sent?.() === true);
     try {
       if (announced) this.#machine.begin();
-      this.#machine.settleFailure(error, this.#generated === 0 ? null : this.#usage());
+      const { usage } = this.#run;
+      this.#machine.settleFailure(error, usage.completionTokens === 0 ? null : usage);
       if (announced) await this.#save(this.record());
     } catch (again) {
       error = toApiError(again);
@@ -211,7 +204,7 @@ export class Turn implements RunSink {
 
   async #cancelled(): Promise<void> {
     try {
-      this.#machine.cancel(this.#usage());
+      this.#machine.cancel(this.#run.usage);
       if (this.#created.background) await this.#save(this.record());
     } catch (error) {
       this.#unexpected(error);
@@ -226,13 +219,6 @@ export class Turn implements RunSink {
     await this.deps.responses.save(tail.length === 0 ? record : {
       ...record, previousId: base, input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input],
     });
-  }
-
-  #usage(): Usage {
-    const { usage } = this.#run;
-    return {
-      ...usage, completionTokens: Math.max(usage.completionTokens, this.#generated), reasoningTokens: Math.max(usage.reasoningTokens, this.#reasoned),
-    };
   }
 
   /** What a client was told in so many words was foreseen: storage logs its failures itself. */

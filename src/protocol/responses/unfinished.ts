@@ -8,10 +8,10 @@ import { wireUsage, type OutputItem, type ResponseResource, type WireTokenLogpro
 const RESTARTED = 'The server, or its part that generated this response, was restarted before it was finished.';
 
 export const unfinishedResponses: LogKeeper = {
-  fail(record, log, usage) {
+  fail(stored, log, usage) {
     const output = outputOf(log);
     const resource: ResponseResource = {
-      ...record.resource as unknown as ResponseResource,
+      ...stored.resource as unknown as ResponseResource,
       status: 'failed', error: { code: 'server_error', message: RESTARTED }, output,
       usage: usage === null ? null : wireUsage({
         promptTokens: usage.inputTokens, cachedTokens: usage.cachedTokens, completionTokens: usage.outputTokens, reasoningTokens: usage.reasoningTokens,
@@ -19,13 +19,14 @@ export const unfinishedResponses: LogKeeper = {
     };
     return {
       record: {
-        ...record, status: 'failed', resource: { ...resource },
+        ...stored, status: 'failed', resource: { ...resource },
+        input: [],                               // stays as it is stored
         output: output.map((item): StoredItem => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
       },
       usage,
     };
   },
-  missing: (record, last) => (isTerminal(last) ? [] : terminalEvents(record.resource as unknown as ResponseResource, last.sequence + 1)),
+  missing: (stored, last) => (isTerminal(last) ? [] : terminalEvents(stored.resource as unknown as ResponseResource, last.sequence + 1)),
 };
 
 type Data = { item: OutputItem; delta: string; logprobs?: WireTokenLogprob[] };

@@ -1,6 +1,6 @@
 // Texts as models write them, and what they are. Every split of a text has to give the same.
-import { HERMES, LLAMA, MISTRAL, MISTRAL_NAMED, XML, type ToolSyntax } from '../../../src/generation/tools/syntaxes.js';
-import type { CallableTools } from '../../../src/generation/tools/call-reader.js';
+import { HERMES, LLAMA, MISTRAL, MISTRAL_NAMED, XML, type ToolSyntax } from '../../../src/generation/local/tools/syntaxes.js';
+import type { CallableTools } from '../../../src/generation/local/tools/call-reader.js';
 
 /** `call NAME ARGUMENTS` for a complete call, `cut NAME ARGUMENTS` for one that is not, `text TEXT` for content. */
 export type Told = string;

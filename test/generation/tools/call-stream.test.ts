@@ -1,6 +1,6 @@
 import t from 'tap';
-import { CallStream } from '../../../src/generation/tools/call-stream.js';
-import type { ToolSyntax } from '../../../src/generation/tools/syntaxes.js';
+import { CallStream } from '../../../src/generation/local/tools/call-stream.js';
+import type { ToolSyntax } from '../../../src/generation/local/tools/syntaxes.js';
 import { cpuTime } from '../../support/cpu-time.js';
 import { fixtures, tools, type Told } from './call-fixtures.js';
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { EndReason as EngineEnd } from '../../../src/engine/events.js';
-import { ChoiceEvents } from '../../../src/generation/tools/choice-events.js';
-import { HERMES, LLAMA, MISTRAL_NAMED, type ToolSyntax } from '../../../src/generation/tools/syntaxes.js';
+import { ChoiceEvents } from '../../../src/generation/local/tools/choice-events.js';
+import { HERMES, LLAMA, MISTRAL_NAMED, type ToolSyntax } from '../../../src/generation/local/tools/syntaxes.js';
 import type { GenerationEvent } from '../../../src/generation/types.js';
 import { tools } from './call-fixtures.js';
 

@@ -1,9 +1,9 @@
 import type { NativeGrammar } from '../../../src/engine/addon-types.js';
 import t from 'tap';
-import { ChatTemplate } from '../../../src/generation/chat-template.js';
-import { callOptions, callableTools } from '../../../src/generation/tools/call-options.js';
-import { describeTools } from '../../../src/generation/tools/describe.js';
-import { findDialect } from '../../../src/generation/tools/dialect.js';
+import { ChatTemplate } from '../../../src/generation/local/chat-template.js';
+import { callOptions, callableTools } from '../../../src/generation/local/tools/call-options.js';
+import { describeTools } from '../../../src/generation/local/tools/describe.js';
+import { findDialect } from '../../../src/generation/local/tools/dialect.js';
 import type { ToolDefinition } from '../../../src/generation/types.js';
 
 /** A template in the manner of a family: only what it writes for a call differs. */

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { At, JsonScanner } from '../../../src/generation/tools/json-scanner.js';
+import { At, JsonScanner } from '../../../src/generation/local/tools/json-scanner.js';
 
 /** How much of a text the scanner takes, and whether that is a whole object. */
 function scan(text: string): { taken: number; done: boolean } {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "emulator/dry_run.h"
+#include "emulator/faults.h"
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/runtime.h"
 
@@ -99,8 +100,18 @@ class EmulatedRuntime final : public Runtime {
     return work(nullptr);
   }
 
-  void begin_recording() override { recording_ = std::make_unique<EmulatedRecording>(); }
-  std::unique_ptr<Recording> end_recording() override { return std::move(recording_); }
+  void begin_recording(bool early) override {
+    recording_ = std::make_unique<EmulatedRecording>();
+    records_early_ = early;
+  }
+  Result<std::unique_ptr<Recording>> end_recording() override {
+    std::unique_ptr<Recording> recording = std::move(recording_);
+    if (faults().recording) {
+      if (std::optional<Error> failure = faults().recording(records_early_)) return *std::move(failure);
+    }
+    if (!recording) return Error{ErrorCode::kUnsupported, "a library's work"};
+    return recording;
+  }
   void play(Recording& recording) override {
     if (DryRun& dry = dry_run(); dry.on) {
       ++dry.replays;
@@ -129,6 +140,7 @@ class EmulatedRuntime final : public Runtime {
 
   std::vector<void*> memory_;
   std::unique_ptr<EmulatedRecording> recording_;   // null: nothing is recorded
+  bool records_early_ = false;
   std::deque<std::function<void()>> queue_;        // in the stream's order
   uint64_t done_ = 0;                              // pieces of work, since the beginning
 };
@@ -141,6 +153,11 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 }  // namespace
+
+Faults& faults() {
+  static Faults wanted;
+  return wanted;
+}
 
 DryRun& dry_run() {
   static DryRun run;

@@ -2,13 +2,16 @@
 // whatever company.
 #include <algorithm>
 #include <future>
+#include <random>
 #include <set>
+#include <thread>
 
 #if defined(__GLIBC__)
 #include <pthread.h>
 #endif
 
 #include "engine/loop/step_loop.h"
+#include "engine/text/grammar_cache.h"
 #include "engine_fixture.h"
 #include "text/grammar/automaton.h"
 
@@ -439,7 +442,7 @@ TEST(step_loop_begins_a_grammar_anew_that_has_grown_too_large) {
     StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
     auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
     grammar::GrammarLimits limits;
-    if (tight) limits.most_states = 320;
+    if (tight) limits.most_states = 150;
     GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
     const GrammarOptions options = schema_options(R"({"type":"array","items":{"type":"string","maxLength":30,"pattern":"^[a-m]+ [n-z]+$"},"minItems":8,"maxItems":8})");
     const GrammarRef format = cache.compile(options).grammar;
@@ -476,9 +479,9 @@ TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
   auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
   grammar::GrammarLimits limits;
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-  limits.most_states = 40;
+  limits.use_steps = 700;
   GrammarCache tight(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-  // Its first token is one of few; what follows takes more states than there may be.
+  // Its first token is one of few; what follows takes more steps than a place may cost.
   const GrammarOptions options = schema_options(R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
   std::map<RequestId, Outcome> outcomes;
   for (RequestId id = 1; id <= 2; ++id) {
@@ -494,6 +497,117 @@ TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
   CHECK(outcomes[1].failed && outcomes[1].code == FailureCode::kEngineError);
   CHECK(!outcomes[2].failed && obeys(options, outcomes[2].choices[0].content, outcomes[2].choices[0].reason == FinishReason::kEndOfTurn));
   CHECK(loop.consistent());
+}
+
+// What a step may spend on rules decides when something is found, and by whom, and never what is said.
+TEST(step_loop_says_the_same_however_little_it_may_spend_on_rules) {
+  EngineSetup setup;
+  setup.limits.max_context = 1024;
+  std::vector<std::string> said[2];
+  for (const bool tight : {false, true}) {
+    EngineParts parts = load_parts(setup);
+    if (!parts.model) return;
+    EngineCounters counters;
+    if (tight) setup.options.rule_steps = 2;   // one at once: nothing that is not known
+    StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
+    auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
+    GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));
+    const GrammarOptions all[] = {schema_options(kPerson), regex_options("[a-f]{2,5}-\\d{3}(é|ü)?"),
+                                  schema_options(R"({"type":"array","items":{"type":"string"},"maxItems":3})")};
+    std::map<RequestId, Outcome> outcomes;
+    for (RequestId id = 1; id <= 3; ++id) {
+      GenerationRequest request = format_request(cache.compile(all[id - 1]).grammar, 60);
+      request.sampling.seed = id;
+      request.organization = id;
+      outcomes[id].n = 1;
+      loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 1024));
+    }
+    int n_waits = 0;
+    while (!loop.idle()) n_waits += !loop.step();
+    std::vector<std::byte> events;
+    channel->drain(events);
+    EventReader(events).read_into(outcomes);
+    for (auto& [id, outcome] : outcomes) {
+      CHECK_EQ(outcome.message, std::string());
+      CHECK(obeys(all[id - 1], outcome.choices[0].content, outcome.choices[0].reason == FinishReason::kEndOfTurn));
+      said[tight].push_back(outcome.choices[0].content);
+    }
+    if (tight) CHECK(n_waits > 0);
+    CHECK(loop.consistent());
+  }
+  CHECK(said[0] == said[1]);
+}
+
+// Has it find what may come behind each token of a text that is drawn at random.
+void grow(grammar::Grammar& grammar, uint32_t seed, int n_tokens) {
+  std::minstd_rand random(seed);
+  grammar::TokenMask mask(grammar.vocabulary().trie().n_tokens());
+  std::vector<TokenId> before;
+  grammar::Grammar::Position position = grammar.start();
+  for (int i = 0; i < n_tokens; ++i) {
+    if (grammar.allowed(position, before, mask) != grammar::Grammar::Outcome::kOk || !mask.any()) return;
+    auto token = static_cast<uint32_t>(random() % grammar.vocabulary().trie().n_tokens());
+    while (!mask.has(token)) token = (token + 1) % static_cast<uint32_t>(grammar.vocabulary().trie().n_tokens());
+    CHECK(grammar.advance(position, before, static_cast<TokenId>(token)) == grammar::Grammar::Outcome::kOk);
+    before.push_back(static_cast<TokenId>(token));
+  }
+}
+
+TEST(grammar_cache_bounds_what_all_that_are_in_use_take) {
+  EngineParts parts = load_parts({});
+  if (!parts.model) return;
+  constexpr size_t kMost = 24 << 20;
+  GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), {}, 1 << 20, 4, kMost);
+  std::vector<GrammarRef> held;   // by whoever asked for them: the cache keeps four
+  size_t fresh = 0;
+  for (int i = 0; i < 40; ++i) {
+    const std::string n = std::to_string(i);
+    held.push_back(cache.compile(schema_options(R"({"type":"array","items":{"type":"object","properties":{"p)" + n + R"(":{"type":"string","maxLength":200},"q":{"type":"string","pattern":"^([a-z]{1,)" + std::to_string(i + 9) + R"(} ?)+$"}},"required":["q"]}})")).grammar);
+    REQUIRE(held.back() != nullptr);
+    fresh += held.back()->bytes();
+  }
+  CHECK_EQ(cache.live_bytes(), fresh);
+  size_t most = 0;
+  grammar::Grammar::Position late = held[0]->start();
+  for (uint32_t i = 0; i < 120; ++i) {
+    grow(*held[i % 40], i, 300);
+    most = std::max(most, cache.live_bytes());
+    if (cache.is_over()) cache.trim();
+    CHECK(cache.live_bytes() <= kMost);
+  }
+  check::note(std::to_string(fresh >> 10) + " KiB compiled, at most " + std::to_string(most >> 10));
+  CHECK(most > kMost);   // there was something to trim
+  size_t sum = 0;
+  for (const GrammarRef& grammar : held) sum += grammar->bytes();
+  CHECK_EQ(cache.live_bytes(), sum);
+  grammar::TokenMask mask(held[0]->vocabulary().trie().n_tokens());
+  CHECK(held[0]->allowed(late, {}, mask) == grammar::Grammar::Outcome::kOk && mask.any());
+  held.clear();
+  CHECK(cache.live_bytes() < 2 << 20);   // the four
+}
+
+TEST(engine_trims_grammars_that_have_grown_past_what_they_may) {
+  EngineSetup setup;
+  setup.limits.max_context = 1024;
+  std::vector<std::string> said[2];
+  for (const bool tight : {false, true}) {
+    if (tight) setup.options.grammar_bytes_max = 1;
+    auto engine = start_engine(setup);
+    if (!engine) return;
+    Consumer consumer(*engine);
+    const GrammarRef format = compiled(*engine, schema_options(kPerson));
+    const size_t fresh = format->bytes();
+    for (int i = 0; i < 3; ++i) {
+      const RequestId id = consumer.submit(format_request(format, 100));
+      consumer.pump_until_ended(id);
+      said[tight].push_back(consumer.outcomes()[id].choices[0].content);
+    }
+    const auto until = Clock::now() + std::chrono::seconds(20);
+    while (tight && format->bytes() > fresh && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (tight) CHECK(format->bytes() <= fresh);
+    else CHECK(format->bytes() > fresh);
+  }
+  CHECK(said[0] == said[1]);
 }
 
 TEST(engine_refuses_grammars_of_another) {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "engine/loop/step_loop.h"
+#include "engine/text/grammar_cache.h"
 #include "engine_fixture.h"
 #include "model/all_cases.h"
 

@@ -63,6 +63,27 @@ TEST(layers_fill_pages_of_one_size) {
   }
 }
 
+TEST(shapes_are_those_of_the_layers_where_pages_have_them) {
+  HyperParams params = network(6, 3, 128);
+  for (size_t i = 0; i < 6; ++i) {
+    LayerParams& layer = params.layers[i];
+    layer.n_kv_heads = layer.window > 0 ? 8 : 2;
+    layer.key_dim = layer.value_dim = layer.window > 0 ? 64 : 256 + static_cast<int>(i);
+  }
+  const KvLayout layout = kv_layout(params, true);
+  CHECK_EQ(layout.layers_per_page, 2);
+  const KvShape shape = kv_shape(params, layout, 7, KvType::kF16);
+  CHECK_EQ(shape.n_pages, 7);
+  CHECK_EQ(shape.n_slots(), 2);
+  CHECK_EQ(shape.most_kv_heads(), 8);
+  REQUIRE(shape.layers.size() == 6);
+  const std::vector<KvPlace> places = kv_places(params, layout);
+  for (size_t i = 0; i < 6; ++i) {
+    const LayerParams& layer = params.layers[i];
+    CHECK(shape.layers[i] == (LayerState{StateKind::kKeysAndValues, layer.n_kv_heads, layer.key_dim, layer.value_dim, places[i].slot}));
+  }
+}
+
 TEST(window_pages_are_as_many_as_rows_can_see) {
   for (const int window : {1, 2, 15, 16, 17, 37, 64}) {
     const KvLayout layout{.full = 1, .windowed = 2, .window = window};

@@ -88,7 +88,7 @@ TEST(keys_and_values_that_only_a_gpu_keeps_are_refused_by_name) {
   const auto loaded = Transformer::load(*parsed.file, *backend, limits, {});
   REQUIRE(!loaded.ok());
   check_contains(loaded.error().message, "kv_type fp8");
-  CHECK(!backend->kv_cache({1, 1, 64, 4, KvType::kFp8}).ok());
+  CHECK(!backend->kv_cache(KvShape::of_equal_layers(1, 1, 64, 4, KvType::kFp8)).ok());
 }
 
 TEST(a_tied_output_is_held_once) {

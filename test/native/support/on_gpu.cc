@@ -4,12 +4,18 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "emulator/emulator.h"
+#include "emulator/faults.h"
 #include "check.h"
 
 // Threads of a GPU run in an order of its own.
 void monolith::cuda::emulator::set_order(Order) {}
 // Nobody counts them there.
 uint64_t monolith::cuda::emulator::launches() { return 0; }
+// Nobody reads them there.
+monolith::cuda::Faults& monolith::cuda::faults() {
+  static Faults wanted;
+  return wanted;
+}
 
 namespace {
 

@@ -35,14 +35,14 @@ struct Attention {
   std::span<const Segment> segments;
   const float* q;
   int64_t q_stride;
-  const CpuKvCache& cache;
-  int layer;
+  const CpuKvCache::Layer& layer;
+  KvType type;
   int group;   // query heads per KV head
   AttentionParams params;
   float* out;
   int64_t out_stride;
 
-  int head_dim() const { return cache.shape.head_dim; }
+  int head_dim() const { return layer.head_dim; }
   int64_t state_floats() const { return attention_state_floats(head_dim()); }
   int64_t queries(const Segment& segment) const { return int64_t{segment.n_tokens} * group; }
   int64_t tiles(const Segment& segment) const {
@@ -61,7 +61,7 @@ struct Attention {
   }
   // A cut segment's spans in one piece.
   int run_of_spans(const Segment& segment, int threads) const {
-    const int64_t pieces = tiles(segment) * cache.shape.n_kv_heads;
+    const int64_t pieces = tiles(segment) * layer.n_kv_heads;
     const int64_t runs =
         std::max<int64_t>(1, (int64_t{threads} * kPiecesPerThread + pieces - 1) / pieces);
     return static_cast<int>(std::max<int64_t>(1, spans(segment) / runs));
@@ -107,13 +107,13 @@ class Tile {
     }
     for (int i = 0; i < n; ++i) {
       const float* from = a.q + a.offset(segment, kv_head, first_query + i, a.q_stride);
-      if (a.cache.shape.type == KvType::kQ8_0)
+      if (a.type == KvType::kQ8_0)
         a.kernels.pack_query_q8(from, head_dim, a.params.scale, i, n, packed);
       else
         for (int64_t d = 0; d < head_dim; ++d)
           packed[d * n + i] = from[d] * a.params.scale;
     }
-    const CpuKvCache& cache = a.cache;
+    const CpuKvCache::Layer& layer = a.layer;
     tile_ = {.n_queries = n,
              .head_dim = head_dim,
              .starts = starts_,
@@ -121,12 +121,12 @@ class Tile {
              .q = packed,
              .q_stride = n,
              .pages = segment.pages,
-             .keys = cache.keys(a.layer, kv_head),
-             .values = cache.values(a.layer, kv_head),
-             .key_page_bytes = cache.key_page_bytes(),
-             .value_page_bytes = cache.value_page_bytes(),
-             .value_stride = cache.value_stride(),
-             .type = cache.shape.type,
+             .keys = layer.keys.of_head(kv_head),
+             .values = layer.values.of_head(kv_head),
+             .key_page_bytes = layer.keys.page_stride,
+             .value_page_bytes = layer.values.page_stride,
+             .value_stride = layer.value_stride,
+             .type = a.type,
              .soft_cap = a.params.soft_cap,
              .scores = scores};
   }
@@ -206,15 +206,16 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                        const float* q, int64_t q_stride, int n_heads, int layer,
                        const CpuKvCache& cache, const AttentionParams& params, float* out,
                        int64_t out_stride) const {
-  const int n_kv_heads = cache.shape.n_kv_heads;
-  assert(n_heads % n_kv_heads == 0 && cache.shape.head_dim <= scratch.max_head_dim_);
+  const CpuKvCache::Layer& own = cache.layer(layer);
+  const int n_kv_heads = own.n_kv_heads;
+  assert(n_heads % n_kv_heads == 0 && own.head_dim <= scratch.max_head_dim_);
   assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
   const Attention a = {.kernels = *kernels_,
                        .segments = segments,
                        .q = q,
                        .q_stride = q_stride,
-                       .cache = cache,
-                       .layer = layer,
+                       .layer = own,
+                       .type = cache.shape.type,
                        .group = n_heads / n_kv_heads,
                        .params = params,
                        .out = out,
@@ -228,7 +229,7 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
   int64_t products = 0;   // of queries with keys, over all heads; as many again with values
   for (const Segment& segment : segments)
     products += a.products(segment) * n_kv_heads * a.tiles(segment);
-  const bool alone = 2 * products * cache.shape.head_dim <= kProductsAlone;
+  const bool alone = 2 * products * own.head_dim <= kProductsAlone;
   int64_t pieces = 0, partial = 0, merged_floats = 0;
   for (size_t s = 0; s < n_segments; ++s) {
     const Segment& segment = segments[s];

@@ -1,5 +1,6 @@
 #include "backend/cpu/ops/ops.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -9,58 +10,87 @@
 namespace monolith {
 namespace {
 
-struct Layout {
-  size_t key_page, value_page;   // bytes of one head's page
-  size_t all_keys, all_values;   // bytes of all layers
+// Bytes of one head's page.
+struct HeadPage {
+  size_t keys, values;
+};
+HeadPage head_page(int dim, KvType type) {
+  const auto head_dim = static_cast<size_t>(dim), padded_dim = static_cast<size_t>(round_up_to_lanes(dim));
+  if (type == KvType::kQ8_0) {
+    // Dimensions in whole quads, scales behind them; pages begin at a cache line.
+    const size_t scales = static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t);
+    const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+    return {lines((static_cast<size_t>(q8_quads(dim)) * 4 + scales) * kPageTokens),
+            lines((padded_dim + scales) * kPageTokens)};
+  }
+  const size_t width = type == KvType::kF16 ? 2 : 4;
+  return {head_dim * kPageTokens * width, padded_dim * kPageTokens * width};
+}
+
+// One slot of all pages.
+struct Slot {
+  int n_kv_heads = 0, head_dim = 0;   // of its layers, if these are alike
+  bool alike = true;
+  HeadPage page = {};                 // of all heads
+  size_t keys_at = 0, values_at = 0;  // from the beginning of the keys, and of the values
 };
 
-// Nothing if the shape is not positive or does not fit in memory's numbers.
-std::optional<Layout> layout_of(const KvShape& shape) {
-  if (shape.n_layers <= 0 || shape.n_kv_heads <= 0 || shape.head_dim <= 0 || shape.n_pages <= 0 ||
-      shape.type == KvType::kFp8)   // a GPU's
-    return std::nullopt;
-  const auto head_dim = static_cast<size_t>(shape.head_dim);
-  const auto padded_dim = static_cast<size_t>(round_up_to_lanes(shape.head_dim));
+struct Layout {
+  std::vector<Slot> slots;
+  size_t all_keys = 0, all_values = 0;
+};
+
+// Fails if the shape cannot be or does not fit in memory's numbers.
+Result<Layout> layout_of(const KvShape& shape) {
+  if (Status status = check_shape(shape); !status) return status.error();
+  const Error refused{ErrorCode::kInvalidArgument,
+                      "KV cache of " + std::to_string(shape.layers.size()) + " layers, " + std::to_string(shape.n_pages) +
+                          " pages: its type is a GPU's, or it is too large to be addressed"};
+  if (shape.type == KvType::kFp8) return refused;
   Layout layout;
-  if (shape.type == KvType::kQ8_0) {
-    // Dimensions in whole quads, scales behind them; pages begin at a cache line.
-    const size_t scales = static_cast<size_t>(q8_blocks(shape.head_dim)) * sizeof(uint16_t);
-    const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
-    layout.key_page = lines((static_cast<size_t>(q8_quads(shape.head_dim)) * 4 + scales) * kPageTokens);
-    layout.value_page = lines((padded_dim + scales) * kPageTokens);
-  } else {
-    const size_t width = shape.type == KvType::kF16 ? 2 : 4;
-    layout.key_page = head_dim * kPageTokens * width;
-    layout.value_page = padded_dim * kPageTokens * width;
+  layout.slots.resize(static_cast<size_t>(shape.n_slots()));
+  for (const LayerState& layer : shape.layers) {
+    Slot& slot = layout.slots[static_cast<size_t>(layer.slot)];
+    slot.alike = slot.alike && (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.head_dim == layer.key_dim));
+    slot.n_kv_heads = layer.n_kv_heads;
+    slot.head_dim = layer.key_dim;
+    const HeadPage page = head_page(layer.key_dim, shape.type);
+    const auto keys = checked_mul(page.keys, static_cast<size_t>(layer.n_kv_heads));
+    const auto values = checked_mul(page.values, static_cast<size_t>(layer.n_kv_heads));
+    if (!keys || !values) return refused;
+    slot.page = {std::max(slot.page.keys, *keys), std::max(slot.page.values, *values)};
   }
-  const std::optional<size_t> heads =
-      checked_mul(static_cast<size_t>(shape.n_layers), static_cast<size_t>(shape.n_kv_heads));
-  if (!heads) return std::nullopt;
-  const std::optional<size_t> pages = checked_mul(*heads, static_cast<size_t>(shape.n_pages));
-  if (!pages) return std::nullopt;
-  const std::optional<size_t> keys = checked_mul(*pages, layout.key_page);
-  const std::optional<size_t> values = checked_mul(*pages, layout.value_page);
-  if (!keys || !values || !checked_add(*keys, *values)) return std::nullopt;
-  layout.all_keys = *keys;
-  layout.all_values = *values;
+  for (Slot& slot : layout.slots) {
+    slot.keys_at = layout.all_keys;
+    slot.values_at = layout.all_values;
+    const auto keys = checked_mul(slot.page.keys, static_cast<size_t>(shape.n_pages));
+    const auto values = checked_mul(slot.page.values, static_cast<size_t>(shape.n_pages));
+    const auto all_keys = keys ? checked_add(layout.all_keys, *keys) : std::nullopt;
+    const auto all_values = values ? checked_add(layout.all_values, *values) : std::nullopt;
+    if (!all_keys || !all_values) return refused;
+    layout.all_keys = *all_keys;
+    layout.all_values = *all_values;
+  }
+  if (!checked_add(layout.all_keys, layout.all_values)) return refused;
   return layout;
+}
+
+// Keys, or values, of a layer in its slot.
+CpuKvCache::Pages pages_of(std::byte* data, size_t head_bytes, size_t slot_bytes, const Slot& slot, int64_t n_pages) {
+  if (slot.alike) return {data, head_bytes, head_bytes, head_bytes * static_cast<size_t>(n_pages)};
+  return {data, head_bytes, slot_bytes, head_bytes};
 }
 
 }   // namespace
 
 size_t CpuKvCache::bytes_for(const KvShape& shape) {
-  const std::optional<Layout> layout = layout_of(shape);
+  const Result<Layout> layout = layout_of(shape);
   return layout ? layout->all_keys + layout->all_values : SIZE_MAX;
 }
 
 Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
-  const std::optional<Layout> layout = layout_of(shape);
-  if (!layout)
-    return Error{ErrorCode::kInvalidArgument,
-                 "KV cache of " + std::to_string(shape.n_layers) + " layers, " +
-                     std::to_string(shape.n_kv_heads) + " KV heads, head size " +
-                     std::to_string(shape.head_dim) + ", " + std::to_string(shape.n_pages) +
-                     " pages: every number must be positive and the product addressable"};
+  const Result<Layout> layout = layout_of(shape);
+  if (!layout) return layout.error();
   Result<Mapping> memory = Mapping::create(layout->all_keys + layout->all_values);
   if (!memory) return memory.error();
 
@@ -68,38 +98,41 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
   cache->shape = shape;
   cache->bytes = layout->all_keys + layout->all_values;
   cache->memory_ = std::move(*memory);
-  cache->values_ = cache->memory_.data() + layout->all_keys;
-  cache->value_stride_ = round_up_to_lanes(shape.head_dim);
-  cache->key_page_bytes_ = layout->key_page;
-  cache->value_page_bytes_ = layout->value_page;
+  std::byte* const keys = cache->memory_.data();
+  std::byte* const values = keys + layout->all_keys;
+  for (const LayerState& layer : shape.layers) {
+    const Slot& slot = layout->slots[static_cast<size_t>(layer.slot)];
+    const HeadPage page = head_page(layer.key_dim, shape.type);
+    cache->layers_.push_back({.n_kv_heads = layer.n_kv_heads,
+                              .head_dim = layer.key_dim,
+                              .value_stride = round_up_to_lanes(layer.key_dim),
+                              .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, slot, shape.n_pages),
+                              .values = pages_of(values + slot.values_at, page.values, slot.page.values, slot, shape.n_pages)});
+  }
+  for (const Slot& slot : layout->slots) {
+    const int n_pieces = slot.alike ? slot.n_kv_heads : 1;
+    for (int i = 0; i < n_pieces; ++i) {
+      const auto piece = [&](std::byte* data, size_t bytes) -> Pages {
+        const size_t own = bytes / static_cast<size_t>(n_pieces);
+        return {data + static_cast<size_t>(i) * own * static_cast<size_t>(shape.n_pages), own, own, 0};
+      };
+      cache->pieces_.push_back(piece(keys + slot.keys_at, slot.page.keys));
+      cache->pieces_.push_back(piece(values + slot.values_at, slot.page.values));
+    }
+  }
   // Touched here, so that a pool larger than the machine fails while loading and not in the middle
   // of a step.
   std::memset(cache->memory_.data(), 0, cache->bytes);
   return cache;
 }
 
-std::byte* CpuKvCache::keys(int layer, int kv_head) const {
-  const size_t head = static_cast<size_t>(layer) * shape.n_kv_heads + kv_head;
-  return memory_.data() + head * shape.n_pages * key_page_bytes_;
-}
-
-std::byte* CpuKvCache::values(int layer, int kv_head) const {
-  const size_t head = static_cast<size_t>(layer) * shape.n_kv_heads + kv_head;
-  return values_ + head * shape.n_pages * value_page_bytes_;
-}
-
 void CpuOps::copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const {
-  const KvShape& shape = cache.shape;
-  const size_t key_bytes = cache.key_page_bytes(), value_bytes = cache.value_page_bytes();
-  const int64_t n_heads = static_cast<int64_t>(shape.n_layers) * shape.n_kv_heads;
-  pool.parallel_for(n_heads, 32, [&](int64_t begin, int64_t end, int) {
+  const std::span<const CpuKvCache::Pages> pieces = cache.pieces();
+  pool.parallel_for(static_cast<int64_t>(pieces.size()), 64, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
-      const int layer = static_cast<int>(i / shape.n_kv_heads),
-                head = static_cast<int>(i % shape.n_kv_heads);
-      std::byte* keys = cache.keys(layer, head);
-      std::byte* values = cache.values(layer, head);
-      std::memcpy(keys + to * key_bytes, keys + from * key_bytes, key_bytes);
-      std::memcpy(values + to * value_bytes, values + from * value_bytes, value_bytes);
+      const CpuKvCache::Pages& piece = pieces[static_cast<size_t>(i)];
+      std::memcpy(piece.data + static_cast<size_t>(to) * piece.page_stride,
+                  piece.data + static_cast<size_t>(from) * piece.page_stride, piece.bytes);
     }
   });
 }

@@ -27,8 +27,9 @@ namespace monolith {
 
 struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
 
-// Keys and values of all layers, each [layer][kv_head][page], so that one head's pages with
-// consecutive ids are consecutive in memory. A page holds
+// Keys and values of all layers, each [slot][kv_head][page], so that one head's pages with
+// consecutive ids are consecutive in memory; where layers of different shapes share a slot,
+// [slot][page][kv_head], so that a page is the same memory for all of them. A page holds
 //   keys   [head_dim][kPageTokens]      position innermost: 16 positions fill one vector
 //   values [kPageTokens][value_stride]  head_dim rounded up to 16, the rest zero
 // as binary16 or float. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
@@ -38,24 +39,32 @@ struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
 // Starts zeroed; pages are not cleared between uses.
 class CpuKvCache final : public KvCache {
  public:
-  // Bytes create() will hold; SIZE_MAX if the shape is not positive or too large to count.
+  // Bytes create() will hold; SIZE_MAX if create() would refuse the shape.
   static size_t bytes_for(const KvShape& shape);
-  // Errors: kInvalidArgument (shape), kOutOfMemory.
+  // Errors: kUnsupported, kInvalidArgument (shape), kOutOfMemory.
   static Result<std::unique_ptr<CpuKvCache>> create(const KvShape& shape);
 
-  int64_t value_stride() const { return value_stride_; }   // numbers per position
-  size_t key_page_bytes() const { return key_page_bytes_; }
-  size_t value_page_bytes() const { return value_page_bytes_; }
-  // Page 0 of one head; page p lies p * *_page_bytes() further.
-  std::byte* keys(int layer, int kv_head) const;
-  std::byte* values(int layer, int kv_head) const;
+  // Keys, or values, of one layer.
+  struct Pages {
+    std::byte* data = nullptr;   // page 0 of head 0
+    size_t bytes = 0;            // one head's page
+    size_t page_stride = 0, head_stride = 0;   // bytes from one to the next
+    std::byte* of_head(int kv_head) const { return data + static_cast<size_t>(kv_head) * head_stride; }
+  };
+  struct Layer {
+    int n_kv_heads = 0, head_dim = 0;
+    int64_t value_stride = 0;   // numbers per position
+    Pages keys, values;
+  };
+  const Layer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+  // What lies in one piece of a page: to copy a page, each of these is copied.
+  std::span<const Pages> pieces() const { return pieces_; }
 
  private:
   CpuKvCache() = default;
-  Mapping memory_;   // keys of all layers first, then values of all layers
-  std::byte* values_ = nullptr;
-  int64_t value_stride_ = 0;
-  size_t key_page_bytes_ = 0, value_page_bytes_ = 0;
+  Mapping memory_;   // keys of all slots first, then values of all slots
+  std::vector<Layer> layers_;
+  std::vector<Pages> pieces_;
 };
 
 // The RoPE factors of a step's rows under one set of parameters, which many layers share: computed

@@ -34,17 +34,17 @@ void scatter_key(const T* from, int head_dim, T* page_slot) {
 }
 
 // Writes one row's key and value of one head at `position`'s slot of its page.
-void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer, int kv_head,
+void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int kv_head,
                     int32_t page, int slot, const float* key, const float* value) {
-  const int head_dim = cache.shape.head_dim;
-  std::byte* keys = cache.keys(layer, kv_head) + static_cast<size_t>(page) * cache.key_page_bytes();
+  const int head_dim = layer.head_dim;
+  std::byte* keys = layer.keys.of_head(kv_head) + static_cast<size_t>(page) * layer.keys.page_stride;
   std::byte* values =
-      cache.values(layer, kv_head) + static_cast<size_t>(page) * cache.value_page_bytes();
-  const int64_t value_at = slot * cache.value_stride();
-  if (cache.shape.type == KvType::kQ8_0) {
+      layer.values.of_head(kv_head) + static_cast<size_t>(page) * layer.values.page_stride;
+  const int64_t value_at = slot * layer.value_stride;
+  if (type == KvType::kQ8_0) {
     const int n_quads = q8_quads(head_dim);
     auto* key_scales = reinterpret_cast<uint16_t*>(keys + n_quads * 4 * kPageTokens);
-    auto* value_scales = reinterpret_cast<uint16_t*>(values + cache.value_stride() * kPageTokens);
+    auto* value_scales = reinterpret_cast<uint16_t*>(values + layer.value_stride * kPageTokens);
     for (int block = 0; block < q8_blocks(head_dim); ++block) {
       const int first = block * kQ8Block, n = std::min(kQ8Block, head_dim - first);
       int8_t numbers[kQ8Block];
@@ -60,7 +60,7 @@ void store_position(const OpKernels& kernels, const CpuKvCache& cache, int layer
     }
     return;
   }
-  if (cache.shape.type == KvType::kF32) {
+  if (type == KvType::kF32) {
     scatter_key(key, head_dim, reinterpret_cast<float*>(keys) + slot);
     std::memcpy(reinterpret_cast<float*>(values) + value_at, value, head_dim * sizeof(float));
     return;
@@ -116,7 +116,8 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopePar
                             std::span<const Segment> segments, float* q, int64_t q_stride,
                             int n_heads, float* k, int64_t k_stride, const float* v,
                             int64_t v_stride, int layer, CpuKvCache& cache) const {
-  const int head_dim = cache.shape.head_dim, n_kv_heads = cache.shape.n_kv_heads;
+  const CpuKvCache::Layer& own = cache.layer(layer);
+  const int head_dim = own.head_dim, n_kv_heads = own.n_kv_heads;
   assert(rope.n_dims % 2 == 0 && rope.n_dims <= head_dim && head_dim <= scratch.max_head_dim_);
   const RopeTable* const table =
       rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
@@ -137,7 +138,7 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopePar
         for (int head = 0; head < n_kv_heads; ++head) {
           float* key = k + row * k_stride + int64_t{head} * head_dim;
           rotate(key);
-          store_position(*kernels_, cache, layer, head, page,
+          store_position(*kernels_, own, cache.shape.type, head, page,
                          static_cast<int>(position % kPageTokens), key,
                          v + row * v_stride + int64_t{head} * head_dim);
         }

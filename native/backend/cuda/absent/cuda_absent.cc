@@ -1,9 +1,12 @@
-// In builds without nvcc: there is no CUDA backend, and it says so.
+// In builds without the CUDA backend: it says so, and how to get it.
 #include "backend/cuda/cuda_backend.h"
 
 namespace monolith {
 namespace {
-Error absent() { return {ErrorCode::kUnsupported, "this build has no CUDA backend: nvcc was not found when it was made"}; }
+Error absent() {
+  return {ErrorCode::kUnsupported,
+          "this build has no CUDA backend: there was no NVIDIA GPU or no nvcc when it was made; MONOLITH_BUILD_CUDA=1 npm start builds it"};
+}
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions&) { return absent(); }

@@ -1,5 +1,6 @@
 #include "backend/cuda/attention/kv_cache.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -19,47 +20,60 @@ int64_t row_bytes(KvType type, int64_t head_dim) {
   return head_dim + 2;
 }
 
+// A page's keys (values) of one head.
+int64_t head_bytes(const LayerState& layer, KvType type) { return kPageTokens * row_bytes(type, layer.key_dim); }
+
 }  // namespace
 
-size_t CudaKvCache::bytes_for(const KvShape& shape) {
-  if (shape.n_layers <= 0 || shape.n_kv_heads <= 0 || shape.head_dim <= 0 || shape.n_pages <= 0) return SIZE_MAX;
-  size_t bytes = 2 * kPageTokens * static_cast<size_t>(row_bytes(shape.type, shape.head_dim));
-  for (const int64_t factor : {int64_t{shape.n_layers}, int64_t{shape.n_kv_heads}, shape.n_pages + 1}) {
-    const auto product = checked_mul(bytes, static_cast<size_t>(factor));
-    if (!product) return SIZE_MAX;
-    bytes = *product;
+std::vector<int64_t> CudaKvCache::slot_bytes(const KvShape& shape) {
+  std::vector<int64_t> bytes(static_cast<size_t>(shape.n_slots()));
+  for (const LayerState& layer : shape.layers) {
+    int64_t& slot = bytes[static_cast<size_t>(layer.slot)];
+    slot = std::max(slot, 2 * layer.n_kv_heads * head_bytes(layer, shape.type));
   }
   return bytes;
 }
 
+size_t CudaKvCache::bytes_for(const KvShape& shape) {
+  if (!check_shape(shape)) return SIZE_MAX;
+  size_t all = 0;
+  for (const int64_t bytes : slot_bytes(shape)) {
+    const auto pages = checked_mul(static_cast<size_t>(bytes), static_cast<size_t>(shape.n_pages) + 1);
+    const auto sum = pages ? checked_add(all, *pages) : std::nullopt;
+    if (!sum) return SIZE_MAX;
+    all = *sum;
+  }
+  return all;
+}
+
 Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const KvShape& shape) {
+  if (Status status = check_shape(shape); !status) return status.error();
   const size_t bytes = bytes_for(shape);
   if (bytes == SIZE_MAX)
-    return Error{ErrorCode::kInvalidArgument, "KV cache of " + std::to_string(shape.n_layers) + " layers, " +
-                                                  std::to_string(shape.n_kv_heads) + " KV heads, head size " +
-                                                  std::to_string(shape.head_dim) + ", " + std::to_string(shape.n_pages) +
-                                                  " pages: every number must be positive and the product addressable"};
+    return Error{ErrorCode::kInvalidArgument, "KV cache of " + std::to_string(shape.layers.size()) + " layers, " +
+                                                  std::to_string(shape.n_pages) + " pages is too large to be addressed"};
   std::unique_ptr<CudaKvCache> cache(new CudaKvCache(runtime));
   auto memory = runtime.allocate(bytes);
   if (!memory) return memory.error();
   cache->data_ = static_cast<unsigned char*>(*memory);
   cache->shape = shape;
   cache->bytes = bytes;
+  unsigned char* at = cache->data_;
+  for (const int64_t page_bytes : slot_bytes(shape)) {
+    cache->slots_.push_back({at - kSparePage * page_bytes, page_bytes});
+    at += (shape.n_pages + 1) * page_bytes;
+  }
+  for (const LayerState& layer : shape.layers) {
+    const Slot& slot = cache->slots_[static_cast<size_t>(layer.slot)];
+    const int64_t of_head = head_bytes(layer, shape.type);
+    cache->views_.push_back({slot.page_0, slot.page_bytes, of_head, layer.n_kv_heads * of_head, layer.n_kv_heads, layer.key_dim});
+  }
   return cache;
 }
 
-int64_t CudaKvCache::head_bytes() const { return kPageTokens * row_bytes(shape.type, shape.head_dim); }
-
-KvView CudaKvCache::view(int layer) const {
-  unsigned char* const page_0 = data_ + (layer * (shape.n_pages + 1) - kSparePage) * page_bytes();
-  return {page_0, page_bytes(), head_bytes(), page_bytes() / 2, shape.n_kv_heads, shape.head_dim};
-}
-
 void CudaKvCache::copy_page(int32_t from, int32_t to) {
-  for (int layer = 0; layer < shape.n_layers; ++layer) {
-    unsigned char* pages = view(layer).data;
-    runtime_.copy(pages + to * page_bytes(), pages + from * page_bytes(), static_cast<size_t>(page_bytes()));
-  }
+  for (const Slot& slot : slots_)
+    runtime_.copy(slot.page_0 + to * slot.page_bytes, slot.page_0 + from * slot.page_bytes, static_cast<size_t>(slot.page_bytes));
 }
 
 }  // namespace monolith::cuda

@@ -1,4 +1,4 @@
-// Keys and values in device memory: [layer][page][keys, values][kv head][token of the page][dimension], so that what
+// Keys and values in device memory: [slot][page][keys, values][kv head][token of the page][dimension], so that what
 // attention reads of one head and page is one run of memory. Before page 0 lies one more, number kSparePage, which
 // padding writes to.
 //
@@ -11,6 +11,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
@@ -30,8 +31,8 @@ constexpr int kv_blocks(KvType type, int head_dim) {
 
 // As kernels see it.
 struct KvView {
-  unsigned char* data;         // page 0 of one layer
-  int64_t page_bytes;          // of one layer: keys and values of all heads
+  unsigned char* data;         // page 0 of one layer: keys of all heads, then values
+  int64_t page_bytes;          // from one page to the next
   int64_t head_bytes;          // a page's keys (values) of one head
   int64_t values;              // bytes from a page's keys to its values
   int32_t n_kv_heads;
@@ -46,15 +47,22 @@ class CudaKvCache final : public KvCache {
   CudaKvCache& operator=(const CudaKvCache&) = delete;
   ~CudaKvCache() override { runtime_.free(data_); }
 
-  KvView view(int layer) const;
+  KvView view(int layer) const { return views_[static_cast<size_t>(layer)]; }
   void copy_page(int32_t from, int32_t to);
 
  private:
   explicit CudaKvCache(Runtime& runtime) : runtime_(runtime) {}
-  int64_t head_bytes() const;
-  int64_t page_bytes() const { return 2 * shape.n_kv_heads * head_bytes(); }
+  // Of all pages: where page 0 has it, and the bytes it has in each. Layers of different shapes may be in one.
+  struct Slot {
+    unsigned char* page_0;
+    int64_t page_bytes;
+  };
+  static std::vector<int64_t> slot_bytes(const KvShape& shape);
+
   Runtime& runtime_;
   unsigned char* data_ = nullptr;
+  std::vector<Slot> slots_;
+  std::vector<KvView> views_;   // by layer
 };
 
 }  // namespace monolith::cuda

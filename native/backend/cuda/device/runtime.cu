@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/device/launch.h"
+#include "backend/cuda/device/messages.h"
 #include "backend/cuda/device/runtime.h"
 
 namespace monolith::cuda {
@@ -100,7 +101,7 @@ class CudaRuntime final : public Runtime {
     void* memory = nullptr;
     if (const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(bytes, 1)); error != cudaSuccess) {
       cudaGetLastError();
-      return Error{ErrorCode::kOutOfMemory, properties_.name + " has no " + std::to_string(bytes) + " bytes left: " + text_of(error)};
+      return allocation_error(properties_.name, bytes, error == cudaErrorMemoryAllocation, text_of(error));
     }
     memory_.push_back(memory);
     fill(memory, 0, bytes);
@@ -112,7 +113,7 @@ class CudaRuntime final : public Runtime {
     void* memory = nullptr;
     if (const cudaError_t error = cudaMallocHost(&memory, std::max<size_t>(bytes, 1)); error != cudaSuccess) {
       cudaGetLastError();
-      return Error{ErrorCode::kOutOfMemory, "no " + std::to_string(bytes) + " bytes of page-locked memory: " + text_of(error)};
+      return allocation_error("page-locked memory", bytes, error == cudaErrorMemoryAllocation, text_of(error));
     }
     pinned_.push_back(memory);
     return memory;
@@ -155,7 +156,7 @@ class CudaRuntime final : public Runtime {
   }
 
   void settle() override { settles_ = true; }
-  void set_early_launch(bool wanted) override { launches_early_ = records_early_ = wanted && can_launch_early_; }
+  void set_early_launch(bool wanted) override { launches_early_ = wanted && can_launch_early_; }
 
   Result<std::unique_ptr<Event>> make_event() override {
     cudaSetDevice(device_);
@@ -178,32 +179,44 @@ class CudaRuntime final : public Runtime {
     if (!begin_work()) return false;
     const bool done = work(stream_);
     if (!done) cudaGetLastError();   // a fault would come again
-    if (done && recording_ && !work(recorder_)) forget_recording();
+    if (done && recording_ && !work(recorder_)) forget_recording({ErrorCode::kUnsupported, "a library's work"});
     return done;
   }
 
   // On a stream of its own, which only records: what is wrong with a recording is not wrong with the work.
-  void begin_recording() override {
+  void begin_recording(bool early) override {
     if (!ready()) return;
-    recording_ = (recorder_ || cudaStreamCreateWithFlags(&recorder_, cudaStreamNonBlocking) == cudaSuccess) &&
-                 cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeRelaxed) == cudaSuccess;
-    if (!recording_) cudaGetLastError();
+    records_early_ = early && launches_early_;
+    cudaError_t error = recorder_ ? cudaSuccess : cudaStreamCreateWithFlags(&recorder_, cudaStreamNonBlocking);
+    if (error == cudaSuccess) error = cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeRelaxed);
+    recording_ = error == cudaSuccess;
+    if (recording_) return;
+    cudaGetLastError();
+    recording_failure_ = recording_error("beginning to record", error);
   }
-  std::unique_ptr<Recording> end_recording() override {
-    if (!recording_) return nullptr;
+  Result<std::unique_ptr<Recording>> end_recording() override {
+    if (!recording_) return recording_failure_;
     recording_ = false;
     cudaSetDevice(device_);
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
+    const char* doing = "recording";
     cudaError_t error = cudaStreamEndCapture(recorder_, &graph);   // tells of failures in between, too
-    if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
+    if (error == cudaSuccess) {
+      doing = "making a graph";
+      error = cudaGraphInstantiate(&exec, graph, 0);
+    }
     if (graph) cudaGraphDestroy(graph);
+    if (error == cudaSuccess) {   // else its memory would be asked for by the first launch, where failing is a fault
+      doing = "uploading a graph";
+      error = cudaGraphUpload(exec, stream_);
+      if (error != cudaSuccess) cudaGraphExecDestroy(exec);
+    }
     if (error != cudaSuccess) {
       cudaGetLastError();
-      records_early_ = false;
-      return nullptr;
+      return recording_error(doing, error);
     }
-    return std::make_unique<CudaRecording>(device_, exec);
+    return std::unique_ptr<Recording>(std::make_unique<CudaRecording>(device_, exec));
   }
   void play(Recording& recording) override {
     if (begin_work()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
@@ -256,12 +269,18 @@ class CudaRuntime final : public Runtime {
   void perform(const char* doing, const Work& work) {
     if (!begin_work()) return;
     note(doing, work(stream_));
-    if (!recording_ || work(recorder_) == cudaSuccess) return;
+    if (!recording_) return;
+    const cudaError_t error = work(recorder_);
+    if (error == cudaSuccess) return;
     cudaGetLastError();
-    records_early_ = false;
-    forget_recording();
+    forget_recording(recording_error(doing, error));
   }
-  void forget_recording() {
+  static Error recording_error(const char* doing, cudaError_t error) {
+    return {error == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kUnsupported,
+            std::string(doing) + ": " + text_of(error)};
+  }
+  void forget_recording(Error why) {
+    recording_failure_ = std::move(why);
     recording_ = false;
     cudaGraph_t graph = nullptr;
     cudaStreamEndCapture(recorder_, &graph);
@@ -307,9 +326,10 @@ class CudaRuntime final : public Runtime {
   cudaStream_t stream_ = nullptr;
   cudaStream_t recorder_ = nullptr;   // made for the first recording
   bool recording_ = false;
+  Error recording_failure_{ErrorCode::kUnsupported, "nothing was recorded"};   // why the last one ended early
   bool can_launch_early_ = false;
   bool settles_ = false;
-  bool launches_early_ = false, records_early_ = false;   // the latter until a recording could not be made
+  bool launches_early_ = false, records_early_ = false;   // the latter of the recording under way
   bool has_work_ = false;   // asked for since the last synchronize()
   std::string failed_;   // what the first failure was; empty: none
   std::vector<void*> memory_, pinned_;
@@ -332,7 +352,7 @@ Result<DeviceProperties> describe(int device) {
   own.shared_bytes = properties.sharedMemPerBlockOptin;
   int version = 0;
   if (cudaDriverGetVersion(&version) == cudaSuccess)
-    own.driver = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    own.driver = version_text(version);
   return own;
 }
 
@@ -343,10 +363,7 @@ Result<int> count_devices() {
   if (error == cudaErrorInsufficientDriver) {
     int version = 0;
     cudaDriverGetVersion(&version);
-    return Error{ErrorCode::kUnsupported, version == 0 ? "no NVIDIA driver on this machine"
-                                                       : "the NVIDIA driver is for CUDA " + std::to_string(version / 1000) +
-                                                             "." + std::to_string(version % 1000 / 10) +
-                                                             ", this build needs " + std::to_string(CUDART_VERSION / 1000)};
+    return driver_error(version, CUDART_VERSION);
   }
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
     return Error{ErrorCode::kUnsupported, "no NVIDIA GPU on this machine"};

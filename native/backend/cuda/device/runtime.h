@@ -56,7 +56,8 @@ class Runtime {
   // Bytes of device memory that are free now.
   virtual size_t free_bytes() const = 0;
 
-  // Device memory, 256-byte aligned, zeroed; freed with the Runtime. kOutOfMemory says how much was asked for.
+  // Device memory, 256-byte aligned, zeroed; freed with the Runtime. kOutOfMemory says how much was asked for; any other
+  // failure is kIo, with what CUDA calls it.
   virtual Result<void*> allocate(size_t bytes) = 0;
   // Page-locked host memory, which copies do not stop for.
   virtual Result<void*> allocate_pinned(size_t bytes) = 0;
@@ -91,10 +92,10 @@ class Runtime {
   virtual bool use_stream(const std::function<bool(void* stream)>& work) = 0;
 
   // The launches, copies on the device and fills that are asked for between these are done as always, and recorded
-  // besides; uploads and downloads are not recorded. Null: the device could not record it, which harms nothing; if
-  // early launches were recorded, the next recordings do without, and one more attempt is worthwhile.
-  virtual void begin_recording() = 0;
-  virtual std::unique_ptr<Recording> end_recording() = 0;
+  // besides; uploads and downloads are not recorded. `early`: with early launches, where the device can. An error harms
+  // nothing: kOutOfMemory if there was no memory for it, else kUnsupported, with what was refused.
+  virtual void begin_recording(bool early) = 0;
+  virtual Result<std::unique_ptr<Recording>> end_recording() = 0;
   virtual void play(Recording& recording) = 0;
 
  protected:

@@ -69,12 +69,12 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
                        const Setup& setup) {
   const int n_pages_used = (rows.n + kPageTokens - 1) / kPageTokens;
   const int n_pages = setup.first_page + n_pages_used * setup.page_step + 1;
-  auto cache = CpuKvCache::create({kLayers, shape.n_kv_heads, shape.head_dim, n_pages, shape.type});
+  auto cache = CpuKvCache::create(KvShape::of_equal_layers(kLayers, shape.n_kv_heads, shape.head_dim, n_pages, shape.type));
   if (!cache) {
     check::fail(__FILE__, __LINE__, cache.error().message);
     return {};
   }
-  std::memset((*cache)->keys(0, 0), 0xff, (*cache)->bytes);   // NaN in both types
+  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);   // NaN in both types
   std::vector<int32_t> pages(n_pages_used);
   for (int i = 0; i < n_pages_used; ++i)   // descending, with holes
     pages[i] = setup.first_page + (n_pages_used - 1 - i) * setup.page_step;
@@ -271,8 +271,8 @@ TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
 // Half the bytes of binary16, and the scales: one in 17.
 TEST(an_8_bit_page_takes_little_more_than_half) {
   for (const int head_dim : {64, 80, 128, 256}) {
-    const size_t half = CpuKvCache::bytes_for({2, 3, head_dim, 100, KvType::kF16});
-    const size_t eight = CpuKvCache::bytes_for({2, 3, head_dim, 100, KvType::kQ8_0});
+    const size_t half = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kF16));
+    const size_t eight = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kQ8_0));
     CHECK(eight * 100 <= half * 55);
   }
 }
@@ -463,7 +463,7 @@ TEST(attention_keeps_rows_of_a_step_apart) {
       segments.push_back({row, lengths[s], 0, pages.back().data()});
       row += lengths[s];
     }
-    auto cache = CpuKvCache::create({kLayers, 3, 64, page, shape.type});
+    auto cache = CpuKvCache::create(KvShape::of_equal_layers(kLayers, 3, 64, page, shape.type));
     REQUIRE(cache.ok());
     ThreadPool pool(3);
     OpsScratch scratch;
@@ -497,11 +497,11 @@ TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
         pages.back().push_back(page++);
       segments.push_back({int(segments.size()), 1, position, pages.back().data()});
     }
-    auto cache = CpuKvCache::create({1, n_kv_heads, dim, page, KvType::kF16});
+    auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, n_kv_heads, dim, page, KvType::kF16));
     REQUIRE(cache.ok());
     std::mt19937 random(3);
     std::normal_distribution<float> normal;
-    auto* halves = reinterpret_cast<uint16_t*>((*cache)->keys(0, 0));
+    auto* halves = reinterpret_cast<uint16_t*>((*cache)->layer(0).keys.of_head(0));
     for (size_t i = 0; i < (*cache)->bytes / 2; ++i)
       halves[i] = float_to_half(normal(random));
     std::vector<float> q(positions.size() * n_heads * dim), together(q.size()), alone(q.size());
@@ -522,27 +522,27 @@ TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
 }
 
 TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
-  auto made = CpuKvCache::create({3, 2, 40, 4, KvType::kF16});
+  auto made = CpuKvCache::create(KvShape::of_equal_layers(3, 2, 40, 4, KvType::kF16));
   REQUIRE(made.ok());
   CpuKvCache& cache = **made;
-  auto* bytes = reinterpret_cast<uint8_t*>(cache.keys(0, 0));
+  auto* bytes = reinterpret_cast<uint8_t*>(cache.layer(0).keys.of_head(0));
   for (size_t i = 0; i < cache.bytes; ++i)
     bytes[i] = uint8_t(i * 31 % 251);
   const std::vector<uint8_t> before(bytes, bytes + cache.bytes);
   ThreadPool pool(2);
   cpu_ops(CpuIsa::kPlain).copy_page(pool, cache, 1, 3);
-  const size_t key = cache.key_page_bytes(), value = cache.value_page_bytes();
+  const size_t key = cache.layer(0).keys.page_stride, value = cache.layer(0).values.page_stride;
   CHECK_EQ(key, size_t{40 * 16 * 2});
   CHECK_EQ(value, size_t{48 * 16 * 2});
   CHECK_EQ(cache.bytes, CpuKvCache::bytes_for(cache.shape));
   for (int layer = 0; layer < 3; ++layer)
     for (int head = 0; head < 2; ++head) {
-      CHECK(std::memcmp(cache.keys(layer, head) + 3 * key, cache.keys(layer, head) + key, key) ==
+      CHECK(std::memcmp(cache.layer(layer).keys.of_head(head) + 3 * key, cache.layer(layer).keys.of_head(head) + key, key) ==
             0);
-      CHECK(std::memcmp(cache.values(layer, head) + 3 * value, cache.values(layer, head) + value,
+      CHECK(std::memcmp(cache.layer(layer).values.of_head(head) + 3 * value, cache.layer(layer).values.of_head(head) + value,
                         value) == 0);
-      const size_t keys_at = reinterpret_cast<uint8_t*>(cache.keys(layer, head)) - bytes;
-      const size_t values_at = reinterpret_cast<uint8_t*>(cache.values(layer, head)) - bytes;
+      const size_t keys_at = reinterpret_cast<uint8_t*>(cache.layer(layer).keys.of_head(head)) - bytes;
+      const size_t values_at = reinterpret_cast<uint8_t*>(cache.layer(layer).values.of_head(head)) - bytes;
       CHECK(std::memcmp(bytes + keys_at, before.data() + keys_at, 3 * key) == 0);
       CHECK(std::memcmp(bytes + values_at, before.data() + values_at, 3 * value) == 0);
     }
@@ -550,8 +550,9 @@ TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
 
 TEST(kv_cache_refuses_shapes_that_cannot_be) {
   for (const KvShape& shape :
-       {KvShape{0, 1, 64, 1, KvType::kF16}, KvShape{1, -1, 64, 1, KvType::kF16},
-        KvShape{1, 1, 64, int64_t{1} << 62, KvType::kF32}}) {
+       {KvShape::of_equal_layers(0, 1, 64, 1, KvType::kF16), KvShape::of_equal_layers(1, -1, 64, 1, KvType::kF16),
+        KvShape::of_equal_layers(1, 1, 64, int64_t{1} << 62, KvType::kF32),
+        KvShape::of_equal_layers(2, 1, 64, int64_t{1} << 52, KvType::kF32)}) {
     CHECK_EQ(CpuKvCache::bytes_for(shape), SIZE_MAX);
     const auto cache = CpuKvCache::create(shape);
     CHECK(!cache.ok() && cache.error().code == ErrorCode::kInvalidArgument);

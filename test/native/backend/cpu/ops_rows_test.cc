@@ -106,7 +106,7 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           const auto q = random_floats(n * n_heads * head_dim, 6),
                      k = random_floats(n * head_dim, 7);
           const auto v = random_floats(n * head_dim, 8);
-          auto cache = CpuKvCache::create({1, 1, head_dim, 4, KvType::kF16});
+          auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, head_dim, 4, KvType::kF16));
           REQUIRE(cache.ok());
           std::vector<int32_t> pages(first / kPageTokens + 4, -1);
           for (int i = 0; i < 4; ++i)
@@ -138,12 +138,12 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
               const float got = rotated_k[row * head_dim + d];
               worst = std::max(worst, std::abs(got - expected));
               const int position = first + row, page = pages[position / kPageTokens];
-              const auto* keys = reinterpret_cast<const uint16_t*>((*cache)->keys(0, 0)) +
+              const auto* keys = reinterpret_cast<const uint16_t*>((*cache)->layer(0).keys.of_head(0)) +
                                  page * head_dim * kPageTokens;
-              const auto* values = reinterpret_cast<const uint16_t*>((*cache)->values(0, 0)) +
-                                   page * (*cache)->value_stride() * kPageTokens;
+              const auto* values = reinterpret_cast<const uint16_t*>((*cache)->layer(0).values.of_head(0)) +
+                                   page * (*cache)->layer(0).value_stride * kPageTokens;
               stored &= keys[d * kPageTokens + position % kPageTokens] == float_to_half(got);
-              stored &= values[position % kPageTokens * (*cache)->value_stride() + d] ==
+              stored &= values[position % kPageTokens * (*cache)->layer(0).value_stride + d] ==
                         float_to_half(v[row * head_dim + d]);
             }
           }
@@ -160,7 +160,7 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
 
 TEST(rope_follows_changed_positions_and_parameters) {
   std::vector<float> frequency = {1.0f, 0.1f};
-  auto cache = CpuKvCache::create({1, 1, 4, 8, KvType::kF32});
+  auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, 4, 8, KvType::kF32));
   REQUIRE(cache.ok());
   const std::vector<int32_t> pages = {0, 1, 2, 3, 4, 5, 6, 7};
   ThreadPool pool(1);

@@ -64,7 +64,7 @@ TEST(profiled_backend_counts_what_attention_reaches) {
   const auto profile = std::make_shared<StepProfile>();
   const auto backend = make_profiled_backend(std::move(*inner), profile);
   REQUIRE(backend->reserve(2, 64, 64, kHeadDim).ok());
-  auto cache = backend->kv_cache({.n_layers = 1, .n_kv_heads = 1, .head_dim = kHeadDim, .n_pages = 2, .type = KvType::kF16});
+  auto cache = backend->kv_cache(KvShape::of_equal_layers(1, 1, kHeadDim, 2, KvType::kF16));
   REQUIRE(cache.ok());
   const int32_t pages[] = {0, 1};
   const Segment segment{0, 2, 20, pages};

@@ -45,7 +45,7 @@ class Bench {
     runtime_ = std::move(*opened);
     int n_pages = 3;
     for (const int length : lengths) n_pages += (length + kPageTokens - 1) / kPageTokens;
-    auto cache = CudaKvCache::create(*runtime_, {2, shape.n_kv_heads, shape.dim, n_pages, shape.type});
+    auto cache = CudaKvCache::create(*runtime_, KvShape::of_equal_layers(2, shape.n_kv_heads, shape.dim, n_pages, shape.type));
     cache_ = std::move(*cache);
     std::vector<int32_t> numbers(static_cast<size_t>(n_pages));
     for (int i = 0; i < n_pages; ++i) numbers[static_cast<size_t>(i)] = i;
@@ -134,10 +134,11 @@ class Bench {
     tables_->send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = kRows},
                   padded_rows, kSparePage);
     CHECK(tables_->has_splits());
-    runtime_->begin_recording();
+    runtime_->begin_recording(true);
     compute(segments);
-    recording_ = runtime_->end_recording();
-    CHECK(recording_ != nullptr);
+    auto recording = runtime_->end_recording();
+    REQUIRE(recording.ok());
+    recording_ = std::move(*recording);
     runtime_->synchronize();   // the tables are on their way from where the next step writes its own
   }
   void forget_recording() { recording_.reset(); }

@@ -168,7 +168,7 @@ TEST(cuda_rope_rotates_and_stores) {
     Desk desk;
     Runtime& runtime = desk.runtime();
     const int heads = 3, kv_heads = 2;
-    auto cache = CudaKvCache::create(runtime, {2, kv_heads, c.head_dim, 8, c.type});
+    auto cache = CudaKvCache::create(runtime, KvShape::of_equal_layers(2, kv_heads, c.head_dim, 8, c.type));
     REQUIRE(cache.ok());
     StepTables tables(runtime);
     REQUIRE(tables.reserve(16, 128).ok());
@@ -240,7 +240,7 @@ TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
   auto made = make_cuda_backend({.exact = true});
   REQUIRE(made.ok());
   Backend& backend = **made;
-  auto cache = backend.kv_cache({1, 1, kDim, 4, KvType::kF32});
+  auto cache = backend.kv_cache(KvShape::of_equal_layers(1, 1, kDim, 4, KvType::kF32));
   REQUIRE(cache.ok());
   float* const q = *backend.allocate(kDim);
   float* const k = *backend.allocate(kDim);
@@ -280,7 +280,7 @@ TEST(cuda_step_tables_hold_every_list_at_full_length) {
   REQUIRE(made.ok());
   Backend& backend = **made;
   REQUIRE(backend.reserve(kRows, 64, kContext, 8).ok());
-  REQUIRE(backend.kv_cache({1, 1, 8, 4, KvType::kF32}).ok());
+  REQUIRE(backend.kv_cache(KvShape::of_equal_layers(1, 1, 8, 4, KvType::kF32)).ok());
   std::vector<std::vector<int32_t>> pages;
   std::vector<std::vector<Segment>> segments(kMostSegmentLists);
   std::vector<std::span<const Segment>> lists;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "backend/cpu/matrix_data.h"
 #include "backend/cuda/cuda_backend.h"
 #include "emulator/emulator.h"
+#include "emulator/faults.h"
 #include "backend/cuda/pending.h"
 #include "check.h"
 #include "model/all_cases.h"
@@ -112,6 +114,8 @@ class Steps {
     for (int i = 0; i < 3; ++i) add(step({{0, 1, 21 + i}, {1, 1, 3 + i}, {2, 1, i}}));   // filled up to 4 rows
     return values;
   }
+
+  const Backend& backend() const { return *backend_; }
 
   std::string error;
 
@@ -292,7 +296,7 @@ TEST(cuda_fused_attention_gives_the_same_bits) {
         auto backend = make_cuda_backend({.fused = fused}).value();
         REQUIRE(backend->reserve(kContext, q_dim, 512, head_dim).ok());
         const KvType kv = head_dim == 128 ? KvType::kFp8 : head_dim == 256 ? KvType::kQ8_0 : KvType::kF16;
-        const auto cache = backend->kv_cache({1, kKvHeads, head_dim, 64, kv}).value();
+        const auto cache = backend->kv_cache(KvShape::of_equal_layers(1, kKvHeads, head_dim, 64, kv)).value();
         const auto matrix = backend->matrix({type, 16, q_dim, data}).value();
         const auto put = [&](const Floats& values) {
           float* const at = *backend->allocate(static_cast<int64_t>(values.size()));
@@ -358,6 +362,40 @@ TEST(cuda_recorded_steps_know_whether_rows_are_split) {
       for (const float logit : steps.step({{0, 1, position}})) results[recording ? 1 : 0].push_back(logit);
   }
   CHECK(same_bits(results[0], results[1]));
+}
+
+// What cannot be recorded is said once, and tried again: without early launches at once, else after a while.
+TEST(cuda_recordings_that_fail_are_said_and_tried_again) {
+  struct Reset {
+    ~Reset() { faults() = {}; }
+  } reset;
+  if (!make_cuda_backend({}).value()->info().isa.starts_with("emulated")) return check::note("of the emulator alone");
+  std::vector<bool> asked;
+  std::vector<Error> failures;
+  faults().recording = [&](bool early) -> std::optional<Error> {
+    const size_t i = asked.size();
+    asked.push_back(early);
+    return i < failures.size() ? std::optional(failures[i]) : std::nullopt;
+  };
+  const auto run = [&](std::vector<Error> wanted, int n_steps) {
+    asked.clear();
+    failures = std::move(wanted);
+    Steps steps(wide_model(TensorType::kBF16, 1), {});
+    Steps plain(wide_model(TensorType::kBF16, 1), {.recording = false});
+    for (int i = 0; i < n_steps; ++i) CHECK(same_bits(steps.step({{0, 1, i % 8}}), plain.step({{0, 1, i % 8}})));
+    return steps.backend().note();
+  };
+  const Error refused{ErrorCode::kUnsupported, "no such node"}, memory{ErrorCode::kOutOfMemory, "all used"};
+  using Tries = std::vector<bool>;
+
+  CHECK_EQ(run({}, 6), "");
+  CHECK(asked == Tries{true});
+  CHECK_EQ(run({refused}, 6), "steps of 1 rows could not be recorded with early launches, and are tried without (no such node)");
+  CHECK(asked == (Tries{true, false}));
+  CHECK_EQ(run({memory}, 6), "steps of 1 rows had no memory to be recorded, are launched kernel by kernel and tried again later (all used)");
+  CHECK(asked == Tries{true});
+  run({memory, memory}, 1 + 1 + 64 + 1 + 128 + 1);
+  CHECK(asked == (Tries{true, true, true}));
 }
 
 // The numbers may fall. Where one rises, a step of every model takes longer.

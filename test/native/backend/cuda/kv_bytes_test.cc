@@ -25,7 +25,7 @@ class Store {
   Store(KvType type, int n_kv_heads, int dim) : type_(type), heads_(n_kv_heads), dim_(dim) {
     auto opened = Runtime::open(0);
     runtime_ = std::move(*opened);
-    auto cache = CudaKvCache::create(*runtime_, {2, n_kv_heads, dim, 5, type});
+    auto cache = CudaKvCache::create(*runtime_, KvShape::of_equal_layers(2, n_kv_heads, dim, 5, type));
     cache_ = std::move(*cache);
     tables_ = std::make_unique<StepTables>(*runtime_);
     CHECK(tables_->reserve(kMostRows, 128).ok());
@@ -178,7 +178,7 @@ TEST(cuda_8bit_pages_of_numbers_out_of_range) {
 
 TEST(cuda_8bit_pages_take_half_the_memory) {
   const auto a_token = [](KvType type, int dim) {   // one more page, of one layer and head
-    return (CudaKvCache::bytes_for({1, 1, dim, 9, type}) - CudaKvCache::bytes_for({1, 1, dim, 8, type})) / kPageTokens;
+    return (CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 9, type)) - CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 8, type))) / kPageTokens;
   };
   CHECK_EQ(a_token(KvType::kF32, 128), size_t{1024});
   CHECK_EQ(a_token(KvType::kF16, 128), size_t{512});
@@ -186,7 +186,7 @@ TEST(cuda_8bit_pages_take_half_the_memory) {
   CHECK_EQ(a_token(KvType::kFp8, 128), size_t{260});
   CHECK_EQ(a_token(KvType::kQ8_0, 33), size_t{2 * (33 + 4)});
   CHECK_EQ(a_token(KvType::kFp8, 33), size_t{2 * (33 + 2)});
-  CHECK_EQ(CudaKvCache::bytes_for({1, 1, 128, int64_t{1} << 60, KvType::kFp8}), SIZE_MAX);
+  CHECK_EQ(CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 128, int64_t{1} << 60, KvType::kFp8)), SIZE_MAX);
 }
 
 // Copies of whole pages, of every layer, scales and all.
@@ -194,7 +194,7 @@ TEST(cuda_8bit_pages_are_copied_whole) {
   for (const KvType type : {KvType::kFp8, KvType::kQ8_0}) {
     auto opened = Runtime::open(0);
     Runtime* const runtime = opened->get();
-    auto made = CudaKvCache::create(*runtime, {3, 2, 40, 4, type});
+    auto made = CudaKvCache::create(*runtime, KvShape::of_equal_layers(3, 2, 40, 4, type));
     CudaKvCache* const cache = made->get();
     const auto page = static_cast<size_t>(cache->view(0).page_bytes);
     auto* const host = static_cast<unsigned char*>(*runtime->allocate_pinned(4 * page));

@@ -178,6 +178,34 @@ TEST(cuda_samples_what_the_host_samples) {
   cuda::emulator::set_order(Order::kAscending);
 }
 
+// Logits about where weights become nothing: the last that has one is drawn, and those before it.
+TEST(cuda_samples_the_smallest_weights) {
+  constexpr int kVocab = 5000;
+  auto backend = open_backend(kVocab, 1);
+  REQUIRE(backend != nullptr);
+  auto memory = backend->allocate(kVocab);
+  REQUIRE(memory.ok());
+  Sampler sampler(kVocab);
+  std::vector<float> logits(kVocab);
+  for (int i = 0; i < kVocab; ++i) logits[static_cast<size_t>(i)] = i == 0 ? 0.0f : -22.5f - 0.0005f * static_cast<float>(i);   // to -25
+  backend->write_floats(*memory, logits.data(), kVocab);
+  int32_t last = 0;
+  for (uint64_t back = 0; back < 16; ++back) {
+    SampleTask task;
+    task.logits = logits.data();
+    task.n_top = 0;
+    task.random = ~uint64_t{0} - (back * 60 << 30);   // some quanta of 2^34 and a few
+    SampleResult expected, got;
+    sampler.sample(task, expected);
+    task.logits = *memory;
+    backend->sample(kVocab, {&task, 1}, {&got, 1});
+    CHECK_EQ(got.token, expected.token);
+    CHECK(std::memcmp(&got.logprob, &expected.logprob, sizeof got.logprob) == 0);
+    last = std::max(last, got.token);
+  }
+  CHECK(last > 3400 && last < 3600);   // 24.26 below the best
+}
+
 // Rows that no histogram of distances tells apart: of equal logits, and of ones that differ in their last bits.
 TEST(cuda_samples_rows_of_ties) {
   constexpr int kVocab = 9001;

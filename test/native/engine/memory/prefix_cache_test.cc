@@ -12,10 +12,10 @@ namespace {
 
 constexpr int kPage = kPageTokens;
 
-std::vector<TokenId> page_of(int value) {
-  std::vector<TokenId> tokens(kPage, 0);
-  tokens.back() = value;
-  return tokens;
+PageKeys page_of(int value) {
+  PageKeys keys{};
+  keys.back() = static_cast<PositionKey>(value);
+  return keys;
 }
 
 void release_all(PrefixCache& cache, std::vector<PageId>& pages) {
@@ -70,30 +70,30 @@ TEST(page_pool_hands_out_bundles) {
   CHECK(pool.allocate(7) != kNoPage);
 }
 
-TEST(prefix_cache_finds_by_organization_parent_and_tokens) {
+TEST(prefix_cache_finds_by_organization_parent_and_keys) {
   PrefixCache cache(8, 1);
   const auto one = page_of(1), two = page_of(2);
-  const PageId a = cache.insert(7, kNoPage, one.data(), cache.allocate());
-  const PageId b = cache.insert(7, a, two.data(), cache.allocate());
-  CHECK_EQ(cache.find(7, kNoPage, one.data()), a);
-  CHECK_EQ(cache.find(7, a, two.data()), b);
-  CHECK_EQ(cache.find(8, kNoPage, one.data()), kNoPage);     // another organization
-  CHECK_EQ(cache.find(7, kNoPage, two.data()), kNoPage);     // another place
-  CHECK_EQ(cache.find(7, b, two.data()), kNoPage);
+  const PageId a = cache.insert(7, kNoPage, one, cache.allocate());
+  const PageId b = cache.insert(7, a, two, cache.allocate());
+  CHECK_EQ(cache.find(7, kNoPage, one), a);
+  CHECK_EQ(cache.find(7, a, two), b);
+  CHECK_EQ(cache.find(8, kNoPage, one), kNoPage);     // another organization
+  CHECK_EQ(cache.find(7, kNoPage, two), kNoPage);     // another place
+  CHECK_EQ(cache.find(7, b, two), kNoPage);
   CHECK(cache.consistent());
 }
 
 TEST(prefix_cache_collisions_never_share) {
   PrefixCache cache(64, 1, 0);   // every hash is 0
   std::vector<PageId> roots, children;
-  for (int i = 0; i < 16; ++i) roots.push_back(cache.insert(i % 2, kNoPage, page_of(i / 2).data(), cache.allocate()));
+  for (int i = 0; i < 16; ++i) roots.push_back(cache.insert(i % 2, kNoPage, page_of(i / 2), cache.allocate()));
   for (int i = 0; i < 16; ++i)
-    children.push_back(cache.insert(i % 2, roots[static_cast<size_t>(i)], page_of(0).data(), cache.allocate()));
+    children.push_back(cache.insert(i % 2, roots[static_cast<size_t>(i)], page_of(0), cache.allocate()));
   for (int i = 0; i < 16; ++i) {
     const auto at = static_cast<size_t>(i);
-    CHECK_EQ(cache.find(i % 2, kNoPage, page_of(i / 2).data()), roots[at]);
-    CHECK_EQ(cache.find(i % 2, roots[at], page_of(0).data()), children[at]);
-    CHECK_EQ(cache.find(1 - i % 2, roots[at], page_of(0).data()), kNoPage);
+    CHECK_EQ(cache.find(i % 2, kNoPage, page_of(i / 2)), roots[at]);
+    CHECK_EQ(cache.find(i % 2, roots[at], page_of(0)), children[at]);
+    CHECK_EQ(cache.find(1 - i % 2, roots[at], page_of(0)), kNoPage);
   }
   CHECK(cache.consistent());
 }
@@ -101,9 +101,9 @@ TEST(prefix_cache_collisions_never_share) {
 TEST(prefix_cache_swaps_a_duplicate_for_the_page_already_there) {
   PrefixCache cache(4, 1);
   const auto tokens = page_of(5);
-  const PageId first = cache.insert(1, kNoPage, tokens.data(), cache.allocate());
+  const PageId first = cache.insert(1, kNoPage, tokens, cache.allocate());
   const PageId mine = cache.allocate();
-  CHECK_EQ(cache.insert(1, kNoPage, tokens.data(), mine), first);
+  CHECK_EQ(cache.insert(1, kNoPage, tokens, mine), first);
   CHECK_EQ(cache.pool().references(first), 2);
   CHECK_EQ(cache.pool().references(mine), 0);
   CHECK_EQ(cache.pool().free(), 3);
@@ -115,11 +115,11 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
   std::vector<PageId> chain;
   PageId parent = kNoPage;
   for (int i = 0; i < 3; ++i) {
-    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    parent = cache.insert(1, parent, page_of(i), cache.allocate());
     chain.push_back(parent);
   }
   const std::vector<PageId> expected(chain.rbegin(), chain.rend());   // deepest first
-  const PageId other = cache.insert(1, kNoPage, page_of(9).data(), cache.allocate());
+  const PageId other = cache.insert(1, kNoPage, page_of(9), cache.allocate());
   release_all(cache, chain);
   cache.release(other);   // newest
   CHECK_EQ(cache.available(), 4);
@@ -134,7 +134,7 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
 void random_sequences(uint64_t hash_mask) {
   std::mt19937 random(42);
   PrefixCache cache(24, 3, hash_mask);
-  std::map<std::pair<uint64_t, std::vector<TokenId>>, PageId> known;   // may be evicted at any time
+  std::map<std::pair<uint64_t, std::vector<PositionKey>>, PageId> known;   // may be evicted at any time
   struct Holder {
     std::vector<PageId> pages;
   };
@@ -146,13 +146,13 @@ void random_sequences(uint64_t hash_mask) {
       holders.erase(holders.begin() + static_cast<ptrdiff_t>(at));
     } else {
       const uint64_t organization = random() % 2;
-      std::vector<TokenId> prefix;
+      std::vector<PositionKey> prefix;
       Holder holder;
       PageId parent = kNoPage;
       for (size_t n = 1 + random() % 5; n > 0; --n) {
         const auto tokens = page_of(static_cast<int>(random() % 2));
         prefix.insert(prefix.end(), tokens.begin(), tokens.end());
-        const PageId found = cache.find(organization, parent, tokens.data());
+        const PageId found = cache.find(organization, parent, tokens);
         if (found != kNoPage) {
           const auto expected = known.find({organization, prefix});
           REQUIRE(expected != known.end());
@@ -163,7 +163,7 @@ void random_sequences(uint64_t hash_mask) {
           const PageId page = cache.allocate();
           if (page == kNoPage) break;
           std::erase_if(known, [&](const auto& entry) { return entry.second == page; });
-          parent = cache.insert(organization, parent, tokens.data(), page);
+          parent = cache.insert(organization, parent, tokens, page);
           REQUIRE(parent == page);
           known[{organization, prefix}] = page;
         }
@@ -184,7 +184,7 @@ TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
   const KvLayout layout{.full = 2, .windowed = 3, .window = 40};
   PrefixCache cache(20, 1, ~uint64_t{0}, layout);
   const auto add = [&](PageId parent, int value, PageTable& pages, PageTable& windows) {
-    const PageId page = cache.insert(1, parent, page_of(value).data(), cache.allocate());
+    const PageId page = cache.insert(1, parent, page_of(value), cache.allocate());
     pages.push_back(page, cache.pool());
     windows.push_back(cache.insert_window(page, cache.allocate_window()), cache.pool());
     return page;
@@ -215,11 +215,11 @@ TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
   CHECK_EQ(cache.available(), 20);
   CHECK(cache.consistent());
   for (int i = 0; i < 4; ++i) REQUIRE(cache.allocate() != kNoPage);
-  CHECK_EQ(cache.find(1, b, page_of(3).data()), c);
+  CHECK_EQ(cache.find(1, b, page_of(3)), c);
   CHECK_EQ(cache.window_of(c), kNoPage);
   REQUIRE(cache.allocate() != kNoPage);
-  CHECK_EQ(cache.find(1, b, page_of(3).data()), kNoPage);
-  CHECK_EQ(cache.find(1, a, page_of(2).data()), b);
+  CHECK_EQ(cache.find(1, b, page_of(3)), kNoPage);
+  CHECK_EQ(cache.find(1, a, page_of(2)), b);
   CHECK(cache.window_of(b) != kNoPage);
   CHECK(cache.consistent());
 }
@@ -229,7 +229,7 @@ TEST(prefix_cache_lets_window_pages_leave_first) {
   PageTable pages(4, 1), windows(4, 1);
   PageId parent = kNoPage;
   for (int i = 0; i < 4; ++i) {
-    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    parent = cache.insert(1, parent, page_of(i), cache.allocate());
     pages.push_back(parent, cache.pool());
     windows.push_back(cache.insert_window(parent, cache.allocate_window()), cache.pool());
   }
@@ -258,7 +258,7 @@ TEST(prefix_cache_names_pages_that_hold_nothing) {
   PageId parent = kNoPage;
   for (int i = 0; i < 6; ++i) {
     REQUIRE(cache.has_room(1, 1));
-    parent = cache.insert(1, parent, page_of(i).data(), cache.allocate());
+    parent = cache.insert(1, parent, page_of(i), cache.allocate());
     pages.push_back(parent, cache.pool());
     windows.push_back(cache.insert_window(parent, cache.allocate_window()), cache.pool());
     if (i == 0) continue;

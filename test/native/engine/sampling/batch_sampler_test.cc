@@ -52,7 +52,7 @@ TEST(batch_sampler_gives_what_each_row_gives_alone) {
     auto backend = make_cpu_backend({.threads = threads});
     REQUIRE(backend.ok());
     CHECK_EQ((*backend)->host_threads(), threads);
-    BatchSampler sampler(**backend, kVocab, 8);   // room for the others is made
+    BatchSampler sampler(**backend, **backend, kVocab, 8);   // room for the others is made
     for (int round = 0; round < 20; ++round) {
       sampler.clear();
       for (size_t i = 0; i < rows.tasks.size(); ++i) {
@@ -80,7 +80,7 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
   for (const int threads : {1, 4}) {
     auto backend = make_cpu_backend({.threads = threads});
     REQUIRE(backend.ok());
-    BatchSampler sampler(**backend, kVocab, 100);
+    BatchSampler sampler(**backend, **backend, kVocab, 100);
     for (int round = 0; round < 20; ++round) {
       sampler.clear();
       int of[4][kLength];

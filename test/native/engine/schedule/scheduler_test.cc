@@ -35,8 +35,10 @@ struct Bench {
     return static_cast<int>(std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.most_batch_tokens())));
   }
 
-  Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1) {
+  Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1,
+               std::vector<InputSpan> spans = {}) {
     GenerationRequest params;
+    params.spans = std::move(spans);
     params.n = n;
     params.prompt = std::move(prompt);
     params.organization = organization;
@@ -84,8 +86,12 @@ struct Bench {
       const Sequence& sequence = *item.sequence;
       const int end = sequence.n_computed + item.n_tokens;
       std::vector<uint64_t> prefixes{1};   // of each position, behind one more
-      for (int p = 0; p < end; ++p)
-        prefixes.push_back((prefixes.back() + static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)])) * 0x9E3779B97F4A7C15u);
+      for (int p = 0; p < end; ++p) {
+        auto input = static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)]);
+        for (const InputSpan& span : sequence.request.params.spans)
+          if (p >= span.first && p < span.end()) input = span.hash.high * 1000 + span.hash.low + static_cast<uint64_t>(p - span.first);
+        prefixes.push_back((prefixes.back() + input) * 0x9E3779B97F4A7C15u);
+      }
       for (int table = 0; table < layout.tables(); ++table) {
         const PageId* pages = sequence.table(table);
         const auto expected = [&](int p) { return prefixes[static_cast<size_t>(p) + 1] + static_cast<uint64_t>(table); };
@@ -105,6 +111,8 @@ struct Bench {
       rows += item.n_tokens;
       CHECK(item.n_tokens > 0);
       CHECK_EQ(item.wants_logits, item.n_tokens == item.sequence->remaining());
+      CHECK(!span_across(item.sequence->request.params.spans, item.sequence->n_computed));
+      CHECK(!span_across(item.sequence->request.params.spans, item.sequence->n_computed + item.n_tokens));
       const int last = item.sequence->n_computed + item.n_tokens - 1;
       CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
       for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
@@ -705,6 +713,84 @@ TEST(prompts_that_lack_window_pages_give_way_to_the_oldest) {
   for (int i = 0; i < 20'000 && bench.works(); ++i) REQUIRE(!bench.step(i % 8 == 0).items.empty());
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), 40);
   CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
+}
+
+InputSpan span_of(int first, int n_rows, uint64_t content, bool bidirectional) {
+  return {.first = first, .n_rows = n_rows, .hash = {content, content}, .rows = {}, .bidirectional = bidirectional};
+}
+
+// How many tokens of a second prompt with the same text come from the cache.
+uint64_t cached_of_second(std::vector<InputSpan> first, std::vector<InputSpan> second) {
+  Bench bench(64, 128, 4);
+  bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(first));
+  while (bench.works()) bench.step();
+  bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(second));
+  while (bench.works()) bench.step();   // which also looks whether what is shared is what would be computed
+  return bench.scheduler.cached_tokens();
+}
+
+TEST(scheduler_shares_pages_of_equal_spans_only) {
+  for (const bool bidirectional : {false, true}) {
+    const auto span = [&](uint64_t content) { return std::vector{span_of(32, 16, content, bidirectional)}; };
+    CHECK_EQ(cached_of_second(span(1), span(1)), uint64_t{80});
+    CHECK_EQ(cached_of_second(span(1), span(2)), uint64_t{32});
+    CHECK_EQ(cached_of_second(span(1), {}), uint64_t{32});
+    CHECK_EQ(cached_of_second({}, span(1)), uint64_t{32});
+  }
+}
+
+TEST(scheduler_takes_a_prefix_up_to_a_bidirectional_span_or_from_its_end) {
+  const auto cached = [](int first, int n_rows, bool bidirectional, int second_ends) {
+    Bench bench(64, 128, 4);
+    const std::vector spans = {span_of(first, n_rows, 1, bidirectional)};
+    bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, spans);
+    while (bench.works()) bench.step();
+    bench.add(std::vector<TokenId>(static_cast<size_t>(second_ends), 5), 1, 1, 1, spans);
+    while (bench.works()) bench.step();
+    return bench.scheduler.cached_tokens();
+  };
+  CHECK_EQ(cached(20, 40, true, 90), uint64_t{80});    // behind it
+  CHECK_EQ(cached(20, 40, true, 62), uint64_t{16});    // the page that holds its end is not full: nothing of it
+  CHECK_EQ(cached(20, 40, false, 62), uint64_t{48});   // its rows see what stands before them only
+  CHECK_EQ(cached(16, 32, true, 49), uint64_t{48});    // it ends with a page
+  CHECK_EQ(cached(16, 32, true, 48), uint64_t{16});    // and with the prompt, whose last position is always computed
+}
+
+TEST(scheduler_computes_a_bidirectional_span_in_one_piece) {
+  for (const KvLayout& layout : {KvLayout{}, KvLayout{.layers_per_page = 1, .full = 1, .windowed = 2, .window = 24}}) {
+    std::mt19937 random(17);
+    Bench bench(120, 64, 6, true, layout);
+    int n_steps = 0, n_spans = 0, n_first = 0;
+    for (int round = 0; round < 60; ++round) {
+      std::vector<InputSpan> spans;
+      const int length = 20 + static_cast<int>(random() % 200);
+      for (int at = static_cast<int>(random() % 20); at < length;) {
+        const int n_rows = std::min(length - at, 1 + static_cast<int>(random() % 60));
+        spans.push_back(span_of(at, n_rows, random() % 2, random() % 3 > 0));
+        at += n_rows + static_cast<int>(random() % 30);
+        ++n_spans;
+      }
+      bench.add(std::vector<TokenId>(static_cast<size_t>(length), 5), random() % 3, 30, 1 + static_cast<int>(random() % 2), std::move(spans));
+      for (int i = 0; i < 12 && bench.works(); ++i, ++n_steps) n_first += bench.step().first_tokens;
+    }
+    while (bench.works() && ++n_steps < 10'000) n_first += bench.step().first_tokens;
+    CHECK(!bench.works());
+    CHECK(n_spans > 100);
+    CHECK(n_first > 0);
+    CHECK(bench.scheduler.cached_tokens() > 0);
+  }
+}
+
+TEST(scheduler_computes_a_span_that_does_not_fit_beside_decodes) {
+  Bench bench(200, 64, 48);
+  for (int i = 0; i < 44; ++i) bench.add({static_cast<TokenId>(i)}, 1, 400);
+  for (int i = 0; i < 10; ++i) bench.step();
+  CHECK_EQ(bench.scheduler.running().size(), size_t{44});
+  // Not its organization's only sequence: it has no claim to a step of first tokens.
+  Request& request = bench.add(std::vector<TokenId>(200, 5), 1, 10, 1, {span_of(8, 60, 1, true), span_of(70, 64, 1, true)});
+  int n_steps = 0;
+  while (only(request).generated() == 0 && ++n_steps < 50) bench.step();
+  CHECK(n_steps < 50);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Compiled grammars over a small vocabulary: texts that are no JSON, what follows a value, special tokens, limits.
 #include "text/grammar/grammar.h"
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -158,6 +159,205 @@ TEST(grammar_of_a_large_counted_object_is_followed_to_its_end) {
   }
   check::note(std::to_string(members) + " members, the slowest mask " + std::to_string(slowest / 1000) + " us");
   CHECK(members >= 500 && members <= 900);
+}
+
+// Reads the text, and asks for the mask at every so many of its tokens; where it stopped, or -1 at its end.
+int follow(Grammar& grammar, std::string_view text, size_t between_masks, Grammar::Position& position) {
+  std::vector<TokenId> before;
+  TokenMask mask(vocabulary()->trie().n_tokens());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto token = static_cast<TokenId>(static_cast<uint8_t>(text[i]));
+    if (i % between_masks == 0 && (grammar.allowed(position, before, mask) != Grammar::Outcome::kOk || !mask.has(static_cast<uint32_t>(token)))) return static_cast<int>(i);
+    if (grammar.advance(position, before, token) != Grammar::Outcome::kOk) return static_cast<int>(i);
+    before.push_back(token);
+  }
+  return -1;
+}
+
+TEST(grammar_of_long_counted_texts_is_followed_to_their_end) {
+  std::string items = "[0";
+  for (int i = 1; i < 15'000; ++i) items += ",7";
+  struct Case { GrammarOptions options; std::string text; };
+  const Case cases[] = {
+      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","maxLength":50000})"), '"' + std::string(50'000, 'x') + '"'},
+      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"array","maxItems":20000,"items":{"type":"integer"}})"), items + ']'},
+      {of(GrammarOptions::Kind::kRules, "root ::= (\"a\"{1,1000}){1,1000}"), std::string(30'000, 'a')},
+      {of(GrammarOptions::Kind::kRules, "root ::= (\"a\"{1,1000} \"b\"?){1,1000}"), std::string(30'000, 'a')},
+      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","pattern":"^(a{2,900}b?){1,1000}$"})"), '"' + std::string(20'000, 'a') + '"'},
+  };
+  for (const Case& one : cases) {
+    const auto grammar = compiled(one.options);
+    REQUIRE(grammar != nullptr);
+    Grammar::Position position = grammar->start();
+    if (const int stopped = follow(*grammar, one.text, 10, position); stopped >= 0) return check::fail(__FILE__, __LINE__, one.options.text + ": " + std::to_string(stopped));
+    CHECK(position.accepts);
+  }
+}
+
+// As the engine asks: with so many steps at once, and the rest on a thread of its own.
+TEST(grammar_of_long_counted_texts_needs_little_at_once) {
+  std::string items = "[0";
+  for (int i = 1; i < 20'000; ++i) items += ",7";
+  struct Case { std::string schema, text; };
+  const Case cases[] = {{R"({"type":"string","maxLength":50000})", '"' + std::string(50'000, 'x') + '"'},
+                        {R"({"type":"array","maxItems":20000,"items":{"type":"integer"}})", items + ']'}};
+  for (const Case& one : cases) {
+    const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, one.schema));
+    REQUIRE(grammar != nullptr);
+    Grammar::Position position = grammar->start();
+    std::vector<TokenId> before;
+    TokenMask mask(vocabulary()->trie().n_tokens());
+    int n_waits = 0;
+    for (const char c : one.text) {
+      const auto token = static_cast<TokenId>(static_cast<uint8_t>(c));
+      Fuel fuel(20'000);
+      Grammar::Outcome found = grammar->allowed(position, before, mask, &fuel);
+      if (found == Grammar::Outcome::kSpent) ++n_waits, found = grammar->allowed(position, before, mask);
+      if (found != Grammar::Outcome::kOk || !mask.has(static_cast<uint32_t>(token)) || grammar->advance(position, before, token, &fuel) != Grammar::Outcome::kOk)
+        return check::fail(__FILE__, __LINE__, one.schema + ": " + std::to_string(before.size()));
+      before.push_back(token);
+    }
+    CHECK(position.accepts);
+    CHECK(n_waits <= 2);
+  }
+}
+
+TEST(grammar_of_wide_schemas_is_followed_at_their_own_instances) {
+  std::string properties, instance = "{", words, last;
+  for (int i = 0; i < 120; ++i) {
+    const std::string name = "\"property_" + std::to_string(i * 7919 % 1000) + "\"";
+    properties += (i ? "," : "") + name + R"(:{"type":["string","null"],"maxLength":40})";
+    if (i % 3 != 1) instance += (instance.size() > 1 ? "," : "") + name + ":\"some value\"";
+  }
+  for (int i = 0; i < 1500; ++i) {
+    last = "value number " + std::to_string(i * 7919 % 10'007) + " of many";
+    words += (i ? ",\"" : "\"") + last + '"';
+  }
+  std::string codes, rows = "[";
+  for (int i = 0; i < 300; ++i) codes += "AB" + std::to_string(1'000'000 + i * 7919) + "-";
+  for (int i = 0; i < 400; ++i) rows += std::string(i ? "," : "") + R"({"id":)" + std::to_string(i) + R"(,"tags":["a","bc"],"x":"text"})";
+  struct Case { std::string schema, text; };
+  const Case cases[] = {
+      {R"({"type":"object","properties":{)" + properties + R"(},"additionalProperties":false})", instance + '}'},
+      {R"({"type":"object","minProperties":20,"maxProperties":100,"properties":{)" + properties + "}}", instance + R"(,"another":1})"},
+      {R"({"type":"array","maxItems":50,"items":{"enum":[)" + words + "]}}", "[\"" + last + "\",\"" + last + "\"]"},
+      {R"({"type":"string","pattern":"^([A-Z]{2}[0-9]{1,30}-?){1,400}$"})", '"' + codes + '"'},
+      {R"({"type":"string","pattern":"^([a-z]{0,63}\\.){0,100}[a-z]{2,63}$","maxLength":5000})", '"' + std::string(40, 'a') + '.' + std::string(50, 'b') + R"(.example")"},
+      {R"({"type":"array","maxItems":1000,"items":{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array","maxItems":64,"items":{"type":"string","maxLength":128}},"x":{"type":"string","maxLength":10000}},"required":["id"]}})", rows + ']'},
+  };
+  for (const PropertyOrder order : {PropertyOrder::kAny, PropertyOrder::kSchema})
+    for (const Case& one : cases) {
+      auto options = of(GrammarOptions::Kind::kJsonSchema, one.schema);
+      options.order = order;
+      const auto grammar = compiled(options);
+      if (grammar == nullptr) return check::fail(__FILE__, __LINE__, one.schema.substr(0, 200));
+      Grammar::Position position = grammar->start();
+      if (const int stopped = follow(*grammar, one.text, 3, position); stopped >= 0) return check::fail(__FILE__, __LINE__, one.schema.substr(0, 200) + ": " + std::to_string(stopped));
+      CHECK(position.accepts);
+    }
+}
+
+TEST(grammar_finds_where_a_token_leads_before_it_is_read) {
+  const auto grammar = compiled(of(GrammarOptions::Kind::kRegex, "(a|b)*a(a|b){9}"));
+  REQUIRE(grammar != nullptr);
+  Grammar::Position position = grammar->start();
+  const TokenId token = 'a';
+  Fuel none(0);
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);   // as compiling found it
+  position = grammar->start();
+  grammar->shrink();
+  position = grammar->start();
+  none = Fuel(0);
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kSpent);
+  none = Fuel(0);
+  CHECK(grammar->prepared(position, {}, nullptr, &none, token) == Grammar::Outcome::kSpent);
+  CHECK(grammar->prepare(position, nullptr, Fuel(100'000), token) == Grammar::Outcome::kOk);
+  none = Fuel(0);
+  CHECK(grammar->prepared(position, {}, nullptr, &none, token) == Grammar::Outcome::kOk);
+  none = Fuel(0);
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);
+}
+
+TEST(grammar_positions_outlive_an_automaton_that_was_full) {
+  GrammarLimits tight;
+  tight.most_states = 400;
+  // Nested, counted, with names to be remembered: all that a state is made of.
+  const auto options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"array","maxItems":3000,"items":{"type":"object","minProperties":2,"propertyNames":{"pattern":"^[a-z]{1,9}$"},"additionalProperties":{"type":"string","maxLength":300}}})");
+  const auto grammar = compiled(options), small = compiled(options, tight);
+  std::string text = "[";
+  for (int i = 0; i < 150; ++i) text += std::string(i ? "," : "") + R"({"ab":"é)" + std::string(static_cast<size_t>(i), 'x') + R"(","cd":"","ef":"\u00e9"})";
+  Grammar::Position position = grammar->start(), other = small->start(), late = other;
+  std::vector<TokenId> before;
+  TokenMask mask(vocabulary()->trie().n_tokens()), again = mask;
+  for (const char c : text) {
+    REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk && small->allowed(other, before, again) == Grammar::Outcome::kOk);
+    REQUIRE(std::ranges::equal(mask.words(), again.words()));
+    const auto token = static_cast<TokenId>(static_cast<uint8_t>(c));
+    REQUIRE(grammar->advance(position, before, token) == Grammar::Outcome::kOk && small->advance(other, before, token) == Grammar::Outcome::kOk);
+    before.push_back(token);
+  }
+  CHECK(small->epoch() > 20 * grammar->epoch());
+  // One that has not asked since the beginning reads everything again.
+  REQUIRE(small->allowed(late, before, again) == Grammar::Outcome::kOk);
+  REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk);
+  CHECK(std::ranges::equal(mask.words(), again.words()));
+}
+
+TEST(grammar_spends_no_more_than_it_is_given_and_goes_on_from_there) {
+  const GrammarOptions cases[] = {
+      of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){5}$"},{"pattern":"x"}]})"),
+      of(GrammarOptions::Kind::kJsonSchema, R"({"type":"integer","minimum":3,"maximum":123456,"multipleOf":9973})"),
+      of(GrammarOptions::Kind::kRegex, "(\\\\d|[^x]){1,9}(yes| no)\\n?"),
+  };
+  for (const GrammarOptions& options : cases) {
+    const auto at_once = compiled(options), in_parts = compiled(options);
+    REQUIRE(at_once != nullptr && in_parts != nullptr);
+    TokenMask whole(vocabulary()->trie().n_tokens()), parts = whole;
+    std::vector<TokenId> before;
+    Grammar::Position position = at_once->start(), other = in_parts->start();
+    std::mt19937 random(3);
+    for (int i = 0; i < 6; ++i) {
+      REQUIRE(at_once->allowed(position, before, whole) == Grammar::Outcome::kOk);
+      Grammar::Outcome outcome;
+      int calls = 0;
+      do {
+        Fuel fuel(60);
+        outcome = in_parts->allowed(other, before, parts, &fuel);
+      } while (outcome == Grammar::Outcome::kSpent && ++calls < 100'000);
+      REQUIRE(outcome == Grammar::Outcome::kOk);
+      CHECK(std::ranges::equal(whole.words(), parts.words()));
+      std::vector<TokenId> fine;
+      for (TokenId token = 0; token < 256; ++token)
+        if (whole.has(static_cast<uint32_t>(token))) fine.push_back(token);
+      if (fine.empty()) break;
+      const TokenId token = fine[random() % fine.size()];
+      REQUIRE(at_once->advance(position, before, token) == Grammar::Outcome::kOk && in_parts->advance(other, before, token) == Grammar::Outcome::kOk);
+      before.push_back(token);
+    }
+  }
+}
+
+TEST(grammar_of_multiples_leads_to_them) {
+  std::mt19937_64 random(11);
+  for (const uint64_t divisor : {7u, 9973u, 20011u, 999'983u, 1u << 19}) {
+    const std::string multiple = "\"multipleOf\":" + std::to_string(divisor);
+    for (const std::string& bounds : {std::string(), std::string(",\"minimum\":1"), ",\"minimum\":" + std::to_string(divisor) + ",\"maximum\":" + std::to_string(divisor * 1000)})
+      for (const char* type : {"integer", "number"}) {
+        const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, std::string("{\"type\":\"") + type + "\"," + multiple + bounds + "}"));
+        if (!grammar) return check::fail(__FILE__, __LINE__, type + multiple + bounds);
+        for (int round = 0; round < 4; ++round) {
+          const std::string text = std::to_string(divisor * (1 + random() % 999));
+          Grammar::Position position = grammar->start();
+          CHECK_EQ(follow(*grammar, text, 1, position), -1);
+          CHECK(position.accepts);
+          CHECK(read(*grammar, std::to_string(divisor * 5 + 1 + random() % (divisor - 1))) != Read::kWhole);
+        }
+      }
+  }
+  // Within bounds that hold none there is no number, and nothing leads there.
+  std::vector<SchemaProblem> problems;
+  CHECK(Grammar::compile(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"integer","minimum":9974,"maximum":19000,"multipleOf":9973})"), vocabulary(), {}, nullptr, problems) == nullptr);
+  CHECK(problems.back().kind == SchemaProblem::Kind::kImpossible);
 }
 
 TEST(grammar_compilation_is_bounded) {

@@ -106,6 +106,10 @@ TEST(documents_fit_or_do_not) {
        {R"({"a":2})", R"({"a":1,"z":null})"}, {R"({"a":0})", R"({"a":4})", "{}"}},
       {R"({"type":"object","not":{"required":["a"]}})", {"{}", R"({"b":1})"}, {R"({"a":1})"}},
       {R"({"type":"string","not":{"enum":["x","yy"]}})", {"\"\"", "\"y\"", "\"xx\""}, {"\"x\"", "\"yy\"", R"("\u0078")"}},
+      {R"({"enum":[2.0]})", {"2.0", "2"}, {"2.", "2.1", "20"}},
+      {R"({"const":1.0})", {"1.0", "1"}, {"1.5", "0", "10"}},
+      {R"({"type":"integer","enum":[-3.0,1e3,4.5]})", {"-3.0", "-3", "1e3", "1000"}, {"4.5", "4", "3"}},
+      {R"({"enum":[2.50,7],"minimum":2,"maximum":5.0})", {"2.50", "2.5"}, {"7", "2"}},
       {R"({"type":"integer","not":{"const":5}})", {"4", "55"}, {"5"}},
       {R"({"type":"integer","multipleOf":7})", {"0", "7", "-14", "70"}, {"1", "8", "-15"}},
       {R"({"type":"number","multipleOf":0.01})", {"1", "1.25", "-0.5"}, {"1.255"}},
@@ -171,7 +175,6 @@ TEST(what_is_not_served_is_named_with_its_place) {
   refused(R"({"pattern":"(a"})", Kind::kInvalid, "", "pattern");
   refused(R"({"type":"object","properties":{"a":false},"required":["a"]})", Kind::kImpossible, "", "");
   refused(R"({"type":"integer","multipleOf":983,"minimum":1,"maximum":982})", Kind::kImpossible, "", "");
-  refused(R"({"type":"integer","multipleOf":999983,"minimum":1,"maximum":1000000000000})", Kind::kTooLarge, "", "");
   refused(R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["x"],"properties":{"x":{"$ref":"#/$defs/a"}}}}})", Kind::kImpossible, "", "");
   SchemaOptions lenient;
   lenient.strict = false;

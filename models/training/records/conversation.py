@@ -1,0 +1,143 @@
+"""First conversations: what people type in their first minutes, in many wordings, with the noise of quick typing, over one
+to four turns. Nothing here thinks, and no answer holds a marker of the template."""
+from .facts import fact
+from .intents import ASK_ANOTHER, ASK_JOKE, ASK_MINE, ASK_REPEAT, ASK_RIDDLE, INTENTS, JOKES, RIDDLES
+from .phrases import noisy, pick, sentence, weighted
+from .record import answer, record, user
+from .requests import request
+from .unknown import ANSWERS, question
+from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
+
+# asked most by people who try a model
+_OFTEN = {name: 3 for name in ("hello", "how are you", "who are you", "your name", "what can you do", "help", "thanks", "bye", "are you human", "are you a bot", "who made you", "what's up", "are you chatgpt", "test", "weather", "time", "bored", "sad")}
+_NAMES, _WEIGHTS = list(INTENTS), [_OFTEN.get(name, 1) for name in INTENTS]
+# these follow something; as a first turn they come too, but less often
+_CASE = {"only signs", "other language", "nonsense"}   # their noise is their own
+
+
+def intent(r, me, name=None):
+    """(question, answer) of one intent."""
+    name = name or r.choices(_NAMES, _WEIGHTS)[0]
+    asks, answers = INTENTS[name]
+    ask = " ".join(weighted(r, asks).split()) or "?"
+    ask = ask.replace("{me}", me)
+    ask = sentence(ask) if name not in _CASE else ask
+    ask = noisy(r, ask) if name not in _CASE else ask
+    return ask, r.choice(answers).replace("{me}", me)
+
+
+def told(r):
+    """What users tell of themselves, as asked for later: {what: (told, questions, answer)}."""
+    name, city, pet, petname = person(r), r.choice(CITIES), r.choice(["dog", "cat", "bird", "horse", "rabbit", "hamster"]), person(r)
+    color, food, job, animal, age = r.choice(COLORS), r.choice(FOODS), r.choice(JOBS), r.choice(ANIMALS), r.randint(6, 90)
+    return {
+        "name": ("[my name is|i am|i'm|im|call me|this is|my name's|you can call me|people call me] " + name, "[what is my name|what's my name|whats my name|do you remember my name|do you know my name|who am i|what am i called|say my name|how am i called]?", f"Your name is {name}.", f"Nice to meet you, {name}!"),
+        "city": (f"[i live in|i am from|i'm from|i come from|my home is in] {city}", "[where do i live|where am i from|in which city do i live|what is my city|where do i come from]?", f"You live in {city}.", f"{city} is a nice place."),
+        "pet": (f"my {pet} is called {petname}", f"[what is my {pet} called|what's the name of my {pet}|what is my {pet}'s name|how is my {pet} called]?", f"Your {pet} is called {petname}.", f"{petname} is a nice name for {article(pet)}."),
+        "color": (f"my [favorite|favourite] [color|colour] is {color}", "[what is my favorite color|which color do i like|what's my favourite colour|what color do i like best]?", f"Your favorite color is {color}.", f"{sentence(color)} is a nice color."),
+        "food": (f"[i like|i love|my favorite food is] {food}", "[what do i like|what food do i like|what do i like to eat|what is my favorite food]?", f"You like {food}.", f"{sentence(food)}, that sounds good."),
+        "job": (f"[i work as|i am|i'm] {article(job)}", "[what is my job|what's my job|what do i do for a living|what do i work as]?", f"You work as {article(job)}.", "That is an interesting job."),
+        "age": (f"i am {age} years old", "[how old am i|what is my age|do you know my age]?", f"You are {age} years old.", "Thank you for telling me."),
+        "animal": (f"[my favorite animal is|i like|i love] the {animal}", "[what is my favorite animal|which animal do i like|what animal do i like]?", f"Your favorite animal is the {animal}.", f"The {animal} is a nice animal."),
+    }
+
+
+def remembering(r, me):
+    """Something told, perhaps something else, and the question."""
+    known = told(r)
+    what = "name" if r.random() < 0.5 else r.choice(list(known))
+    said, asks, reply, first = known[what]
+    text = sentence(pick(r, said))
+    text = (r.choice(["Hi, ", "Hello, ", "Hey, ", "Hi! ", "Hello! "]) + (text if r.random() < 0.5 else text[0].lower() + text[1:]) if r.random() < 0.4 else text) + r.choice([".", "", "!"])
+    turns = [(text.lower() if r.random() < 0.4 else text, first if r.random() < 0.8 or what != "name" else f"Hello, {known['name'][0].rsplit('] ', 1)[1]}! How can I help you?")]
+    for _ in range(r.choice([0, 0, 1, 1, 2])):
+        turns.append(one(r, me))
+    if r.random() < 0.85:
+        turns.append((noisy(r, sentence(pick(r, asks)), prefix=False), reply))
+    return turns
+
+
+def not_told(r, me):
+    """A question about something the user never said."""
+    what = r.choice([k for k in told(r)])
+    ask = sentence(pick(r, told(r)[what][1]))
+    before = [one(r, me)] if r.random() < 0.3 else []
+    if what == "name":
+        ask = pick(r, "[What is my name|What's my name|Do you know my name|Do you remember my name|Say my name|How am I called]?")
+    return before + [(noisy(r, ask, prefix=not before), "You did not tell me.")]
+
+
+def introduction(r, me):
+    """The user's name and a question at once."""
+    name = person(r)
+    text = sentence(pick(r, f"[hi, |hello! |hey, |hi. |hello |||][my name is|i am|i'm|this is] {name}[. |, |! | and ][what is yours|what's yours|who are you|what's your name|what is your name|who r u]?"))
+    turns = [(text.lower() if r.random() < 0.4 else text, f"Nice to meet you, {name}! I am {me}.")]
+    if r.random() < 0.5:
+        turns.append((noisy(r, sentence(pick(r, told(r)["name"][1])), prefix=False), f"Your name is {name}."))
+    return turns
+
+
+def joke(r, me):
+    """A joke, often another, or what one says to a joke."""
+    jokes = r.sample(JOKES, 2)
+    turns = [(noisy(r, sentence(weighted(r, ASK_JOKE))), jokes[0])]
+    if r.random() < 0.4:
+        turns.append((noisy(r, sentence(pick(r, ASK_ANOTHER[0])), prefix=False), jokes[1]))
+    elif r.random() < 0.5:
+        turns.append(intent(r, me, r.choice(["lol", "nice", "thanks", "what do you mean"])))
+    return turns
+
+
+def riddle(r, me):
+    text, reply = r.choice(RIDDLES)
+    turns = [(noisy(r, sentence(weighted(r, ASK_RIDDLE))), text)]
+    if r.random() < 0.7:
+        turns.append((noisy(r, sentence(pick(r, "[i don't know|i dont know|what is it|tell me|no idea|i give up|what is the answer|what's the answer|say it|solution please|the answer please|what][?|.|]")), prefix=False), reply))
+    return turns
+
+
+def repeating(r, me):
+    """Something, and then the wish to hear it again, or to hear one's own words."""
+    before = one(r, me)
+    if r.random() < 0.6:
+        return [before, (noisy(r, sentence(weighted(r, ASK_REPEAT)), prefix=False), before[1])]
+    return [before, (noisy(r, sentence(weighted(r, ASK_MINE)), prefix=False), f"You said: {before[0]}")]
+
+
+def knock(r, me):
+    who = r.choice(["lettuce", "boo", "cow", "nobel", "tank", "ice cream", "harry", "justin", "olive", "ken", made_up(r).lower()])
+    return [(noisy(r, sentence(pick(r, "[knock knock|knock, knock|knock knock!]")), prefix=False), "Who is there?"), (sentence(who) if r.random() < 0.6 else who, f"{sentence(who)} who?"), (r.choice([f"{sentence(who)} in!", f"{who} you glad to see me?", "let me in!", "It is cold outside!", "haha"]), "Haha, that is a good one!")]
+
+
+def reply(r, me):
+    """What one says to any answer."""
+    return intent(r, me, r.choice(["thanks", "thanks", "ok", "nice", "really", "why", "wrong", "continue", "what do you mean", "lol", "bye", "thanks bye", "yes", "no"]))
+
+
+def one(r, me):
+    """(question, answer) that stands by itself."""
+    style = r.random()
+    if style < 0.5:
+        return intent(r, me)
+    if style < 0.68:
+        text, said = fact(r)
+        return noisy(r, text), said
+    if style < 0.94:
+        return request(r)
+    return noisy(r, question(r)), r.choice(ANSWERS[:5])
+
+
+def talk(r, me):
+    turns = [one(r, me)]
+    for _ in range(r.choice([0, 0, 0, 0, 0, 1, 1, 2, 3])):
+        turns.append(reply(r, me) if r.random() < 0.35 else one(r, me))
+    return turns
+
+
+SHAPES = [(talk, 80), (remembering, 7), (not_told, 2), (introduction, 2), (joke, 4), (riddle, 1.5), (repeating, 3), (knock, 0.7)]
+
+
+def chat(r, me):
+    """One conversation with the model of this name."""
+    turns = r.choices(*zip(*SHAPES))[0](r, me)
+    return record("chat", *(message for ask, said in turns for message in (user(ask), answer(said))))

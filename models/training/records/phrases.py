@@ -1,0 +1,93 @@
+"""Wordings: templates with alternatives, and the noise of people who type quickly."""
+import math
+import re
+
+_INNERMOST = re.compile(r"\[([^\[\]]*)\]")
+
+
+def pick(r, template):
+    """One wording of a template: of `[a|b|]` one alternative, which may hold others."""
+    while (found := _INNERMOST.search(template)) is not None:
+        template = template[:found.start()] + r.choice(found[1].split("|")) + template[found.end():]
+    return template
+
+
+def wordings(template):
+    """All wordings of a template."""
+    found = _INNERMOST.search(template)
+    if found is None:
+        return {template}
+    return set().union(*(wordings(template[:found.start()] + one + template[found.end():]) for one in found[1].split("|")))
+
+
+def weighted(r, templates):
+    """One of several templates, those with more wordings more often."""
+    return pick(r, r.choices(templates, [math.sqrt(_size(t)) for t in templates])[0])
+
+
+_SIZES = {}
+
+
+def _size(template):
+    if template not in _SIZES:
+        _SIZES[template] = len(wordings(template))
+    return _SIZES[template]
+
+
+def sentence(text):
+    """With a capital letter in front."""
+    return text[:1].upper() + text[1:]
+
+
+GREETINGS = ["hi", "hello", "hey", "hi there", "hello there", "good morning", "good evening", "good afternoon", "yo", "hey there", "hiya", "ok so", "so", "um", "quick question", "excuse me", "please"]
+
+
+def prefixed(r, text):
+    """A greeting or a filler in front, as people write before they come to the point."""
+    front = r.choice(GREETINGS)
+    return sentence(front) + r.choice([", ", " ", "! ", ". ", ", "]) + (text[:1].lower() + text[1:] if not re.match(r"I\b|I'", text) and r.random() < 0.7 else text)
+
+
+def slip(r, text):
+    """One typing slip in a longer word: letters swapped, one left out or typed twice."""
+    places = [m for m in re.finditer(r"[a-zA-Z]{4,}", text)]
+    if not places:
+        return text
+    word = r.choice(places)
+    at = r.randint(word.start() + 1, word.end() - 2)
+    return r.choice([text[:at] + text[at + 1] + text[at] + text[at + 2:], text[:at] + text[at + 1:], text[:at] + text[at] + text[at:]])
+
+
+def noisy(r, text, prefix=True):
+    """As typed in a hurry: 40 percent in lower case, 30 without the mark at the end, 5 with a slip, 20 with something in front."""
+    if prefix and r.random() < 0.2:
+        text = prefixed(r, text)
+    style = r.random()
+    if style < 0.4:
+        text = text.lower()
+    elif style < 0.42:
+        text = text.upper()
+    mark = r.random()
+    if mark < 0.3:
+        text = text.rstrip("?.!") or text
+    elif mark < 0.34:
+        text = text.rstrip("?.!") + r.choice(["??", "!!", "...", " ?", "!", "?!"])
+    if r.random() < 0.1:
+        text = text.replace("'", "")
+    if r.random() < 0.05:
+        text = slip(r, text)
+    return text
+
+
+SYSTEM_PROMPTS = sorted(wordings("You are a [helpful|friendly|kind|polite|useful] [assistant|AI assistant|chat assistant].") | wordings("You are a helpful assistant. [Be brief.|Answer clearly.|Answer in English.|Be friendly.|Keep answers short.|Answer politely.|Be honest.]")
+                         | wordings("[Answer the user.|Answer the questions of the user.|Help the user.|Chat with the user.|Be helpful.|Be helpful and polite.|Reply to the user.|You are an assistant.|You are a chatbot.|You are an AI.]")
+                         | wordings("You [chat with people|answer questions|help people|talk with visitors] [on a website|in an app].")
+                         | wordings("[Today is a normal day. ||]You are [a helpful assistant|an assistant] [who answers in short sentences|that is friendly to everyone|who is honest].")
+                         | {"Assistant", "You are helpful.", "The user writes in English.", "You are talking to a new user.", "Be concise.", "Answer as well as you can.", "Write in plain English.", "You are a support assistant."})
+
+
+def with_system(r, record, chance=0.25):
+    """A neutral system prompt before a record that has none and whose answer none decides."""
+    if record["messages"][0]["role"] != "system" and record["kind"] not in ("system", "story_text") and r.random() < chance:
+        record["messages"].insert(0, {"role": "system", "content": r.choice(SYSTEM_PROMPTS)})
+    return record

@@ -1,0 +1,200 @@
+"""python3 -m unittest: the conversations made by rule say what is right, in enough wordings, and nothing that does not belong there."""
+import random
+import re
+import unittest
+
+from plans import MODELS
+from records import conversation, facts, intents, phrases, requests, unknown
+from records.words import listed
+
+MARKERS = re.compile(r"<\||\|>|</?think|tool_|\[[^\]]*\||\{[a-z]+\}|\]\(")
+
+
+def sums(text):
+    """Every equation of a text as (left, right), both computed."""
+    for a, sign, b, z in re.findall(r"(\d+) ([-+x/]) (\d+) = (-?\d+)", text):
+        yield {"+": int(a) + int(b), "-": int(a) - int(b), "x": int(a) * int(b), "/": int(a) / max(1, int(b))}[sign], int(z)
+
+
+def talks(count, name, seed=1):
+    r = random.Random(seed)
+    return [conversation.chat(r, name) for _ in range(count)]
+
+
+class Wordings(unittest.TestCase):
+    def test_there_are_eighty_intents_and_each_has_forty_wordings(self):
+        self.assertGreaterEqual(len(intents.INTENTS), 80)
+        for name, (asks, answers) in intents.INTENTS.items():
+            found = set().union(*(phrases.wordings(template) for template in asks))
+            self.assertGreaterEqual(len(found), 40, name)
+            self.assertTrue(answers, name)
+            for text in [*found, *answers]:
+                self.assertNotRegex(text.replace("[]", ""), r"[\[\]|]", name)
+
+    def test_five_hundred_facts_have_twelve_forms(self):
+        self.assertGreaterEqual(sum(len({question for question, _ in forms}) >= 12 for forms in facts.FACTS.values()), 500)
+
+    def test_one_wording_of_a_template_is_among_all(self):
+        r, template = random.Random(1), "[a|b [c|d]|] e[f|]"
+        self.assertEqual(phrases.wordings(template), {"a e", "b c e", "b d e", " e", "a ef", "b c ef", "b d ef", " ef"})
+        self.assertEqual({phrases.pick(r, template) for _ in range(500)}, phrases.wordings(template))
+
+    def test_noise_comes_as_often_as_it_should(self):
+        r, text = random.Random(2), "What is the Name of it?"
+        found = [phrases.noisy(r, text) for _ in range(4000)]
+        share = lambda accepts: sum(map(accepts, found)) / len(found)
+        self.assertAlmostEqual(share(lambda t: t == t.lower()), 0.4, delta=0.03)
+        self.assertAlmostEqual(share(lambda t: not t.endswith(("?", "!", "."))), 0.3, delta=0.03)
+        self.assertAlmostEqual(share(lambda t: not re.match(r"what", t, re.I)), 0.2, delta=0.03)
+        self.assertAlmostEqual(share(lambda t: not re.search(r"what is the name of it", t, re.I)), 0.05, delta=0.02)
+        self.assertGreaterEqual(len(phrases.SYSTEM_PROMPTS), 50)
+
+
+class Conversations(unittest.TestCase):
+    def test_turns_alternate_and_none_is_empty_or_holds_a_marker(self):
+        for name in MODELS:
+            for record in talks(4000, name):
+                messages = record["messages"]
+                self.assertEqual([m["role"] for m in messages], ["user", "assistant"] * (len(messages) // 2))
+                self.assertLessEqual(len(messages), 8)
+                for message in messages:
+                    self.assertEqual(message.keys(), {"role", "content"})
+                    self.assertTrue(message["content"].strip())
+                    self.assertNotRegex(message["content"], MARKERS)
+
+    def test_every_intent_comes_as_a_first_turn(self):
+        names = set()
+        for name in intents.INTENTS:
+            ask, said = conversation.intent(random.Random(3), "tycho-1.0", name)
+            self.assertIn(said, [text.replace("{me}", "tycho-1.0") for text in intents.INTENTS[name][1]])
+        known = {text.replace("{me}", "hal-1.0"): name for name, (_, answers) in intents.INTENTS.items() for text in answers}
+        for record in talks(30_000, "hal-1.0"):
+            names.add(known.get(record["messages"][1]["content"]))
+        self.assertGreaterEqual(len(names), len(set(known.values())) - 1)
+
+    def test_the_model_names_itself_and_no_other(self):
+        for name in MODELS:
+            others = [other for other in MODELS if other != name]
+            said = [m["content"] for record in talks(4000, name) for m in record["messages"] if m["role"] == "assistant"]
+            for text in said:
+                if not text.startswith("You said:"):
+                    self.assertFalse([other for other in others if other in text], text)
+            for intent in ("who are you", "your name", "which model", "are you chatgpt"):
+                self.assertIn(name, conversation.intent(random.Random(4), name, intent)[1])
+
+    def test_what_was_told_is_remembered(self):
+        r = random.Random(5)
+        for _ in range(300):
+            known = conversation.told(r)
+            said, _, reply, _ = known["name"]
+            self.assertIn(said.rsplit("] ", 1)[1], reply)
+            self.assertIn(known["city"][0].rsplit(" ", 1)[1], known["city"][2])
+
+    def test_what_nobody_told_and_nobody_knows_is_declined(self):
+        r = random.Random(6)
+        for _ in range(300):
+            self.assertEqual(conversation.not_told(r, "hal-1.0")[-1][1], "You did not tell me.")
+            record = unknown.unknown(r, ["Who was the third king of Atlantis?"])
+            self.assertIn(record["messages"][1]["content"], unknown.ANSWERS)
+            self.assertRegex(record["messages"][1]["content"], "do not know")
+            self.assertNotRegex(record["messages"][0]["content"], r"[\[\]|{}]")
+
+
+class Answers(unittest.TestCase):
+    def asked(self, make, count=3000):
+        r = random.Random(7)
+        return [make(r) for _ in range(count)]
+
+    def test_sums_are_right_and_are_those_that_were_asked(self):
+        for make in (requests.sum_of_two, requests.things_sum):
+            for ask, said in self.asked(make):
+                found = list(sums(said))
+                self.assertTrue(found, said)
+                for left, right in found:
+                    self.assertEqual(left, right, said)
+                given = re.findall(r"\d+", ask)
+                if len(given) == 2:
+                    self.assertEqual(sorted(given), sorted(re.findall(r"\d+", said.split(", so ")[-1])[:2]), (ask, said))
+
+        for make in (requests.division, requests.double_half, requests.three_terms):
+            for ask, said in self.asked(make):
+                self.assertTrue(all(left == right for left, right in sums(said)), said)
+        for ask, said in self.asked(requests.three_terms):
+            self.assertEqual(sum(map(int, re.findall(r"\d+", ask))), int(said.rsplit(" ", 1)[1]))
+        for ask, said in self.asked(requests.units, 300):
+            n, many = map(int, re.findall(r"\d+", said))
+            self.assertIn(many // n, requests.UNITS.values())
+            self.assertIn(str(n), ask)
+
+    def test_sorting_counting_letters_and_first_letters_are_computed(self):
+        for ask, said in self.asked(requests.sort):
+            given, found = re.findall(r"\d+", ask), re.findall(r"\d+", said)
+            if len(found) == 1:
+                self.assertEqual(int(found[0]), (max if "biggest" in said else min)(map(int, given)))
+            elif found:
+                self.assertEqual(list(map(int, found)), sorted(map(int, given), reverse=bool(re.search("big to small|backwards|descending", ask))))
+            else:
+                self.assertEqual(said.split(", "), sorted(ask.split(": ")[1].split(", ")))
+        for ask, said in self.asked(requests.letter_count):
+            letter, times, word = re.match(r"The letter (\w) is (once|\d+ times) in (\w+)\.", said).groups()
+            self.assertEqual(word.count(letter), 1 if times == "once" else int(times.split()[0]))
+            self.assertIn(word, ask)
+        for ask, said in self.asked(requests.begins_with):
+            self.assertRegex(ask.lower(), rf"\b{said[0].lower()}\b")
+
+    def test_small_sums_are_answered_at_once(self):
+        self.assertEqual(requests.worked(9, "+", 8), "9 + 8 = 17")
+        self.assertEqual(requests.worked(47, "+", 38), "47 + 30 = 77 and 77 + 8 = 85, so 47 + 38 = 85")
+        self.assertEqual(requests.worked(85, "-", 38), "85 - 30 = 55 and 55 - 8 = 47, so 85 - 38 = 47")
+
+    def test_lists_have_so_many_different_things(self):
+        for ask, said in self.asked(requests.list_of):
+            found = re.split(r"\n|, | and ", re.sub(r"(?m)^(- |\d+\. )", "", said).rstrip("."))
+            words = re.sub("one per line", "", ask.lower())
+            wanted = [int(n) for n in re.findall(r"\d+", words)] + [requests.NUMBERS.index(w) for w in re.findall(r"[a-z]+", words) if w in requests.NUMBERS]
+            if not wanted:
+                self.assertRegex(ask.lower(), "some|a few")
+            self.assertEqual(len(found), (wanted or [3])[0], (ask, said))
+            self.assertEqual(len({item.lower() for item in found}), len(found), said)
+            pool = next(pool for pool in requests.POOLS.values() if {item.lower() for item in found} <= {item.lower() for item in pool})
+            self.assertTrue(pool)
+
+    def test_spelling_letters_and_counting_are_computed(self):
+        for ask, said in self.asked(requests.spell, 500):
+            self.assertIn(said.replace("-", "").lower(), ask.lower())
+        for ask, said in self.asked(requests.letters):
+            if found := re.match(r"(\w+) has (\d+) letters", said):
+                self.assertEqual(len(found[1]), int(found[2]))
+            elif found := re.match(r"The (first|last) letter of (\w+) is (\w)\.", said):
+                self.assertEqual(found[2][0 if found[1] == "first" else -1].upper(), found[3])
+            elif found := re.match(r"(\w) comes after (\w)\.", said):
+                self.assertEqual(ord(found[1]), ord(found[2]) + 1)
+            else:
+                self.assertIn(said[::-1], ask)
+        for ask, said in self.asked(requests.count_up):
+            if re.fullmatch(r"[\d ]+", said):
+                found = [int(n) for n in said.split()]
+                self.assertEqual({b - a for a, b in zip(found, found[1:])}, {1 if found[0] == 1 else -1})
+            elif found := re.match(r"(\d+) comes after (\d+)", said):
+                self.assertEqual(int(found[1]), int(found[2]) + 1)
+            elif found := re.match(r"(\d+) is (even|odd)", said):
+                self.assertEqual(int(found[1]) % 2, found[2] == "odd")
+            else:
+                given, one = [int(n) for n in re.findall(r"\d+", ask)], int(re.match(r"\d+", said)[0])
+                self.assertEqual(one, min(given) if re.search("smaller|less", ask, re.I) else max(given))
+
+    def test_rewriting_keeps_the_words(self):
+        for ask, said in self.asked(requests.rewrite):
+            if said.isupper():
+                self.assertIn(said, ask.upper())
+            elif said.startswith("Could you please"):
+                self.assertTrue(set(re.findall(r"\w+", said.lower())[3:]) <= set(re.findall(r"\w+", ask.lower())), (ask, said))
+
+    def test_wholes_are_listed_whole(self):
+        for what, items in requests.WHOLE.items():
+            self.assertEqual(len(set(items)), len(items), what)
+        self.assertEqual(listed(requests.WHOLE["the seasons"]), "spring, summer, autumn and winter")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,66 @@
+// Keys and values in pages, and the runs of tokens that refer to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+
+namespace monolith {
+
+// Tokens per KV page. 16 floats fill one 512-bit vector: keys are stored position-innermost.
+inline constexpr int kPageTokens = 16;
+
+// kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale. kFp8: e4m3 (OCP 8-bit
+// floating point), each position and head with a power of two.
+enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8 };
+
+enum class StateKind : uint8_t {
+  kKeysAndValues,   // of each position, for each of some heads
+  kLatents,         // of each position one row for all heads: no backend keeps them yet
+  kSlot,            // of each sequence so much, however long it is: no backend keeps them yet
+};
+
+// What one layer keeps.
+struct LayerState {
+  StateKind kind = StateKind::kKeysAndValues;
+  int n_kv_heads = 0;
+  int key_dim = 0, value_dim = 0;   // of one head
+  int slot = 0;   // which of a page's layers it is: those of different page tables may be the same, in other pages
+  bool operator==(const LayerState&) const = default;
+};
+
+struct KvShape {
+  std::vector<LayerState> layers;
+  int64_t n_pages = 0;
+  KvType type = KvType::kF16;
+
+  // `n_layers` alike, side by side in each page.
+  static KvShape of_equal_layers(int n_layers, int n_kv_heads, int head_dim, int64_t n_pages, KvType type);
+  int n_slots() const;
+  int most_kv_heads() const;
+};
+
+// What all backends refuse of a shape: kUnsupported names the layer and what it keeps, kInvalidArgument what is not
+// positive.
+Status check_shape(const KvShape& shape);
+
+// Paged keys and values of all layers. A page holds kPageTokens positions of one sequence, and as many bytes whatever
+// layers it is for.
+class KvCache {
+ public:
+  virtual ~KvCache() = default;
+  KvShape shape{};
+  size_t bytes = 0;
+};
+
+// A run of consecutive tokens of one sequence within a step.
+struct Segment {
+  int first_row;            // row of its first token in the step's activations
+  int n_tokens;
+  int first_position;       // absolute position of that first token
+  const int32_t* pages;     // host; page of position p is pages[p / kPageTokens]; covers all positions used
+};
+
+}  // namespace monolith

@@ -1,0 +1,59 @@
+// A backend's role while a model is loaded, and its memory: all that allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "backend/kv_cache.h"
+#include "backend/matrix.h"
+#include "backend/mixture.h"
+#include "base/result.h"
+
+namespace monolith {
+
+class Loading {
+ public:
+  // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
+  virtual uint64_t free_memory() const { return 0; }
+
+  // What an allocation of `bytes` takes of free_memory(), and what running a model of so many layers takes of it beside
+  // what is allocated for that (code, recorded steps): an estimate, and none too small is meant.
+  virtual size_t memory_of(size_t bytes) const { return bytes; }
+  virtual size_t overhead_bytes(int n_layers) const {
+    static_cast<void>(n_layers);
+    return 0;
+  }
+
+  // Whether it keeps matrices in FP8, a scale for each row, if it is asked to.
+  virtual bool keeps_fp8() const { return false; }
+
+  // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.
+  virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;
+  virtual size_t kv_cache_bytes(const KvShape& shape) const = 0;
+  // Copies and repacks. Errors: kUnsupported (shape), kOutOfMemory.
+  virtual Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) = 0;
+  virtual Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) = 0;
+  // `count` floats, 64-byte aligned, zeroed, owned by the backend until it is destroyed.
+  virtual Result<float*> allocate(int64_t count) = 0;
+  virtual void write_floats(float* to, const float* host_from, int64_t count) = 0;
+  virtual void read_floats(float* host_to, const float* from, int64_t count) = 0;
+  // Whether allocate() gives host memory: then its floats are read where they lie once end_step() has returned.
+  virtual bool is_host_memory() const { return false; }
+  // Bytes reserve() will take for these sizes; the memory plan asks here.
+  virtual size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                               const MixtureShape& mixture = {}) const = 0;
+  // Sizes internal scratch for the largest step of any model here. Called after loading, before the first step.
+  virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                         const MixtureShape& mixture = {}) = 0;
+
+  // Whether kv_cache() keeps keys and values so; asked before anything is loaded. kUnsupported names the setting.
+  virtual Status can_keep(KvType) const { return {}; }
+  // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
+  virtual Status can_mix(const Mixture&) const { return {}; }
+
+ protected:
+  ~Loading() = default;
+};
+
+}  // namespace monolith

@@ -1,0 +1,181 @@
+#include "engine/loop/request_lifecycle.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "engine/loop/event_writer.h"
+
+namespace monolith {
+namespace {
+
+float milliseconds(Clock::duration duration) { return std::chrono::duration<float, std::milli>(duration).count(); }
+
+bool passed(Clock::time_point since, uint32_t limit_ms, Clock::time_point now) {
+  return now - since >= std::chrono::milliseconds(limit_ms);
+}
+
+}  // namespace
+
+void RequestLifecycle::add(std::unique_ptr<Request> request) {
+  Request& added = *request;
+  requests_.emplace(added.id, std::move(request));
+  scheduler_.add(added);
+  gauges_.note_added(added.params.prompt.size());
+}
+
+void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
+  for (const StepPlan::Item& item : plan.items) {
+    Request& request = item.sequence->request;
+    if (request.started()) continue;
+    request.started_at = now;
+    EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
+    EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
+    EventWriter(records_of(request), request.id, 0)
+        .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
+                 milliseconds(now - request.submitted_at));
+  }
+}
+
+// A request waits until a step computes something of it: until then the one limit holds for it, wherever it stands, and
+// from then on the other.
+void RequestLifecycle::expire(Clock::time_point now) {
+  const auto out_of_time = [now](const Sequence& sequence) {
+    const Request& request = sequence.request;
+    const uint32_t limit_ms = request.started() ? request.params.generation_ms : request.params.queue_wait_ms;
+    return limit_ms > 0 && passed(request.started_at.value_or(request.submitted_at), limit_ms, now);
+  };
+  expired_.clear();
+  scheduler_.waiting_queue().collect(out_of_time, expired_);
+  for (const auto* sequences : {&scheduler_.running(), &scheduler_.preempted()}) {
+    for (const Sequence* sequence : *sequences) {
+      if (!out_of_time(*sequence)) continue;
+      Request& request = sequence->request;
+      if (std::find(expired_.begin(), expired_.end(), &request) == expired_.end()) expired_.push_back(&request);
+    }
+  }
+  for (Request* request : expired_) {
+    if (request->started()) finish_all_choices(*request, FinishReason::kTimeLimit);
+    else fail(*request, FailureCode::kQueueTimeout, "waited too long for a free place");
+  }
+}
+
+void RequestLifecycle::finish(Sequence& sequence, FinishReason reason, int stop_index) {
+  Request& request = sequence.request;
+  EventWriter writer(records_of(request), request.id, sequence.choice);
+  if (const int stop = sequence.text.finish(writer); stop >= 0) {
+    reason = FinishReason::kStopString;
+    stop_index = stop;
+  }
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point first = sequence.first_token_at.value_or(now);
+  writer.finished(reason, static_cast<uint32_t>(sequence.generated()),
+                  static_cast<uint32_t>(sequence.text.reasoning_tokens()), stop_index,
+                  milliseconds(first - request.started_at.value_or(first)), milliseconds(now - first));
+  scheduler_.remove(sequence);
+  guesses_.forget(sequence);
+  if (--request.live_choices == 0) {
+    EngineCounters::add(counters_.finished, 1);
+    end(request);
+  }
+}
+
+void RequestLifecycle::finish_all_choices(Request& request, FinishReason reason) {
+  const auto forked = static_cast<int>(request.choices.size());
+  for (int choice = forked; choice < request.params.n; ++choice) {
+    EventWriter(records_of(request), request.id, choice).finished(reason, 0, 0, -1, 0, 0);
+    --request.live_choices;
+  }
+  for (int choice = 0; choice < forked; ++choice) {
+    Sequence& sequence = *request.choices[static_cast<size_t>(choice)];
+    if (sequence.state != SequenceState::kEnded) finish(sequence, reason);
+  }
+}
+
+void RequestLifecycle::fail(Request& request, FailureCode code, std::string_view message) {
+  EventWriter(records_of(request), request.id, 0).failed(code, message);
+  EngineCounters::add(counters_.failed_requests, 1);
+  end(request);
+}
+
+void RequestLifecycle::fail_by_rule(Request& request) {
+  fail(request, FailureCode::kEngineError, "the grammar of the answer has outgrown its limits");
+}
+
+void RequestLifecycle::end(Request& request) {
+  for (const auto& choice : request.choices) {
+    scheduler_.remove(*choice);
+    guesses_.forget(*choice);
+  }
+  ended_.push_back(request.id);
+  const auto at = requests_.find(request.id);
+  assert(at != requests_.end());
+  retired_.push_back(std::move(at->second));
+  requests_.erase(at);
+}
+
+void RequestLifecycle::cancel(RequestId id) {
+  const auto at = requests_.find(id);
+  if (at == requests_.end()) return;
+  Request& request = *at->second;
+  const bool generating = request.choices.size() > 1 || request.choices[0]->generated() > 0;
+  EngineCounters::add(!request.started() ? counters_.cancelled_queued
+                      : generating       ? counters_.cancelled_decode
+                                         : counters_.cancelled_prefill,
+                      1);
+  end(request);
+  gauges_.update();
+}
+
+void RequestLifecycle::finish_choice(RequestId id, int choice) {
+  const auto at = requests_.find(id);
+  if (at == requests_.end() || choice < 0 || choice >= at->second->params.n) return;
+  Request& request = *at->second;
+  const auto index = static_cast<size_t>(choice);
+  // The choices come into being together; until then one of them may not take the prompt from the others.
+  if (index >= request.choices.size() || request.choices[index]->generated() == 0) {
+    request.finishing.set(index);
+    return;
+  }
+  Sequence& sequence = *request.choices[index];
+  if (sequence.state != SequenceState::kEnded) finish(sequence, FinishReason::kEndOfTurn);
+}
+
+void RequestLifecycle::cancel_channel(const Channel& channel) {
+  std::vector<RequestId> ids;
+  for (const auto& [id, request] : requests_)
+    if (request->channel.get() == &channel) ids.push_back(id);
+  for (const RequestId id : ids) cancel(id);
+}
+
+void RequestLifecycle::drain() {
+  std::vector<Request*> all;
+  for (const auto& [id, request] : requests_) all.push_back(request.get());
+  for (Request* request : all) {
+    if (request->started()) {
+      finish_all_choices(*request, FinishReason::kTimeLimit);
+    } else {
+      fail(*request, FailureCode::kShutdown, "the engine is shutting down");
+    }
+  }
+}
+
+void RequestLifecycle::fail_all(FailureCode code, const std::string& message) {
+  while (!requests_.empty()) fail(*requests_.begin()->second, code, message);
+}
+
+std::vector<std::byte>& RequestLifecycle::records_of(Request& request) {
+  std::vector<std::byte>& records = request.channel->step_records();
+  if (records.empty() && std::find(touched_.begin(), touched_.end(), request.channel) == touched_.end())
+    touched_.push_back(request.channel);
+  return records;
+}
+
+void RequestLifecycle::publish(bool in_flight) {
+  retired_before_.clear();
+  if (!in_flight) retired_.clear();
+  gauges_.update();   // before the consumer can learn of an end, its pages are counted as back
+  for (const auto& channel : touched_) channel->publish();
+  touched_.clear();
+}
+
+}  // namespace monolith

@@ -1,0 +1,41 @@
+#include "engine/loop/step_gauges.h"
+
+namespace monolith {
+
+void StepGauges::note_added(size_t prompt_tokens) {
+  ++waiting_seen_;
+  waiting_tokens_seen_ += prompt_tokens;
+}
+
+void StepGauges::note_step(const StepPlan& plan, Clock::duration duration) {
+  EngineCounters::add(counters_.steps, 1);
+  EngineCounters::add(counters_.step_rows, static_cast<uint64_t>(plan.n_rows));
+  EngineCounters::add(counters_.step_ns, static_cast<uint64_t>(duration.count()));
+}
+
+void StepGauges::note_progress(Clock::time_point now, bool idle) {
+  if (idle) counters_.note_idle();
+  else counters_.note_progress(now);
+}
+
+void StepGauges::note_limits() {
+  counters_.most_batch_tokens.store(scheduler_.most_batch_tokens(), std::memory_order_relaxed);
+  counters_.most_sequences.store(scheduler_.most_sequences(), std::memory_order_relaxed);
+  counters_.max_batch_tokens.store(scheduler_.max_batch_tokens(), std::memory_order_relaxed);
+  counters_.max_sequences.store(scheduler_.max_sequences(), std::memory_order_relaxed);
+}
+
+void StepGauges::update() {
+  const size_t waiting = scheduler_.waiting(), tokens = scheduler_.waiting_tokens();
+  counters_.queue.give_back(waiting_seen_ - waiting, waiting_tokens_seen_ - tokens);
+  waiting_seen_ = waiting;
+  waiting_tokens_seen_ = tokens;
+  counters_.running.store(static_cast<int>(scheduler_.running().size()), std::memory_order_relaxed);
+  counters_.pages_total.store(pages_.size(), std::memory_order_relaxed);
+  counters_.pages_free.store(pages_.free(), std::memory_order_relaxed);
+  counters_.pages_cached.store(pages_.cached(), std::memory_order_relaxed);
+  counters_.preemptions.store(scheduler_.preemptions(), std::memory_order_relaxed);
+  counters_.cached_tokens.store(scheduler_.cached_tokens(), std::memory_order_relaxed);
+}
+
+}  // namespace monolith

@@ -1,0 +1,169 @@
+#include "engine/loop/token_acceptor.h"
+
+#include <array>
+
+#include "engine/text/token_text.h"
+
+namespace monolith {
+namespace {
+
+constexpr int kMostAtOnce = 64;   // tokens written without a step, from which on no more are
+
+void append(Sequence& sequence, TokenId token) {
+  if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
+  sequence.tokens.push_back(token);
+  if (!sequence.counts.empty()) sequence.counts.add_generated(token);
+}
+
+// Whether neither script nor rule, nor a budget or a call that is due, has a say in what comes next, and no token but
+// the one that opens a call can change that.
+bool is_plain(const Sequence& sequence) {
+  const GenerationRequest& params = sequence.request.params;
+  return sequence.generated() > 0 && sequence.state == SequenceState::kRunning && !Constraints::may_hold(sequence) &&
+         !sequence.call_due && (params.calls.open.text.empty() || params.calls.open.token != kNoToken) &&
+         (params.reasoning.budget < 0 || sequence.text.in_content() || sequence.text.in_call());
+}
+
+}  // namespace
+
+void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
+  Sequence& sequence = *item.sequence;
+  if (sequence.state == SequenceState::kEnded) return;   // a failed choice takes its whole request with it
+  Request& request = sequence.request;
+  Rows rows{.logits = logits, .tasks = tasks, .guesses = {}};
+  if (item.n_guesses > 0) rows.guesses = sequence.guesses->last(item.n_guesses);
+  else rows.writes_later = writes_later(sequence, tasks.front());
+  // What other choices have said in this step comes first, as they do in the plan.
+  if (!rows.writes_later && request.params.n > 1) parts_.texts.write_waiting_of(request);
+  if (sequence.choice == 0 && static_cast<int>(request.choices.size()) < request.params.n) take_first_tokens(request, logits);
+  else take_tokens(sequence, rows);
+}
+
+// Of choices that come into being here. All forks take their pages before any choice can end and give them back.
+void TokenAcceptor::take_first_tokens(Request& request, const float* logits) {
+  const auto n = static_cast<size_t>(request.params.n);
+  while (request.choices.size() < n) {
+    auto fork = std::make_unique<Sequence>(request, static_cast<int>(request.choices.size()));
+    parts_.scheduler.fork(*request.choices.front(), *fork);
+    request.choices.push_back(std::move(fork));
+  }
+  std::array<int32_t, kMaxChoices> tasks;
+  parts_.samples.request_choices(request, logits, std::span(tasks).first(n));
+  for (size_t i = 0; i < n; ++i)
+    if (request.choices[i]->state != SequenceState::kEnded)
+      take_tokens(*request.choices[i], {.logits = logits, .tasks = {&tasks[i], 1}, .guesses = {}});
+}
+
+void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
+  Request& request = sequence.request;
+  if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
+    return parts_.requests.finish(sequence, FinishReason::kEndOfTurn);
+  if (rows.tasks.front() == SampleRequests::kRuleFailed) return stop_by_rule(sequence, Constraints::Outcome::kFailed);
+  if (rows.tasks.front() == SampleRequests::kRuleDue) return stop_by_rule(sequence, Constraints::Outcome::kSpent);
+  const auto n_guesses = static_cast<int>(rows.guesses.size());
+  EventWriter writer(parts_.requests.records_of(request), request.id, sequence.choice);
+  const bool goes_on = take_all(sequence, rows, writer);
+  if (n_guesses > 0) parts_.guesses.settle(sequence, n_guesses, rows.n_right, rows.then_wrong);
+  if (!goes_on) return;
+  if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
+  parts_.constraints.look_ahead(sequence);
+}
+
+// The sequence's next token, those behind it as long as they are what was guessed, and all that must follow whatever
+// the model says: this is computed together in the next step. False if the sequence has ended, or waits for its rule.
+bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer) {
+  bool is_open = rows.tasks.front() >= 0;   // nothing is forced, and the first row has its task
+  for (const int most = sequence.generated() + kMostAtOnce; rows.logits || sequence.generated() < most; is_open = false) {
+    if (!is_open && !rows.writes_later) {
+      TokenDirector::direct(sequence, writer);
+      const Constraints::Outcome found = parts_.constraints.find_forced(sequence);
+      if (found == Constraints::Outcome::kSpent && !rows.logits) break;   // it is asked again behind the next step
+      if (found != Constraints::Outcome::kOk) return stop_by_rule(sequence, found), false;
+      for (const TokenId token : parts_.constraints.forced())
+        if (!accept(sequence, token, nullptr, rows, writer)) return false;
+      if (!parts_.constraints.forced().empty()) continue;
+    }
+    if (!rows.logits) {
+      sequence.open_at = sequence.generated();
+      break;
+    }
+    const SampleResult* const chosen = sample(sequence, rows, is_open, writer);
+    if (!chosen) return false;
+    if (!accept(sequence, chosen->token, sequence.request.wants_logprobs() ? chosen : nullptr, rows, writer)) return false;
+  }
+  return true;
+}
+
+// Its rule has failed, or takes longer to look at than may be spent: then the row of logits goes unused. The sequence
+// gives its place up until it is known what may come there, and this row is computed again. What it would cost to keep it
+// is a row of the vocabulary's size, on the device.
+void TokenAcceptor::stop_by_rule(Sequence& sequence, Constraints::Outcome outcome, TokenId token) {
+  if (outcome != Constraints::Outcome::kSpent) return parts_.requests.fail_by_rule(sequence.request);
+  sequence.rule_due = true;
+  sequence.due_token = token;
+}
+
+// What the row of the newest token gives; `is_open`: its task was asked with the constraint that holds now, else with
+// none. Null: the request has failed, or waits for its rule.
+const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, bool is_open, EventWriter& writer) {
+  using Outcome = Constraints::Outcome;
+  const int32_t task = rows.tasks[static_cast<size_t>(rows.n_right)];
+  const SampleResult* const known = task >= 0 ? parts_.samples.result(task) : nullptr;
+  const SampleResult* chosen = known;
+  Outcome found = Outcome::kOk;
+  if (!known || !is_open) found = parts_.samples.sample(sequence, rows.logits, known, chosen);
+  if (found == Outcome::kOk && chosen->token != kNoToken && director_.redirect(sequence, chosen->token, writer))
+    found = parts_.samples.sample(sequence, rows.logits, nullptr, chosen);
+  if (found == Outcome::kOk && chosen->token != kNoToken) return chosen;
+  if (found != Outcome::kOk) stop_by_rule(sequence, found);
+  else parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
+  return nullptr;
+}
+
+// `token` is the sequence's next one. False if the sequence has ended with it, or waits and has not taken it.
+bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, Rows& rows, EventWriter& writer) {
+  const GenerationRequest& params = sequence.request.params;
+  const auto ended = [&](FinishReason reason, int stop_index = -1) {
+    parts_.requests.finish(sequence, reason, stop_index);
+    return false;
+  };
+  const bool is_right = rows.logits && !rows.guesses.empty() && rows.guesses.front() == token;
+  rows.then_wrong |= rows.logits && !rows.guesses.empty() && !is_right;
+  rows.guesses = is_right ? rows.guesses.subspan(1) : std::span<const TokenId>{};
+  rows.logits = is_right ? rows.logits + row_width_ : nullptr;
+  rows.n_right += is_right;
+
+  const bool ends = !rows.writes_later && !sequence.script.active() && ends_generation(parts_.tokenizer, params, token);
+  Constraints::Outcome read = Constraints::Outcome::kOk;
+  if (!rows.writes_later && !sequence.script.active() && !ends) read = TokenDirector::read(sequence, token, parts_.constraints);
+  if (read == Constraints::Outcome::kSpent) return stop_by_rule(sequence, read, token), false;
+  append(sequence, token);
+  EngineCounters::add(parts_.counters.decode_tokens, 1);
+  if (is_right) parts_.scheduler.keep_guess(sequence);
+  if (rows.writes_later) return parts_.texts.write_later(sequence, token, logprobs), true;
+
+  if (ends) return ended(FinishReason::kEndOfTurn);
+  if (read != Constraints::Outcome::kOk) return stop_by_rule(sequence, Constraints::Outcome::kFailed), false;
+  const TokenDirector::Before before = TokenDirector::before(sequence);
+  const int stop = parts_.texts.write(sequence, token, logprobs, writer);
+  if (before.scripted) TokenDirector::advance_script(sequence, token, before, writer);
+  if (stop >= 0) return ended(FinishReason::kStopString, stop);
+  if (sequence.rule.active() && sequence.rule.position.ends && TokenDirector::end_rule(sequence, writer))
+    return ended(FinishReason::kEndOfTurn);
+  if (sequence.generated() >= params.max_tokens) return ended(FinishReason::kMaxTokens);
+  if (sequence.length() >= max_context_) return ended(FinishReason::kContextFull);
+  TokenDirector::follow(sequence, token, before);
+  return true;
+}
+
+// Whether its text may wait: the sequence goes on whatever it says.
+bool TokenAcceptor::writes_later(const Sequence& sequence, int32_t task) const {
+  if (!may_write_later_ || task < 0 || !is_plain(sequence)) return false;
+  const GenerationRequest& params = sequence.request.params;
+  const SampleResult* const chosen = parts_.samples.result(task);
+  if (!chosen || chosen->token == kNoToken || chosen->token == params.calls.open.token) return false;
+  if (ends_generation(parts_.tokenizer, params, chosen->token)) return false;
+  return sequence.generated() + 1 < params.max_tokens && sequence.length() + 1 < max_context_;
+}
+
+}  // namespace monolith

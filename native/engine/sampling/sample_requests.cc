@@ -1,0 +1,101 @@
+#include "engine/sampling/sample_requests.h"
+
+#include <algorithm>
+
+#include "backend/backend.h"
+
+namespace monolith {
+namespace {
+
+// The choice of the token `n_behind` places behind the sequence's next one.
+SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) {
+  const SamplingParams& sampling = sequence.request.params.sampling;
+  return sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
+                     static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
+}
+
+}  // namespace
+
+SampleRequests::SampleRequests(Backend& backend, Constraints& constraints, int n_vocab, int row_width, int max_logit_rows)
+    : backend_(backend),
+      constraints_(constraints),
+      row_width_(static_cast<size_t>(row_width)),
+      sampler_(backend, backend, n_vocab, max_logit_rows),
+      allowance_(n_vocab) {
+  tasks_.reserve(static_cast<size_t>(max_logit_rows));
+}
+
+void SampleRequests::request(const StepPlan& plan, const float* logits) {
+  sampler_.clear();
+  n_allowances_ = 0;
+  tasks_.clear();
+  const float* row = logits;
+  for (const StepPlan::Item& item : plan.items) {
+    if (!item.wants_logits) continue;
+    const Request& request = item.sequence->request;
+    // Choices that are yet to come are asked for once they are there. Who has ended since the step began is left out.
+    const bool forks = item.sequence->choice == 0 && static_cast<int>(request.choices.size()) < request.params.n;
+    const bool has_ended = item.sequence->state == SequenceState::kEnded;
+    tasks_.push_back(forks || has_ended ? kNotRequested : request_next(*item.sequence, row));
+    tasks_.insert(tasks_.end(), static_cast<size_t>(item.n_guesses), kNotRequested);
+    row += static_cast<size_t>(item.logit_rows()) * row_width_;
+  }
+  request_behind_guesses(plan, logits);
+  sampler_.begin();
+}
+
+// Where the tokens before a row do not change how it is sampled. These come after the next tokens of all sequences: a
+// guess may be wrong, and then the rows behind it are left out.
+void SampleRequests::request_behind_guesses(const StepPlan& plan, const float* logits) {
+  size_t at = 0;
+  for (const StepPlan::Item& item : plan.items) {
+    const Sequence& sequence = *item.sequence;
+    const bool alike = !Constraints::may_hold(sequence) && !PenaltyCounts::needed(sequence.request.params.sampling);
+    if (item.n_guesses > 0 && tasks_[at] >= 0 && alike) {
+      const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
+      for (size_t i = 1; i <= guesses.size(); ++i)
+        tasks_[at + i] = sampler_.add_behind(tasks_[at + i - 1], guesses[i - 1],
+                                             task_of(sequence, logits + (at + i) * row_width_, static_cast<int>(i), {}));
+    }
+    at += static_cast<size_t>(item.logit_rows());
+  }
+}
+
+// The task of the sequence's next token, or why there is none.
+int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
+  if (sequence.generated() == 0 && sequence.request.finishing[static_cast<size_t>(sequence.choice)]) return kNotRequested;
+  if (!constraints_.is_open(sequence)) return kNotRequested;
+  TokenConstraint constraint;
+  if (Constraints::may_hold(sequence)) {
+    if (n_allowances_ == allowances_.size()) allowances_.emplace_back(sampler_.n_vocab());
+    const Constraints::Outcome found = constraints_.constrain(sequence, allowances_[n_allowances_++], constraint);
+    if (found != Constraints::Outcome::kOk) return found == Constraints::Outcome::kSpent ? kRuleDue : kRuleFailed;
+  }
+  return sampler_.add(task_of(sequence, logits, 0, constraint));
+}
+
+void SampleRequests::await() {
+  // Without a task nobody else waits for the step.
+  if (std::ranges::none_of(tasks_, [](int32_t task) { return task >= 0; })) backend_.wait();
+  sampler_.run();
+}
+
+void SampleRequests::request_choices(const Request& request, const float* logits, std::span<int32_t> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    Sequence& choice = *request.choices[i];
+    out[i] = choice.state == SequenceState::kEnded ? kNotRequested : request_next(choice, logits);
+  }
+  sampler_.run();
+}
+
+Constraints::Outcome SampleRequests::sample(Sequence& sequence, const float* logits, const SampleResult* known,
+                                            const SampleResult*& chosen) {
+  TokenConstraint constraint;
+  const Constraints::Outcome found = constraints_.constrain(sequence, allowance_, constraint);
+  if (found != Constraints::Outcome::kOk) return found;
+  if (known && constraint.allowed.empty() && constraint.mask.empty()) chosen = known;
+  else chosen = &sampler_.sample(task_of(sequence, logits, 0, constraint));
+  return found;
+}
+
+}  // namespace monolith

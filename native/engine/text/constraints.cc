@@ -1,0 +1,226 @@
+#include "engine/text/constraints.h"
+
+#include <algorithm>
+
+#include "engine/text/token_director.h"
+#include "engine/text/token_text.h"
+
+namespace monolith {
+namespace {
+
+constexpr int kMostSpacesAfterCall = 2;
+
+// Whether the tokenizer makes the tokens of its vocabulary out of their texts, as far as a few hundred of them tell. One
+// that does not (a file without its merges, say) cuts texts in another way than the model has learned to write them.
+bool makes_its_tokens(const Tokenizer& tokenizer) {
+  constexpr int kLooks = 256;
+  const TokenId stride = std::max(1, tokenizer.n_vocab() / kLooks);
+  std::vector<TokenId> tokens;
+  int n_looked = 0, n_made = 0;
+  for (TokenId token = 0; token < tokenizer.n_vocab(); token += stride) {
+    if (tokenizer.kind(token) != TokenKind::kNormal || tokenizer.bytes(token).size() < 2) continue;
+    tokens.clear();
+    tokenizer.encode(tokenizer.bytes(token), {.continues = true}, tokens);
+    ++n_looked;
+    n_made += tokens.size() == 1 && tokens.front() == token;
+  }
+  return 2 * n_made >= n_looked;
+}
+
+}  // namespace
+
+Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps)
+    : tokenizer_(tokenizer),
+      n_vocab_(n_vocab),
+      rule_steps_(rule_steps),
+      forces_rules_(makes_its_tokens(tokenizer)),
+      ends_(static_cast<size_t>(n_vocab)) {
+  forced_.reserve(grammar::Grammar::kMostForced);
+  scripted_.reserve(kMaxCallPrefixes);
+  for (const TokenId token : tokenizer.end_of_generation())
+    if (token < n_vocab) {
+      ends_.set(static_cast<uint32_t>(token));
+      if (tokenizer.kind(token) != TokenKind::kControl) plain_ends_.push_back(token);
+    }
+}
+
+// What this thread may still spend on rules, for one of them.
+template <class Work>
+Constraints::Outcome Constraints::by_rule(Work work) {
+  grammar::Fuel fuel = rule_fuel_.within(rule_steps_ / 2);
+  const uint64_t had = fuel.left();
+  const Outcome outcome = work(&fuel);
+  rule_fuel_.spend(had - fuel.left());
+  return outcome;
+}
+
+void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
+  rule_fuel_ = grammar::Fuel(rule_steps_);
+  due_.clear();
+  for (Sequence* sequence : preempted)
+    if (sequence->rule_due) due_.emplace_back(sequence, 0);
+  if (due_.empty()) return;
+  std::ranges::rotate(due_, due_.begin() + static_cast<ptrdiff_t>(first_due_++ % due_.size()));
+  for (size_t i = 0; i < due_.size(); ++i) {
+    const uint64_t organization = due_[i].first->request.params.organization;
+    due_[i].second = std::count_if(due_.begin(), due_.begin() + static_cast<ptrdiff_t>(i),
+                                   [&](const auto& one) { return one.first->request.params.organization == organization; });
+  }
+  std::ranges::stable_sort(due_, {}, &std::pair<Sequence*, ptrdiff_t>::second);
+  for (const auto& [sequence, turn] : due_) {
+    Rule rule = rule_of(*sequence);
+    const std::span<const TokenId> read = sequence->rule.active() ? read_by(rule, *sequence) : std::span<const TokenId>{};
+    const Outcome found = by_rule([&](grammar::Fuel* fuel) {
+      return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel, sequence->due_token);
+    });
+    if (sequence->rule.active()) sequence->rule.position = rule.position;
+    if (found == Outcome::kSpent) mask_ahead_.add_due(rule, tokenizer_for(*sequence), sequence->due_token);
+    else sequence->rule_due = false;
+  }
+}
+
+// The rule that says what comes next, and that of a format about to begin.
+Rule Constraints::rule_of(const Sequence& sequence) {
+  if (sequence.rule.active()) return sequence.rule;
+  const GrammarRef& format = sequence.request.params.format;
+  return {&format, format->start(), sequence.tokens.size()};
+}
+
+// Null: what a rule leaves no choice about is sampled like everything else.
+const Tokenizer* Constraints::tokenizer_for(const Sequence& sequence) const {
+  return forces_rules_ && !sequence.request.wants_logprobs() ? &tokenizer_ : nullptr;
+}
+
+Constraints::Outcome Constraints::constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) {
+  sequence.script.next(into.list);
+  constraint.allowed = into.list;
+  if (!into.list.empty()) return Outcome::kOk;
+  grammar::TokenMask& mask = into.mask;
+  const Request& request = sequence.request;
+  const TextStage& text = sequence.text;
+  if (Rule& rule = sequence.rule; rule.active()) {
+    const Outcome found =
+        by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->allowed(rule.position, read_by(rule, sequence), mask, fuel); });
+    if (found != Outcome::kOk) return found;
+    allow_ends(request, rule.position.accepts, mask);
+  } else if (sequence.format_due && (text.in_content() || text.undecided())) {
+    if (const Outcome found = constrain_beginning(sequence, mask); found != Outcome::kOk) return found;
+  } else if (sequence.after_call != nullptr && text.in_content()) {
+    mask.clear();
+    if (sequence.spaces_after_call < kMostSpacesAfterCall) mask.add((*sequence.after_call)->vocabulary().spaces());
+    allow_ends(request, true, mask);
+    allow_calls(request, mask);
+  } else {
+    return Outcome::kOk;
+  }
+  constraint.mask = mask.words();
+  return mask.any() ? Outcome::kOk : Outcome::kFailed;
+}
+
+// Where content is about to begin that must be the format or a call: these, or before them the reasoning.
+Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) {
+  const Request& request = sequence.request;
+  const TextStage& text = sequence.text;
+  mask.clear();
+  if (!text.undecided() || !text.in_open_marker()) {
+    const GrammarRef& format = request.params.format;
+    grammar::Grammar::Position position = format->start();
+    const Outcome found = by_rule([&](grammar::Fuel* fuel) { return format->allowed(position, {}, mask, fuel); });
+    if (found != Outcome::kOk) return found;
+    allow_ends(request, position.accepts, mask);
+    allow_calls(request, mask);
+  }
+  if (!text.undecided()) return Outcome::kOk;
+  if (const TokenId open = request.params.reasoning.open.token; open != kNoToken) {
+    mask.set(static_cast<uint32_t>(open));
+  } else {
+    // Rare: templates' markers are tokens.
+    const char next = text.next_of_open_marker();
+    for (TokenId token = 0; token < n_vocab_; ++token) {
+      const std::string_view bytes = rendered(tokenizer_, token);
+      if (bytes.starts_with(next) && !text.would_begin_content(token, bytes)) mask.set(static_cast<uint32_t>(token));
+    }
+  }
+  return Outcome::kOk;
+}
+
+// The end of the turn, where the text may end, and nowhere else.
+void Constraints::allow_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const {
+  for (const TokenId token : request.params.stop_tokens) {
+    if (allowed) mask.set(static_cast<uint32_t>(token));
+    else mask.reset(static_cast<uint32_t>(token));
+  }
+  if (request.params.ignore_eos) return;
+  if (allowed) mask.add(ends_);
+  else
+    for (const TokenId token : plain_ends_) mask.reset(static_cast<uint32_t>(token));
+}
+
+void Constraints::allow_calls(const Request& request, grammar::TokenMask& mask) {
+  for (const std::vector<TokenId>& start : request.params.calls.starts) mask.set(static_cast<uint32_t>(start.front()));
+}
+
+bool Constraints::is_open(const Sequence& sequence) {
+  if (sequence.open_at == sequence.generated()) return true;
+  if (TokenDirector::must_direct(sequence)) return false;
+  if (sequence.request.wants_logprobs()) return true;
+  if (sequence.script.active()) {
+    sequence.script.next(scripted_);
+    return scripted_.size() > 1;
+  }
+  return !forces_rules_ || (!sequence.rule.active() && !sequence.format_due);
+}
+
+Constraints::Outcome Constraints::find_forced(Sequence& sequence) {
+  forced_.clear();
+  const Request& request = sequence.request;
+  if (request.wants_logprobs()) return Outcome::kOk;
+  if (sequence.script.active()) {
+    sequence.script.next(scripted_);
+    if (scripted_.size() == 1) forced_.push_back(scripted_.front());
+    return Outcome::kOk;
+  }
+  if (!forces_rules_) return Outcome::kOk;
+  Outcome found = Outcome::kOk;
+  if (Rule& rule = sequence.rule; rule.active()) {
+    found = by_rule([&](grammar::Fuel* fuel) {
+      return (*rule.grammar)->forced(rule.position, read_by(rule, sequence), tokenizer_, forced_, fuel);
+    });
+  } else if (sequence.format_due && sequence.text.in_content() && request.params.calls.starts.empty()) {
+    const GrammarRef& format = request.params.format;
+    grammar::Grammar::Position position = format->start();
+    found = by_rule([&](grammar::Fuel* fuel) { return format->forced(position, {}, tokenizer_, forced_, fuel); });
+  }
+  if (found != Outcome::kOk) return found;
+  forced_.erase(std::ranges::find_if(forced_, [&](TokenId token) { return !may_be_forced(request, token); }), forced_.end());
+  return Outcome::kOk;
+}
+
+// Where the text may not end, what ends it is written in other tokens; and so is what the caller bans.
+bool Constraints::may_be_forced(const Request& request, TokenId token) const {
+  const auto has = [token](const std::vector<TokenId>& list) { return std::ranges::find(list, token) != list.end(); };
+  return !has(request.params.stop_tokens) && !has(request.params.sampling.banned) &&
+         (request.params.ignore_eos || !has(plain_ends_)) &&
+         std::ranges::none_of(request.params.sampling.logit_bias,
+                              [token](const auto& entry) { return entry.first == token && entry.second <= kBanBias; });
+}
+
+Constraints::Outcome Constraints::advance(Rule& rule, const Sequence& sequence, TokenId token) {
+  return by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->advance(rule.position, read_by(rule, sequence), token, fuel); });
+}
+
+size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> guesses) {
+  if (!sequence.rule.active()) return guesses.size();
+  Rule rule = sequence.rule;
+  const size_t length = sequence.tokens.size();
+  size_t n = 0;
+  for (; n < guesses.size(); ++n) {
+    if (advance(rule, sequence, guesses[n]) != Outcome::kOk) break;
+    sequence.tokens.push_back(guesses[n]);   // what the rule has read, should it have to begin anew
+    mask_ahead_.add(rule, nullptr);
+  }
+  sequence.tokens.resize(length);
+  return n;
+}
+
+}  // namespace monolith

@@ -1,0 +1,19 @@
+#include "engine/text/thread_priority.h"
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace monolith {
+
+void lower_priority() {
+#if defined(__linux__)
+  constexpr int kNice = 10;
+  // Of this thread: Linux gives each its own.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+#endif
+}
+
+}  // namespace monolith

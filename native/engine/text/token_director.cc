@@ -1,0 +1,139 @@
+#include "engine/text/token_director.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/text/constraints.h"
+#include "engine/text/token_text.h"
+
+namespace monolith {
+namespace {
+
+// The beginning of the call that is due.
+void write_call(Sequence& sequence) {
+  sequence.call_due = false;
+  sequence.script.start(sequence.request.params.calls.required);
+  sequence.script_rules = &sequence.request.call_rules.required;
+}
+
+// A call's beginning of which one token was sampled.
+void begin_call(Sequence& sequence) {
+  sequence.script.start(sequence.request.params.calls.starts);
+  sequence.script_rules = &sequence.request.call_rules.starts;
+}
+
+bool is_over_budget(const Sequence& sequence) {
+  const int budget = sequence.request.params.reasoning.budget;
+  return budget >= 0 && sequence.text.in_reasoning() && sequence.text.reasoning_tokens() >= budget;
+}
+
+}  // namespace
+
+bool TokenDirector::must_direct(const Sequence& sequence) {
+  return !sequence.script.active() && (is_over_budget(sequence) || (sequence.call_due && sequence.text.in_content()));
+}
+
+void TokenDirector::direct(Sequence& sequence, PieceSink& sink) {
+  if (!must_direct(sequence)) return;
+  if (is_over_budget(sequence)) close_reasoning(sequence, sink);
+  if (sequence.call_due && sequence.text.in_content() && !sequence.script.active()) write_call(sequence);
+}
+
+bool TokenDirector::redirect(Sequence& sequence, TokenId token, PieceSink& sink) const {
+  if (sequence.script.active()) return false;
+  const GenerationRequest& params = sequence.request.params;
+  if (sequence.format_due && sequence.text.in_reasoning() &&
+      (ends_generation(tokenizer_, params, token) || sequence.text.would_spill_into_content(rendered(tokenizer_, token)))) {
+    close_reasoning(sequence, sink);
+    return true;
+  }
+  if (!sequence.call_due) return false;
+  if (!ends_generation(tokenizer_, params, token) && !sequence.text.would_begin_content(token, rendered(tokenizer_, token)))
+    return false;
+  if (sequence.text.in_reasoning()) close_reasoning(sequence, sink);
+  if (!sequence.script.active()) write_call(sequence);
+  return true;
+}
+
+void TokenDirector::close_reasoning(Sequence& sequence, PieceSink& sink) {
+  const std::vector<TokenId>& closing = sequence.request.params.reasoning.close_sequence;
+  if (closing.empty()) {
+    sequence.text.close_reasoning(sink);
+  } else {
+    sequence.script.start({&closing, 1});
+  }
+}
+
+grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token, Constraints& constraints) {
+  using Outcome = grammar::Grammar::Outcome;
+  const GenerationRequest& params = sequence.request.params;
+  TextStage& text = sequence.text;
+  if (sequence.rule.active()) return constraints.advance(sequence.rule, sequence, token);
+  if (sequence.format_due && (text.in_content() || text.undecided())) {
+    if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return Outcome::kOk;
+    Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
+    const Outcome read = constraints.advance(rule, sequence, token);
+    switch (read) {
+      case Outcome::kSpent:
+      case Outcome::kFailed: return read;
+      case Outcome::kOk:
+        sequence.rule = rule;
+        sequence.format_due = false;
+        text.begin_plain_content();
+        return read;
+      case Outcome::kRefused: break;
+    }
+    const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
+    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;   // a marker begins
+    sequence.format_due = false;
+    begin_call(sequence);
+  } else if (sequence.after_call != nullptr && text.in_content()) {
+    if ((*sequence.after_call)->vocabulary().spaces().has(static_cast<uint32_t>(token))) {
+      ++sequence.spaces_after_call;
+    } else {
+      sequence.after_call = nullptr;
+      begin_call(sequence);
+    }
+  }
+  return Outcome::kOk;
+}
+
+void TokenDirector::advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink) {
+  sequence.script.advance(token);
+  if (sequence.script.active()) return;
+  // What it has written is there. Whether or not what closes the reasoning spells the marker:
+  if (before.in_reasoning) sequence.text.close_reasoning(sink);
+  // A call's text follows its prefix.
+  const std::vector<GrammarRef>* rules = std::exchange(sequence.script_rules, nullptr);
+  if (rules == nullptr || rules->empty()) return;
+  const GrammarRef& grammar = (*rules)[sequence.script.completed()];
+  if (grammar == nullptr) return;
+  sequence.rule = {&grammar, grammar->start(), sequence.tokens.size()};
+  sequence.text.hold_call();
+}
+
+bool TokenDirector::end_rule(Sequence& sequence, PieceSink& sink) {
+  const GenerationRequest& params = sequence.request.params;
+  if (sequence.rule.grammar == &params.format || params.calls.close.text.empty() || params.calls.at_start) return true;
+  sequence.text.close_call(sink);
+  sequence.after_call = std::exchange(sequence.rule, Rule{}).grammar;
+  sequence.spaces_after_call = 0;
+  return false;
+}
+
+void TokenDirector::follow(Sequence& sequence, TokenId token, const Before& before) {
+  if (sequence.script.active()) return;
+  const GenerationRequest& params = sequence.request.params;
+  if (token == params.calls.open.token && sequence.text.in_call() && !before.in_call) {
+    sequence.script.start(params.calls.prefixes);
+    sequence.script_rules = &sequence.request.call_rules.prefixes;
+  } else if (before.in_reasoning && !before.scripted && (sequence.call_due || sequence.format_due) &&
+             token == params.reasoning.close.token) {
+    const std::vector<TokenId>& closing = params.reasoning.close_sequence;
+    const auto marker = std::find(closing.begin(), closing.end(), token);
+    if (marker != closing.end())
+      sequence.script.start({&closing, 1}, static_cast<size_t>(marker - closing.begin()) + 1);
+  }
+}
+
+}  // namespace monolith

@@ -1,0 +1,29 @@
+// What a token is to the text of an answer. Any thread.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "engine/request.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace monolith {
+
+// Control tokens, placeholders and the unknown token have no text.
+inline std::string_view rendered(const Tokenizer& tokenizer, TokenId token) {
+  switch (tokenizer.kind(token)) {
+    case TokenKind::kNormal:
+    case TokenKind::kUserDefined:
+    case TokenKind::kByte: return tokenizer.bytes(token);
+    default: return {};
+  }
+}
+
+// Whether the turn is over with it.
+inline bool ends_generation(const Tokenizer& tokenizer, const GenerationRequest& params, TokenId token) {
+  const std::vector<TokenId>& stops = params.stop_tokens;
+  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return true;
+  return !params.ignore_eos && tokenizer.is_end_of_generation(token);
+}
+
+}  // namespace monolith

@@ -1,0 +1,20 @@
+// Where API keys are looked up: a port, see docs/storage.md. key-cache.ts stands in front of it.
+
+import type { Identity } from '../identity/identity.js';
+
+/** Who a key speaks for, and until when. */
+export interface KeyHolder {
+  readonly keyId: string;
+  readonly revokedAt: number;                    // milliseconds; Infinity: never
+  readonly expiresAt: number;
+  readonly suspended: boolean;
+  /** With the permissions of the key, and the limits of the key and its organization. */
+  readonly identity: Identity;
+}
+
+export interface KeyStore {
+  /** The key with this digest, see keyDigest(), as it is now; in constant work. */
+  find(digest: string): Promise<KeyHolder | undefined>;
+  /** Key → milliseconds. One that is known to have been used later keeps that time. */
+  noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
+}

@@ -1,0 +1,202 @@
+// Reading the settings: flags, variables and the file become one frozen Config. Flag wins over variable, variable over
+// file, file over default. What was given is kept beside the values, with where it came from.
+
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { z } from 'zod';
+import { didYouMean } from './did-you-mean.js';
+import { declared, defaultDataDir } from './settings.js';
+import type { Config, Declared, Setting } from './settings.js';
+
+/** A setting that cannot be used; the message begins with where it came from. */
+export class ConfigError extends Error {
+  constructor(source: string, problem: string) {
+    super(`${source}: ${problem}`);
+    this.name = 'ConfigError';
+  }
+}
+
+export interface ConfigSources {
+  argv?: readonly string[];
+  env?: Readonly<Record<string, string | undefined>>;
+}
+
+export interface Loaded {
+  config: Config;
+  /** Arguments that are no settings, in order. */
+  rest: string[];
+  /** The file that was read, if any. */
+  file: string | null;
+}
+
+type Values = Map<string, { raw: unknown; source: string }>;
+
+/**
+ * Reads flags, variables and the file. Flags of a command that are not settings go into `own` (name →
+ * whether it takes a value) and come back in `rest` as they are. Throws ConfigError.
+ */
+export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<string, boolean>> = {}): Loaded {
+  const env = sources.env ?? process.env;
+  const { values: flags, rest, file: flagFile } = readFlags(sources.argv ?? [], own);
+  const variables = readVariables(env);
+  const early = (key: string): unknown => flags.get(key)?.raw ?? variables.get(key)?.raw;
+  const asked = flagFile ?? env['MONOLITH_CONFIG'];
+  const dataDir = early('data_dir');
+  const fallback = join(typeof dataDir === 'string' && dataDir !== '' ? resolve(dataDir) : defaultDataDir, 'config.json');
+  const file = readFile(asked === undefined || asked === '' ? fallback : resolve(asked), asked !== undefined && asked !== '');
+
+  return { config: checked((key) => flags.get(key) ?? variables.get(key) ?? file.values.get(key)), rest, file: file.path };
+}
+
+/** Defaults with some values replaced, checked like file keys: for tests and embedding. */
+export function configWith(overrides: object = {}): Config {
+  const values: Values = new Map();
+  flatten(overrides, '', 'configWith', values);
+  return checked((key) => values.get(key));
+}
+
+function checked(find: (key: string) => { raw: unknown; source: string } | undefined): Config {
+  const tree: Record<string, unknown> = {};
+  const given: Record<string, string> = {};
+  for (const one of declared) {
+    const found = find(one.key);
+    if (found !== undefined) given[one.key] = found.source;
+    place(tree, one.key, found === undefined ? one.setting.default : check(one.setting, found.raw, found.source));
+  }
+  return freeze({ ...tree, given }) as Config;
+}
+
+function check(declaration: Setting<unknown>, raw: unknown, source: string): unknown {
+  const result = (declaration.kind.schema as z.ZodType<unknown>).safeParse(raw);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  // Within an object of settings the place says more than what the whole must be.
+  if (typeof issue?.path[0] === 'string') throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
+  const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
+  const got = declaration.secret === true || typeof raw === 'object' ? '' : `; got ${JSON.stringify(raw)}`;
+  throw new ConfigError(source, `${at}must be ${declaration.kind.expects}${got}.${issue?.code === 'custom' ? ` ${issue.message}` : ''}`);
+}
+
+function readFlags(argv: readonly string[], own: Readonly<Record<string, boolean>>): { values: Values; rest: string[]; file: string | undefined } {
+  const values: Values = new Map();
+  const rest: string[] = [];
+  let file: string | undefined;
+  const byFlag = new Map<string, Declared>();
+  for (const one of declared) {
+    byFlag.set(one.flag, one);
+    if (one.aliasFlag !== null) byFlag.set(one.aliasFlag, one);
+  }
+  for (let i = 0; i < argv.length; i++) {
+    const argument = argv[i] as string;
+    if (argument === '--') {
+      rest.push(...argv.slice(i + 1));
+      break;
+    }
+    if (!argument.startsWith('--')) {
+      rest.push(argument);
+      continue;
+    }
+    const equals = argument.indexOf('=');
+    const name = equals < 0 ? argument : argument.slice(0, equals);
+    const next = (): string => {
+      if (equals >= 0) return argument.slice(equals + 1);
+      const value = argv[++i];
+      if (value === undefined) throw new ConfigError(name, 'needs a value.');
+      return value;
+    };
+    if (Object.hasOwn(own, name)) {
+      if (own[name] !== true && equals >= 0) throw new ConfigError(name, 'takes no value.');
+      rest.push(name);
+      if (own[name] === true) rest.push(next());
+      continue;
+    }
+    if (name === '--config') {
+      file = next();
+      continue;
+    }
+    const one = byFlag.get(name);
+    const negated = name.startsWith('--no-') ? byFlag.get(`--${name.slice(5)}`) : undefined;
+    if (one !== undefined) {
+      const bare = one.setting.kind.bare === true && equals < 0 && !/^(true|false|on|off|yes|no|1|0)$/i.test(argv[i + 1] ?? '');
+      const raw = bare ? true : next();
+      const before = values.get(one.key);
+      // A repeatable setting collects; any other takes the last flag.
+      const merged = one.setting.kind.repeatable === true ? [...((before?.raw as string[] | undefined) ?? []), raw] : raw;
+      values.set(one.key, { raw: merged, source: name });
+    } else if (negated?.setting.kind.bare === true && equals < 0) {
+      values.set(negated.key, { raw: false, source: name });
+    } else {
+      throw new ConfigError(name, `no such flag.${didYouMean(name, [...byFlag.keys(), ...Object.keys(own), '--config', '--help'])}`);
+    }
+  }
+  return { values, rest, file };
+}
+
+function readVariables(env: Readonly<Record<string, string | undefined>>): Values {
+  const values: Values = new Map();
+  for (const one of declared) {
+    for (const name of [one.aliasVariable, one.variable]) {
+      const text = name === null ? undefined : env[name];
+      // An empty variable is how shells and compose files spell "not set".
+      if (name !== null && text !== undefined && text !== '') values.set(one.key, { raw: text, source: name });
+    }
+  }
+  return values;
+}
+
+function readFile(path: string, required: boolean): { values: Values; path: string | null } {
+  const values: Values = new Map();
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (!required && (code === 'ENOENT' || code === 'ENOTDIR')) return { values, path: null };
+    throw new ConfigError(path, `cannot be read (${code ?? String(error)}).`);
+  }
+  let content: unknown;
+  try {
+    content = JSON.parse(text);
+  } catch (error) {
+    throw new ConfigError(path, `is not JSON: ${(error as Error).message}.`);
+  }
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) throw new ConfigError(path, 'must hold one JSON object.');
+  flatten(content, '', path, values);
+  return { values, path };
+}
+
+/** Nested objects and dotted keys alike: {"http": {"keepalive_ms": 1}} and {"http.keepalive_ms": 1}. */
+function flatten(content: object, prefix: string, path: string, values: Values): void {
+  for (const [name, value] of Object.entries(content) as [string, unknown][]) {
+    const key = prefix + name;
+    const source = `${path}: ${key}`;
+    const organization = /^limits\.(org_[0-9A-Za-z]+|\*)$/.exec(key)?.[1];
+    if (organization !== undefined) {
+      const before = values.get('limits.overrides');
+      const raw = { ...(before?.raw as object | undefined), [organization]: value };
+      values.set('limits.overrides', { raw, source: before?.source ?? source });
+    } else if (declared.some((one) => one.key === key)) {
+      values.set(key, { raw: value, source });
+    } else if (declared.some((one) => one.key.startsWith(`${key}.`)) && typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      flatten(value, `${key}.`, path, values);
+    } else {
+      throw new ConfigError(source, `no such setting.${didYouMean(key, declared.map((one) => one.key))}`);
+    }
+  }
+}
+
+function place(tree: Record<string, unknown>, key: string, value: unknown): void {
+  const parts = key.split('.');
+  const last = parts.pop() as string;
+  let node = tree;
+  for (const part of parts) node = (node[part] ??= {}) as Record<string, unknown>;
+  node[last] = value;
+}
+
+function freeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    for (const inner of Object.values(value)) freeze(inner);
+    Object.freeze(value);
+  }
+  return value;
+}

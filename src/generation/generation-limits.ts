@@ -1,0 +1,16 @@
+// What the operator sets for every model of this process' engine. Types only.
+
+/** White space a model may write in JSON; the operator's. */
+export interface GrammarSettings {
+  /** In answers. */
+  whiteSpace: 'compact' | 'flexible';
+  /** In the arguments of tool calls. */
+  callWhiteSpace: 'compact' | 'flexible';
+}
+
+/** Limits that are the operator's, not the model's. */
+export interface GenerationLimits {
+  queueWaitMs: number;
+  maxGenerationMs: number;
+  grammar: GrammarSettings;
+}

@@ -1,0 +1,121 @@
+// Rendering a model's chat template (Jinja, from the GGUF) within limits (template-limits.ts) and without reach
+// beyond its own input. One per loaded model; event-loop thread only.
+import type { TemplateContext, TemplateTool } from './template-context.js';
+import { TemplateInterpreter } from './template-interpreter.js';
+import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './template-limits.js';
+import { probe, type TemplateCapabilities } from './template-probe.js';
+import { parseTemplate, type Program } from './template-syntax.js';
+import { Environment, valueOf, type Value } from './template-values.js';
+
+/** Used when a file has no template of its own: ChatML, the most common convention. */
+export const CHATML_TEMPLATE =
+  "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
+  "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/** What is passed on is as the template has it: of any type. */
+function range(start: unknown, stop?: unknown, step: unknown = 1): number[] {
+  const [from, to] = stop === undefined ? [0, start] : [start, stop];
+  if (typeof from !== 'number' || typeof to !== 'number' || typeof step !== 'number') throw new TemplateError('range(): takes numbers');
+  if (!Number.isInteger(step) || step === 0) throw new TemplateError('range(): step must be a non-zero integer');
+  const count = Math.max(0, Math.ceil((to - from) / step));
+  if (!(count <= TEMPLATE_LIMITS.range)) throw new TemplateError(`range(): more than ${TEMPLATE_LIMITS.range} numbers`);
+  return Array.from({ length: count }, (_, i) => from + i * step);
+}
+
+const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December'];
+const MAX_TIME_FORMAT = 256;
+
+function strftimeNow(format: unknown): string {
+  if (typeof format !== 'string' || format.length > MAX_TIME_FORMAT) throw new TemplateError(`strftime_now(): takes a text of at most ${MAX_TIME_FORMAT} characters`);
+  const now = new Date();
+  const two = (n: number) => String(n).padStart(2, '0');
+  const month = MONTHS[now.getMonth()] as string;
+  const fields: Record<string, () => string> = {
+    Y: () => String(now.getFullYear()), m: () => two(now.getMonth() + 1), d: () => two(now.getDate()),
+    B: () => month, b: () => month.slice(0, 3), H: () => two(now.getHours()), M: () => two(now.getMinutes()),
+    '%': () => '%',
+  };
+  return format.replace(/%(.)/g, (whole, letter: string) => fields[letter]?.() ?? whole);
+}
+
+export class ChatTemplate {
+  readonly capabilities: TemplateCapabilities;
+  readonly #program: Program;
+  readonly #globals = new Environment();   // what every render has alike
+  readonly #trials: RenderBudget;          // of all that is tried while the model is loaded
+  readonly #tools = new WeakMap<TemplateTool[], Value>();   // as values: the same ones come again and again
+  /** What the template takes for "no tools"; some walk through them without asking whether there are any. */
+  #noTools: [] | null = null;
+
+  /** Throws TemplateError if the source does not parse or cannot render one plain user message. */
+  constructor(source: string, tokens: { bos: string | null; eos: string | null }) {
+    const { characters } = TEMPLATE_LIMITS;
+    if (source.length > characters) throw new TemplateError(`chat template is longer than ${characters} characters`);
+    try {
+      this.#program = parseTemplate(source);
+    } catch (error) {
+      throw new TemplateError(`chat template does not parse: ${reasonOf(error)}`);
+    }
+    const globals: Record<string, unknown> = {
+      true: true, false: false, none: null, True: true, False: false, None: null,
+      raise_exception: (message: unknown) => { throw new TemplateError(typeof message === 'string' ? message : 'chat template raises an exception'); },
+      range, strftime_now: strftimeNow, documents: null,
+      bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '',
+    };
+    for (const [name, value] of Object.entries(globals)) this.#globals.set(name, value);
+    this.#trials = new RenderBudget();
+    this.capabilities = probe((context) => this.try(context), this.#renderPlain());
+  }
+
+  /** The prompt text. Throws TemplateError with the template's own words where it has some. */
+  render(context: TemplateContext, budget = new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(context))): string {
+    const environment = new Environment(this.#globals);
+    environment.set('messages', context.messages);
+    environment.set('add_generation_prompt', context.addGenerationPrompt);
+    environment.set('enable_thinking', context.enableThinking);
+    environment.setVariable('tools', this.#toolsValue(context.tools));
+    try {
+      return new TemplateInterpreter(environment, budget).text(this.#program);
+    } catch (error) {
+      if (error instanceof TemplateError) throw error;
+      throw new TemplateError(reasonOf(error));
+    }
+  }
+
+  /** render(), to learn what the template does with conversations made up for that. */
+  try(context: TemplateContext): string {
+    return this.render(context, this.#trials);
+  }
+
+  #toolsValue(tools: TemplateTool[] | null): Value {
+    if (tools === null) return valueOf(this.#noTools);
+    let value = this.#tools.get(tools);
+    if (value === undefined) this.#tools.set(tools, (value = valueOf(tools)));
+    return value;
+  }
+
+  /** The least a template must do. */
+  #renderPlain(): string {
+    const plain = (): string => this.try({ messages: [{ role: 'user', content: 'probe-one' }], tools: null, addGenerationPrompt: true, enableThinking: false });
+    let text: string;
+    try {
+      text = plain();
+    } catch (error) {
+      try {
+        if (error instanceof TemplateError && error.exhausted) throw error;
+        this.#noTools = [];
+        text = plain();
+      } catch {
+        throw new TemplateError(`chat template cannot render one user message: ${reasonOf(error)}`);
+      }
+    }
+    if (!text.includes('probe-one')) throw new TemplateError('chat template drops the user message');
+    return text;
+  }
+}
+
+/** A template nested too deep, or calling itself without end, is stopped by the stack's own limit. */
+function reasonOf(error: unknown): string {
+  if (error instanceof RangeError && error.message.includes('call stack')) return 'it is nested too deep, or calls itself without end';
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,159 @@
+// The engine of this process as a provider: a request's prompt and grammars made, its sampling fixed, submitted, and the
+// engine's events turned into generation events. One per loaded model; it holds no state of any request.
+import { createHash, randomBytes } from 'node:crypto';
+import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
+import type { SubmitOptions } from '../../engine/addon-types.js';
+import type { CatalogModel } from '../../engine/catalog.js';
+import type { Engine } from '../../engine/engine.js';
+import { apiError } from '../../errors.js';
+import { exactly, type TokenCount } from '../../shared/token-count.js';
+import { VERSION } from '../../version.js';
+import type { GenerationLimits, GrammarSettings } from '../generation-limits.js';
+import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
+import type { GenerationEvent, GenerationRequest } from '../types.js';
+import { compileGrammars, type RequestGrammars } from './grammars.js';
+import { extentOf } from './prompt-extent.js';
+import { Prompter, type Prompt } from './prompter.js';
+import { closeText, reasoningBudget } from './reasoning.js';
+import { RequestEvents, type EventRules } from './request-events.js';
+import { TokenTexts } from './token-texts.js';
+import { callableTools, callOptions } from './tools/call-options.js';
+
+export class LocalProvider implements Provider {
+  readonly prompter: Prompter;
+  readonly contextWindow: number;
+  readonly maxOutputTokens: number;
+  /** Over the engine's build, the weights and the kernels. */
+  readonly fingerprint: string;
+  readonly reasons: boolean;
+  readonly #grammarSettings: GrammarSettings;
+  readonly #texts: TokenTexts;
+
+  /** Throws TemplateError if the model's chat template is unusable. */
+  constructor(private readonly engine: Engine, private readonly model: CatalogModel, private readonly limits: GenerationLimits) {
+    this.prompter = new Prompter(engine, model);
+    this.contextWindow = this.prompter.contextWindow;
+    this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
+    this.reasons = this.prompter.markers !== null;
+    this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
+    this.#texts = new TokenTexts(engine);
+    const identity = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa].join('\n');
+    this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
+  }
+
+  check(request: GenerationRequest): void {
+    for (const { token } of request.sampling.logitBias ?? []) {
+      if (token >= this.engine.info.vocabulary) {
+        throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
+      }
+    }
+    if (this.model.image_input === 'note') return;
+    for (const { content } of request.messages) {
+      if (typeof content !== 'object' || content === null) continue;
+      for (const part of content) {
+        if (part.type === 'image') throw apiError('unsupported_content', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
+      }
+    }
+  }
+
+  /** Compiles what the request binds its answer to, and makes its prompt. */
+  async prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
+    const { syntax } = this.prompter.dialect;
+    const extent = extentOf(request);
+    this.prompter.checkLength(request, extent);
+    const grammars = await compileGrammars(this.engine, request, syntax, this.#grammarSettings, asker);
+    const prompt = await this.prompter.prompt(request, extent, asker);
+    const promptTokens = prompt.tokens.length;
+    const room = this.contextWindow - promptTokens;
+    const asked = request.maxTokens ?? Infinity;
+    const maxTokens = Math.min(asked, this.maxOutputTokens, room);
+    const options = this.#submitOptions(request, prompt, grammars, maxTokens, asker.organization, await this.prompter.closingTokens());
+    const tools = callableTools(request);
+    const rules: EventRules = {
+      stop: request.stop,
+      // Of a request for its prompt alone nothing is told that could be a call.
+      calls: tools.size === 0 || maxTokens === 0 ? null : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
+    };
+    const { promptParam } = request;
+    return {
+      promptTokens: exactly(promptTokens), maxTokens, cappedByContext: maxTokens === room && room < asked, n: request.n, leftOut: grammars.leftOut,
+      start: (onEvent) => this.#start(options, rules, onEvent, promptParam),
+    };
+  }
+
+  async count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
+    return exactly(await this.prompter.count(request, asker));
+  }
+
+  #submitOptions(request: GenerationRequest, prompt: Prompt, grammars: RequestGrammars, maxTokens: number, organization: number, closing: number): SubmitOptions {
+    const { sampling } = request;
+    const defaults = this.model.sampling;
+    const { dialect, markers } = this.prompter;
+    return {
+      prompt: prompt.tokens,
+      output: maxTokens > 0 ? 'tokens' : 'nothing',
+      organization,
+      n: request.n,
+      maxTokens,
+      temperature: sampling.temperature ?? defaults.temperature,
+      topK: sampling.topK ?? defaults.top_k,
+      topP: sampling.topP ?? defaults.top_p,
+      minP: sampling.minP ?? defaults.min_p,
+      repetitionPenalty: sampling.repetitionPenalty ?? defaults.repetition_penalty,
+      frequencyPenalty: sampling.frequencyPenalty ?? 0,
+      presencePenalty: sampling.presencePenalty ?? 0,
+      seed: BigInt.asUintN(64, sampling.seed ?? randomBytes(8).readBigUInt64LE()),
+      logitBias: sampling.logitBias ?? [],
+      topLogprobs: request.topLogprobs ?? -1,
+      stop: request.stop,
+      stopTokens: [],
+      ignoreEos: request.ignoreEos,
+      prefixCache: true,
+      queueWaitMs: this.limits.queueWaitMs,
+      generationMs: this.limits.maxGenerationMs,
+      reasoning: markers === null ? null : {
+        open: markers.open,
+        close: markers.close,
+        startsInside: prompt.reasoning !== null,
+        continued: prompt.reasoning?.begun === true,
+        budget: request.reasoningBudget ?? reasoningBudget(this.prompter.effort(request), maxTokens, closing),
+        closeText: closeText(markers),
+      },
+      calls: callOptions(request, dialect.syntax, grammars.calls),
+      // An answer that must be a call has no other text.
+      format: request.toolChoice.mode === 'required' ? null : grammars.format,
+    };
+  }
+
+  #start(options: SubmitOptions, rules: EventRules, onEvent: (event: GenerationEvent) => void, promptParam: string): RunningGeneration {
+    const queueDrainMs = (): number => this.engine.queueDrainMs();
+    const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice), queueDrainMs);
+    const generation = submitted(() => this.engine.generate(options, (event) => events.take(event)), promptParam, queueDrainMs);
+    return generation;
+  }
+}
+
+/** The result of a submission; what it refuses is thrown as the client sees it. */
+function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => number): T {
+  try {
+    return submit();
+  } catch (error) {
+    throw submitFailure(error, promptParam, queueDrainMs);
+  }
+}
+
+function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  switch (code) {
+    case 'queue_full': return apiError('capacity_exhausted', 'The model\'s queue is full.', null, { retryAfterMs: queueDrainMs() });
+    case 'too_long': return apiError('context_length_exceeded', messageOf(error), promptParam);
+    case 'closed': return apiError('shutting_down', 'The server is shutting down.', null);
+    // A value the parsers let through and the engine does not take is still the request's, not a failure.
+    case 'invalid_argument': return apiError('invalid_value', `The engine refuses the request: ${messageOf(error)}.`, null);
+    default: return error instanceof TypeError ? apiError('invalid_value', `The engine refuses the request: ${error.message}.`, null) : error;
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,97 @@
+// From a request's messages, tools and output format to the text of the prompt, with the model's own chat
+// template. One per loaded model; it holds no state of any request. Event-loop thread only.
+import { apiError, type ApiError } from '../../errors.js';
+import type { ChatTemplate } from './chat-template.js';
+import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
+import { formatInstruction } from './format-instruction.js';
+import type { ReasoningMarkers } from './reasoning.js';
+import { Shield, type Starters } from './shield.js';
+import { RenderBudget, TemplateError } from './template-limits.js';
+import type { TemplateMessage } from './template-context.js';
+import { keepsInlineReasoning } from './template-probe.js';
+import { describeTools } from './tools/describe.js';
+import type { ToolDialect } from './tools/dialect.js';
+import { TemplateTools } from './tools/template-tools.js';
+import type { GenerationRequest, Message } from '../types.js';
+
+/** The fields of a request that shape its prompt. */
+export type PromptRequest = Pick<GenerationRequest, 'messages' | 'tools' | 'format' | 'continueFinal' | 'promptParam'>;
+
+export interface PromptText { text: string; guard: number }
+
+export class PromptWriter {
+  readonly #shape: TemplateShape;
+  readonly #tools = new TemplateTools();
+
+  constructor(
+    private readonly template: ChatTemplate, dialect: ToolDialect,
+    markers: ReasoningMarkers | null, private readonly starters: Starters | null,
+  ) {
+    const can = template.capabilities;
+    const inline = markers !== null && !can.reasoningField && keepsInlineReasoning(template, markers);
+    this.#shape = { can, dialect, inlineReasoning: inline ? markers : null };
+  }
+
+  /** Throws ApiError 422: the template refuses the messages, or drops the one to continue. */
+  write(request: PromptRequest, thinking: boolean): PromptText {
+    const { can, dialect } = this.#shape;
+    const toolText = request.tools.length === 0 ? '' : this.#tools.textOf(request.tools);
+    const instruction = formatInstruction(request.format);
+    const shield = Shield.for([...clientTexts(request.messages), toolText, instruction ?? ''], this.starters);
+    if (shield === null) {
+      throw apiError('invalid_value', `${request.promptParam} use every private-use character; at least one must be left free.`, request.promptParam);
+    }
+    const folded = toTemplateMessages(placeSystem(request.messages, can), shield, this.#shape);
+    let { messages } = folded;
+    const tools = request.tools.length === 0 ? null : this.#tools.forTemplate(request.tools, toolText, shield);
+    if (tools !== null && !dialect.showsTools) messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
+    if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
+
+    // A continued answer is found again by a mark no text can contain: a guard follows only a starter.
+    const mark = String.fromCodePoint(shield.guard, shield.guard);
+    const last = messages.at(-1);
+    if (request.continueFinal && last !== undefined) last.content += mark;
+    const context = { messages, tools: dialect.showsTools ? tools : null, addGenerationPrompt: !request.continueFinal, enableThinking: thinking };
+    let text: string;
+    try {
+      text = folded.args.restore(this.template.render(context));
+    } catch (error) {
+      if (error instanceof TemplateError) throw this.#refusal(request, error);
+      throw error;
+    }
+    if (!request.continueFinal) return { text, guard: shield.guard };
+    const end = text.lastIndexOf(mark);
+    if (end === -1) throw apiError('unsupported_value', "continue_final_message: the model's chat template drops the last message.", 'continue_final_message');
+    return { text: text.slice(0, end), guard: shield.guard };
+  }
+
+  /** Names the first message at which the template gives up, by rendering ever longer beginnings, which together take no more than one. */
+  #refusal({ messages, promptParam }: PromptRequest, error: TemplateError): ApiError {
+    if (error.exhausted) return apiError('invalid_value', `The model's chat template cannot be used on ${promptParam}: ${error.message}.`, promptParam);
+    const budget = new RenderBudget();
+    let at = messages.length - 1;
+    for (let length = 1; length < Math.min(messages.length, 64); length++) {
+      const refused = this.#refuses(messages.slice(0, length), budget);
+      if (refused === null) break;
+      if (!refused) continue;
+      at = length - 1;
+      break;
+    }
+    const message = messages[at];
+    const path = message?.path ?? `${promptParam}[${at}]`;
+    return apiError('invalid_value',
+      `The model's chat template refuses ${path} (role ${message?.role ?? 'unknown'}): ${error.message.slice(0, 200)}`, path);
+  }
+
+  /** Null if the budget does not do to learn it. */
+  #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
+    const shield = Shield.for([], null) as Shield;
+    const folded: TemplateMessage[] = toTemplateMessages(placeSystem(messages, this.#shape.can), shield, this.#shape).messages;
+    try {
+      this.template.render({ messages: folded, tools: null, addGenerationPrompt: true, enableThinking: false }, budget);
+      return false;
+    } catch (error) {
+      return error instanceof TemplateError && error.exhausted ? null : true;
+    }
+  }
+}

@@ -1,0 +1,213 @@
+// What a request costs one model in tokens: its template rendered, tokenized, fitted into the context. One per loaded
+// model; it holds no state of any request.
+import type { CatalogModel } from '../../engine/catalog.js';
+import type { Engine } from '../../engine/engine.js';
+import { apiError, type ApiError } from '../../errors.js';
+import { shareOf } from '../../shared/thread-count.js';
+import { FairSlots } from '../fair-slots.js';
+import type { Asker, Charged } from '../provider.js';
+import type { GenerationRequest, Message, ReasoningEffort } from '../types.js';
+import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
+import { PromptWriter } from './prompt-writer.js';
+import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
+import { closeText, findMarkers, openReasoning, type OpenReasoning, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
+import { startersOf } from './shield.js';
+import { findDialect, type ToolDialect } from './tools/dialect.js';
+import { droppableGroups, withoutUpTo } from './truncate.js';
+
+/** The addon tokenizes no longer text; far above what any context takes. */
+const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
+
+/** Characters from which a prompt's length is estimated before anything is done with it. */
+const HUGE_PROMPT = 1 << 20;
+
+/** Characters from which a prompt has to wait for its turn to be rendered and tokenized. */
+const LARGE_PROMPT = 1 << 16;
+/** Characters of one organization that wait for that. */
+const MAX_WAITING = shareOf(1 << 28);
+
+/** Of the whole process, as far as threads can divide two. What is only counted holds up no generation. */
+const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
+const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
+
+/** A message costs the template about as much as so many characters, however short it is. */
+const CHARACTERS_OF_A_MESSAGE = 32;
+
+/** How a prompt is written. */
+interface Writing { readonly effort: ReasoningEffort; readonly charged: Charged }
+
+const uncharged: Charged = (_characters, work) => work();
+
+/** A request as the model reads it. */
+export interface Prompt { readonly tokens: Int32Array; readonly reasoning: OpenReasoning | null }
+
+export class Prompter {
+  readonly template: ChatTemplate;
+  /** The delimiters of the model's reasoning; null if it has no such mode. */
+  readonly markers: ReasoningMarkers | null;
+  /** How the model writes tool calls. */
+  readonly dialect: ToolDialect;
+  /** Prompt plus output, in tokens. */
+  readonly contextWindow: number;
+  readonly #writer: PromptWriter;
+  #longestToken: number | null = null;      // bytes; known after the first huge prompt
+  #closingTokens: number | null = null;     // known after the first request
+
+  /** Throws TemplateError if the model's chat template is unusable. */
+  constructor(private readonly engine: Engine, private readonly model: CatalogModel) {
+    const { info } = engine;
+    const source = info.chatTemplate ?? CHATML_TEMPLATE;
+    const hasToken = (spelling: string): boolean => engine.findToken(spelling) !== -1;
+    this.template = new ChatTemplate(source, { bos: info.bos, eos: info.eos });
+    this.markers = findMarkers(source, hasToken);
+    this.dialect = findDialect(this.template, hasToken);
+    this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
+    this.#writer = new PromptWriter(this.template, this.dialect, this.markers, startersOf(info.specialTokens));
+  }
+
+  /** Throws ApiError 400 if a request cannot fit for its length alone, before anything is done with it. */
+  checkLength(request: GenerationRequest, extent: Extent): void {
+    const atLeast = this.#atLeast(extent);
+    if (request.truncation === 'disabled' && atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`, request);
+  }
+
+  /**
+   * The prompt, without its oldest turns if it does not fit and may be shortened. Throws ApiError: the template refuses
+   * the messages, the prompt does not fit, too many long ones wait (503); the signal's reason if it aborts before.
+   */
+  async prompt(request: GenerationRequest, extent: Extent, asker: Asker): Promise<Prompt> {
+    const prompt = await inTurn(preparing, extent, asker, () => this.#fitted(request, this.#writing(request, asker), extent));
+    if (prompt.tokens.length >= this.contextWindow) throw this.#tooLong(String(prompt.tokens.length), request);
+    return prompt;
+  }
+
+  /** The tokens that prompt() would have; one that does not fit is counted too. Throws ApiError 422, 503; the signal's reason. */
+  async count(request: GenerationRequest, asker: Asker): Promise<number> {
+    const how = this.#writing(request, asker);
+    const extent = extentOf(request);
+    return inTurn(counting, extent, asker, async () => {
+      if (request.truncation === 'disabled') return this.#countWhole(request, how, extent);
+      const least = shortest(request);
+      const leastExtent = extentOf(least);
+      if (this.#atLeast(leastExtent) >= this.contextWindow) return this.#countWhole(least, how, leastExtent);
+      return (await this.#fitted(request, how, extent)).tokens.length;
+    });
+  }
+
+  /** Tokens that the engine writes to end the reasoning. */
+  async closingTokens(): Promise<number> {
+    return (this.#closingTokens ??= await this.#countClosing());
+  }
+
+  effort(request: GenerationRequest): ReasoningEffort {
+    const fallback = this.model.default_effort;
+    if (request.effort === 'enabled') return fallback === 'none' ? 'medium' : fallback;
+    return request.effort ?? fallback;
+  }
+
+  #writing(request: GenerationRequest, { charged = uncharged }: Asker): Writing {
+    return { effort: this.effort(request), charged };
+  }
+
+  /** Definitions and arguments far longer than any context are counted as plain text: the template would take seconds over them. */
+  async #countWhole(request: GenerationRequest, how: Writing, { parts }: Extent): Promise<number> {
+    if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, how)).tokens.length;
+    const { rest, text } = withoutLargeParts(request);
+    if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
+    const tokens = await this.engine.tokenize(text, { addSpecial: false, parseSpecial: false, guard: 0 });
+    return tokens.length + (await this.#prompt(rest, rest.messages, how)).tokens.length;
+  }
+
+  /** Both wordings that clients' recovery code looks for. */
+  #tooLong(tokens: string, { promptParam }: Pick<GenerationRequest, 'promptParam'>): ApiError {
+    return apiError('context_length_exceeded',
+      `prompt is too long: ${tokens} tokens > ${this.contextWindow - 1} maximum. ` +
+      `This model's maximum context length is ${this.contextWindow} tokens.`, promptParam);
+  }
+
+  /**
+   * Tokens that a prompt of this extent has at least: no token is longer than the vocabulary's longest, and
+   * templates mark where a turn begins. So a text that cannot fit costs no rendering.
+   */
+  #atLeast({ characters, turns }: Pick<Extent, 'characters' | 'turns'>): number {
+    if (characters < HUGE_PROMPT) return turns;
+    if (this.#longestToken === null) {
+      this.#longestToken = 1;
+      for (let token = 0; token < this.engine.info.vocabulary; token++) {
+        this.#longestToken = Math.max(this.#longestToken, this.engine.tokenBytes(token).length);
+      }
+    }
+    return Math.max(turns, Math.ceil(characters / this.#longestToken));   // characters are at least one byte each
+  }
+
+  async #fitted(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
+    if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
+    const whole = this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
+    return whole !== null && whole.tokens.length < this.contextWindow ? whole : this.#truncated(request, how, extent);
+  }
+
+  /** As few of the oldest turns left out as leave the answer some room. */
+  async #truncated(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
+    const { messages } = request;
+    const groups = droppableGroups(messages);
+    const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
+    const room = this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
+    // Between what cannot fit for its length alone and all that may go.
+    let low = this.#firstHopeful(request, groups, extent);
+    let high = groups.length;
+    let best = await this.#prompt(request, after(high), how);
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const prompt = await this.#prompt(request, after(middle), how);
+      if (prompt.tokens.length <= room) {
+        best = prompt;
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return best;
+  }
+
+  /** How many groups have to go before the rest is worth rendering. Throws ApiError if none of it is. */
+  #firstHopeful(request: GenerationRequest, groups: readonly [from: number, to: number][], extent: Extent): number {
+    let { characters, turns } = extent;
+    for (let count = 0; ; count++) {
+      const atLeast = this.#atLeast({ characters, turns });
+      if (atLeast < this.contextWindow) return count;
+      const group = groups[count];
+      if (group === undefined) throw this.#tooLong(`at least ${atLeast}`, request);
+      const gone = extentOf({ messages: request.messages.slice(...group), tools: [] });
+      characters -= gone.characters;
+      turns -= gone.turns;
+    }
+  }
+
+  async #countClosing(): Promise<number> {
+    if (this.markers === null) return 0;
+    return (await this.engine.tokenize(closeText(this.markers), { addSpecial: false, parseSpecial: true, guard: 0 })).length;
+  }
+
+  async #prompt(request: GenerationRequest, messages: Message[], how: Writing): Promise<Prompt> {
+    const thinking = request.reasoningBudget === null ? how.effort !== 'none' : request.reasoningBudget > 0;
+    const written = messages === request.messages ? request : { ...request, messages };
+    const { text: rendered, guard } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () => this.#writer.write(written, thinking));
+    const text = request.continueFinal ? rendered : withReasoningOpened(rendered, this.markers);
+    if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
+    const { bos } = this.engine.info;
+    const tokens = await this.engine.tokenize(text, { addSpecial: bos === null || !text.startsWith(bos), parseSpecial: true, guard });
+    const reasoning = this.markers === null ? null : openReasoning(text, this.markers, request.continueFinal);
+    return { tokens, reasoning };
+  }
+}
+
+/** Long prompts wait for their turn; short ones cost too little for that. */
+function inTurn<T>(slots: FairSlots, { weight }: Extent, asker: Asker, work: () => Promise<T>): Promise<T> {
+  return weight < LARGE_PROMPT ? work() : slots.run(asker, weight, work);
+}
+
+/** What is left of a request that may be shortened when all has gone that may go. */
+function shortest(request: GenerationRequest): GenerationRequest {
+  const { messages } = request;
+  return { ...request, messages: withoutUpTo(messages, droppableGroups(messages).at(-1)?.[1] ?? 0) };
+}

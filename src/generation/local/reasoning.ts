@@ -1,0 +1,73 @@
+// Where a model's reasoning begins and ends, how much of it a request may have, and whether a rendered
+// prompt has opened it already.
+import type { ReasoningEffort } from '../types.js';
+
+export interface ReasoningMarkers {
+  open: string;
+  close: string;
+  /**
+   * What a rendered prompt ends with that leaves the model to name the part it begins. `open` is written behind it, so
+   * that each answer begins with its reasoning, and the markers stand in no lines of their own.
+   */
+  turn?: string;
+}
+
+/** gpt-oss: a message of several parts ("channels"), each with a header. Reasoning is one, the answer another. */
+const CHANNELS: ReasoningMarkers = {
+  open: '<|channel|>analysis<|message|>', close: '<|end|><|start|>assistant<|channel|>final<|message|>', turn: '<|start|>assistant',
+};
+const CHANNEL_HEADERS = ['<|channel|>analysis<|message|>', '<|channel|>final<|message|>'];
+
+/** Delimiters in use; the first pair found in a model's template or vocabulary is taken. */
+const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
+  { open: '<think>', close: '</think>' },
+  { open: '[THINK]', close: '[/THINK]' },
+  { open: '<seed:think>', close: '</seed:think>' },
+  { open: '<|START_THINKING|>', close: '<|END_THINKING|>' },
+];
+
+/** The markers a model uses, or null if it has no reasoning mode. */
+export function findMarkers(template: string, hasToken: (spelling: string) => boolean): ReasoningMarkers | null {
+  if (CHANNEL_HEADERS.every((header) => template.includes(header))) return CHANNELS;
+  return KNOWN_MARKERS.find(({ open, close }) => template.includes(open) && template.includes(close)) ??
+    KNOWN_MARKERS.find(({ open, close }) => hasToken(open) && hasToken(close)) ?? null;
+}
+
+/** A rendered prompt with the reasoning opened, for models whose templates leave that to them. */
+export function withReasoningOpened(rendered: string, markers: ReasoningMarkers | null): string {
+  return markers?.turn !== undefined && rendered.endsWith(markers.turn) ? rendered + markers.open : rendered;
+}
+
+/** What ends the reasoning where its budget is used up. */
+export function closeText({ close, turn }: ReasoningMarkers): string {
+  return turn === undefined ? `\n${close}\n\n` : close;
+}
+
+/** A reasoning section that a prompt leaves open. `begun`: some of its text is there already. */
+export interface OpenReasoning { begun: boolean }
+
+/**
+ * Does generation start inside the reasoning section? Decided by the prompt's own tail: the template has
+ * opened the section and nothing but white space follows, or a continued answer stopped inside it.
+ * Client text cannot fake it: its spellings are broken by guards (shield.ts). Null if not.
+ */
+export function openReasoning(rendered: string, markers: ReasoningMarkers, continued: boolean): OpenReasoning | null {
+  const opened = rendered.lastIndexOf(markers.open);
+  if (opened === -1 || rendered.lastIndexOf(markers.close) > opened) return null;
+  const begun = rendered.slice(opened + markers.open.length).trim() !== '';
+  if (begun && markers.turn !== undefined) return null;   // of an earlier message; one that is continued is an answer
+  return begun && !continued ? null : { begun };
+}
+
+const BUDGETS: Record<ReasoningEffort, number> = {
+  none: 0, minimal: 512, low: 2_048, medium: 8_192, high: 16_384, xhigh: 24_576, max: Infinity,
+};
+
+/**
+ * Tokens of reasoning an effort allows under an output cap, so that min(1024, cap / 4) remain for the
+ * answer after the `closing` tokens that end the section.
+ */
+export function reasoningBudget(effort: ReasoningEffort, cap: number, closing: number): number {
+  if (effort === 'none') return 0;
+  return Math.max(0, Math.min(BUDGETS[effort], cap - Math.min(1_024, Math.floor(cap / 4)) - closing));
+}

@@ -1,0 +1,138 @@
+// What a chat template can express, found by rendering small conversations and looking for what came
+// through. Templates drop silently what they have no place for. Once per loaded model.
+import type { ReasoningMarkers } from './reasoning.js';
+import type { TemplateContext, TemplateMessage, TemplateTool } from './template-context.js';
+import { TemplateError } from './template-limits.js';
+
+export interface TemplateCapabilities {
+  system: 'anywhere' | 'first' | 'none';   // where a system message may stand without being lost or refused
+  alternation: boolean;                    // roles must alternate user / assistant
+  thinkingSwitch: boolean;                 // enable_thinking changes the prompt
+  tools: boolean;                          // tool definitions are shown, beside a system message
+  calls: 'many' | 'one' | 'none';          // past tool calls of one message that are shown, with their results
+  callText: boolean;                       // text beside the calls of a message is shown
+  /** What past arguments may be so that they come out whole: text, shown as it is; text, which becomes a JSON string; an object. */
+  callArguments: 'text' | 'string' | 'object';
+  shortCallIds: boolean;                   // call ids must be 9 letters and digits
+  reasoningField: boolean;                 // reasoning_content in a running tool loop is shown
+}
+
+type Render = (context: TemplateContext) => string;
+
+/** A template whose capabilities are known. */
+interface ProbedTemplate { readonly capabilities: TemplateCapabilities; try(context: TemplateContext): string }
+
+type Call = NonNullable<TemplateMessage['tool_calls']>[number];
+
+const PROBE_TOOL = 'probe_tool';
+const VALUE = 'probe-value';
+const ARGUMENT_TEXT = '{"probe_key": "probe-value", "probe_number": 1.50}';
+const LONG_ID = 'call_0123456789abcdefghijklmn';
+const SHORT_ID = 'probe0001';
+
+const probeTool: TemplateTool = {
+  type: 'function',
+  function: {
+    name: PROBE_TOOL, description: 'probe-description',
+    parameters: { type: 'object', properties: { probe_key: { type: 'string', description: 'probe-parameter' } }, required: ['probe_key'] },
+  },
+};
+
+const user = (content: string): TemplateMessage => ({ role: 'user', content });
+const system: TemplateMessage = { role: 'system', content: 'probe-system' };
+const assistant: TemplateMessage = { role: 'assistant', content: 'probe-answer' };
+
+function call(id: string, name: string, args: unknown): Call {
+  return { id, type: 'function', function: { name, arguments: args } };
+}
+
+function calling(calls: Call[], more: Partial<TemplateMessage> = {}): TemplateMessage[] {
+  const results = calls.map(({ id, function: { name } }): TemplateMessage => ({ role: 'tool', tool_call_id: id, name, content: `probe-result-${name}` }));
+  return [user('probe-one'), { role: 'assistant', content: '', tool_calls: calls, ...more }, ...results];
+}
+
+/** One render, or null where the template refuses. Throws TemplateError where it takes more than it may: it is of no use. */
+function attempt(render: Render, messages: TemplateMessage[], tools: TemplateTool[] | null = null): string | null {
+  try {
+    return render({ messages, tools, addGenerationPrompt: true, enableThinking: false });
+  } catch (error) {
+    if (error instanceof TemplateError && error.exhausted) throw error;
+    return null;
+  }
+}
+
+/** `plain`: what the template makes of one user message. */
+export function probe(render: Render, plain: string): TemplateCapabilities {
+  const shows = (messages: TemplateMessage[], words: string[], tools: TemplateTool[] | null = null): boolean => {
+    const text = attempt(render, messages, tools);
+    return text !== null && words.every((word) => text.includes(word));
+  };
+  const keeps = (messages: TemplateMessage[]): boolean => shows(messages, messages.map(({ content }) => content));
+
+  const first = keeps([system, user('probe-one')]);
+  const later = keeps([user('probe-one'), assistant, system, user('probe-two')]);
+  const toolWords = [PROBE_TOOL, 'probe-description', 'probe-parameter', 'probe-one'];
+  const tools = shows([user('probe-one')], toolWords, [probeTool]) && (!first || shows([system, user('probe-one')], [...toolWords, 'probe-system'], [probeTool]));
+  // Past calls have to come through with and without definitions beside them.
+  const definitions = tools ? [null, [probeTool]] : [null];
+  const showsCalls = (messages: TemplateMessage[], words: string[]): boolean => definitions.every((given) => shows(messages, words, given));
+
+  const shortCallIds = !showsCalls(calling([call(LONG_ID, PROBE_TOOL, { probe_key: VALUE })]), [VALUE]) &&
+    showsCalls(calling([call(SHORT_ID, PROBE_TOOL, { probe_key: VALUE })]), [VALUE]);
+  const id = shortCallIds ? SHORT_ID : LONG_ID;
+  const asText = [call(id, PROBE_TOOL, ARGUMENT_TEXT)];
+  const callArguments = showsCalls(calling(asText), [ARGUMENT_TEXT]) ? 'text'
+    : showsCalls(calling(asText), [JSON.stringify(ARGUMENT_TEXT)]) ? 'string' : 'object';
+  const one = call(id, PROBE_TOOL, callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE });
+  const other: Call = { ...one, id: id.replace(/.$/, 'z'), function: { ...one.function, name: 'probe_other' } };
+  const words = (name: string): string[] => [name, VALUE, `probe-result-${name}`];
+  const takesOne = showsCalls(calling([one]), words(PROBE_TOOL));
+  const takesTwo = takesOne && showsCalls(calling([one, other]), [...words(PROBE_TOOL), ...words('probe_other')]);
+  return {
+    system: first && later ? 'anywhere' : first ? 'first' : 'none',
+    alternation: !keeps([user('probe-one'), user('probe-two')]),
+    thinkingSwitch: render({ messages: [user('probe-one')], tools: null, addGenerationPrompt: true, enableThinking: true }) !== plain,
+    tools,
+    calls: takesTwo ? 'many' : takesOne ? 'one' : 'none',
+    callText: takesOne && showsCalls(calling([one], { content: 'probe-answer' }), ['probe-answer']),
+    callArguments, shortCallIds,
+    reasoningField: showsCalls(calling([one], { reasoning_content: 'probe-reasoning' }), ['probe-reasoning']),
+  };
+}
+
+/** Whether reasoning written into the content, between its markers, comes through in a running tool loop. */
+export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: ReasoningMarkers): boolean {
+  const { capabilities } = template;
+  const content = `${open}\nprobe-reasoning\n${close}\n\nprobe-answer`;
+  const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;
+  const messages = capabilities.calls === 'none'
+    ? [user('probe-one'), { ...assistant, content }, user('probe-two')]
+    : calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })], { content });
+  return attempt((context) => template.try(context), messages)?.includes(content) === true;
+}
+
+/** A past call as the template writes it. */
+export interface WrittenCall {
+  readonly turn: string;      // what stands before an answer
+  readonly before: string;    // what stands between the user's text and the call's name
+  readonly after: string;     // what stands behind the name
+  readonly behind: string;    // of that, what stands behind the arguments
+}
+
+/** Null if the template shows no calls. */
+export function writtenCall(template: ProbedTemplate): WrittenCall | null {
+  const { capabilities } = template;
+  if (capabilities.calls === 'none') return null;
+  const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;
+  const messages = calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })]).slice(0, 2);
+  const behindUser = (some: TemplateMessage[]): string => {
+    const text = attempt((context) => template.try(context), some, capabilities.tools ? [probeTool] : null) ?? '';
+    return text.slice(text.lastIndexOf('probe-one') + 'probe-one'.length);
+  };
+  const text = behindUser(messages);
+  const at = text.indexOf(PROBE_TOOL);
+  if (at === -1) return null;
+  const after = text.slice(at + PROBE_TOOL.length);
+  const end = after.indexOf('}', after.indexOf(VALUE));
+  return { turn: behindUser(messages.slice(0, 1)), before: text.slice(0, at), after, behind: end === -1 ? '' : after.slice(end + 1) };
+}

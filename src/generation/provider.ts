@@ -1,0 +1,60 @@
+// Who turns a GenerationRequest into GenerationEvents: the engine of this process (local/local-provider.ts), or a server
+// elsewhere. Everything above this room sees this face only. A provider refuses and fails with ApiErrors of our codes.
+// Event-loop thread only.
+//
+//   check ─► prepare ─► PreparedGeneration ─► start ─► events
+import type { TokenCount } from '../shared/token-count.js';
+import type { GenerationEvent, GenerationRequest } from './types.js';
+
+/** Does work on so many characters on the account of who asks: it takes this thread's time. */
+export type Charged = <T>(characters: number, work: () => T) => T;
+
+/** For whom a request is prepared or counted. */
+export interface Asker {
+  /** Tells organizations apart: who waits is taken in turns of them. */
+  readonly organization: number;
+  /** Aborted when nobody wants it any more. */
+  readonly signal?: AbortSignal | undefined;
+  readonly charged?: Charged | undefined;
+}
+
+/** One model that can be asked now. Holds no state of any request. */
+export interface Provider {
+  /** Prompt plus output, in tokens. */
+  readonly contextWindow: number;
+  /** What one answer may have, whatever the client asks. */
+  readonly maxOutputTokens: number;
+  /** `fp_` + 10 hex: same fingerprint, same arithmetic. */
+  readonly fingerprint: string;
+  /** Whether the model has a mode of reasoning. */
+  readonly reasons: boolean;
+
+  /** What can be refused before images are fetched and a prompt is made. Throws ApiError 422. */
+  check(request: GenerationRequest): void;
+  /** A checked request, ready to start; nothing is reserved yet. Throws ApiError 400 (too long), 422, 503; the signal's reason if it aborts before. */
+  prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration>;
+  /** The prompt's tokens as prepare() would have them; one that does not fit is counted too. Throws ApiError 422, 503; the signal's reason. */
+  count(request: GenerationRequest, asker: Asker): Promise<TokenCount>;
+}
+
+/** A request that is known to fit; nothing queued yet. */
+export interface PreparedGeneration {
+  /** Of the prompt, cached ones included. An estimate is replaced by what `started` says. */
+  readonly promptTokens: TokenCount;
+  readonly maxTokens: number;                    // effective cap per choice, clamped to model and context
+  /** `maxTokens` is less than was asked for, because the context holds no more. */
+  readonly cappedByContext: boolean;
+  readonly n: number;
+  /** Paths of keywords that the request's schemas have and that bind nothing: not strict, they are left out. */
+  readonly leftOut: readonly string[];
+  /**
+   * Hands the request over. `onEvent` is called on this thread, never before this returns: `started`, then of each choice
+   * its events and `finished`; or, at any point instead of the rest, `failed`. Throws ApiError (capacity_exhausted, ...) at once.
+   */
+  start(onEvent: (event: GenerationEvent) => void): RunningGeneration;
+}
+
+export interface RunningGeneration {
+  /** Stops it as soon as can be; no event follows. Idempotent, harmless after the end. */
+  cancel(): void;
+}

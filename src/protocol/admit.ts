@@ -1,0 +1,129 @@
+// A request's way from a found model to its place in the limits. What the three formats share; nothing here knows how a
+// request looked on the wire. Event-loop thread only.
+//
+//   find ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► generation-run.ts
+//   404/403 503      422       422, too long 400                   429
+import type { Admission, Reservation } from '../admission/admission.js';
+import type { ImageLoader } from '../generation/images/image-loader.js';
+import { lifecycleHeaders } from '../generation/model-lifecycle.js';
+import type { PreparedGeneration, Provider } from '../generation/provider.js';
+import type { ServedModel, ServedModels } from '../generation/served-models.js';
+import type { GenerationRequest } from '../generation/types.js';
+import type { Scope } from '../identity/identity.js';
+import { permit } from '../identity/permissions.js';
+import type { UsageSink } from '../shared/usage-sink.js';
+import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
+import { askerOf, setHeaders, signalOf, type Caller } from './caller.js';
+import { headerPaths } from './ignored.js';
+import type { RunningGenerations } from './running-generations.js';
+
+export interface GenerationDeps {
+  models: Pick<ServedModels, 'find'>;
+  images: ImageLoader;
+  admission: Admission;
+  telemetry: Telemetry;
+  /** Is told of every generation that was admitted, once it has ended. */
+  usage: UsageSink;
+  limits: { maxN: number };
+  /** Those under way on this thread. */
+  generations: RunningGenerations;
+}
+
+/** A request that holds its place in the limits: run it or refund it. */
+export interface AdmittedGeneration {
+  readonly caller: Caller;
+  readonly model: string;
+  /** The model as the client named it: answers show this. */
+  readonly asked: string;
+  readonly fingerprint: string;
+  /** As asked for, images loaded. */
+  readonly request: GenerationRequest;
+  readonly prepared: PreparedGeneration;
+  readonly reservation: Reservation;
+  readonly generations: RunningGenerations;
+  readonly meter: GenerationMeter;
+  readonly usage: UsageSink;
+  /** Once there is one. */
+  run: { abandon(): void } | null;
+}
+
+/** The model by its public name, if this key may use it so. Throws ApiError 404, 403. */
+export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, name: string, scope: Scope = 'inference'): ServedModel {
+  const model = deps.models.find(name);
+  caller.annotate({ model: model.name });
+  permit(caller.identity, scope, model.name);
+  setHeaders(caller, lifecycleHeaders(model.lifecycle));
+  return model;
+}
+
+interface LoadedRequest { provider: Provider; request: GenerationRequest }
+
+/** A request with its images loaded, beside the provider that takes it. Throws ApiError 422, 503; the signal's reason. */
+async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined): Promise<LoadedRequest> {
+  const provider = model.ready();
+  provider.check(request);
+  const messages = await deps.images.load(request.messages, askerOf(caller, signal));
+  return { provider, request: messages === request.messages ? request : { ...request, messages } };
+}
+
+/** The tokens of a request's prompt; null if the client has gone meanwhile. Throws ApiError 422, 503. */
+export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<number | null> {
+  const signal = signalOf(caller);
+  try {
+    const { provider, request } = await loadRequest(deps, caller, model, asked, signal);
+    return (await provider.count(request, askerOf(caller, signal))).tokens;
+  } catch (error) {
+    if (caller.aborted) return null;
+    throw error;
+  }
+}
+
+/** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 429, 503. */
+export async function admit(deps: GenerationDeps, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<AdmittedGeneration | null> {
+  const { identity, shape } = caller;
+  let provider: Provider;
+  let request: GenerationRequest;
+  let prepared: PreparedGeneration;
+  const signal = signalOf(caller);
+  try {
+    ({ provider, request } = await loadRequest(deps, caller, model, asked, signal));
+    prepared = await provider.prepare(request, askerOf(caller, signal));
+  } catch (error) {
+    if (caller.aborted) return null;
+    // Also a refusal here tells the client where its limits stand; those below carry it themselves.
+    setHeaders(caller, deps.admission.headers(identity, model.name, shape));
+    throw error;
+  }
+  if (caller.aborted) return null;
+
+  const reservation = deps.admission.reserve({
+    identity, model: model.name, promptTokens: prepared.promptTokens,
+    statedCap: request.maxTokens === null ? null : prepared.maxTokens,
+    modelMaximum: prepared.maxTokens, n: prepared.n,
+  });
+  try {
+    setHeaders(caller, reservation.headers(shape));
+    caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
+    if (prepared.leftOut.length > 0) {
+      const paths = headerPaths(prepared.leftOut);
+      caller.setHeader('x-ignored-schema-keywords', paths);
+      caller.annotate({ ignored_schema_keywords: paths });
+    }
+    const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });
+    return { caller, model: model.name, asked: model.asked, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, run: null };
+  } catch (error) {
+    reservation.refund();
+    throw error;
+  }
+}
+
+/** What is done with an admitted request until its run has begun. If that fails, nothing goes on and no place stays taken. */
+export function withAdmitted<T>(admitted: AdmittedGeneration, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (admitted.run === null) admitted.reservation.refund();
+    else admitted.run.abandon();
+    throw error;
+  }
+}

@@ -1,0 +1,113 @@
+// The accounts of one generation, opened when it was admitted and closed exactly once, whatever ends it: its place in the
+// limits, its record of usage, its metrics, its fields of the log. Event-loop thread only.
+import { performance } from 'node:perf_hooks';
+import type { ApiError } from '../errors.js';
+import type { EndReason, Message } from '../generation/types.js';
+import type { FinishedUsage } from '../shared/usage-sink.js';
+import type { AdmittedGeneration } from './admit.js';
+import { setHeaders } from './caller.js';
+import { RunTally, type RunEvent } from './run-tally.js';
+
+export type RunEnd =
+  | { status: 'completed'; reason: EndReason }     // of the last choice
+  | { status: 'cancelled' }                        // nobody wanted the rest
+  | { status: 'failed'; error: ApiError }
+  | { status: 'refused'; error: ApiError }         // the provider did not take it
+  | { status: 'abandoned' };                       // it never began: whoever was to answer has failed
+
+export class RunAccount {
+  readonly tally: RunTally;
+  readonly #images: number;
+  #closed = false;
+
+  /** `stream`: the answer is wanted piece by piece. */
+  constructor(private readonly admitted: Omit<AdmittedGeneration, 'run'>, private readonly stream: boolean) {
+    this.tally = new RunTally(admitted.prepared, admitted.meter, admitted.caller.receivedAt);
+    this.#images = countImages(admitted.request.messages);
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  take(event: RunEvent): void {
+    this.tally.take(event);
+    if (event.type !== 'started') return;
+    const { promptTokens, cachedTokens, queueMs } = event;
+    this.admitted.caller.annotate({ prompt_tokens: promptTokens, cached_tokens: cachedTokens, queue_ms: Math.round(queueMs) });
+  }
+
+  /** After the answer has taken the end of a choice: what refuses it then makes it a failure. */
+  choiceFinished(event: Extract<RunEvent, { type: 'finished' }>): void {
+    const { meter, prepared } = this.admitted;
+    // Choices share one prefill.
+    if (this.tally.choicesLeft === prepared.n - 1) meter.prefilled(event.timings.prefillMs);
+    meter.choiceFinished(event);
+  }
+
+  /** The record of it if the process ended now; null as long as nothing counts, and once it has ended. */
+  soFar(): FinishedUsage | null {
+    if (this.#closed || this.tally.completionTokens === 0) return null;
+    return this.#record('failed', null, 'internal_error');
+  }
+
+  close(end: RunEnd): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#measure(end);
+    // What failed before its first token never counted.
+    if (end.status === 'completed' || end.status === 'cancelled' || (end.status === 'failed' && this.tally.completionTokens > 0)) this.#settle(end);
+    else this.#refund(end);
+    if (end.status !== 'failed' && end.status !== 'refused') return;
+    // What is left now, if headers can still be sent.
+    const { caller, reservation } = this.admitted;
+    setHeaders(caller, reservation.headers(caller.shape));
+  }
+
+  #measure(end: RunEnd): void {
+    const { meter, caller } = this.admitted;
+    switch (end.status) {
+      case 'completed': return meter.completed(performance.now() - caller.receivedAt);
+      case 'cancelled': return meter.cancelled(this.tally.stage);
+      case 'failed': return meter.failed(end.error.code);
+      case 'refused': case 'abandoned':            // nothing was generated
+    }
+  }
+
+  #settle(end: Extract<RunEnd, { status: FinishedUsage['status'] }>): void {
+    const { caller, reservation, usage } = this.admitted;
+    const { promptTokens, completionTokens } = this.tally.usage;
+    const reason = end.status === 'completed' ? end.reason : null;
+    reservation.settle(promptTokens + completionTokens);
+    usage.finished(this.#record(end.status, reason, end.status === 'failed' ? end.error.code : null));
+    caller.annotate({ completion_tokens: completionTokens, ...(end.status === 'failed' ? {} : { finish: reason ?? end.status }) });
+  }
+
+  #refund(end: RunEnd): void {
+    const { caller: { identity, endpoint }, model, reservation, usage } = this.admitted;
+    reservation.refund();
+    if (!('error' in end)) return;
+    const { status, code } = end.error;
+    usage.rejected({ organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, status, code });
+  }
+
+  #record(status: FinishedUsage['status'], finishReason: string | null, errorCode: ApiError['code'] | null): FinishedUsage {
+    const { caller: { identity, requestId, endpoint, receivedAt }, model } = this.admitted;
+    const { usage, startedAt, firstTokenAt } = this.tally;
+    return {
+      requestId, organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, stream: this.stream, status,
+      receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt, firstTokenAt, endedAt: Date.now(),
+      inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
+      images: this.#images, finishReason, errorCode,
+    };
+  }
+}
+
+function countImages(messages: readonly Message[]): number {
+  let images = 0;
+  for (const { content } of messages) {
+    if (content === null || typeof content === 'string') continue;
+    for (const part of content) if (part.type === 'image') images++;
+  }
+  return images;
+}

@@ -1,0 +1,61 @@
+// What a service tells of its engines: for /readyz, /metrics and the log, and at the start.
+
+import type { NotedEngine } from '../engine/engine-notes.js';
+import type { ModelPool } from '../engine/model-pool.js';
+import { StartError } from '../errors.js';
+import type { ServedModels } from '../generation/served-models.js';
+import type { Health } from '../http/health-routes.js';
+import type { EngineGauges } from '../telemetry/types.js';
+
+export interface FailedModel {
+  name: string;
+  /** Names the file and what is wrong with it. */
+  reason: string;
+}
+
+/** What cannot be served of what is loaded or not: bad files, bad chat templates. Compiles the templates. */
+export function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
+  let unusable: ReadonlyMap<string, string>;
+  try {
+    unusable = new Map(models.problems().map(({ model, message }) => [model, message]));
+  } catch (error) {
+    throw new StartError(error instanceof Error ? error.message : String(error), error);
+  }
+  return pool.list().flatMap(({ model, status }) => {
+    const reason = status.state === 'failed' ? status.error.message : unusable.get(model.id);
+    if (reason === undefined) return [];
+    return [{ name: model.id, reason: reason.includes(model.file) ? reason : `${model.file}: ${reason}` }];
+  });
+}
+
+/** For /readyz: every model's state, and of those that run how busy they are. */
+export function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[], draining: boolean): Omit<Health, 'threads'> {
+  return {
+    draining,
+    models: pool.list().map(({ model, status }) => {
+      const stats = status.state === 'ready' ? status.engine.stats() : null;
+      const reason = failedAtStart.find(({ name }) => name === model.id)?.reason
+        ?? (status.state === 'failed' ? status.error.message : stats?.failed === true ? 'the engine has stopped on an internal error' : null);
+      return {
+        name: model.id,
+        state: reason === null ? status.state : 'failed',
+        progress: status.state === 'loading' ? status.progress : reason === null && status.state === 'ready' ? 1 : 0,
+        error: reason,
+        stopped: stats?.failed === true,
+        running: stats?.running ?? 0,
+        waiting: stats?.waiting ?? 0,
+        lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
+      };
+    }),
+  };
+}
+
+/** For the log: engines that run, each once. */
+export function notedEngines(pool: ModelPool): NotedEngine[] {
+  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', engine: status.engine, stats: status.engine.stats() }] : []));
+}
+
+/** For /metrics. Models that share a file share an engine: its numbers are shown once, under the first of its names. */
+export function engineGauges(pool: ModelPool): EngineGauges[] {
+  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', ...status.engine.stats() }] : []));
+}

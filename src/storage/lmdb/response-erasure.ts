@@ -1,0 +1,209 @@
+// How stored responses end. A response that was deleted or has expired is dead: unknown at once. It is erased
+// when no stored response continues it and nobody holds it; then the one before it may be next, up to the
+// root of the chain. All of it in transactions short enough not to be felt; what one leaves undone is written
+// down with it, so that a crash only delays it to the next sweep.
+
+import { performance } from 'node:perf_hooks';
+import { HeldResponses } from '../held-responses.js';
+import { ResponseTables, itemKey, listKey } from './response-tables.js';
+import type { Head, Place } from './response-tables.js';
+import type { Key } from '../store.js';
+
+// The longest a transaction keeps the event loop, in milliseconds, but for the rows of one response.
+const SLICE_MS = 5;
+// Entries looked at per transaction.
+const PAGE = 64;
+const LOG_ROWS = 512;
+
+const PLACES: readonly Place[] = ['input', 'output'];
+
+export class ResponseErasure {
+  #closed = false;
+
+  constructor(
+    private readonly tables: ResponseTables, private readonly now: () => number, private readonly retentionS: number,
+    private readonly held: HeldResponses = new HeldResponses(),
+  ) {}
+
+  isExpired(head: Head): boolean {
+    return head.createdAt + this.retentionS <= this.now();
+  }
+
+  /** What runs stops after its transaction. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** While held, a dead response is not erased; that keeps its ancestors too. */
+  hold(id: string): () => void {
+    this.held.hold(id);
+    let holding = true;
+    return () => {
+      if (!holding) return;
+      holding = false;
+      this.held.release(id);
+      // A failure leaves it to the next sweep, which meets the same failure and reports it.
+      if (!this.#closed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true) this.erase([id]).catch(() => undefined);
+    };
+  }
+
+  /** Within a transaction: nobody sees the response any more. Its items stay for those who continue it. */
+  kill(id: string, head: Head): void {
+    const { heads, resources, times, byOrganization } = this.tables;
+    void heads.put(id, { ...head, dead: true });
+    void byOrganization.remove(listKey(id, head));
+    void resources.remove(id);
+    void times.remove(['created', head.createdAt, id]);
+    void times.remove(['open', 0, id]);
+    if (head.logUntil !== null) void times.remove(['log', head.logUntil, id]);
+    if (head.background) void times.put(['log', 0, id], []);
+    void times.put(['erase', 0, id], []);
+  }
+
+  /** Erases what is dead and needed by nobody, from each of `ids` towards the root. */
+  async erase(ids: readonly string[]): Promise<void> {
+    for (let left = ids; left.length > 0 && !this.#closed;) {
+      const slice = left;
+      left = await this.tables.store.transaction(() => this.#eraseSlice(slice));
+    }
+  }
+
+  /** Erases an event log. `until`: the time it is noted under. */
+  async eraseLog(id: string, until: number): Promise<void> {
+    const { store, events, times } = this.tables;
+    for (let more = true; more && !this.#closed;) {
+      more = await store.transaction(() => {
+        const rows = [...events.keys({ ...ResponseTables.below(id), limit: LOG_ROWS })];
+        for (const key of rows) void events.remove(key);
+        if (rows.length === LOG_ROWS) return true;
+        void times.remove(['log', until, id]);
+        return false;
+      });
+    }
+  }
+
+  /** Erases every response of an organization, a page per transaction; resolves to how many there were. */
+  async eraseOrganization(organizationId: string): Promise<number> {
+    const { store, heads, byOrganization } = this.tables;
+    for (let count = 0; ;) {
+      const killed = await store.transaction(() => {
+        const page = [...byOrganization.keys({ ...ResponseTables.below(organizationId), limit: PAGE })] as [string, number, string][];
+        return page.map((key) => {
+          const head = heads.get(key[2]);
+          if (head === undefined) void byOrganization.remove(key);
+          else this.kill(key[2], head);
+          return { id: key[2], background: head?.background === true };
+        });
+      });
+      if (killed.length === 0 || this.#closed) return count;
+      count += killed.length;
+      await this.erase(killed.map(({ id }) => id));
+      for (const { id, background } of killed) if (background) await this.eraseLog(id, 0);
+    }
+  }
+
+  /** Erases what is past its time; resolves to how many responses have expired. */
+  async sweep(): Promise<number> {
+    let count = 0;
+    for (let more = true; more && !this.#closed;) {
+      const expired = await this.tables.store.transaction(() => this.#killExpired());
+      count += expired;
+      more = expired > 0;
+    }
+    await this.#each(['erase'], ['erase', 1], (keys) => this.erase(keys.map(([, , id]) => id)));
+    await this.#each(['log'], ['log', Math.floor(this.now()) + 1], async (keys) => {
+      for (const [, until, id] of keys) await this.eraseLog(id, until);
+    });
+    return count;
+  }
+
+  /** Saves that the end of the process cut short: those noted now, before this process saves anything. */
+  staged(): string[] {
+    return [...this.tables.times.keys({ from: ['staged'], to: ['staged', 1] })].map((key) => key[2] as string);
+  }
+
+  /** Removes what such a save had written ahead. */
+  async unstage(id: string): Promise<void> {
+    const { store, heads, images, items, times } = this.tables;
+    await store.transaction(() => {
+      const index = times.get(['staged', 0, id]);
+      void times.remove(['staged', 0, id]);
+      if (index === undefined || heads.get(id) !== undefined) return;
+      for (const key of index) void items.remove(key);
+      for (const key of [...images.keys(ResponseTables.below(id))]) void images.remove(key);
+    });
+  }
+
+  /** Calls `act` with all entries of a range of times, a page at a time; those that `act` leaves are passed once. */
+  async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
+    for (let after: Key | null = null; !this.#closed;) {
+      const page: Key[] = [...this.tables.times.keys({ from: after ?? from, to, limit: PAGE + 1 })];
+      if (after !== null && String(page[0]) === String(after)) page.shift();
+      if (page.length === 0) return;
+      after = page.at(-1) as Key;
+      await act(page as [string, number, string][]);
+    }
+  }
+
+  /** Within a transaction. How many it found; 0: there are no more. */
+  #killExpired(): number {
+    const { heads, times } = this.tables;
+    const end = performance.now() + SLICE_MS;
+    const due = [...times.keys({ from: ['created'], to: ['created', Math.floor(this.now() - this.retentionS) + 1], limit: PAGE })];
+    let count = 0;
+    for (const key of due as [string, number, string][]) {
+      if (count > 0 && performance.now() > end) break;
+      const head = heads.get(key[2]);
+      if (head === undefined) void times.remove(key);
+      else if (this.isExpired(head)) this.kill(key[2], head);
+      else break;
+      count++;
+    }
+    return count;
+  }
+
+  /** Within a transaction. What is left to be looked at, all of it noted as such. */
+  #eraseSlice(ids: readonly string[]): string[] {
+    const { times } = this.tables;
+    const end = performance.now() + SLICE_MS;
+    let erased = 0;
+    for (const [position, id] of ids.entries()) {
+      if (erased > 0 && performance.now() > end) return ids.slice(position);
+      void times.remove(['erase', 0, id]);
+      for (let next = this.#eraseOne(id); next !== null; next = this.#eraseOne(next)) {
+        erased++;
+        if (performance.now() <= end) continue;
+        void times.put(['erase', 0, next], []);
+        return [next, ...ids.slice(position + 1)];
+      }
+      erased++;
+    }
+    return [];
+  }
+
+  /** Within a transaction. The id before it if `id` was erased, since that may be next. */
+  #eraseOne(id: string): string | null {
+    const { heads, inputs, outputs, images, items, times } = this.tables;
+    const head = heads.get(id);
+    if (head === undefined || !head.dead || head.children > 0) return null;
+    if (this.held.has(id)) {
+      void times.put(['erase', 0, id], []);
+      return null;
+    }
+    let imagesToo = false;
+    for (const place of PLACES) {
+      for (const row of this.tables.rows(id, place)) {
+        void items.remove([head.organizationId, itemKey(row.id), head.createdAt, id]);
+        imagesToo ||= row.images > 0;
+      }
+    }
+    if (imagesToo) for (const key of [...images.keys(ResponseTables.below(id))]) void images.remove(key);
+    for (const key of [...inputs.keys(ResponseTables.below(id))]) void inputs.remove(key);
+    void outputs.remove(id);
+    void heads.remove(id);
+    const parent = head.previousId === null ? undefined : heads.get(head.previousId);
+    if (parent === undefined || parent.organizationId !== head.organizationId) return null;
+    void heads.put(head.previousId as string, { ...parent, children: parent.children - 1 });
+    return head.previousId;
+  }
+}

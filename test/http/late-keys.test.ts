@@ -1,0 +1,73 @@
+// Requests whose key takes time to be looked up: nothing of them is lost meanwhile, and nothing left of them behind.
+import { connect } from 'node:net';
+import t from 'tap';
+import { WebSocket } from 'ws';
+import type { Identity } from '../../src/identity/identity.js';
+import { eventually } from '../e2e/monolith.js';
+import { echoRoutes, errorOf, startRoutes } from './running-server.js';
+
+t.test('keys that are looked up late', async (t) => {
+  let waiting: (() => void)[] = [];
+  const letIn = (): void => { for (const one of waiting.splice(0)) one(); };
+  let heard = '';
+  const server = await startRoutes(echoRoutes, {}, {
+    authenticate: async (key): Promise<Identity> => {
+      await new Promise<void>((resolve) => waiting.push(resolve));
+      return server.accounts.authenticate(key);
+    },
+    sockets: [{ path: '/v1/socket', scope: 'inference', open: (socket) => ({ message: (bytes) => { heard += Buffer.from(bytes).toString(); socket.send('heard'); }, drain: () => undefined, closed: () => undefined }) }],
+  });
+  t.teardown(() => server.close());
+  const came = (count: number): Promise<boolean> => eventually(() => waiting.length >= count);
+
+  const text = 'x'.repeat(4 * 1024 * 1024);
+  const large = server.post('/v1/chat/completions', { text });
+  const small = server.post('/v1/messages', { a: 1 });
+  const none = server.fetch('/v1/things/7?q=1');
+  await came(3);
+  letIn();
+  t.same(await (await large).json(), { echo: { text } }, 'a body that came before its key was known, and after');
+  t.same(await (await small).json(), { echo: { a: 1 } });
+  t.same(await (await none).json(), { id: '7', query: 'q=1' });
+
+  const unknown = server.post('/v1/chat/completions', { text }, { authorization: 'Bearer sk-none' });
+  await came(1);
+  letIn();
+  const refused = await unknown;
+  t.equal(refused.status, 401);
+  t.equal((await errorOf(refused)).code, 'invalid_api_key');
+
+  const body = JSON.stringify({ a: 'x'.repeat(1_000_000) });
+  const socket = connect(server.port, '127.0.0.1', () => socket.write(`POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 500_000)}`));
+  socket.on('error', () => undefined);
+  await came(1);
+  socket.destroy();
+  letIn();
+  t.ok(await eventually(() => server.http.inFlight === 0), 'who leaves in the middle of a body that is held is missed when it is read on');
+  const reader = connect(server.port, '127.0.0.1', () => reader.write(`GET /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`));
+  reader.on('error', () => undefined);
+  await came(1);
+  reader.destroy();
+  t.ok(await eventually(() => server.http.inFlight === 0), 'who leaves without a body, at once');
+  letIn();
+  const late = server.post('/v1/messages', { b: 2 });
+  await came(1);
+  letIn();
+  t.same(await (await late).json(), { echo: { b: 2 } }, 'who leaves in between leaves nothing behind');
+
+  const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, { headers: { authorization: `Bearer ${server.key}` } });
+  const answer = new Promise<string>((resolve, reject) => client.on('message', (data) => resolve(String(data as Buffer))).on('error', reject));
+  client.on('open', () => client.send('hello'));
+  await came(1);
+  letIn();
+  t.equal(await answer, 'heard');
+  t.equal(heard, 'hello');
+  client.close();
+  const stranger = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, { headers: { authorization: 'Bearer sk-none' } });
+  const status = new Promise<number | undefined>((resolve) => stranger.on('unexpected-response', (_, response) => resolve(response.statusCode)));
+  await came(1);
+  letIn();
+  t.equal(await status, 401);
+  t.equal(waiting.length, 0);
+  waiting = [];
+});

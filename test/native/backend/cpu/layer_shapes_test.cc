@@ -1,0 +1,24 @@
+#include "support/layer_shapes.h"
+
+#include "backend/cpu/cpu_backend.h"
+
+namespace monolith {
+namespace {
+
+TEST(layers_of_different_shapes_share_pages) {
+  for (const CpuIsa isa : available_cpu_isas())
+    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0}) {
+      auto backend = make_cpu_backend({.threads = 2, .isa = cpu_isa_name(isa)});
+      REQUIRE(backend.ok());
+      testing::check_layers_of_different_shapes(**backend, type);
+    }
+}
+
+TEST(states_that_are_not_kept_are_refused_by_name) {
+  auto backend = make_cpu_backend({.threads = 1});
+  REQUIRE(backend.ok());
+  testing::check_refused_states(**backend);
+}
+
+}  // namespace
+}  // namespace monolith

@@ -1,0 +1,71 @@
+// When recording is tried, what devices are said to have failed at, and what memory they are thought to take: no device
+// needed for any of it.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/messages.h"
+#include "backend/cuda/recording_tries.h"
+#include "check.h"
+
+using namespace monolith;
+using namespace monolith::cuda;
+
+namespace {
+
+// The steps, counted from 0, of which `outcomes` are the tries; the last one goes on for ever.
+std::vector<int64_t> tried(const std::vector<RecordingOutcome>& outcomes, int64_t n_steps) {
+  RecordingTries tries;
+  std::vector<int64_t> steps;
+  for (int64_t step = 0; step < n_steps; ++step) {
+    if (!tries.due()) continue;
+    tries.note(outcomes[std::min(steps.size(), outcomes.size() - 1)]);
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST(cuda_recording_is_tried_less_and_less_often_but_never_given_up) {
+  using enum RecordingOutcome;
+  using Steps = std::vector<int64_t>;
+  CHECK(tried({kNoMemory}, 600) == (Steps{1, 66, 195, 452}));
+  CHECK(tried({kRefused}, 600) == (Steps{1, 2, 67, 68, 197, 198, 455, 456}));
+  CHECK(tried({kRefused, kNoMemory}, 100) == (Steps{1, 2, 67}));
+  const Steps many = tried({kNoMemory}, 1'000'000);
+  CHECK(many.back() > 1'000'000 - RecordingTries::kLongestWait - 2);
+  RecordingTries tries;
+  CHECK(tries.early());
+  tries.note(kNoMemory);
+  CHECK(tries.early());
+  tries.note(kRefused);
+  CHECK(!tries.early());
+}
+
+TEST(cuda_failures_say_what_failed) {
+  const Error memory = allocation_error("NVIDIA H200", 4096, true, "out of memory (cudaErrorMemoryAllocation)");
+  CHECK(memory.code == ErrorCode::kOutOfMemory);
+  CHECK_EQ(memory.message, "NVIDIA H200 has no 4096 bytes left: out of memory (cudaErrorMemoryAllocation)");
+  const Error fault = allocation_error("NVIDIA H200", 4096, false, "an illegal memory access was encountered");
+  CHECK(fault.code == ErrorCode::kIo);
+  CHECK_EQ(fault.message, "NVIDIA H200 failed at allocating 4096 bytes: an illegal memory access was encountered");
+  CHECK_EQ(driver_error(0, 13'000).message, "no NVIDIA driver on this machine");
+  CHECK_EQ(driver_error(12'040, 13'000).message,
+           "the NVIDIA driver is too old: it is for CUDA 12.4, this build needs CUDA 13 (driver 580 or newer)");
+  CHECK_EQ(driver_error(12'040, 14'000).message, "the NVIDIA driver is too old: it is for CUDA 12.4, this build needs CUDA 14");
+}
+
+TEST(cuda_counts_what_the_device_takes_unasked) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  const auto recording = make_cuda_backend({}), plain = make_cuda_backend({.recording = false});
+  REQUIRE(recording.ok() && plain.ok());
+  CHECK_EQ((*recording)->memory_of(1), size_t{512});
+  CHECK_EQ((*recording)->memory_of(kMiB - 1), kMiB);
+  CHECK_EQ((*recording)->memory_of(kMiB), 2 * kMiB);
+  CHECK_EQ((*recording)->memory_of(4 * kMiB + 1), 6 * kMiB);
+  const auto graphs = [&](int layers) { return (*recording)->overhead_bytes(layers) - (*plain)->overhead_bytes(layers); };
+  CHECK(graphs(32) >= 64 * kMiB && graphs(32) <= 128 * kMiB);
+  CHECK(graphs(80) > 2 * graphs(32));
+}

@@ -1,0 +1,64 @@
+// What the engine refuses of spans, each by its name and place.
+#include "engine/schedule/request_check.h"
+
+#include <functional>
+
+#include "check.h"
+
+namespace monolith {
+namespace {
+
+constexpr RequestBounds kBounds{
+    .n_vocab = 100, .max_context = 200, .takes_embeddings = true, .n_embd = 4, .most_bidirectional_rows = 8};
+
+InputSpan span_of(int first, int n_rows, bool bidirectional = false) {
+  return {.first = first,
+          .n_rows = n_rows,
+          .hash = {1, 2},
+          .rows = std::make_shared<const std::vector<float>>(static_cast<size_t>(std::max(0, n_rows)) * 4),
+          .bidirectional = bidirectional};
+}
+
+GenerationRequest request_of(std::vector<InputSpan> spans) {
+  GenerationRequest request;
+  request.prompt.assign(50, 7);
+  request.spans = std::move(spans);
+  request.max_tokens = 1;
+  return request;
+}
+
+TEST(request_check_refuses_spans_where_the_model_takes_tokens_only) {
+  RequestBounds bounds = kBounds;
+  bounds.takes_embeddings = false;
+  const Status status = check_request(request_of({span_of(3, 2)}), bounds);
+  REQUIRE(!status.ok());
+  CHECK(status.error().code == ErrorCode::kUnsupported);
+  CHECK(status.error().message.find("spans has 1 entries") != std::string::npos);
+  CHECK(check_request(request_of({}), bounds).ok());
+}
+
+TEST(request_check_takes_spans_in_order_within_the_prompt) {
+  CHECK(check_request(request_of({span_of(0, 8, true), span_of(8, 20), span_of(49, 1)}), kBounds).ok());
+}
+
+TEST(request_check_names_the_span_that_does_not_fit) {
+  const auto refused = [](std::vector<InputSpan> spans, const char* message) {
+    const Status status = check_request(request_of(std::move(spans)), kBounds);
+    if (status.ok()) return check::fail(__FILE__, __LINE__, message);
+    CHECK(status.error().code == ErrorCode::kInvalidArgument);
+    CHECK_EQ(status.error().message, std::string(message));
+  };
+  refused({span_of(0, 0)}, "spans[0] has 0 rows from position 0; the prompt has 50 positions");
+  refused({span_of(-1, 2)}, "spans[0] has 2 rows from position -1; the prompt has 50 positions");
+  refused({span_of(0, 4), span_of(48, 3)}, "spans[1] has 3 rows from position 48; the prompt has 50 positions");
+  refused({span_of(4, 4), span_of(7, 3)}, "spans[1] begins at position 7, before the end of the one before it");
+  InputSpan narrow = span_of(4, 4), none = narrow;
+  narrow.rows = std::make_shared<const std::vector<float>>(15);
+  none.rows = nullptr;
+  refused({narrow}, "spans[0] has 15 values, expected 4 rows of 4");
+  refused({none}, "spans[0] has 0 values, expected 4 rows of 4");
+  refused({span_of(4, 9, true)}, "spans[0] has 9 rows that see one another; one step computes at most 8");
+}
+
+}  // namespace
+}  // namespace monolith

@@ -1,0 +1,101 @@
+// Layers of different shapes in one cache, on any backend: what each stores and attends to is what it would alone.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "check.h"
+
+namespace monolith::testing {
+
+// Of one layer a sequence's rows are stored in pieces and the last ones attended from; the bits of that.
+inline std::vector<float> attend_alone(Backend& backend, KvCache& cache, int layer, const int32_t* pages, float* q, float* kv, float* out,
+                                       int n_heads, bool stores) {
+  constexpr int kRows = 40, kWanted = 3;
+  const LayerState& own = cache.shape.layers[static_cast<size_t>(layer)];
+  const int64_t q_dim = int64_t{n_heads} * own.key_dim, kv_dim = int64_t{own.n_kv_heads} * own.key_dim;
+  std::vector<float> numbers(static_cast<size_t>(kRows * std::max(q_dim, kv_dim)));
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<float>((i * 2654435761u + static_cast<size_t>(own.key_dim * own.n_kv_heads)) % 1000) / 500.0f - 1.0f;
+  backend.write_floats(q, numbers.data(), static_cast<int64_t>(numbers.size()));
+  backend.write_floats(kv, numbers.data(), static_cast<int64_t>(numbers.size()));
+  const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
+  const Segment pieces[] = {{0, 21, 0, pages}, {21, kRows - 21, 21, pages}};
+  if (stores)
+    backend.rope_and_store(none, pieces, q, q_dim, n_heads, kv, kv_dim, kv, kv_dim, layer, cache);
+  const Segment wanted{0, kWanted, kRows - kWanted, pages};
+  backend.attention({&wanted, 1}, q, q_dim, n_heads, layer, cache, {.scale = 0.1f}, out, q_dim);
+  std::vector<float> result(static_cast<size_t>(kWanted * q_dim));
+  backend.wait();
+  backend.read_floats(result.data(), out, static_cast<int64_t>(result.size()));
+  return result;
+}
+
+inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
+  constexpr int kHeads = 8, kPages = 12;
+  REQUIRE(backend.reserve(64, 2048, 64, 256).ok());
+  // Three in one slot: as many bytes in other heads, fewer bytes, more of them. Two alike in another.
+  const KvShape shape{{{StateKind::kKeysAndValues, 4, 64, 64, 0},
+                       {StateKind::kKeysAndValues, 2, 128, 128, 0},
+                       {StateKind::kKeysAndValues, 1, 40, 40, 0},
+                       {StateKind::kKeysAndValues, 8, 80, 80, 0},
+                       {StateKind::kKeysAndValues, 2, 64, 64, 1},
+                       {StateKind::kKeysAndValues, 2, 64, 64, 1}},
+                      kPages,
+                      type};
+  // Sequences' pages: those of layers in one slot are different ones.
+  const std::vector<std::vector<int32_t>> pages = {{5, 2, 8}, {0, 7, 4}, {3, 1, 6}, {9, 10, 11}, {5, 2, 8}, {0, 7, 4}};
+  auto made = backend.kv_cache(shape);
+  REQUIRE(made.ok());
+  KvCache& cache = **made;
+  CHECK_EQ(cache.bytes, backend.kv_cache_bytes(shape));
+  constexpr int64_t kMost = 40 * kHeads * 128;
+  float* const q = *backend.allocate(kMost);
+  float* const kv = *backend.allocate(kMost);
+  float* const out = *backend.allocate(kMost);
+  std::vector<std::vector<float>> expected;
+  for (size_t i = 0; i < shape.layers.size(); ++i) {
+    const LayerState& layer = shape.layers[i];
+    auto alone = backend.kv_cache(KvShape::of_equal_layers(1, layer.n_kv_heads, layer.key_dim, 3, type));
+    REQUIRE(alone.ok());
+    const int32_t in_order[] = {0, 1, 2};
+    expected.push_back(attend_alone(backend, **alone, 0, in_order, q, kv, out, kHeads, true));
+    attend_alone(backend, cache, static_cast<int>(i), pages[i].data(), q, kv, out, kHeads, true);
+  }
+  const auto check = [&](size_t i, const int32_t* of_sequence, const char* what) {
+    const std::vector<float> found = attend_alone(backend, cache, static_cast<int>(i), of_sequence, q, kv, out, kHeads, false);
+    if (found.size() != expected[i].size() || std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
+      check::fail(__FILE__, __LINE__, std::string(what) + " of layer " + std::to_string(i));
+  };
+  for (size_t i = 0; i < shape.layers.size(); ++i) check(i, pages[i].data(), "keys and values");
+  // A copied page serves the layers it was for, whatever their shape.
+  for (size_t i = 0; i < 4; ++i) {
+    const int32_t other = pages[(i + 1) % 4][0];
+    backend.copy_page(cache, pages[i][0], other);
+    const int32_t copied[] = {other, pages[i][1], pages[i][2]};
+    check(i, copied, "copies");
+    attend_alone(backend, cache, static_cast<int>((i + 1) % 4), pages[(i + 1) % 4].data(), q, kv, out, kHeads, true);
+  }
+}
+
+// What no backend keeps yet is refused by what it is.
+inline void check_refused_states(Backend& backend) {
+  KvShape shape = KvShape::of_equal_layers(3, 2, 64, 4, KvType::kF16);
+  const auto refused = [&](const char* what) {
+    const auto made = backend.kv_cache(shape);
+    CHECK_EQ(backend.kv_cache_bytes(shape), SIZE_MAX);
+    if (made.ok() || made.error().code != ErrorCode::kUnsupported || made.error().message.find(what) == std::string::npos)
+      check::fail(__FILE__, __LINE__, made.ok() ? what : made.error().message);
+  };
+  shape.layers[1].kind = StateKind::kLatents;
+  refused("layer 1 keeps latents");
+  shape.layers[1].kind = StateKind::kSlot;
+  refused("layer 1 keeps a slot of state");
+  shape.layers[1] = shape.layers[0];
+  shape.layers[2].value_dim = 32;
+  refused("layer 2 has keys of 64 dimensions and values of 32");
+}
+
+}  // namespace monolith::testing

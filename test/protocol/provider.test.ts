@@ -1,0 +1,259 @@
+// A provider that is not the engine of this process: its prompt counts are estimates until it has begun. What limits,
+// answers and the record of usage make of that, through the real routes on a real server and database.
+import t from 'tap';
+import { Admission } from '../../src/admission/admission.js';
+import { configWith } from '../../src/config/load.js';
+import { apiError } from '../../src/errors.js';
+import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../../src/generation/provider.js';
+import type { ServedModel } from '../../src/generation/served-models.js';
+import type { GenerationEvent, GenerationRequest } from '../../src/generation/types.js';
+import { chatCompletionsRoute } from '../../src/protocol/chat-completions/route.js';
+import type { GenerationDeps } from '../../src/protocol/admit.js';
+import { messagesRoutes } from '../../src/protocol/messages/routes.js';
+import { BackgroundResponses } from '../../src/protocol/responses/background.js';
+import { responsesRoutes } from '../../src/protocol/responses/routes.js';
+import { RunningResponses } from '../../src/protocol/responses/stored-running.js';
+import { RunningGenerations } from '../../src/protocol/running-generations.js';
+import { KeyRing } from '../../src/sealing/key-ring.js';
+import { KeySealer } from '../../src/sealing/key-sealer.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
+import { createTelemetry } from '../../src/telemetry/telemetry.js';
+import { UsageRecorder } from '../../src/usage/usage-recorder.js';
+import { eventually } from '../e2e/monolith.js';
+import { startRoutes } from '../http/running-server.js';
+import { openResponses } from '../storage/records.js';
+
+const TPM = 10_000;
+const CAP = 100;
+
+/** A request's text says how it goes: "<estimate> <true number> <course>". */
+type Course = 'answers' | 'refuses' | 'fails at once' | 'fails begun' | 'fails midway' | 'waits' | 'stalls' | 'stalls in its second choice' | 'holds everything back';
+
+/** Answers "one two" in two tokens a choice. Counts what it is told to, truly only once it has begun. */
+class Elsewhere implements Provider {
+  readonly contextWindow = 4_096;
+  readonly maxOutputTokens = 1_000;
+  readonly fingerprint = 'fp_0123456789';
+  readonly reasons = false;
+  cancelled = 0;
+  /** Those that have said all they will. */
+  silent = 0;
+
+  check(): void {}
+
+  async prepare(request: GenerationRequest, _asker: Asker): Promise<PreparedGeneration> {
+    const { n } = request;
+    const { estimate, actual, course } = read(request);
+    return {
+      promptTokens: { tokens: estimate, exact: false }, maxTokens: Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens), cappedByContext: false, n, leftOut: [],
+      start: (onEvent) => {
+        if (course === 'refuses') throw apiError('capacity_exhausted', 'The server elsewhere is busy.', null, { retryAfterMs: 3_000 });
+        return this.#play([...eventsOf(course, actual, n)], onEvent);
+      },
+    };
+  }
+
+  async count(request: GenerationRequest): Promise<{ tokens: number; exact: boolean }> {
+    return { tokens: read(request).estimate, exact: false };
+  }
+
+  /** One event at each turn of the event loop. */
+  #play(events: GenerationEvent[], onEvent: (event: GenerationEvent) => void): RunningGeneration {
+    let isOver = false;
+    const next = (): void => {
+      if (isOver) return;
+      const event = events.shift();
+      if (event === undefined) {
+        this.silent++;
+        return;
+      }
+      onEvent(event);
+      setImmediate(next);
+    };
+    setImmediate(next);
+    return {
+      cancel: () => {
+        if (!isOver) this.cancelled++;
+        isOver = true;
+      },
+    };
+  }
+}
+
+function read({ messages }: GenerationRequest): { estimate: number; actual: number; course: Course } {
+  const content = messages.at(-1)?.content;
+  const text = typeof content === 'string' ? content : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
+  const [, estimate, actual, course] = /^(\d+) (\d+) (.*)$/.exec(text) ?? [];
+  return { estimate: Number(estimate), actual: Number(actual), course: course as Course };
+}
+
+function* eventsOf(course: Course, promptTokens: number, n: number): Generator<GenerationEvent> {
+  const failed: GenerationEvent = { type: 'failed', code: 'engine_error', message: 'the connection broke' };
+  if (course === 'waits') return;
+  if (course === 'fails at once') return yield failed;
+  yield { type: 'started', promptTokens, cachedTokens: 5, queueMs: 1 };
+  if (course === 'fails begun') return yield failed;
+  if (course === 'holds everything back') return yield { ...finished, choice: 0, completionTokens: 4 };
+  for (let choice = 0; choice < n; choice++) {
+    yield { type: 'text', choice, section: 'content', text: 'one', tokens: 1, logprobs: null };
+    if (course === 'fails midway') return yield failed;
+    if (course === 'stalls' || (course === 'stalls in its second choice' && choice === 1)) return;
+    yield { type: 'text', choice, section: 'content', text: ' two', tokens: 1, logprobs: null };
+    yield { ...finished, choice, completionTokens: course === 'answers' ? 2 : 3 };
+  }
+}
+
+const finished = { type: 'finished', reason: 'end_of_turn', stopString: null, reasoningTokens: 0, calls: 0, timings: { prefillMs: 1, decodeMs: 1 } } as const;
+
+const elsewhere = new Elsewhere();
+const model: ServedModel = {
+  name: 'far', asked: 'far', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, ready: () => elsewhere,
+};
+
+const config = configWith({ limits: { tpm: TPM, rpm: null } });
+const opened = await openResponses();
+const telemetry = createTelemetry({ format: 'json', level: 'silent' });
+const usage = new UsageRecorder(opened.store, telemetry.log);
+// Nothing refills: what is left is what was not taken.
+const admission = new Admission(config.limits, { now: () => 5_000_000_000_000n });
+const generations = new RunningGenerations({ organization: () => ({ status: 'active' }), onChanged: () => () => undefined });
+const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['far']);
+const generation: GenerationDeps = {
+  models: { find: () => model }, images: { load: async (messages) => messages }, admission, telemetry, usage, limits: { maxN: 8 }, generations,
+};
+const background = new BackgroundResponses(opened.responses, telemetry);
+const server = await startRoutes([
+  chatCompletionsRoute(generation),
+  ...messagesRoutes({ ...generation, sealer, foreignThinking: 'reject' }),
+  ...responsesRoutes({ ...generation, sealer, responses: opened.responses, settings: config.responses, background, running: new RunningResponses() }),
+]);
+t.teardown(async () => {
+  generations.close();
+  await server.close();
+  await background.close();
+  await usage.close();
+  telemetry.close();
+  await opened.close();
+});
+const identity = must(await server.accounts.authenticate(server.key));
+
+function must<T>(value: T | null | undefined): T {
+  if (value === null || value === undefined) throw new Error('missing');
+  return value;
+}
+
+interface Format { path: string; body(text: string, more?: object): object; inputTokens(answer: string): number | undefined }
+
+const last = (answer: string, field: RegExp): number | undefined => [...answer.matchAll(field)].map(([, number]) => Number(number)).at(-1);
+const formats: readonly Format[] = [
+  {
+    path: '/v1/chat/completions', inputTokens: (answer) => last(answer, /"prompt_tokens":(\d+)/g),
+    body: (text, more) => ({ model: 'far', messages: [{ role: 'user', content: text }], max_completion_tokens: CAP, ...more, ...(more !== undefined && 'stream' in more ? { stream_options: { include_usage: true } } : {}) }),
+  },
+  {
+    path: '/v1/messages', body: (text, more) => ({ model: 'far', messages: [{ role: 'user', content: text }], max_tokens: CAP, ...more }),
+    // Those of the cache are told apart.
+    inputTokens: (answer) => { const fresh = last(answer, /"input_tokens":(\d+)/g); return fresh === undefined ? undefined : fresh + 5; },
+  },
+  { path: '/v1/responses', body: (text, more) => ({ model: 'far', input: text, max_output_tokens: CAP, store: false, ...more }), inputTokens: (answer) => last(answer, /"input_tokens":(\d+)/g) },
+];
+
+/** Of the organization's tokens of the minute. */
+const taken = (): number => TPM - Number(must(Object.fromEntries(admission.headers(identity, 'far', 'chat'))['x-ratelimit-remaining-tokens']));
+
+/** The records of usage that `work` brings. */
+async function told(work: () => Promise<unknown>): Promise<FinishedUsage[]> {
+  const rows = (): FinishedUsage[] => [...opened.store.table<FinishedUsage>('usage-rows').range()].map(({ value }) => value);
+  const before = new Set(rows().map(({ requestId }) => requestId));
+  await work();
+  await eventually(() => generations.size === 0, 10_000);
+  await usage.flush();
+  return rows().filter(({ requestId }) => !before.has(requestId));
+}
+
+for (const { path, body, inputTokens } of formats) {
+  for (const stream of [false, true]) {
+    const more = stream ? { stream } : {};
+    for (const [estimate, actual] of [[500, 40], [40, 500]] as const) {
+      t.test(`${path}${stream ? ', streamed' : ''}: estimated ${estimate}, was ${actual}`, async (t) => {
+        const before = taken();
+        let answer = '';
+        const rows = await told(async () => {
+          const response = await server.post(path, body(`${estimate} ${actual} answers`, more));
+          const remaining = response.headers.get('x-ratelimit-remaining-tokens') ?? response.headers.get('anthropic-ratelimit-tokens-remaining');
+          t.equal(TPM - Number(remaining) - before, estimate + CAP, 'the estimate is reserved');
+          answer = await response.text();
+          t.equal(response.status, 200, answer);
+        });
+        t.match(answer, /two/);
+        t.equal(inputTokens(answer), actual, 'the answer tells the true number');
+        t.equal(taken() - before, actual + 2, 'and that is what was used up');
+        t.match(rows, [{ status: 'completed', inputTokens: actual, cachedTokens: 5, outputTokens: 2 }]);
+      });
+    }
+  }
+
+  for (const course of ['refuses', 'fails at once', 'fails begun'] as const) {
+    t.test(`${path}: ${course}: it never counted`, async (t) => {
+      const before = taken();
+      const rows = await told(async () => {
+        const response = await server.post(path, body(`500 40 ${course}`));
+        t.equal(response.status, course === 'refuses' ? 503 : 500);
+        t.match(await response.json(), { error: { code: course === 'refuses' ? 'capacity_exhausted' : 'model_error' } });
+        t.equal(response.headers.get('retry-after'), course === 'refuses' ? '3' : null);
+      });
+      t.equal(taken(), before);
+      t.same(rows, []);
+    });
+  }
+
+  t.test(`${path}: fails midway: what was computed counts, by the true number`, async (t) => {
+    const before = taken();
+    const rows = await told(async () => void await (await server.post(path, body('500 40 fails midway'))).text());
+    t.equal(taken() - before, 40 + 1);
+    t.match(rows, [{ status: 'failed', inputTokens: 40, outputTokens: 1, errorCode: 'model_error' }]);
+  });
+
+  for (const [course, input, output] of [['waits', 500, 0], ['stalls', 40, 1]] as const) {
+    t.test(`${path}: the client leaves one that ${course}`, async (t) => {
+      const before = taken();
+      const { cancelled } = elsewhere;
+      const rows = await told(() => leave(path, body(`500 40 ${course}`)));
+      t.equal(elsewhere.cancelled - cancelled, 1, 'it is told so');
+      t.match(rows, [{ status: 'cancelled', inputTokens: input, outputTokens: output }], 'an estimate stands as long as nothing better is known');
+      t.equal(taken() - before, input + output);
+    });
+  }
+}
+
+/** Goes away when the provider has said all it will. */
+async function leave(path: string, body: object): Promise<void> {
+  const { silent } = elsewhere;
+  const leaving = new AbortController();
+  const response = fetch(server.url + path, {
+    method: 'POST', signal: leaving.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` }, body: JSON.stringify(body),
+  }).catch(() => undefined);
+  await eventually(() => elsewhere.silent > silent, 10_000);
+  leaving.abort();
+  await response;
+}
+
+t.test('of choices that are left, what each came to: the end of one tells of more than its events', async (t) => {
+  const before = taken();
+  const rows = await told(() => leave('/v1/chat/completions', { model: 'far', n: 2, messages: [{ role: 'user', content: '500 40 stalls in its second choice' }] }));
+  t.match(rows, [{ status: 'cancelled', outputTokens: 3 + 1 }]);
+  t.equal(taken() - before, 40 + 3 + 1);
+});
+
+t.test('an answer that is refused at its end tells what it cost, though nothing of it was told', async (t) => {
+  const before = taken();
+  let answer = '';
+  const rows = await told(async () => {
+    const response = await server.post('/v1/responses', { model: 'far', input: '500 40 holds everything back', stream: true, store: false, text: { format: { type: 'json_object' } } });
+    answer = await response.text();
+  });
+  t.match(answer, /"type":"response.failed".*"output_tokens":4/);
+  t.match(rows, [{ status: 'failed', outputTokens: 4 }]);
+  t.equal(taken() - before, 40 + 4);
+});

@@ -1,0 +1,69 @@
+// The one place that adds up what a generation has come to.
+import { performance } from 'node:perf_hooks';
+import t from 'tap';
+import type { TokenCount } from '../../src/shared/token-count.js';
+import { RunTally, type RunEvent } from '../../src/protocol/run-tally.js';
+import { createTelemetry } from '../../src/telemetry/telemetry.js';
+
+const telemetry = createTelemetry({ format: 'json', level: 'silent' });
+t.teardown(() => telemetry.close());
+
+/** Each of its own model, so that its metrics are its own. */
+let models = 0;
+function tallied(promptTokens: TokenCount, n: number) {
+  const labels = { model: `m${models++}`, endpoint: '/v1/chat/completions' };
+  return {
+    tally: new RunTally({ promptTokens, n }, telemetry.generation(labels), performance.now()),
+    observed: async (name: string): Promise<number> => {
+      const line = (await telemetry.scrape()).split('\n').find((one) => one.startsWith(`monolith_${name}_count{model="${labels.model}",`));
+      return line === undefined ? 0 : Number(line.slice(line.lastIndexOf(' ') + 1));
+    },
+  };
+}
+
+const text = (choice: number, tokens: number, section: 'content' | 'reasoning' = 'content'): RunEvent => ({ type: 'text', choice, section, text: 'x', tokens, logprobs: null });
+const finished = (choice: number, completionTokens: number, reasoningTokens = 0): RunEvent => ({
+  type: 'finished', choice, reason: 'end_of_turn', stopString: null, completionTokens, reasoningTokens, calls: 0, timings: { prefillMs: 1, decodeMs: 1 },
+});
+
+t.test('what the prompt was estimated to have, and what it has', async (t) => {
+  const { tally } = tallied({ tokens: 500, exact: false }, 1);
+  t.match(tally, { stage: 'queue', startedAt: null, usage: { promptTokens: 500, cachedTokens: 0 } });
+  tally.take({ type: 'started', promptTokens: 40, cachedTokens: 5, queueMs: 1 });
+  t.match(tally, { stage: 'prefill', startedAt: Number, firstTokenAt: null, usage: { promptTokens: 40, cachedTokens: 5 } });
+});
+
+t.test('each choice: what its events told, and then what its end tells', async (t) => {
+  const { tally } = tallied({ tokens: 1, exact: true }, 2);
+  tally.take(text(0, 2, 'reasoning'));
+  tally.take(text(0, 1));
+  tally.take(text(1, 1));
+  tally.take({ type: 'call_started', choice: 1, index: 0, name: 'f', tokens: 3 });
+  t.match(tally.usage, { completionTokens: 7, reasoningTokens: 2 });
+  tally.take(finished(0, 6, 4));
+  t.match(tally, { choicesLeft: 1, usage: { completionTokens: 10, reasoningTokens: 4 } }, 'of the other as far as it is');
+  tally.take(text(1, 1));
+  t.match(tally.usage, { completionTokens: 11 });
+  tally.take(finished(1, 4));
+  t.match(tally, { choicesLeft: 0, usage: { completionTokens: 11, reasoningTokens: 4 } }, 'what was told of is never taken back');
+});
+
+t.test('its times, by choice', async (t) => {
+  const { tally, observed } = tallied({ tokens: 1, exact: true }, 2);
+  tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1 });
+  tally.take(text(0, 0));
+  t.match(tally, { stage: 'prefill', firstTokenAt: null }, 'held text that is let go is no token');
+  tally.take(text(0, 1));
+  tally.take(text(1, 1));
+  t.match(tally, { stage: 'decode', firstTokenAt: Number });
+  t.equal(await observed('inter_token_seconds'), 0, 'the first of each has none before it');
+  tally.take(text(0, 3));
+  t.equal(await observed('inter_token_seconds'), 3);
+  t.equal(await observed('time_to_first_token_seconds'), 1);
+  t.equal(await observed('queue_seconds'), 1);
+});
+
+t.test('an event of a choice that there is not', async (t) => {
+  const { tally } = tallied({ tokens: 1, exact: true }, 1);
+  t.throws(() => tally.take(text(1, 1)), /choice 1/);
+});

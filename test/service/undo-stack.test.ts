@@ -1,0 +1,36 @@
+// What has been opened is closed once, the last first, whether the start failed or the end has come.
+
+import { setImmediate as turn } from 'node:timers/promises';
+import t from 'tap';
+import { UndoStack } from '../../src/service/undo-stack.js';
+
+t.test('closes the last first, one after the other, once', async (t) => {
+  const closed: string[] = [];
+  const close = await UndoStack.opening((undo) => {
+    undo.add(() => { closed.push('store'); });
+    undo.add(async () => {
+      await turn();
+      closed.push('usage');
+    });
+    undo.add(() => { closed.push('http'); });
+    return Promise.resolve(() => undo.run());
+  });
+  t.same(closed, []);
+  await Promise.all([close(), close()]);
+  await close();
+  t.same(closed, ['http', 'usage', 'store']);
+});
+
+t.test('a start that fails closes what it had opened before it rejects', async (t) => {
+  const closed: string[] = [];
+  await t.rejects(UndoStack.opening(async (undo) => {
+    undo.add(() => { closed.push('lock'); });
+    undo.add(async () => {
+      await turn();
+      closed.push('service');
+    });
+    await turn();
+    throw new Error('the port is taken');
+  }), { message: 'the port is taken' });
+  t.same(closed, ['service', 'lock']);
+});
