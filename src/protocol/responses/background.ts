@@ -32,6 +32,8 @@ import { startTurn, type Turn, type TurnDeps, type TurnEnd } from './turn.js';
 const FLUSH_MS = 200;
 /** Events that one commit takes of one response; more of them go at once. */
 const FLUSH_EVENTS = 512;
+/** Pause between two commits for those who follow: the database's one writer's place is not fair, and other processes want it too. */
+const REST_MS = 10;
 /** A cancelled response is stored before it is said to be: a disk may be slow. */
 const CANCEL_MS = 10_000;
 
@@ -140,6 +142,7 @@ export class BackgroundRun implements EventSource {
   readonly #end: StoredEvent[] = [];
   #unflushed = 0;
   #flushing: Promise<void> | null = null;
+  #resting = false;              // the database is left to others for a moment
   #progress: Promise<void> = Promise.resolve();  // stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
   readonly #watchers = new Set<() => void>();
@@ -170,7 +173,7 @@ export class BackgroundRun implements EventSource {
       // Only clients that poll look at it: what follows does not wait for it, and replaces it.
       this.#progress = this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
     }
-    if (++this.#unflushed >= FLUSH_EVENTS || this.#watchers.size > 0) this.flush();
+    if (++this.#unflushed >= FLUSH_EVENTS || (this.#watchers.size > 0 && !this.#resting)) this.flush();
   }
 
   /** Stops it; resolves to the response as it ended, which it may have done before. */
@@ -195,8 +198,16 @@ export class BackgroundRun implements EventSource {
     if (this.#flushing !== null || this.#tail.length === this.#logged || this.#state === 'abandoned') return;
     this.#flushing = this.#log().finally(() => {
       this.#flushing = null;
-      if (this.#watchers.size > 0) this.flush();
+      if (this.#watchers.size > 0) this.#rest();
     });
+  }
+
+  #rest(): void {
+    this.#resting = true;
+    setTimeout(() => {
+      this.#resting = false;
+      this.flush();
+    }, REST_MS).unref();
   }
 
   get end(): readonly StoredEvent[] {
