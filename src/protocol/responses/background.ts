@@ -33,7 +33,7 @@ const FLUSH_MS = 200;
 /** Events that one commit takes of one response; more of them go at once. */
 const FLUSH_EVENTS = 512;
 /** Pause between two commits for those who follow: the database's one writer's place is not fair, and other processes want it too. */
-const REST_MS = 10;
+const REST_MS = 25;
 /** A cancelled response is stored before it is said to be: a disk may be slow. */
 const CANCEL_MS = 10_000;
 
