@@ -4,7 +4,7 @@
 // its log has grown, and ask over it when it is to be stopped.
 //
 //   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage) ─► streams
-//                                      at once, while somebody follows
+//                                      at once and then every 25 ms, while somebody follows
 //
 // A stream is sent what is in the log: after a crash the log goes on where it ends, and no number that anybody
 // has seen stands for another event. What a response came to is saved durably before its last event, log or
