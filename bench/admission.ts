@@ -8,9 +8,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { Accounts } from '../src/accounts/accounts.js';
+import type { Accounts } from '../src/accounts/accounts.js';
+import { openAccounts } from '../src/accounts/lmdb-directory.js';
 import type { Organization } from '../src/accounts/keys.js';
 import { Admission } from '../src/admission/admission.js';
+import type { Reservation, ReserveRequest } from '../src/admission/admission.js';
 import { configWith } from '../src/config/load.js';
 import { identify } from '../src/http/authentication.js';
 import type { Identity } from '../src/identity/identity.js';
@@ -18,6 +20,7 @@ import { newAccountId } from '../src/ids.js';
 import { openStore } from '../src/storage/lmdb-store.js';
 import type { Store } from '../src/storage/store.js';
 import type { Log } from '../src/telemetry/types.js';
+import { LmdbUsageStore } from '../src/usage/lmdb-usage-store.js';
 import { UsageRecorder } from '../src/usage/usage-recorder.js';
 import { spreadOf } from './lib/statistics.js';
 
@@ -59,12 +62,12 @@ export async function admissionBenchCommand(args: string[]): Promise<void> {
 async function measure(organizations: number, runs: number, requests: number): Promise<Record<Step, { median: number; min: number; max: number }>> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const store = await openStore(data);
-  const accounts = new Accounts(store);
+  const accounts = openAccounts(store);
   try {
     const secrets = await keysOf(store, accounts, organizations);
     const admission = new Admission(configWith({ limits: { rpm: 1_000_000, tpm: 1_000_000_000, concurrency: 1_000_000 } }).limits);
     const writing = timed(store);
-    const usage = new UsageRecorder(writing.store, SILENT);
+    const usage = new UsageRecorder(new LmdbUsageStore(writing.store), SILENT);
     const times: Record<Step, number[]> = { key: [], reserve: [], headers: [], settle: [], together: [], usage: [] };
     for (let run = -10; run < runs; run++) {
       // Each step for all requests of the run: a clock read between two steps costs as much as one of them.
@@ -76,7 +79,7 @@ async function measure(organizations: number, runs: number, requests: number): P
         identities.push(known instanceof Promise ? await known : known);
       }
       const known = performance.now();
-      const reservations = identities.map((identity) => admission.reserve({ identity, model: MODEL, promptTokens: { tokens: 120, exact: true }, statedCap: 500, modelMaximum: 8_192, n: 1 }));
+      const reservations = identities.map((identity) => atOnce(admission, { identity, model: MODEL, promptTokens: { tokens: 120, exact: true }, statedCap: 500, modelMaximum: 8_192, n: 1 }));
       const reserved = performance.now();
       for (const reservation of reservations) reservation.headers('chat');
       const shown = performance.now();
@@ -112,6 +115,13 @@ async function measure(organizations: number, runs: number, requests: number): P
     await store.close();
     rmSync(data, { recursive: true, force: true });
   }
+}
+
+/** Without a monthly cap it waits for nothing. */
+function atOnce(admission: Admission, request: ReserveRequest): Reservation {
+  const reservation = admission.reserve(request);
+  if (reservation instanceof Promise) throw new Error('a reservation waits');
+  return reservation;
 }
 
 /** A key of each of so many organizations. */

@@ -1,7 +1,9 @@
 // Writes a model with random weights, to measure with: the shape, encoding and seed decide every byte.
 //
 //   npm run bench -- make-model --preset 1b --type q8_0
+//   npm run bench -- make-model --like tiny-of-the-family.gguf --set block_count=24 --set embedding_length=2048 --type q4_k_m
 //
+// The second form is for any family the engine reads: the addon says which tensors the changed metadata takes.
 // A file that is already there from the same options is kept.
 
 import { closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
@@ -10,11 +12,13 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 
 import { ggufHead, type GgufHead, type Metadata } from './lib/gguf-writer.js';
-import { ARCHITECTURES, layoutOf, type Architecture } from './lib/architectures.js';
+import { ARCHITECTURES, hasExperts, layoutOf, sharedWidth, type Architecture } from './lib/architectures.js';
 import { PRESETS, checkShape, type ModelShape, type Preset } from './lib/model-shapes.js';
-import { MODEL_TYPES, hasExperts, sharedWidth, tensorsOf, type ModelType, type RandomTensor } from './lib/model-tensors.js';
+import { patternModel } from './lib/pattern-model.js';
+import { MODEL_TYPES, randomTensors, type ModelType, type RandomTensor } from './lib/model-tensors.js';
 import { ENCODINGS, tensorKey, weightFiller } from './lib/random-weights.js';
 import { syntheticTokenizer } from './lib/synthetic-vocabulary.js';
+import { isRead, wantedTensors } from './lib/wanted-tensors.js';
 
 export interface MakeModelOptions {
   readonly preset?: Preset;                  // default 1b
@@ -23,6 +27,9 @@ export interface MakeModelOptions {
   readonly seed?: number;                    // default 1; 32 bits
   readonly experts?: boolean;                // a mixture, of an architecture that may be one or not; default false
   readonly shape?: Partial<ModelShape>;      // fields that differ from the preset
+  readonly like?: string;                    // a GGUF file whose family and keys it has, instead of preset, architecture and shape
+  readonly set?: Readonly<Record<string, string>>;   // with `like`: keys that differ, without the architecture's name
+  readonly vocabulary?: number;              // with `like`: one of our own of this size
   readonly out?: string;                     // default bench/out/<architecture>-<preset>-<type>.gguf
   readonly force?: boolean;                  // write even if the file is there
 }
@@ -39,6 +46,7 @@ export interface MadeModel {
 const FILE_TYPES: Record<ModelType, number> = {
   f32: 0, f16: 1, q4_0: 2, q4_1: 3, q8_0: 7, q5_0: 8, q5_1: 9, q2_k: 10, q3_k: 11, q4_k: 14, q4_k_m: 15,
   q5_k: 16, q6_k: 18, iq4_nl: 25, iq4_xs: 30, bf16: 32, mxfp4: 38,
+  iq2_xxs: 19, iq2_xs: 20, iq3_xxs: 23, iq1_s: 24, iq3_s: 26, iq2_s: 28, iq1_m: 31, tq1_0: 36, tq2_0: 37, nvfp4: 39,
 };
 
 const QUANTIZATION_VERSION = 2;
@@ -123,21 +131,36 @@ function writeTensor(file: number, position: number, tensor: RandomTensor, key: 
   }
 }
 
+function describedModel(architecture: Architecture, shape: ModelShape, type: ModelType, seed: number, experts: boolean): { metadata: Metadata; tensors: RandomTensor[] } {
+  checkShape(shape);
+  if (experts && !hasExperts(architecture, true)) throw new RangeError(`${architecture} has no experts`);
+  if (hasExperts(architecture, experts) && shape.experts === 0) throw new RangeError(`${architecture} needs experts`);
+  const { embedding, layers, vocabulary } = shape, { tied = false, carries, embeddingScale } = layoutOf(architecture);
+  const metadata = metadataOf(architecture, shape, type, seed, experts), optional = carries?.(shape) ?? [], table = [embedding, vocabulary];
+  const wanted = wantedTensors(architecture, metadata, [
+    { name: 'token_embd.weight', dims: table }, ...(tied ? [] : [{ name: 'output.weight', dims: table }]), ...optional,
+  ]);
+  // Scaled up by the network, embeddings are written smaller; a tied table serves the logits too.
+  const embeddingGain = tied ? 2.5 : Math.sqrt(embedding) / (embeddingScale === 'root' ? Math.sqrt(embedding) : 1);
+  const factors = optional.filter(({ name }) => isRead(name)).map(({ name, dims }): RandomTensor =>
+    ({ name, dims, type: 'f32', ...(name.includes('long') ? { mean: 4, std: 0.5 } : { mean: 1, std: 0.05 }) }));
+  return { metadata, tensors: [...factors, ...randomTensors(wanted, { type, layers, embeddingGain })] };
+}
+
 // Writes the model, or finds it already written. Throws RangeError for a shape that cannot be, and the
 // file system's errors. Never leaves a half-written file under the final name.
 export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const { preset = '1b', architecture = 'llama', type = 'q8_0', seed = 1, experts = false, force = false } = options;
   if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff)
     throw new RangeError(`seed is ${seed}; an integer from 0 to 2^32 - 1 is needed`);
-  const shape: ModelShape = { ...PRESETS[preset], ...options.shape };
-  checkShape(shape);
-  if (experts && !hasExperts(architecture, true)) throw new RangeError(`${architecture} has no experts`);
-  if (hasExperts(architecture, experts) && shape.experts === 0) throw new RangeError(`${architecture} needs experts`);
-  const path = resolve(options.out ?? join('bench', 'out', `${architecture}-${preset}-${type}.gguf`));
+  const { like } = options;
+  const name = like === undefined ? `${architecture}-${preset}` : `like-${basename(like, '.gguf')}`;
+  const path = resolve(options.out ?? join('bench', 'out', `${name}-${type}.gguf`));
   const started = performance.now();
-  const tensors = tensorsOf(architecture, shape, type, experts);
+  const { metadata, tensors } = like === undefined ? describedModel(architecture, { ...PRESETS[preset], ...options.shape }, type, seed, experts)
+    : patternModel({ like, type, ...(options.set && { set: options.set }), ...(options.vocabulary !== undefined && { vocabulary: options.vocabulary }) });
   const layout = ggufHead(
-    metadataOf(architecture, shape, type, seed, experts),
+    metadata,
     tensors.map((tensor) => ({
       name: tensor.name,
       dims: tensor.dims,
@@ -178,6 +201,8 @@ const USAGE = `make-model: write a GGUF file with random weights
   --embedding N --layers N --heads N --kv-heads N --head-size N --feed-forward N --vocabulary N --context N
   --window N   positions that layers with a window see, where the architecture has such (none)
   --experts N --used-experts N --expert-feed-forward N --shared-feed-forward N   of a mixture; --experts makes llama one
+  --like FILE   a model of that file's family and keys; its layers repeat where there are more of them
+  --set KEY=VALUE   with --like: a key without the architecture's name, numbers with commas for an array; --vocabulary may be set too
   --force   write even if the file is there`;
 
 function oneOf<T extends string>(option: string, value: string, allowed: readonly T[]): T {
@@ -189,6 +214,12 @@ function oneOf<T extends string>(option: string, value: string, allowed: readonl
 function integer(option: string, value: string): number {
   if (!/^\d{1,10}$/.test(value)) throw new RangeError(`--${option} ${value}: a whole number is needed`);
   return Number(value);
+}
+
+function keyAndValue(text: string): [key: string, value: string] {
+  const at = text.indexOf('=');
+  if (at < 1) throw new RangeError(`--set ${text}: KEY=VALUE is needed`);
+  return [text.slice(0, at), text.slice(at + 1)];
 }
 
 const SHAPE_OPTIONS = {
@@ -208,6 +239,7 @@ export function makeModelCommand(args: readonly string[]): void {
       embedding: text, layers: text, heads: text, 'kv-heads': text, 'head-size': text, 'feed-forward': text,
       vocabulary: text, context: text, window: text,
       experts: text, 'used-experts': text, 'expert-feed-forward': text, 'shared-feed-forward': text,
+      like: text, set: { type: 'string', multiple: true },
       force: { type: 'boolean' }, help: { type: 'boolean', short: 'h' },
     },
   });
@@ -228,6 +260,8 @@ export function makeModelCommand(args: readonly string[]): void {
     ...(values.type !== undefined && { type: oneOf('type', values.type, MODEL_TYPES) }),
     ...(values.seed !== undefined && { seed: integer('seed', values.seed) }),
     ...(values.out !== undefined && { out: values.out }),
+    ...(values.like !== undefined && { like: values.like, set: Object.fromEntries((values.set ?? []).map(keyAndValue)) }),
+    ...(values.like !== undefined && shape.vocabulary !== undefined && { vocabulary: shape.vocabulary }),
     ...(values.force && { force: true }),
   });
   const size = `${(made.bytes / 1e6).toFixed(1)} MB, ${(made.parameters / 1e6).toFixed(1)}M parameters`;

@@ -13,7 +13,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
-import { Accounts } from '../src/accounts/accounts.js';
+import { openAccounts } from '../src/accounts/lmdb-directory.js';
 import type { Organization } from '../src/accounts/keys.js';
 import { packageRoot } from '../src/engine/load-addon.js';
 import { openStore } from '../src/storage/lmdb-store.js';
@@ -84,7 +84,7 @@ export async function refusedBenchCommand(args: string[]): Promise<void> {
 /** A key of a second organization, written into the running server's database. */
 async function keyOfAnother(data: string): Promise<string> {
   const store = await openStore(data);
-  const accounts = new Accounts(store);
+  const accounts = openAccounts(store);
   const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
   await store.table<Organization>('organizations').insert(second.id, second);
   const { secret } = await accounts.createKey({ name: 'bench' }, second.id);

@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from './accounts/accounts.js';
-import type { Directory } from './accounts/directory.js';
+import type { LmdbDirectory } from './accounts/lmdb-directory.js';
 import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/admission.js';
 import type { Config } from './config/settings.js';
 import { setupUrl } from './dashboard/api/objects.js';
@@ -49,7 +49,7 @@ export interface Server {
   /** Where the first user signs up, as long as there is none and not everybody may: its code lets in. */
   readonly setupUrl: string | null;
   readonly accounts: Accounts;
-  readonly directory: Directory;
+  readonly directory: LmdbDirectory;
   readonly telemetry: Telemetry;
   readonly pool: ModelPool;
   readonly http: HttpServer;
@@ -114,7 +114,7 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   const { directory, origin } = service;
   const base = origin.fixed ?? url;
   const dashboardUrl = config.dashboard.enabled ? `${base}/dashboard` : null;
-  const setup = config.dashboard.enabled && directory.users.none && !origin.isLocal ? setupUrl(base, await directory.setupCode.ensure()) : null;
+  const code = config.dashboard.enabled && !origin.isLocal ? await directory.signUps.firstCode() : null;
 
   const close = (): Promise<void> => undo.run();
   let drainDone: Promise<void> | null = null;
@@ -134,7 +134,7 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
     })();
     return drainDone;
   };
-  return { url, host: config.host, port, adminUrl, models: names, failed, createdKey: created, dashboardUrl, setupUrl: setup, accounts, directory, telemetry, pool, http, threads, drain, close };
+  return { url, host: config.host, port, adminUrl, models: names, failed, createdKey: created, dashboardUrl, setupUrl: code === null ? null : setupUrl(base, code), accounts, directory, telemetry, pool, http, threads, drain, close };
 }
 
 function sharedState({ http: { threads } }: Config): SharedState {

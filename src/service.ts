@@ -4,9 +4,10 @@
 
 import type { Config } from './config/settings.js';
 import { Accounts } from './accounts/accounts.js';
+import { AccountChanges } from './accounts/changes.js';
 import { finishDeletions } from './accounts/delete-organization.js';
-import { Directory } from './accounts/directory.js';
-import type { Organization } from './accounts/keys.js';
+import { LmdbDirectory } from './accounts/lmdb-directory.js';
+import type { OrganizationView } from './accounts/organizations.js';
 import { ServerReaders } from './accounts/server-readers.js';
 import { Admission, ledgerOf } from './admission/admission.js';
 import { dashboardRoutes } from './dashboard/api/routes.js';
@@ -28,6 +29,8 @@ import { healthRoutes } from './http/health-routes.js';
 import { modelsRoutes } from './protocol/models/routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
+import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
+import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
 import { ModelSettings } from './operator/model-settings.js';
 import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
 import type { OperatorDeps } from './operator/deps.js';
@@ -42,6 +45,7 @@ import { responsesSocket } from './protocol/responses/socket.js';
 import { RunningResponses } from './protocol/responses/stored-running.js';
 import { unfinishedResponses } from './protocol/responses/unfinished.js';
 import { openMailer } from './mail/mailer.js';
+import { LmdbSealerState } from './sealing/lmdb-sealer-state.js';
 import { openSealer } from './sealing/open-sealer.js';
 import { HeldResponses } from './storage/held-responses.js';
 import { EngineTuning } from './operator/engine-tuning.js';
@@ -49,11 +53,12 @@ import { LiveView } from './operator/live-view.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
-import type { Store } from './storage/store.js';
 import type { Telemetry } from './telemetry/types.js';
 import type { ThreadBus } from './shared/bus.js';
+import { LmdbUsageStore } from './usage/lmdb-usage-store.js';
 import { rejectionOf } from './usage/rejections.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
+import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
@@ -84,9 +89,8 @@ export interface ServiceOptions {
 }
 
 export interface Service {
-  readonly store: Store;
   readonly accounts: Accounts;
-  readonly directory: Directory;
+  readonly directory: LmdbDirectory;
   readonly origin: DashboardOrigin;
   readonly admission: Admission;
   readonly responses: ResponseStore;
@@ -126,9 +130,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(shared.held, bus.index) } } : {}),
   });
   undo.add(() => responses.close());
-  const usage = new UsageRecorder(store, log);
+  const usageStore: UsageStore = new LmdbUsageStore(store);
+  const usage = new UsageRecorder(usageStore, log);
   undo.add(() => usage.close());
-  const usageSweep = primary ? new UsageSweep(store, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
+  const usageSweep = primary ? new UsageSweep(usageStore, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
   undo.add(() => usageSweep?.close());
   const background = new BackgroundResponses(responses, telemetry, bus);
   undo.add(() => background.close());
@@ -138,19 +143,21 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   }
   const mailer = openMailer(config.mail, log);
   undo.add(() => mailer.close());
-  const directory = await Directory.open(store);
+  const changes = new AccountChanges(bus);
+  undo.add(() => changes.close());
+  const directory = new LmdbDirectory(store, changes);
   undo.add(() => directory.close());
-  const accounts = new Accounts(store, { bus, audit: directory.audit });
+  const accounts = new Accounts(directory, changes);
   undo.add(() => accounts.close());
 
-  const pool = new ModelPool(loadOptions(config), undefined, (pooled, engine) => {
+  const pool = new ModelPool(loadOptions(config), undefined, async (pooled, engine) => {
     engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
-    if (primary) tuning.apply(pooled, engine);
+    if (primary) await tuning.apply(pooled, engine);
   });
-  const tuning = new EngineTuning(store, pool, config, log);
+  const tuning = new EngineTuning(new LmdbEngineSettings(store, directory.audit), pool, config, log);
   if (primary) await tuning.forgetGiven();
   undo.add(() => pool.close());
-  const modelSettings = new ModelSettings(store, bus);
+  const modelSettings = await ModelSettings.open(new LmdbModelSettings(store, directory.audit), bus, (err) => log.error({ err }, 'what operators decided of models cannot be read now'));
   undo.add(() => modelSettings.close());
   for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
   modelSettings.onChanged(() => {
@@ -170,7 +177,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   };
   if (primary) await failUnfinished();
   const admission = new Admission(config.limits, {
-    storedMonth: (organizationId, month) => usage.monthTokens(organizationId, month),
+    storedMonth: async (organizationId, month) => (await usageStore.monthTokens([organizationId], month))[0] ?? 0,
     buffer: shared.counters, ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
   });
   telemetry.observeEngines(() => engineGauges(pool));
@@ -179,8 +186,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   telemetry.shareWith(bus);
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
-  const sealer = await openSealer(store, config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
-  const generations = new RunningGenerations(accounts);
+  const sealer = await openSealer(new LmdbSealerState(store), config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'whether an organization is suspended could not be looked up'));
   undo.add(() => generations.close());
   const generation: GenerationDeps = {
     models, admission, telemetry, usage, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
@@ -189,24 +196,23 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
 
   const chat = chatCompletionsRoute(generation);
 
-  if (primary) directory.keepSwept(() => finishDeletions(directory, accounts, responses, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
+  if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, responses, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
   const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight });
   undo.add(() => live.close());
   const states = new ThreadStates(shared.threads);
   let draining = false;
   let failed: readonly FailedModel[] = [];
-  const organizationLimits = ({ id }: Organization): Record<string, LimitValues> => {
-    const { limits } = accounts.settings.get(id);
-    return Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]));
-  };
-  const monthTokens = (organizationId: string): number => usage.monthTokens(organizationId, monthName(monthNumber(Date.now())));
+  const organizationLimits = ({ id, settings: { limits } }: OrganizationView): Record<string, LimitValues> => (
+    Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]))
+  );
+  const monthTokens = (organizationIds: readonly string[]): Promise<number[]> => usageStore.monthTokens(organizationIds, monthName(monthNumber(Date.now())));
   const guard = new SessionGuard(directory, origin);
-  const letters = new Letters(directory, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
+  const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, store, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
     draining: () => draining,
   };
-  const operator: OperatorDeps = { config, origin, store, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
+  const operator: OperatorDeps = { config, origin, usage: usageStore, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
@@ -242,7 +248,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   });
 
   return {
-    store, accounts, directory, origin, admission, responses, pool, models, background, http, admin, failUnfinished,
+    accounts, directory, origin, admission, responses, pool, models, background, http, admin, failUnfinished,
     drain: () => {
       draining = true;
       http.draining = true;

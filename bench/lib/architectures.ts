@@ -1,18 +1,13 @@
-// What make-model writes for each architecture: which tensors a layer has, and the metadata keys that
-// describe it. Made for files of random weights; native/model/architectures.cc is what reads them.
+// What make-model writes for each architecture that it knows by name: the metadata keys that describe it, and which tensors
+// it carries that a file of its kind may also lack. All other tensors follow from the metadata (wanted-tensors.ts).
 
 import type { MetadataValue } from './gguf-writer.js';
 import type { ModelShape } from './model-shapes.js';
+import type { ListedTensor } from './wanted-tensors.js';
 
 export interface Layout {
-  readonly qkvBias?: boolean;
-  readonly qkNorm?: 'head' | 'row';
-  readonly preNorm?: false;
-  readonly postNorm?: boolean;
-  readonly fused?: 'all' | 'gate and up';   // one tensor for Q, K and V, one for gate and up
-  readonly ffnNorm?: string;            // name of the norm before the feed-forward network
   readonly tied?: boolean;              // no output.weight
-  readonly ropeFactors?: boolean;       // LongRoPE's two tensors
+  readonly carries?: (shape: ModelShape) => readonly ListedTensor[];
   readonly experts?: 'never' | 'if asked' | 'always';
   readonly expertsHaveKey?: boolean;    // a key of their own for their width; else feed_forward_length is theirs
   readonly sharedExpert?: 'if asked' | 'gated';
@@ -22,6 +17,12 @@ export interface Layout {
   readonly ropeBase?: number;           // default 1000000
 }
 
+const biases = ({ heads, kvHeads, headSize }: ModelShape): ListedTensor[] =>
+  [['q', heads], ['k', kvHeads], ['v', kvHeads]].map(([one, n]) => ({ name: `blk.0.attn_${one}.bias`, dims: [Number(n) * headSize] }));
+const fusedQkv = ({ embedding, heads, kvHeads, headSize }: ModelShape): ListedTensor =>
+  ({ name: 'blk.0.attn_qkv.weight', dims: [embedding, (heads + 2 * kvHeads) * headSize] });
+const ropeFactors = ({ headSize }: ModelShape): ListedTensor[] =>
+  ['long', 'short'].map((which) => ({ name: `rope_factors_${which}.weight`, dims: [headSize / 2] }));
 const real = (value: number): MetadataValue => ({ type: 'float32', value });
 const graniteKeys = ({ headSize }: ModelShape) => [
   ['attention.scale', real(1 / headSize)],
@@ -32,18 +33,18 @@ const graniteKeys = ({ headSize }: ModelShape) => [
 
 export const LAYOUTS = {
   llama: { experts: 'if asked', windows: true, ropeBase: 10000 },
-  qwen2: { qkvBias: true },
-  qwen2moe: { qkvBias: true, experts: 'always', expertsHaveKey: true, sharedExpert: 'gated' },
-  qwen3: { qkNorm: 'head' },
-  qwen3moe: { qkNorm: 'head', experts: 'always', expertsHaveKey: true },
+  qwen2: {},
+  qwen2moe: { experts: 'always', expertsHaveKey: true, sharedExpert: 'gated' },
+  qwen3: {},
+  qwen3moe: { experts: 'always', expertsHaveKey: true },
   gemma: { tied: true, embeddingScale: 'root', ropeBase: 10000 },
   gemma2: {
-    postNorm: true, tied: true, windows: true, embeddingScale: 'root', ropeBase: 10000,
+    tied: true, windows: true, embeddingScale: 'root', ropeBase: 10000,
     keys: () => [['attn_logit_softcapping', real(50)], ['final_logit_softcapping', real(30)]],
   },
-  gemma3: { qkNorm: 'head', postNorm: true, tied: true, windows: true, embeddingScale: 'root' },
+  gemma3: { tied: true, windows: true, embeddingScale: 'root' },
   phi3: {
-    fused: 'all', ropeFactors: true, windows: true, ropeBase: 10000,
+    carries: (shape) => [fusedQkv(shape), ...ropeFactors(shape)], windows: true, ropeBase: 10000,
     keys: ({ context }) => [
       ['rope.scaling.original_context_length', { type: 'uint32', value: Math.ceil(context / 4) }],
       ['rope.scaling.attn_factor', real(1.1902)],
@@ -53,15 +54,15 @@ export const LAYOUTS = {
   granite: { tied: true, ropeBase: 10000, keys: graniteKeys },
   granitemoe: { tied: true, experts: 'always', sharedExpert: 'if asked', ropeBase: 10000, keys: graniteKeys },
   minicpm: { ropeBase: 10000, keys: (shape) => graniteKeys(shape).slice(1) },
-  olmo2: { qkNorm: 'row', preNorm: false, postNorm: true, windows: true },
-  olmoe: { qkNorm: 'row', experts: 'always', ropeBase: 10000 },
+  olmo2: { windows: true },
+  olmoe: { experts: 'always', ropeBase: 10000 },
   exaone: {},
-  exaone4: { qkNorm: 'head', preNorm: false, postNorm: true, windows: true },
+  exaone4: { windows: true },
   glm4: {
-    postNorm: true, fused: 'gate and up', qkvBias: true, ropeBase: 10000,
+    carries: biases, ropeBase: 10000,
     keys: ({ headSize }) => [['rope.dimension_count', { type: 'uint32', value: headSize / 2 }]],
   },
-  seed_oss: { qkvBias: true, ffnNorm: 'post_attention_norm' },
+  seed_oss: { carries: biases },
   ernie4_5: {},
   internlm2: {},
   xverse: { ropeBase: 10000 },
@@ -70,3 +71,16 @@ export const LAYOUTS = {
 export type Architecture = keyof typeof LAYOUTS;
 export const ARCHITECTURES = Object.keys(LAYOUTS) as Architecture[];
 export const layoutOf = (architecture: Architecture): Layout => LAYOUTS[architecture];
+
+/** Whether a file is a mixture of experts: for architectures that may be either, `asked` decides. */
+export const hasExperts = (architecture: Architecture, asked: boolean): boolean => {
+  const { experts = 'never' } = layoutOf(architecture);
+  return experts === 'always' || (experts === 'if asked' && asked);
+};
+
+/** Width of the network beside the experts; 0: there is none. */
+export function sharedWidth(architecture: Architecture, shape: ModelShape): number {
+  const { sharedExpert } = layoutOf(architecture);
+  if (sharedExpert === undefined) return 0;
+  return shape.sharedFeedForward || (sharedExpert === 'gated' ? shape.expertFeedForward : 0);
+}

@@ -6,7 +6,8 @@ export type MetadataValue =
   | { type: 'bool'; value: boolean }
   | { type: 'string'; value: string }
   | { type: 'strings'; value: readonly string[] }
-  | { type: 'int32s' | 'float32s'; value: readonly number[] };
+  | { type: 'int32s' | 'float32s'; value: readonly number[] }
+  | { type: 'encoded'; value: Buffer };   // as another file has it, its type first
 
 export type Metadata = readonly (readonly [key: string, value: MetadataValue])[];
 
@@ -63,6 +64,7 @@ function encode(entry: MetadataValue): Buffer {
       return Buffer.concat([uint32(ARRAY), uint32(STRING), uint64(entry.value.length), ...entry.value.map(text)]);
     case 'int32s': return numbers(INT32, entry.value);
     case 'float32s': return numbers(FLOAT32, entry.value);
+    case 'encoded': return entry.value;
   }
 }
 

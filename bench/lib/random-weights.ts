@@ -5,6 +5,7 @@
 export const WEIGHT_TYPES = [
   'f32', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'iq4_nl', 'mxfp4',
   'q2_k', 'q3_k', 'q4_k', 'q5_k', 'q6_k', 'iq4_xs',
+  'iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xxs', 'iq3_s', 'tq1_0', 'tq2_0', 'nvfp4',
 ] as const;
 export type WeightType = (typeof WEIGHT_TYPES)[number];
 
@@ -75,6 +76,19 @@ const MXFP4_LEVELS = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 const SIX_BIT_SCALES = [...range(-32, -17), ...range(16, 31)];
 const equalPairs = (byte: number) => (byte & 0x55) * 3;
 
+// Where a lattice type's block has d, and what random bits come to for d = 1: found by decoding a million of them.
+const LATTICES = {
+  iq1_s: { d: 0, rms: 7.16 }, iq1_m: { d: 48, rms: 7.19 },
+  iq2_xxs: { d: 0, rms: 53.5 }, iq2_xs: { d: 0, rms: 55.8 }, iq2_s: { d: 0, rms: 56.4 },
+  iq3_xxs: { d: 0, rms: 142 }, iq3_s: { d: 0, rms: 141 },
+  tq1_0: { d: 52, rms: 0.817 }, tq2_0: { d: 64, rms: 0.707 },
+} as const;
+
+// The byte of four bits of exponent and three of mantissa that is nearest.
+const E4M3 = range(0, 126).map((byte) => (byte < 8 ? byte : 8 + (byte & 7)) * 2 ** (Math.max(byte >> 3, 1) - 10));
+const e4m3Bits = (value: number) =>
+  E4M3.reduce((best, at, byte) => (Math.abs(at - value) < Math.abs((E4M3[best] ?? 0) - value) ? byte : best), 0);
+
 // Bytes -127..127, distributed as the sum of two dice: close enough to a bell, and never -128, which no
 // quantizer writes. Four at a time: each byte of (a & 0x7f) + (b & 0x7f) is 0..254, then minus 127.
 function fillTriangularBytes(words: Uint32Array, count: number, first: number, key: number): void {
@@ -112,6 +126,16 @@ export const ENCODINGS: Record<WeightType, WeightEncoding> = {
   q5_k: { ggmlType: 13, blockValues: 256, blockBytes: 176 },
   q6_k: { ggmlType: 14, blockValues: 256, blockBytes: 210 },
   iq4_xs: { ggmlType: 23, blockValues: 256, blockBytes: 136 },
+  iq1_s: { ggmlType: 19, blockValues: 256, blockBytes: 50 },
+  iq1_m: { ggmlType: 29, blockValues: 256, blockBytes: 56 },
+  iq2_xxs: { ggmlType: 16, blockValues: 256, blockBytes: 66 },
+  iq2_xs: { ggmlType: 17, blockValues: 256, blockBytes: 74 },
+  iq2_s: { ggmlType: 22, blockValues: 256, blockBytes: 82 },
+  iq3_xxs: { ggmlType: 18, blockValues: 256, blockBytes: 98 },
+  iq3_s: { ggmlType: 21, blockValues: 256, blockBytes: 110 },
+  tq1_0: { ggmlType: 34, blockValues: 256, blockBytes: 54 },
+  tq2_0: { ggmlType: 35, blockValues: 256, blockBytes: 66 },
+  nvfp4: { ggmlType: 40, blockValues: 64, blockBytes: 36 },
 };
 
 // Fills `count` blocks from block `first` on. `first` is a multiple of 4, so that words never straddle calls.
@@ -209,6 +233,37 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
         putHalf(bytes, at, scales[word & 255] ?? 0);
         bytes[at + 2] = equalPairs(bytes[at + 2] ?? 0);
         bytes[at + 3] = equalPairs(bytes[at + 3] ?? 0);
+      });
+    }
+    // Lattice points and ternary digits are random bits, too.
+    case 'iq1_s': case 'iq2_xxs': case 'iq2_xs': case 'iq2_s': case 'iq3_xxs': case 'iq3_s': case 'tq1_0': {
+      const { d, rms } = LATTICES[type], scales = halves(rms);
+      return blocks((bytes, at, word) => putHalf(bytes, at + d, scales[word & 255] ?? 0));
+    }
+    case 'tq2_0': {
+      // Pairs of bits 0, 1 or 2: the fourth one, which quantizers do not write, becomes a zero.
+      const scales = halves(LATTICES.tq2_0.rms);
+      return blocks((bytes, at, word) => {
+        for (let j = at; j < at + 64; j++) {
+          const byte = bytes[j] ?? 0;
+          bytes[j] = byte & ~((byte & (byte >>> 1) & 0x55) << 1);
+        }
+        putHalf(bytes, at + 64, scales[word & 255] ?? 0);
+      });
+    }
+    case 'iq1_m': {
+      // d in the upper nibbles of four words.
+      const scales = halves(LATTICES.iq1_m.rms);
+      return blocks((bytes, at, word) => {
+        const half = scales[word & 255] ?? 0;
+        for (let j = 0; j < 4; j++) bytes[at + 49 + 2 * j] = ((bytes[at + 49 + 2 * j] ?? 0) & 15) | (((half >>> (4 * j)) & 15) << 4);
+      });
+    }
+    case 'nvfp4': {
+      // Levels are doubled.
+      const scales = Uint8Array.from({ length: SCALE_STEPS }, (_, i) => e4m3Bits((2 * std / rmsOf(MXFP4_LEVELS)) * scaleFactor(i)));
+      return blocks((bytes, at) => {
+        for (let j = at; j < at + 4; j++) bytes[j] = scales[bytes[j] ?? 0] ?? 0;
       });
     }
     case 'q4_k':

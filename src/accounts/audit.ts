@@ -1,72 +1,19 @@
 // Who changed what: one entry per change that a person or an operator makes to an organization's accounts,
-// keys and limits. Table `audit`, keyed [organization, milliseconds, id]; '' stands for the server as a whole.
+// keys and limits. A port, see docs/storage.md: what is changed through another port is noted with it there.
 
 import type { AuditEntry } from '../wire/dashboard.js';
-import { apiError } from '../errors.js';
-import { newAccountId } from '../ids.js';
-import type { Key, Store, Table } from '../storage/store.js';
 
 /** Who acts, as an audit entry has it. */
 export interface Actor { readonly type: AuditEntry['actor']['type']; readonly id: string | null; readonly email: string | null; readonly ip: string | null }
 
+/** What is to be said of a change, beside what was changed. */
+export interface AuditNote { readonly actor: Actor; readonly action: string; readonly detail?: Record<string, unknown> }
+
+export interface AuditPage { readonly data: AuditEntry[]; readonly next: string | null }
+
 export interface AuditLog {
-  /** Within a transaction it is written with it. Organization null: of the server as a whole. */
-  note(organizationId: string | null, actor: Actor, action: string, target: string | null, detail?: Record<string, unknown>): void;
-  /** Youngest first. `after`: the `next` of the page before. */
-  list(organizationId: string | null, limit: number, after: string | null): { data: AuditEntry[]; next: string | null };
-}
-
-const KEPT_MS = 2 * 365 * 24 * 3_600_000;
-/** Of one organization; the oldest go. */
-const MAX_ENTRIES = 10_000;
-const SWEEP_ROWS = 1_000;
-
-export class StoredAuditLog implements AuditLog {
-  private readonly entries: Table<AuditEntry>;
-
-  constructor(private readonly store: Store, private readonly now: () => number = Date.now) {
-    this.entries = store.table('audit');
-  }
-
-  note(organizationId: string | null, { type, id, email, ip }: Actor, action: string, target: string | null, detail: Record<string, unknown> = {}): void {
-    const now = this.now();
-    const entry: AuditEntry = { id: newAccountId('aud'), at: new Date(now).toISOString(), actor: { type, id, email }, action, target, ip, detail };
-    this.entries.put([organizationId ?? '', now, entry.id], entry).catch(() => undefined);
-  }
-
-  list(organizationId: string | null, limit: number, after: string | null): { data: AuditEntry[]; next: string | null } {
-    const of = organizationId ?? '';
-    const from: Key = after === null ? [of, Number.MAX_SAFE_INTEGER] : [of, ...cursor(after)];
-    const found = [...this.entries.range({ from, to: [of], reverse: true, limit: limit + 2 })].filter(({ value }) => value.id !== after?.split('.')[1]);
-    const page = found.slice(0, limit);
-    const last = page.at(-1);
-    return { data: page.map(({ value }) => value), next: found.length > limit && last !== undefined ? (last.key as [string, number, string]).slice(1).join('.') : null };
-  }
-
-  /** Erases what is too old or too much, in short transactions. */
-  async sweep(): Promise<void> {
-    const before = this.now() - KEPT_MS;
-    for (let organization: string | null = ''; organization !== null;) {
-      const of: string = organization;
-      let seen = 0;
-      let dead: Key[] = [];
-      for (const key of this.entries.keys({ from: [of, Number.MAX_SAFE_INTEGER], to: [of], reverse: true })) {
-        if (++seen <= MAX_ENTRIES && (key as [string, number, string])[1] >= before) continue;
-        dead.push(key);
-      }
-      while (dead.length > 0) {
-        const some = dead.slice(0, SWEEP_ROWS);
-        dead = dead.slice(SWEEP_ROWS);
-        await this.store.transaction(() => { for (const key of some) void this.entries.remove(key); });
-      }
-      const [next] = this.entries.keys({ from: [of, Number.MAX_SAFE_INTEGER], limit: 1 });
-      organization = next === undefined ? null : (next as [string, number, string])[0];
-    }
-  }
-}
-
-function cursor(after: string): [number, string] {
-  const [, at, id] = /^(\d{1,15})\.(aud_[0-9A-Za-z]{24})$/.exec(after) ?? [];
-  if (at === undefined || id === undefined) throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
-  return [Number(at), id];
+  /** An entry of its own. Organization null: of the server as a whole. */
+  note(organizationId: string | null, actor: Actor, action: string, target: string | null, detail?: Record<string, unknown>): Promise<void>;
+  /** Youngest first. `after`: the `next` of the page before; rejects with ApiError 400 if it is none. */
+  list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage>;
 }

@@ -1,20 +1,17 @@
-// Invitations to an organization. Table `invites`: [organization, invite] → invite, and ['id', invite] → its
-// organization. The token of its link is the invite's id with an HMAC under a secret of the database, so the link
-// can be shown again as long as the invitation stands, and rows alone let nobody in.
+// Invitations to an organization: a port, see docs/storage.md. Each method is one unit of work, with what the audit log
+// says of it, durable when it resolves. An invitation is read with its state and its link's token. Who acts is looked
+// up again within the unit of work: what their role was before it began counts for nothing.
 
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Role } from '../wire/dashboard.js';
 import { apiError } from '../errors.js';
-import { newAccountId } from '../ids.js';
-import type { Store, Table } from '../storage/store.js';
-import { walk } from '../storage/walk.js';
+import type { Role } from '../wire/dashboard.js';
+import type { Actor } from './audit.js';
+import type { OrganizationView } from './organizations.js';
+import type { Slice } from './slice.js';
+import type { User } from './users.js';
 
 export const INVITE_MS = 7 * 24 * 3_600_000;
 /** Of one organization, those that are over included until they are swept. */
 export const MAX_INVITES = 500;
-// What is over can be looked at this long.
-const KEPT_MS = 30 * 24 * 3_600_000;
-const SECRET = 'invite-key';
 
 export type InviteState = 'pending' | 'accepted' | 'revoked' | 'expired';
 
@@ -29,98 +26,25 @@ export interface Invite {
   revokedAt: number | null;
 }
 
-export class Invites {
-  private readonly invites: Table<Invite>;
-  private readonly organizationOf: Table<string>;
+/** `token`: of its link, as long as it is pending. */
+export interface ShownInvite extends Invite { readonly state: InviteState; readonly token: string | null }
 
-  private constructor(private readonly store: Store, private readonly secret: Uint8Array, private readonly now: () => number) {
-    this.invites = store.table('invites');
-    this.organizationOf = store.table('invites');
-  }
-
-  static async open(store: Store, now: () => number = Date.now): Promise<Invites> {
-    const secrets = store.table<Uint8Array>('secrets');
-    await secrets.insert(SECRET, new Uint8Array(randomBytes(32)));
-    return new Invites(store, secrets.get(SECRET) as Uint8Array, now);
-  }
-
-  /** Youngest first. */
-  list(organizationId: string): Invite[] {
-    return [...this.invites.range({ from: [organizationId], to: [organizationId, '\uffff'] })].map(({ value }) => value).sort((a, b) => b.createdAt - a.createdAt);
-  }
-
-  get(organizationId: string, id: string): Invite | undefined {
-    return this.invites.get([organizationId, id]);
-  }
-
-  state(invite: Invite): InviteState {
-    if (invite.acceptedAt !== null) return 'accepted';
-    if (invite.revokedAt !== null) return 'revoked';
-    return invite.expiresAt <= this.now() ? 'expired' : 'pending';
-  }
-
-  /** Within a transaction. One that is pending for the same address gives way. Null if there are too many. */
-  create(organizationId: string, email: string, role: Role): Invite | null {
-    const others = this.list(organizationId);
-    if (others.length >= MAX_INVITES) return null;
-    for (const other of others) if (other.email === email && this.state(other) === 'pending') this.revoke(other);
-    const now = this.now();
-    const invite: Invite = { id: newAccountId('inv'), organizationId, email, role, createdAt: now, expiresAt: now + INVITE_MS, acceptedAt: null, revokedAt: null };
-    this.put(invite);
-    void this.organizationOf.put(['id', invite.id], organizationId);
-    return invite;
-  }
-
-  /** Within a transaction. */
-  revoke(invite: Invite): void {
-    this.put({ ...invite, revokedAt: this.now() });
-  }
-
-  /** Within a transaction. */
-  accept(invite: Invite): void {
-    this.put({ ...invite, acceptedAt: this.now() });
-  }
-
-  /** Of the link, as long as it is pending. */
-  token(invite: Invite): string {
-    return `${invite.id.slice('inv_'.length)}.${this.mac(invite.id)}`;
-  }
-
-  /** The pending invitation of a link. Throws ApiError 400 invalid_token. */
-  ofToken(token: string): Invite {
-    const [, bare, mac] = /^([0-9A-Za-z]{24})\.([\w-]{43})$/.exec(token) ?? [];
-    const id = `inv_${bare ?? ''}`;
-    if (mac !== undefined && timingSafeEqual(Buffer.from(mac), Buffer.from(this.mac(id)))) {
-      const organizationId = this.organizationOf.get(['id', id]);
-      const invite = organizationId === undefined ? undefined : this.get(organizationId, id);
-      if (invite !== undefined && this.state(invite) === 'pending') return invite;
-    }
-    throw apiError('invalid_token', 'This invitation is not valid any more. Ask for a new one.', 'invite');
-  }
-
-  /** Within a transaction: all of an organization. */
-  removeAll(organizationId: string): void {
-    for (const invite of this.list(organizationId)) this.remove(invite);
-  }
-
-  /** Erases what has been over for long, in short transactions. */
-  sweep(): Promise<void> {
-    const before = this.now() - KEPT_MS;
-    return walk(this.store, this.invites, { from: ['org_'], to: ['org_\uffff'] }, (invite) => {
-      if (Math.min(invite.expiresAt, invite.acceptedAt ?? Infinity, invite.revokedAt ?? Infinity) < before) this.remove(invite);
-    });
-  }
-
-  private put(invite: Invite): void {
-    void this.invites.put([invite.organizationId, invite.id], invite);
-  }
-
-  private remove({ organizationId, id }: Invite): void {
-    void this.invites.remove([organizationId, id]);
-    void this.organizationOf.remove(['id', id]);
-  }
-
-  private mac(id: string): string {
-    return createHmac('sha256', this.secret).update(id).digest('base64url');
-  }
+export interface Invites {
+  /** Youngest first; null if `after` is none of the organization's. */
+  page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null>;
+  /** One that is pending for the same address gives way. Rejects with ApiError 403, 422. */
+  create(organizationId: string, email: string, role: Role, by: string, actor: Actor): Promise<ShownInvite>;
+  /** Idempotent; one that is over stays as it is. Rejects with ApiError 403, 404. */
+  revoke(organizationId: string, id: string, by: string, actor: Actor): Promise<void>;
+  /** What a pending one's link leads to. Rejects with ApiError 400 invalid_token. */
+  ofLink(token: string): Promise<{ invite: Invite; organization: { id: string; name: string } }>;
+  /** It is used up, and its user a member. Rejects with ApiError 400, 403, 422. */
+  accept(token: string, user: User, actor: Actor): Promise<OrganizationView>;
 }
+
+/** Throws ApiError 403. `own`: the role of who invites, or takes back. */
+export function checkInviting(own: Role | undefined, role: Role): void {
+  if (role === 'owner' && own !== 'owner') throw apiError('role_not_allowed', 'Only owners may invite owners or take such an invitation back.');
+}
+
+export const invalidInvite = (): Error => apiError('invalid_token', 'This invitation is not valid any more. Ask for a new one.', 'invite');

@@ -1,6 +1,8 @@
 // Where API keys are looked up: a port, see docs/storage.md. key-cache.ts stands in front of it.
 
 import type { Identity } from '../identity/identity.js';
+import type { KeyRecord, Organization } from './keys.js';
+import type { OrganizationSettings } from './organizations.js';
 
 /** Who a key speaks for, and until when. */
 export interface KeyHolder {
@@ -17,4 +19,12 @@ export interface KeyStore {
   find(digest: string): Promise<KeyHolder | undefined>;
   /** Key → milliseconds. One that is known to have been used later keeps that time. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
+}
+
+export function identityFor({ id, tenant }: Organization, { limits, monthlyTokenCap }: OrganizationSettings, key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>): Identity {
+  return Object.freeze({
+    organizationId: id, organizationNumber: tenant, keyId: key.id,
+    models: Object.freeze([...key.models]), scopes: Object.freeze([...key.scopes]),
+    limits, keyLimits: key.limits, monthlyTokenCap,
+  });
 }

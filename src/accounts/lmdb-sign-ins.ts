@@ -2,14 +2,17 @@
 
 import { apiError } from '../errors.js';
 import type { Store } from '../storage/store.js';
-import type { Attempts } from './attempts.js';
-import type { Actor, AuditLog } from './audit.js';
-import type { Session, Sessions } from './sessions.js';
+import type { Actor } from './audit.js';
+import type { SessionTable } from './lmdb/session-table.js';
+import type { TokenTable } from './lmdb/token-table.js';
+import type { UserTable } from './lmdb/user-table.js';
+import type { LmdbAttempts } from './lmdb-attempts.js';
+import type { LmdbAuditLog } from './lmdb-audit-log.js';
+import type { Session } from './sessions.js';
 import type { Client, CountedLogin, Refused, SignedIn, SignIns } from './sign-ins.js';
-import type { Tokens } from './tokens.js';
-import type { User, Users } from './users.js';
+import type { User } from './users.js';
 
-export interface SignInTables { users: Users; sessions: Sessions; tokens: Tokens; attempts: Attempts; audit: AuditLog }
+export interface SignInTables { users: UserTable; sessions: SessionTable; tokens: TokenTable; attempts: LmdbAttempts; audit: LmdbAuditLog }
 
 export class LmdbSignIns implements SignIns {
   constructor(private readonly store: Store, private readonly tables: SignInTables) {}

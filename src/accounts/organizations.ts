@@ -1,83 +1,70 @@
-// Organizations as rows of the table `organizations`. What writes is called within a transaction.
+// Organizations, what an operator set for them, and how they end: a port, see docs/storage.md. Each method is one unit
+// of work, with what the audit log says of it, durable when it resolves. One that is deleted is unknown at once, and
+// its keys speak for nobody; its number is never given again. What changes is told to who looks organizations up.
 
-import { newAccountId } from '../ids.js';
-import type { Store, Table } from '../storage/store.js';
+import type { LimitOverride } from '../config/kinds.js';
+import { apiError } from '../errors.js';
+import type { Actor } from './audit.js';
 import type { Organization } from './keys.js';
+import type { Slice } from './slice.js';
+import type { User } from './users.js';
 
-// Row of `meta`: the highest number that was ever given to an organization.
-const LAST_NUMBER = 'last-tenant';
 /** Of the organization that the first start makes: the operator's. No other ever gets it. */
 export const FIRST_ORGANIZATION_NUMBER = 1;
 
-export class Organizations {
-  private readonly organizations: Table<Organization>;
-  private readonly meta: Table<number>;
-
-  constructor(store: Store) {
-    this.organizations = store.table('organizations');
-    this.meta = store.table('meta');
-  }
-
-  /** Undefined if there is none (any more). */
-  get(id: string): Organization | undefined {
-    const organization = this.organizations.get(id);
-    return organization === undefined || isDeleted(organization) ? undefined : organization;
-  }
-
-  /** Oldest first. */
-  list(): Organization[] {
-    return this.all().filter((one) => !isDeleted(one));
-  }
-
-  /** Deleted ones that may have left something. */
-  halfDeleted(): Organization[] {
-    return this.all().filter((one) => isDeleted(one) && one.erased !== true);
-  }
-
-  /** Those whose keys alone are left, deleted before this moment. */
-  deletedBefore(time: number): Organization[] {
-    return this.all().filter((one) => one.erased === true && one.keysErased !== true && Date.parse(one.deletedAt ?? '') < time);
-  }
-
-  /** Within a transaction. */
-  create(name: string): Organization {
-    const organization: Organization = { id: newAccountId('org'), tenant: this.newNumber(), name, status: 'active', createdAt: new Date().toISOString() };
-    void this.organizations.put(organization.id, organization);
-    return organization;
-  }
-
-  /** Within a transaction. Undefined if there is none. */
-  change(id: string, patch: Partial<Pick<Organization, 'name' | 'status'>>): Organization | undefined {
-    const organization = this.get(id);
-    if (organization === undefined) return undefined;
-    const changed = { ...organization, ...patch };
-    void this.organizations.put(id, changed);
-    return changed;
-  }
-
-  /** Within a transaction. */
-  markDeleted(id: string): void {
-    const organization = this.get(id);
-    if (organization !== undefined) void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
-  }
-
-  /** Within a transaction: what is gone of a deleted one. */
-  markErased(id: string, what: 'erased' | 'keysErased'): void {
-    const organization = this.organizations.get(id);
-    if (organization !== undefined) void this.organizations.put(id, { ...organization, [what]: true });
-  }
-
-  /** A number is never given twice: the prefix cache and counters know organizations by it. */
-  private newNumber(): number {
-    // Databases of before this number was kept are looked through once.
-    const number = (this.meta.get(LAST_NUMBER) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
-    void this.meta.put(LAST_NUMBER, number);
-    return number;
-  }
-
-  private all(): Organization[] {
-    return [...this.organizations.range()].map(({ value }) => value).sort((a, b) => a.tenant - b.tenant);
-  }
+/** What an operator set, beside the general settings. */
+export interface OrganizationSettings {
+  /** By model or `*`. */
+  limits: Record<string, LimitOverride>;
+  /** Tokens per calendar month (UTC); null: no cap. */
+  monthlyTokenCap: number | null;
 }
 
-const isDeleted = ({ deletedAt }: Organization): boolean => (deletedAt ?? null) !== null;
+/** With what an operator set for it. */
+export interface OrganizationView extends Organization { readonly settings: OrganizationSettings }
+
+/** With what operators see of it besides. */
+export interface OrganizationOverview extends OrganizationView { readonly members: number; readonly activeKeys: number }
+
+/** What an operator may change of an organization; undefined stays. */
+export interface OrganizationChange {
+  status?: Organization['status'] | undefined;
+  /** Replaces what was set before, whole. */
+  limits?: Record<string, LimitOverride> | undefined;
+  monthlyTokenCap?: number | null | undefined;
+}
+
+export interface Organizations {
+  /** Null if there is none (any more). */
+  get(id: string): Promise<OrganizationView | null>;
+  /** Every one, oldest first: for the command line. */
+  all(): Promise<Organization[]>;
+  /** In order of their ids. `after`: the id of the last one before. */
+  page(limit: number, after: string | null): Promise<Slice<Organization>>;
+  overview(id: string): Promise<OrganizationOverview | null>;
+  /** As page(). */
+  overviews(limit: number, after: string | null): Promise<Slice<OrganizationOverview>>;
+  /** The first one, made if there is none. */
+  ensureFirst(): Promise<Organization>;
+  /** `owner` becomes that. `most`: how many who is no operator may own. Rejects with ApiError 403, 422. */
+  create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView>;
+  /** Null if there is none (any more). */
+  rename(id: string, name: string, actor: Actor): Promise<OrganizationView | null>;
+  /** Null if there is none (any more). Without `actor` nothing is noted. */
+  change(id: string, change: OrganizationChange, actor: Actor | null): Promise<OrganizationOverview | null>;
+  /** It is gone for everybody at once, with its members and invitations; when this resolves its keys are revoked too. */
+  delete(id: string, actor: Actor): Promise<void>;
+  /** Goes on with deletions that were cut short: those that may have left something elsewhere, their keys revoked. */
+  resumeDeletions(): Promise<{ id: string; deletedAt: number }[]>;
+  /** Nothing it had stored elsewhere is left. */
+  markErased(id: string): Promise<void>;
+  /** Takes the keys and settings of those that were deleted before `time` and marked erased: of these the number is left. */
+  eraseKeys(time: number): Promise<void>;
+}
+
+/** A new organization has limits of its own: nobody gets round theirs, or out of a suspension, by making some. Throws ApiError 403, 422. */
+export function checkOwned({ operator }: User, owned: readonly Organization[], most: number): void {
+  if (operator) return;
+  if (owned.some(({ status }) => status === 'suspended')) throw apiError('organization_suspended', 'Whose organization is suspended cannot make another.');
+  if (owned.length >= most) throw apiError('too_many_entries', `Nobody may own more than ${most} organizations here; ask the operator of this server.`);
+}

@@ -23,7 +23,7 @@ export class ServerReaders {
     const who = await identify<Identity | null>((name) => exchange.header(name), (key) => (this.#isToken(key) ? null : this.accounts.authenticate(key)));
     if (who === null) return;
     exchange.actAs(who);
-    if (!this.#isOperators(who)) throw apiError('endpoint_not_allowed', 'This takes the key of an operator, or the token of the setting metrics.token.');
+    if (!await this.#isOperators(who)) throw apiError('endpoint_not_allowed', 'This takes the key of an operator, or the token of the setting metrics.token.');
   }
 
   /** As check(), for what strangers get less of. */
@@ -41,12 +41,12 @@ export class ServerReaders {
     return this.#token !== null && timingSafeEqual(digest(key), this.#token);
   }
 
-  #isOperators({ organizationId, organizationNumber, keyId }: Identity): boolean {
-    const key = this.accounts.keys.get(organizationId, keyId);
-    if (key === undefined) return false;
+  async #isOperators({ organizationId, organizationNumber, keyId }: Identity): Promise<boolean> {
+    const key = await this.accounts.keys.get(organizationId, keyId);
+    if (key === null) return false;
     if (key.createdBy === null) return organizationNumber === FIRST_ORGANIZATION_NUMBER;
-    const user = this.users.get(key.createdBy);
-    return user !== undefined && user.operator && !user.locked;
+    const user = await this.users.get(key.createdBy);
+    return user !== null && user.operator && !user.locked;
   }
 }
 

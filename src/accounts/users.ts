@@ -1,8 +1,10 @@
-// People who sign in: what is stored of one, and the tables `users` and `users-by-email`. Reads are of what is
-// committed; what writes is called within a transaction, so that it stands or falls with what belongs to it.
+// People who sign in, as operators see them: a port, see docs/storage.md. Each method is one unit of work, with what
+// the audit log says of it, durable when it resolves. What a user does for themselves is sign-ins.ts's.
 
-import { newAccountId } from '../ids.js';
-import type { Store, Table } from '../storage/store.js';
+import { apiError } from '../errors.js';
+import type { Role } from '../wire/dashboard.js';
+import type { Actor } from './audit.js';
+import type { Slice } from './slice.js';
 
 export interface User {
   id: string;                  // user_…
@@ -17,58 +19,28 @@ export interface User {
   lastLoginAt: string | null;
 }
 
-export interface NewUser { email: string; name: string; passwordHash: string; operator: boolean }
+/** With the organizations they belong to, oldest membership first. */
+export interface ListedUser { readonly user: User; readonly organizations: { id: string; name: string; role: Role }[] }
 
-/** Longer ones nobody has, and keys of the database have a bound. */
-const MAX_EMAIL = 320;
+/** What an operator may change of a user; undefined stays. */
+export interface UserRights { locked: boolean | undefined; operator: boolean | undefined }
 
-export class Users {
-  private readonly users: Table<User>;
-  private readonly byEmail: Table<string>;
-
-  constructor(store: Store) {
-    this.users = store.table('users');
-    this.byEmail = store.table('users-by-email');
-  }
-
-  get(id: string): User | undefined {
-    return this.users.get(id);
-  }
-
-  /** `email` as normalEmail() gives it. */
-  withEmail(email: string): User | undefined {
-    const id = email.length > MAX_EMAIL ? undefined : this.byEmail.get(email);
-    return id === undefined ? undefined : this.users.get(id);
-  }
-
-  /** Nobody has signed up yet. */
-  get none(): boolean {
-    return [...this.users.keys({ limit: 1 })].length === 0;   // to its end: a walk that is left open keeps one of the database's few readers
-  }
-
+export interface Users {
+  get(id: string): Promise<User | null>;
   /** By id, from after `after`. */
-  list(limit: number, after: string | null): User[] {
-    const found = this.users.range(after === null ? { limit } : { from: after, limit: limit + 1 });
-    return [...found].map(({ value }) => value).filter(({ id }) => id !== after).slice(0, limit);
-  }
+  page(limit: number, after: string | null): Promise<Slice<ListedUser>>;
+  /**
+   * Whoever is locked has no session any more. `by`: the operator who does so; null: whoever has the token. Rejects with
+   * ApiError 404, or 422 if it is oneself or the last operator who can sign in.
+   */
+  change(id: string, rights: UserRights, by: string | null, actor: Actor): Promise<ListedUser>;
+}
 
-  /** Within a transaction. Null if the address is taken. */
-  create(user: NewUser): User | null {
-    if (this.byEmail.get(user.email) !== undefined) return null;
-    const created: User = { id: newAccountId('user'), ...user, emailVerified: false, locked: false, createdAt: new Date().toISOString(), lastLoginAt: null };
-    void this.users.put(created.id, created);
-    void this.byEmail.put(created.email, created.id);
-    return created;
-  }
-
-  /** Within a transaction. Undefined if there is no such user (any more). */
-  change(id: string, patch: Partial<Omit<User, 'id' | 'email' | 'createdAt'>>): User | undefined {
-    const user = this.users.get(id);
-    if (user === undefined) return undefined;
-    const changed = { ...user, ...patch };
-    void this.users.put(id, changed);
-    return changed;
-  }
+/** Whether a user's rights may become these. `otherOperator`: whether anybody else is one who can sign in. Throws ApiError 422. */
+export function checkRights(user: User, { locked, operator }: { locked: boolean; operator: boolean }, by: string | null, otherOperator: () => boolean): void {
+  const param = locked === user.locked ? 'operator' : 'locked';
+  if (user.id === by) throw apiError('invalid_value', 'Nobody can lock themselves or take their own operator right away. Another operator can.', param);
+  if (user.operator && !user.locked && (locked || !operator) && !otherOperator()) throw apiError('invalid_value', 'This is the last operator who can sign in.', param);
 }
 
 /** One spelling for one address: lower case, composed characters. */

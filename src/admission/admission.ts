@@ -80,13 +80,17 @@ export class Admission {
     this.wall = options.wall ?? Date.now;
     this.table = new RecordTable(options.buffer ?? new SharedArrayBuffer(COUNTER_BYTES), { now: this.now, month: () => monthNumber(this.wall()), ledger: options.ledger });
     this.counters = new Counters(this.table);
-    this.months = new MonthUse(this.table, options.storedMonth ?? (() => 0), this.wall);
+    this.months = new MonthUse(this.table, options.storedMonth ?? (() => Promise.resolve(0)), this.wall);
   }
 
-  /** Throws ApiError 429, or 503 when too many are counted for; then nothing is taken. */
-  reserve(request: ReserveRequest): Reservation {
+  /**
+   * At once, but with the first request under a monthly cap: what was used before it has to be looked up. Throws or
+   * rejects with ApiError 429, or 503 when too many are counted for; then nothing is taken.
+   */
+  reserve(request: ReserveRequest): Reservation | Promise<Reservation> {
     const { identity, model, promptTokens, n } = request;
-    this.checkCap(identity, model);
+    const counted = this.checkCap(identity, model);
+    if (counted !== null) return counted.then(() => this.reserve(request));
     const outputEach = request.statedCap ?? Math.min(request.modelMaximum, this.limits.tpm_default_reservation);
     const wanted = promptTokens.tokens + n * outputEach;
     const gates = this.gates(identity, model);
@@ -180,12 +184,14 @@ export class Admission {
     };
   }
 
-  private checkCap(identity: Limited, model: string): void {
+  /** A promise: of the time when it can be checked. */
+  private checkCap(identity: Limited, model: string): Promise<void> | null {
     const { monthlyTokenCap: cap, organizationId } = identity;
-    if (cap === null) return;
+    if (cap === null) return null;
     const used = this.months.used(organizationId);
     if (used === null) throw full();
-    if (used < cap) return;
+    if (typeof used !== 'number') return used;
+    if (used < cap) return null;
     const month = monthName(monthNumber(this.wall()));
     throw apiError('insufficient_quota', `This organization has used its ${cap} tokens of ${month}.`, null, { headers: (shape) => this.headers(identity, model, shape) });
   }

@@ -1,14 +1,20 @@
 // Tokens an organization has used this calendar month (UTC), for those that have a cap: one number in shared
 // memory, begun from what usage recording has stored, so it survives the process. Any thread.
 //
-// The month is in the record too. Who first sees another one turns it to its negative, reads what is stored
-// and makes it positive; the others wait those microseconds, or go on without after a while.
+// The month is in the record too. Who first sees another one claims the beginning: a number below zero stands there
+// while what is stored is looked up, and meanwhile what is used is counted already. The others wait until the month
+// stands there, and claim it anew after a while. Once begun, a month's count costs no promise.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { FULL } from './record-table.js';
 import type { RecordTable } from './record-table.js';
 import { recordKey } from './record-key.js';
 
-const PATIENCE_MS = 100;
+// A thread that has not begun the count by then may have ended.
+const PATIENCE_MS = 5_000;
+const LOOK_MS = 2;
+// Claims of one month differ, so that one that was given up is known as such.
+const CLAIMS = 1_000;
 
 /** 202611 for November 2026. */
 export function monthNumber(ms: number): number {
@@ -26,49 +32,101 @@ export function nextMonth(ms: number): Date {
 }
 
 /** Tokens stored of an organization's month. */
-export type StoredMonth = (organizationId: string, month: string) => number;
+export type StoredMonth = (organizationId: string, month: string) => Promise<number>;
+
+const claimOf = (month: number, attempt: number): number => -(month * CLAIMS + attempt % CLAIMS);
+const isClaimOf = (state: number, month: number): boolean => state < 0 && Math.floor(-state / CLAIMS) === month;
 
 export class MonthUse {
-  constructor(private readonly table: RecordTable, private readonly stored: StoredMonth, private readonly wall: () => number) {}
+  /** What this thread begins or waits for, by organization. */
+  private readonly beginning = new Map<string, Promise<void>>();
 
-  /** Null: nothing can be said now. */
-  used(organizationId: string): number | null {
-    return this.withRecord(organizationId, (record) => Number(this.table.load(record, 'tokens')));
-  }
+  constructor(private readonly table: RecordTable, private readonly stored: StoredMonth, private readonly wall: () => number, private readonly patienceMs = PATIENCE_MS) {}
 
-  /** Who has no cap is counted only if counting has begun: they had one, and may have one again this month. */
-  add(organizationId: string, tokens: number, capped = true): void {
-    if (!capped && this.table.find(recordKey('month', organizationId)) < 0) return;
-    this.withRecord(organizationId, (record) => this.table.add(record, 'tokens', BigInt(tokens)));
-  }
-
-  private withRecord<T>(organizationId: string, work: (record: number) => T): T | null {
+  /** A promise: of the time when it can be told, ask again then. Null: nothing can be said now. */
+  used(organizationId: string): number | Promise<void> | null {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return null;
     try {
-      this.begin(record, organizationId);
-      return work(record);
+      if (this.table.month(record) === monthNumber(this.wall())) return Number(this.table.load(record, 'tokens'));
+      return this.begin(organizationId);
     } finally {
       this.table.leave(record, 1);
     }
   }
 
-  private begin(record: number, organizationId: string): void {
-    const month = monthNumber(this.wall());
-    for (let since: number | null = null; ;) {
-      const found = this.table.month(record);
-      if (found === month) return;
-      if (found === -month) {
-        since ??= performance.now();
-        if (performance.now() - since < PATIENCE_MS) continue;
-      }
-      if (!this.table.turnMonth(record, found, -month)) continue;
-      try {
-        this.table.store(record, 'tokens', BigInt(Math.round(this.stored(organizationId, monthName(month)))));
-      } finally {
-        this.table.turnMonth(record, -month, month);
-      }
-      return;
+  /** Who has no cap is counted only if counting has begun: they had one, and may have one again this month. */
+  add(organizationId: string, tokens: number, capped = true): void {
+    const key = recordKey('month', organizationId);
+    if (!capped && this.table.find(key) < 0) return;
+    const record = this.table.enter(key, 1, null);
+    if (record <= FULL) return;
+    try {
+      // Before it is counted, which is before it is recorded. If it fails, the next request of a capped one tries again.
+      const month = monthNumber(this.wall());
+      const state = this.table.month(record);
+      if (state !== month && !isClaimOf(state, month)) this.begin(organizationId).catch(() => undefined);
+      this.table.add(record, 'tokens', BigInt(tokens));
+    } finally {
+      this.table.leave(record, 1);
     }
+  }
+
+  private begin(organizationId: string): Promise<void> {
+    let begun = this.beginning.get(organizationId);
+    if (begun === undefined) {
+      begun = this.beginOnce(organizationId).finally(() => this.beginning.delete(organizationId));
+      this.beginning.set(organizationId, begun);
+    }
+    return begun;
+  }
+
+  private async beginOnce(organizationId: string): Promise<void> {
+    const record = this.table.enter(recordKey('month', organizationId), 1, null);   // until it is begun
+    if (record <= FULL) return;
+    try {
+      const month = monthNumber(this.wall());
+      const claim = this.claim(record, month, false);
+      if (claim === null) await this.claimed(organizationId, record, month);
+      else await this.load(organizationId, record, month, claim);
+    } finally {
+      this.table.leave(record, 1);
+    }
+  }
+
+  /** Null: another thread has it, or the month is begun. `anew`: what another thread has claimed is taken from it. */
+  private claim(record: number, month: number, anew: boolean): number | null {
+    const found = this.table.month(record);
+    if (found === month) return null;
+    if (isClaimOf(found, month)) {
+      const next = claimOf(month, -found % CLAIMS + 1);
+      return anew && this.table.turnMonth(record, found, next) ? next : null;
+    }
+    const before = this.table.load(record, 'tokens');
+    const claim = claimOf(month, 0);
+    if (!this.table.turnMonth(record, found, claim)) return null;
+    this.table.add(record, 'tokens', -before);   // of another month
+    return claim;
+  }
+
+  private async load(organizationId: string, record: number, month: number, claim: number): Promise<void> {
+    try {
+      const stored = BigInt(Math.round(await this.stored(organizationId, monthName(month))));
+      this.table.add(record, 'tokens', stored);
+      if (!this.table.turnMonth(record, claim, month)) this.table.add(record, 'tokens', -stored);   // another thread began it
+    } catch (error) {
+      this.table.turnMonth(record, claim, 0);
+      throw error;
+    }
+  }
+
+  /** Waits for the thread that has claimed the month. */
+  private async claimed(organizationId: string, record: number, month: number): Promise<void> {
+    for (const since = performance.now(); performance.now() - since < this.patienceMs;) {
+      if (!isClaimOf(this.table.month(record), month)) return;
+      await sleep(LOOK_MS);
+    }
+    const claim = this.claim(record, month, true);
+    if (claim !== null) await this.load(organizationId, record, month, claim);
   }
 }

@@ -1,10 +1,10 @@
 // The key of one conversation: made when it begins, good for an hour, prolonged while it lasts, revoked when it ends.
 // Each of that is in the organization's audit log.
 
-import { Accounts } from '../accounts/accounts.js';
+import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';
-import { StoredAuditLog } from '../accounts/audit.js';
 import type { KeyRecord } from '../accounts/keys.js';
+import { openAccounts } from '../accounts/lmdb-directory.js';
 import { openStore } from '../storage/lmdb-store.js';
 
 const LIFE_MS = 3_600_000;
@@ -20,7 +20,7 @@ export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Prom
 export function accountsOf(dataDir: string): WithAccounts {
   return async (work) => {
     const store = await openStore(dataDir);
-    const accounts = new Accounts(store, { audit: new StoredAuditLog(store) });
+    const accounts = openAccounts(store);
     try {
       return await work(accounts);
     } finally {
@@ -42,7 +42,7 @@ export class ChatKey {
     if (key !== null && Date.parse(key.expiresAt ?? '') - this.now() >= ENOUGH_MS) return this.secret;
     const expiresAt = new Date(this.now() + LIFE_MS);
     await this.withAccounts(async (accounts) => {
-      this.key = key === null || accounts.keys.get(key.organizationId, key.id)?.revokedAt !== null ? null : await accounts.keys.change(key.organizationId, key.id, { expiresAt }, ACTOR);
+      this.key = key === null || (await accounts.keys.get(key.organizationId, key.id))?.revokedAt !== null ? null : await accounts.keys.change(key.organizationId, key.id, { expiresAt }, ACTOR);
       if (this.key !== null) return;
       const made = await accounts.createKey({ name: 'monolith chat', scopes: ['inference', 'models.read'], expiresAt }, undefined, ACTOR);
       this.key = made.key;

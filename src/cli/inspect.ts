@@ -68,8 +68,9 @@ function report(file: string, found: Inspection, allTensors: boolean): string {
     section('Memory', [
       ['weights', showBytes(plan.weightBytes)],
       ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}up to ${plan.context} tokens per request)`],
+      ...plan.slotBytes === 0 ? [] : [['recurrent state', `${showBytes(plan.slots * plan.slotBytes)} (${plan.slots} slots of ${showBytes(plan.slotBytes)}: of each running request, and of snapshots)`]],
       ['activations', showBytes(plan.activationBytes)],
-      ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.activationBytes)],
+      ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.slots * plan.slotBytes + plan.activationBytes)],
     ]);
   }
 

@@ -1,13 +1,13 @@
 // monolith keys: works on the data folder, with or without a server running on it. A running server sees
 // the change within a second.
 
-import { Accounts } from '../accounts/accounts.js';
+import type { Accounts } from '../accounts/accounts.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
 import type { CreatedKey } from '../accounts/api-keys.js';
-import { StoredAuditLog } from '../accounts/audit.js';
 import type { Actor } from '../accounts/audit.js';
 import { ALL_SCOPES, keyObject, keyStatus } from '../accounts/keys.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
+import { openAccounts } from '../accounts/lmdb-directory.js';
 import { loadConfig } from '../config/load.js';
 import { limitsField } from '../dashboard/api/key-fields.js';
 import { ApiError } from '../errors.js';
@@ -43,7 +43,7 @@ export async function keys(argv: string[]): Promise<number> {
   const { values, words } = ownFlags(rest, FLAGS);
   const [action, ...others] = words;
   const store = await openStore(config.data_dir);
-  const accounts = new Accounts(store, { audit: new StoredAuditLog(store) });
+  const accounts = openAccounts(store);
   try {
     switch (action) {
       case 'create':
@@ -51,7 +51,7 @@ export async function keys(argv: string[]): Promise<number> {
         return await create(accounts, values);
       case 'list':
         noWords(others);
-        return list(accounts, values);
+        return await list(accounts, values);
       case 'revoke':
         return await revoke(accounts, others);
       case 'rotate':
@@ -67,7 +67,7 @@ export async function keys(argv: string[]): Promise<number> {
 
 async function create(accounts: Accounts, values: ReadonlyMap<string, string>): Promise<number> {
   // On a fresh folder this makes the organization; the key created here is then its first.
-  await accounts.ensureOrganization();
+  await accounts.organizations.ensureFirst();
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
   for (const scope of scopes) if (!(ALL_SCOPES as readonly string[]).includes(scope)) throw new UsageError(`keys: "${scope}" is none of ${ALL_SCOPES.join(', ')}`);
   const name = values.get('--name') ?? 'unnamed';
@@ -76,16 +76,16 @@ async function create(accounts: Accounts, values: ReadonlyMap<string, string>): 
   if (models.length > 100 || models.some((one) => one === '' || one.length > 128)) throw new UsageError('keys: --models takes names, separated by commas');
   return print(await accounts.createKey({
     name, models, scopes: scopes as Scope[], limits: limits(values.get('--limits')), expiresAt: expiry(values.get('--expires')),
-  }, organization(accounts, values)?.id, ACTOR), values);
+  }, (await organization(accounts, values))?.id, ACTOR), values);
 }
 
 /** The one that is named. Undefined if none is. */
-function organization(accounts: Accounts, values: ReadonlyMap<string, string>): Organization | undefined {
+async function organization({ organizations }: Accounts, values: ReadonlyMap<string, string>): Promise<Organization | undefined> {
   const wanted = values.get('--organization');
   if (wanted === undefined) return undefined;
-  const byId = accounts.organization(wanted);
-  if (byId !== undefined) return byId;
-  const named = accounts.listOrganizations().filter(({ id, name }) => name === wanted && accounts.organization(id) !== undefined);
+  const byId = await organizations.get(wanted);
+  if (byId !== null) return byId;
+  const named = (await organizations.all()).filter(({ name }) => name === wanted);
   if (named.length > 1) throw new UsageError(`keys: several organizations are named "${wanted}"; use the id`);
   if (named[0] === undefined) throw new UsageError(`keys: there is no organization "${wanted}"`);
   return named[0];
@@ -126,10 +126,10 @@ function expiry(text: string | undefined): Date | null {
   return date;
 }
 
-function list(accounts: Accounts, values: ReadonlyMap<string, string>): number {
+async function list(accounts: Accounts, values: ReadonlyMap<string, string>): Promise<number> {
   const now = new Date();
-  const of = organization(accounts, values)?.id;
-  const all = accounts.listKeys().filter(({ organizationId }) => of === undefined || organizationId === of);
+  const of = (await organization(accounts, values))?.id;
+  const all = (await accounts.keys.all()).filter(({ organizationId }) => of === undefined || organizationId === of);
   if (values.has('--json')) {
     process.stdout.write(`${JSON.stringify(all.map((key) => keyObject(key, now)))}\n`);
     return 0;
@@ -146,14 +146,14 @@ function list(accounts: Accounts, values: ReadonlyMap<string, string>): number {
 }
 
 async function revoke(accounts: Accounts, words: readonly string[]): Promise<number> {
-  const key = named(accounts, 'revoke', words);
+  const key = await named(accounts, 'revoke', words);
   await accounts.keys.revoke(key.organizationId, key.id, ACTOR);
   process.stdout.write(`revoked ${key.id}\n`);
   return 0;
 }
 
 async function rotate(accounts: Accounts, words: readonly string[], values: ReadonlyMap<string, string>): Promise<number> {
-  const key = named(accounts, 'rotate', words);
+  const key = await named(accounts, 'rotate', words);
   const text = values.get('--overlap');
   const overlapS = text === undefined ? DEFAULT_OVERLAP_S : (span(text) ?? Infinity) / 1000;
   if (overlapS > MAX_OVERLAP_S) throw new UsageError(`keys: --overlap takes 0 to 30d, such as 24h, not "${text ?? ''}"`);
@@ -167,11 +167,11 @@ async function rotate(accounts: Accounts, words: readonly string[], values: Read
   throw new UsageError(`keys: there is no key "${key.id}" any more`);
 }
 
-function named(accounts: Accounts, action: string, words: readonly string[]): KeyRecord {
+async function named(accounts: Accounts, action: string, words: readonly string[]): Promise<KeyRecord> {
   const [reference, ...others] = words;
   noWords(others);
   if (reference === undefined) throw new UsageError(`keys: ${action} needs a key`);
-  const key = accounts.findKey(reference);
+  const key = await accounts.findKey(reference);
   if (key === null) throw new UsageError(`keys: there is no key "${reference}"`);
   if (key === 'several') throw new UsageError(`keys: several keys end in "${reference}"; use the id`);
   return key;

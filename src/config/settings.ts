@@ -80,6 +80,7 @@ export const settings = {
     drain_ms: setting(kind.integer(0, 3_600_000), 30_000, 'Time running requests get at shutdown; then they end as `length`.'),
     stall_ms: setting(kind.integer(100, 3_600_000), 30_000, 'Not ready if there is work and no step ended for this long.'),
     prefix_cache: setting(kind.flag, true, 'Reuse the KV pages of prompts seen before.'),
+    snapshot_tokens: setting(kind.integer(16, 1_048_576), 1024, 'Of models with recurrent state: a prompt leaves a snapshot every so many tokens, and at its end; prompts that begin alike go on from one. Each takes what `monolith inspect` shows.'),
     speculation: setting(kind.choice('auto', 'off'), 'auto', 'Several tokens of one answer in a step, where it repeats its prompt or itself, or its draft knows it: the same tokens, sooner. auto: as long as measured to pay.'),
   },
 

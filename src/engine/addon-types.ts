@@ -29,6 +29,7 @@ export interface LoadOptions {
   queueMax: number;           // requests waiting
   queueMaxTokens: number;     // tokens of their prompts; one prompt may always wait
   prefixCache: boolean;
+  snapshotTokens?: number;    // of models with recurrent state: how far apart a prompt leaves snapshots of it; absent = 1024
   profile?: boolean;          // note what each operation of a step costs, for NativeEngine.profile(); absent = no
   speculation: 'off' | 'auto' | 'always';   // auto: guesses where they pay, as measured; always: whatever they cost
 }
@@ -49,6 +50,8 @@ export interface MemoryPlan {
   weightBytes: number; kvBytes: number; activationBytes: number;
   pageBytes: number;          // keys and values of 16 tokens in all layers, or in as many as share a page
   pages: number;
+  slotBytes: number;          // recurrent state of one sequence, or of one snapshot; 0: the model has none
+  slots: number;
   context: number;            // tokens a request may have
   fullPages: number;          // 0 where all layers have a window
   windowPages: number;        // 0 where none has
@@ -123,11 +126,34 @@ export interface GrammarOptions {
   grammar?: string;            // grammar: rules in GBNF, of whose root the whole text is one; 1 byte to 256 KiB, refused above 64 KiB
   suffix?: string;             // literal text that follows the value: what ends a tool call; special tokens' spellings
                                // are those tokens; at most 1,024 bytes
+  lead?: {                     // what the model makes up before the value: so many digits, or digits and letters, and a literal
+    letters: boolean; least: number; most: number;   // from 1 to 64
+    close: string;             // at most 1,024 bytes; special tokens as in the suffix
+  };
+  /**
+   * How an object is written that is no JSON text: json_schema alone, and for the outermost object, whose schema has that
+   * type. nameOpen NAME textOpen|jsonOpen VALUE valueClose, and the separator before another. Texts of at most 256 bytes.
+   */
+  spelling?: {
+    nameOpen: string;
+    textOpen: string;          // not empty
+    jsonOpen: string;          // where it is not the same, each value may come as a string or as JSON, by its schema
+    valueClose: string; separator: string;   // one of them not empty
+    textEnd: string;           // in no string that stands as it is
+    stringMark: string;        // around strings within JSON, which then stand as they are; '' = quotation marks
+    nested: boolean;           // objects within are written so too, in braces
+    python: boolean;           // members that are true, false or null begin with a capital letter: True, False, None
+    kinds: { name: string; kind: ValueKind }[];   // what members' values are
+    others: ValueKind;         // of names that are not listed
+  };
   strict: boolean;             // a keyword that is not served: refuse, or leave it out and report it
   oneOfAsAnyOf: boolean;       // oneOf whose branches are not shown to be disjoint is read as anyOf
   order: 'schema' | 'any';     // of an object's properties
   whiteSpace: 'none' | 'flexible';
 }
+
+/** Any JSON value; a string as it stands; that, or null. */
+export type ValueKind = 'json' | 'text' | 'nullable';
 
 export interface GrammarProblem {
   /** invalid: not a schema or not an expression. too_large: more memory, time or steps than a compilation gets. impossible: no text matches. */
@@ -155,17 +181,25 @@ export interface CallOptions {
   /**
    * Texts one of which must follow the open marker, e.g. '\n{"name": "a", "arguments":': what they agree in is
    * written by the engine, where they part it samples. After every open marker that is a token; a spelled one
-   * only when `required`. [] = free. At most 128 of 1 to 1024 bytes.
+   * when `required`, and where a token ends with it. [] = free. At most 128 of 1 to 1024 bytes.
    */
   prefixes: string[];
   /**
    * Parallel to `prefixes`, or absent: what follows a call's prefix, up to and including the close marker, which
    * is the end of the grammar's suffix. Null: free. It holds wherever the engine sees to the prefix; for an open
-   * marker that is no token that is where the call is `required`, comes instead of the format, or follows another
-   * by a grammar. A call whose grammar has ended is followed by the end of the turn or another call (with `atStart`
+   * marker that is no token that is where the call is `required`, comes instead of the format, follows another
+   * by a grammar, or where a token ends with the marker. A call whose grammar has ended is followed by the end of the turn or another call (with `atStart`
    * or without a close marker by the end of the turn at once); one without, by anything.
    */
   grammars?: (NativeGrammar | null)[];
+  /**
+   * Of a section that holds several calls: what another begins with behind the end of a grammar, the entry i by grammar
+   * i modulo their number, and what ends the section, close marker included. With an end, no grammar's suffix has it.
+   */
+  next?: string[];
+  end?: string;
+  /** Without a close marker: a section ends with its grammar all the same, and the turn goes on as behind a close marker. */
+  endsItself?: boolean;
   /** The content begins with a call: the engine writes the open marker and a prefix, after the reasoning if there is any. */
   required: boolean;
   /** No call is possible: a marker that is a token is never sampled, no section told apart. Excludes `required`. */
@@ -198,7 +232,7 @@ export interface OpFigures {
   operations: number;         // multiplications and additions of its products
 }
 
-/** What may be changed while an engine runs; what is absent stays. 1 to 65536, 4096, 0 to 60000, 1 to 1e6, 1 to 1e9. */
+/** Settings that may change while an engine runs; absent ones stay as they are. 1 to 65536, 4096, 0 to 60000, 1 to 1e6, 1 to 1e9. */
 export interface NativeTunables {
   maxBatchTokens?: number; maxSequences?: number; stepMs?: number; queueMax?: number; queueMaxTokens?: number;
 }
@@ -262,6 +296,11 @@ export interface Addon {
   readonly isas: string[];    // what this processor can run, plainest first
   /** `path`, here and below: a GGUF file, or a Hugging Face folder, which is read as the GGUF file it would be converted to. */
   inspect(path: string, options: LoadOptions): Inspection;
+  /**
+   * The tensors that a GGUF file's network needs, from its metadata and from which optional tensors it lists; the data
+   * is not read. For tools that write models.
+   */
+  wantedTensors(path: string): { name: string; shape: number[]; vector: boolean }[];
   loadTokenizer(path: string): NativeTokenizer;
   /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;

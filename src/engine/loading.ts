@@ -1,4 +1,4 @@
-// What is told of models while they load: large ones take minutes.
+// The progress of models that load: large ones take minutes.
 
 import { basename } from 'node:path';
 import { performance } from 'node:perf_hooks';

@@ -42,7 +42,7 @@ class Slot implements PooledEngine {
   #leaving: Engine | null = null;                // being unloaded, and some requests still run on it
 
   /** `key`: its name in the process, by which other threads share the engine. */
-  constructor(private readonly addon: Addon, readonly key: string, readonly file: string, private readonly options: LoadOptions, private readonly ready: (slot: Slot, engine: Engine) => void) {}
+  constructor(private readonly addon: Addon, readonly key: string, readonly file: string, private readonly options: LoadOptions, private readonly ready: (slot: Slot, engine: Engine) => void | Promise<void>) {}
 
   /** Loads it or gives its memory back, one after the other however often this is called. `graceMs`: what runs gets this long. */
   want(loaded: boolean, graceMs: number): void {
@@ -87,13 +87,13 @@ class Slot implements PooledEngine {
     await engine.close();
   }
 
-  async #load(addon: Addon, options: LoadOptions, ready: (slot: Slot, engine: Engine) => void): Promise<void> {
+  async #load(addon: Addon, options: LoadOptions, ready: (slot: Slot, engine: Engine) => void | Promise<void>): Promise<void> {
     this.status = { state: 'loading', progress: 0 };
     try {
       const native = await addon.load(this.key, this.file, options, (progress) => { this.status = { state: 'loading', progress }; });
       const engine = new Engine(native);
+      await ready(this, engine);
       this.status = { state: 'ready', engine };
-      ready(this, engine);
     } catch (error) {
       this.status = { state: 'failed', error: error instanceof Error ? error : new Error(String(error)) };
     }
@@ -115,8 +115,8 @@ export class ModelPool {
   readonly #models = new Map<string, { model: CatalogModel; slot: Slot; loaded: boolean }>();
   readonly #slots = new Map<string, Slot>();
 
-  /** `onReady`: an engine has been loaded, and nobody has used it yet. */
-  constructor(private readonly options: LoadOptions, addon: Addon = loadAddon(), private readonly onReady: (pooled: PooledEngine, engine: Engine) => void = () => undefined) {
+  /** `onReady`: an engine has been loaded. Nobody uses it before that has been done. */
+  constructor(private readonly options: LoadOptions, addon: Addon = loadAddon(), private readonly onReady: (pooled: PooledEngine, engine: Engine) => void | Promise<void> = () => undefined) {
     this.#addon = addon;
   }
 

@@ -10,7 +10,7 @@ export interface Identity {
   readonly keyId: string;                        // key_…
   readonly models: readonly string[];            // ['*'] or model names the key may use
   readonly scopes: readonly string[];
-  /** What an operator set for the organization, by model or `*`; what is absent is as the settings have it. */
+  /** Limits an operator set for the organization, by model or `*`. Absent ones are as the settings have them. */
   readonly limits: Readonly<Record<string, LimitOverride>>;
   /** Of this key alone, besides the organization's; null: none. */
   readonly keyLimits: Readonly<Record<string, LimitOverride>> | null;

@@ -11,10 +11,10 @@ export function auditLogRoutes(guard: OperatorGuard, { directory }: Pick<Operato
   return [
     guard({
       method: 'GET', path: '/audit-log',
-      serve: ({ exchange }) => {
+      serve: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
         // A deleted one's log can still be read here.
-        const { data, next } = directory.audit.list(askedOrganization(exchange.query), limit, after);
+        const { data, next } = await directory.audit.list(askedOrganization(exchange.query), limit, after);
         const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
         exchange.json(200, page);
       },

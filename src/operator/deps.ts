@@ -2,12 +2,12 @@
 
 import type { Accounts } from '../accounts/accounts.js';
 import type { Directory } from '../accounts/directory.js';
-import type { Organization } from '../accounts/keys.js';
+import type { OrganizationView } from '../accounts/organizations.js';
 import type { Config } from '../config/settings.js';
 import type { DashboardOrigin } from '../dashboard/origin.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import type { ServedModels } from '../generation/served-models.js';
-import type { Store } from '../storage/store.js';
+import type { UsageStore } from '../usage/usage-store.js';
 import type { LimitValues } from '../wire/dashboard.js';
 import type { EngineTuning } from './engine-tuning.js';
 import type { LiveView } from './live-view.js';
@@ -16,7 +16,7 @@ import type { ModelSettings } from './model-settings.js';
 export interface OperatorDeps {
   config: Pick<Config, 'data_dir'>;
   origin: DashboardOrigin;
-  store: Store;
+  usage: UsageStore;
   directory: Directory;
   accounts: Accounts;
   pool: ModelPool;
@@ -25,7 +25,7 @@ export interface OperatorDeps {
   tuning: EngineTuning;
   live: LiveView;
   /** By model name: what holds for the organization. */
-  organizationLimits(organization: Organization): Record<string, LimitValues>;
-  /** What it has used this month, in tokens. */
-  monthTokens(organizationId: string): number;
+  organizationLimits(organization: OrganizationView): Record<string, LimitValues>;
+  /** What each has used this month, in tokens. */
+  monthTokens(organizationIds: readonly string[]): Promise<number[]>;
 }

@@ -1,9 +1,10 @@
-// What operators changed of the engines while they ran: kept, and applied again when an engine is loaded. Owns
-// the table `engine-settings`, keyed by the first of an engine's names. An engine is one for all threads: whoever
+// What operators changed of the engines while they ran: kept, and applied again when an engine is loaded. An engine
+// is one for all threads: whoever
 // changes it tells it so at once, and nobody else need know. After loading, the primary thread does. A setting that
 // the start was given (flag, variable, file) is said later than a change that was kept, and so ends that.
 
 import { z } from 'zod';
+import type { Actor } from '../accounts/audit.js';
 import { settings } from '../config/settings.js';
 import type { Config } from '../config/settings.js';
 import type { EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../wire/dashboard.js';
@@ -11,10 +12,8 @@ import type { NativeStats, NativeTunables } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
 import { apiError } from '../errors.js';
-import type { Store, Table } from '../storage/store.js';
 import type { Log } from '../telemetry/types.js';
-
-type Values = Partial<Record<TunableName, number>>;
+import type { EngineSettingsStore, EngineValues } from './engine-settings-store.js';
 
 interface Declared { name: TunableName; native: keyof NativeTunables; min: number; max(stats: NativeStats): number }
 
@@ -32,54 +31,41 @@ export const tunablesPatch = z.object({
 }) satisfies z.ZodType<{ [K in keyof EngineTunablesPatch]: unknown }>;
 
 export class EngineTuning {
-  private readonly table: Table<Values>;
-
-  constructor(private readonly store: Store, private readonly pool: ModelPool, private readonly config: Pick<Config, 'engine' | 'given'>, private readonly log: Log) {
-    this.table = store.table('engine-settings');
-  }
+  constructor(private readonly store: EngineSettingsStore, private readonly pool: ModelPool, private readonly config: Pick<Config, 'engine' | 'given'>, private readonly log: Log) {}
 
   /** Engines that run, each once. */
-  list(): EngineTunables[] {
-    return this.pool.engines().flatMap((pooled) => (pooled.status.state === 'ready' ? [this.describe(pooled, pooled.status.engine)] : []));
+  async list(): Promise<EngineTunables[]> {
+    const kept = await this.store.all();
+    return this.pool.engines().flatMap((pooled) => (pooled.status.state === 'ready' ? [this.describe(pooled, pooled.status.engine, kept.get(keyOf(pooled)) ?? {})] : []));
   }
 
-  /** By any of its names. Throws ApiError 404, 503. */
-  get(model: string): EngineTunables {
+  /** By any of its names. Rejects with ApiError 404, 503. */
+  async get(model: string): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
-    return this.describe(pooled, engine);
+    return this.describe(pooled, engine, await this.store.get(keyOf(pooled)));
   }
 
-  /** Takes effect from the engine's next step or submission on; on disk when this resolves. Throws ApiError 404, 422, 503. */
-  async change(model: string, patch: EngineTunablesPatch): Promise<EngineTunables> {
+  /** Takes effect from the engine's next step or submission on; kept when this resolves. Rejects with ApiError 404, 422, 503. */
+  async change(model: string, patch: EngineTunablesPatch, actor: Actor): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     const stats = engine.stats();
     for (const { name, min, max } of DECLARED) {
       const value = patch[name] ?? null;
       if (value !== null && (value < min || value > max(stats))) throw apiError('value_out_of_range', `${name} must be between ${min} and ${max(stats)}.`, name);
     }
-    const key = keyOf(pooled);
-    const next = await this.store.transaction(() => {
-      const values = { ...this.table.get(key) };
-      for (const { name } of DECLARED) {
-        const value = patch[name];
-        if (value === null) delete values[name];
-        else if (value !== undefined) values[name] = value;
-      }
-      void this.table.put(key, values);
-      return values;
-    });
+    const next = await this.store.change(keyOf(pooled), patch, { actor, action: 'engine.tunables_changed', detail: patch as Record<string, unknown> });
     engine.configure(this.native(stats, next));
-    return this.describe(pooled, engine);
+    return this.describe(pooled, engine, next);
   }
 
   /** At the start: changes that were kept of settings this start was given are over. Once, before any engine is loaded. */
   async forgetGiven(): Promise<void> {
     const given = DECLARED.filter(({ name }) => this.givenBy(name) !== null);
     if (given.length === 0) return;
-    for (const { key: model, value: kept } of [...this.table.range()]) {
+    for (const [model, kept] of await this.store.all()) {
       const over = given.filter(({ name }) => kept[name] !== undefined);
       if (over.length === 0) continue;
-      await this.table.put(model, Object.fromEntries(Object.entries(kept).filter(([name]) => !over.some((one) => one.name === name))));
+      await this.store.change(model, Object.fromEntries(over.map(({ name }) => [name, null])), null);
       for (const { name } of over) {
         this.log.info({ model, setting: `engine.${name}`, value: this.config.engine[name], by: this.givenBy(name), forgotten: kept[name] }, 'a setting given now ends what was set on the dashboard');
       }
@@ -87,9 +73,9 @@ export class EngineTuning {
   }
 
   /** What was changed before this engine was loaded. */
-  apply(pooled: PooledEngine, engine: Engine): void {
-    const values = this.table.get(keyOf(pooled));
-    if (values === undefined || Object.keys(values).length === 0) return;
+  async apply(pooled: PooledEngine, engine: Engine): Promise<void> {
+    const values = await this.store.get(keyOf(pooled));
+    if (Object.keys(values).length === 0) return;
     engine.configure(this.native(engine.stats(), values));
     this.log.info({ model: keyOf(pooled), ...values }, 'as set on the dashboard');
   }
@@ -98,13 +84,12 @@ export class EngineTuning {
     return this.config.given[`engine.${name}`] ?? null;
   }
 
-  private native(stats: NativeStats, values: Values): NativeTunables {
+  private native(stats: NativeStats, values: EngineValues): NativeTunables {
     return Object.fromEntries(DECLARED.map((one) => [one.native, this.value(one, stats, values)]));
   }
 
-  private describe(pooled: PooledEngine, engine: Engine): EngineTunables {
+  private describe(pooled: PooledEngine, engine: Engine, values: EngineValues): EngineTunables {
     const stats = engine.stats();
-    const values = this.table.get(keyOf(pooled)) ?? {};
     const tunables = DECLARED.map((one): Tunable => ({
       name: one.name, value: this.value(one, stats, values), default: this.value(one, stats, {}),
       min: one.min, max: one.max(stats), help: settings.engine[one.name].help, given: this.givenBy(one.name),
@@ -113,7 +98,7 @@ export class EngineTuning {
   }
 
   /** A setting above what could be allocated holds as far as it goes. */
-  private value({ name, min, max }: Declared, stats: NativeStats, values: Values): number {
+  private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
     // Left to the device: as it was loaded.
     const unchanged = name === 'max_batch_tokens' && this.config.engine[name] === 0 ? stats.loadedBatchTokens : this.config.engine[name];
     return Math.min(Math.max(values[name] ?? unchanged, min), max(stats));

@@ -34,7 +34,7 @@ export interface LiveViewDeps {
   inFlight(): number;
 }
 
-interface Viewer { stream: EventStream; mayWatch(): boolean; checkAt: number; missed: number }
+interface Viewer { stream: EventStream; mayWatch(): Promise<boolean>; checkAt: number; asking: boolean; missed: number }
 
 export class LiveView {
   readonly #history: string[] = [];            // the latest at the end
@@ -60,12 +60,12 @@ export class LiveView {
   get viewers(): number { return this.#viewers.size; }
 
   /** Answers with the stream: `history` once, then `sample` after `sample`. Throws ApiError 503. */
-  watch(exchange: Exchange, mayWatch: () => boolean): void {
+  watch(exchange: Exchange, mayWatch: () => Promise<boolean>): void {
     if (this.#draining) throw apiError('shutting_down', 'The server is shutting down.');
     if (this.#viewers.size >= MAX_VIEWERS) throw apiError('capacity_exhausted', `${MAX_VIEWERS} pages watch already.`);
     const stream = exchange.sse();
     if (exchange.method === 'HEAD') return;   // answered with that: nobody watches, and nobody would tell when they leave
-    const viewer: Viewer = { stream, mayWatch, checkAt: performance.now() + CHECK_MS, missed: 0 };
+    const viewer: Viewer = { stream, mayWatch, checkAt: performance.now() + CHECK_MS, asking: false, missed: 0 };
     this.#viewers.add(viewer);
     exchange.onAborted(() => this.#viewers.delete(viewer));
     this.#historyText ??= `[${this.#history.join(',')}]`;
@@ -102,23 +102,42 @@ export class LiveView {
     for (let at = from; at < to; at++) {
       const viewer = viewers[at] as Viewer;
       if (!this.#viewers.has(viewer)) continue;
-      if (this.#isOver(viewer, now)) {
-        this.#viewers.delete(viewer);
-        viewer.stream.end();
-      } else if (viewer.stream.bufferedBytes > BEHIND_BYTES) {
-        viewer.missed++;
-      } else {
-        viewer.missed = 0;
-        viewer.stream.send(sample, 'sample');
-      }
+      if (viewer.missed >= MOST_MISSED) this.#letGo(viewer);
+      else if (viewer.asking) viewer.missed++;
+      else if (now >= viewer.checkAt) void this.#ask(viewer, sample);
+      else this.#offer(viewer, sample);
     }
     if (to < viewers.length) setImmediate(() => this.#tell(sample, viewers, to));
   }
 
-  #isOver(viewer: Viewer, now: number): boolean {
-    if (viewer.missed >= MOST_MISSED) return true;
-    if (now < viewer.checkAt) return false;
-    viewer.checkAt = now + CHECK_MS;
-    return !viewer.mayWatch();
+  /** The sample waits for the answer. Where there is none, the next sample asks again. */
+  async #ask(viewer: Viewer, sample: string): Promise<void> {
+    viewer.asking = true;
+    try {
+      const may = await viewer.mayWatch();
+      if (!this.#viewers.has(viewer)) return;
+      viewer.checkAt = performance.now() + CHECK_MS;
+      if (may) this.#offer(viewer, sample);
+      else this.#letGo(viewer);
+    } catch (err) {
+      viewer.missed++;
+      this.deps.telemetry.log.error({ err }, 'who watches could not be looked up');
+    } finally {
+      viewer.asking = false;
+    }
+  }
+
+  #offer(viewer: Viewer, sample: string): void {
+    if (viewer.stream.bufferedBytes > BEHIND_BYTES) {
+      viewer.missed++;
+      return;
+    }
+    viewer.missed = 0;
+    viewer.stream.send(sample, 'sample');
+  }
+
+  #letGo(viewer: Viewer): void {
+    this.#viewers.delete(viewer);
+    viewer.stream.end();
   }
 }

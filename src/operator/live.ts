@@ -5,19 +5,18 @@ import type { Exchange, Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
 import type { OperatorDeps } from './deps.js';
 
-export function liveRoutes(guard: OperatorGuard, { live, directory }: Pick<OperatorDeps, 'live' | 'directory'>): Route[] {
+export function liveRoutes(guard: OperatorGuard, { live, directory: { signIns } }: Pick<OperatorDeps, 'live' | 'directory'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/live',
-      serve: ({ exchange, userId }) => live.watch(exchange, userId === null ? () => true : () => isOperator(exchange, userId)),
+      serve: ({ exchange, userId }) => live.watch(exchange, userId === null ? () => Promise.resolve(true) : () => isOperator(exchange, userId)),
     }),
   ];
 
   /** Whether the session that opened the stream is still there, and its user an operator. */
-  function isOperator(exchange: Exchange, userId: string): boolean {
-    const secret = sessionCookie(exchange);
-    const session = secret === null ? undefined : directory.sessions.find(secret);
-    const user = session?.userId === userId ? directory.users.get(userId) : undefined;
-    return user !== undefined && user.operator && !user.locked;
+  async function isOperator(exchange: Exchange, userId: string): Promise<boolean> {
+    const cookie = sessionCookie(exchange);
+    const signedIn = cookie === null ? null : await signIns.find(cookie);
+    return signedIn !== null && signedIn.user.id === userId && signedIn.user.operator;
   }
 }

@@ -1,60 +1,61 @@
 // What operators decided of models while the server runs: how and when their names end, and whether they are
-// loaded. Owns the table `model-settings`, keyed by model; it goes before the settings and the catalog. Each
-// thread reads it again when told of a change, and once a second for what other processes wrote.
+// loaded. It goes before the settings and the catalog. Each thread keeps what it has read, and reads again when told
+// of a change, and once a second for what other processes wrote.
 
+import type { AuditNote } from '../accounts/audit.js';
 import type { CatalogModel } from '../engine/catalog.js';
-import { type DeclaredLifecycle, type LifecycleState } from '../generation/model-lifecycle.js';
-import type { Store, Table } from '../storage/store.js';
+import type { DeclaredLifecycle } from '../generation/model-lifecycle.js';
 import type { ThreadBus } from '../shared/bus.js';
-
-/** Undefined: as the catalog and the settings have it. */
-export interface ModelRow {
-  lifecycle?: LifecycleState | undefined;
-  deprecatedAt?: string | null | undefined;
-  retiresAt?: string | null | undefined;
-  successor?: string | null | undefined;
-  /** Its memory was given back: it answers 503 until it is loaded again. */
-  unloaded?: boolean | undefined;
-}
+import type { ModelRow, ModelSettingsStore } from './model-settings-store.js';
 
 const READ_MS = 1_000;
 
 export class ModelSettings {
-  private readonly table: Table<ModelRow>;
-  private rows = new Map<string, ModelRow>();
-  private readAt = -Infinity;
+  private rows: ReadonlyMap<string, ModelRow> = new Map();
+  private asked = 0;                     // how often it was read
+  private read = 0;                      // the last one of these that `rows` is from
+  private failing = false;
   private readonly listeners = new Set<() => void>();
   private readonly stopListening: () => void;
+  private readonly timer: NodeJS.Timeout;
 
-  constructor(private readonly store: Store, private readonly bus: ThreadBus) {
-    this.table = store.table('model-settings');
-    this.stopListening = bus.on('operator.changed', () => this.forget());
+  private constructor(private readonly store: ModelSettingsStore, private readonly bus: ThreadBus, private readonly onError: (error: unknown) => void, readMs: number) {
+    this.stopListening = bus.on('operator.changed', () => this.changed());
+    this.timer = setInterval(() => void this.readOrTell(), readMs);
+    this.timer.unref();
+  }
+
+  /** `onError`: what was decided cannot be read now; what was read before holds. Told once until it can. */
+  static async open(store: ModelSettingsStore, bus: ThreadBus, onError: (error: unknown) => void, readMs = READ_MS): Promise<ModelSettings> {
+    const settings = new ModelSettings(store, bus, onError, readMs);
+    try {
+      await settings.readAgain();
+    } catch (error) {
+      settings.close();
+      throw error;
+    }
+    return settings;
   }
 
   row(model: string): ModelRow {
-    const now = performance.now();
-    if (now - this.readAt > READ_MS) {
-      this.rows = new Map([...this.table.range()].map(({ key, value }) => [key as string, value]));
-      this.readAt = now;
-    }
     return this.rows.get(model) ?? {};
   }
 
-  /** What is declared of a model, whoever did. */
+  /** The declarations about a model, whoever made them. */
   declared(model: CatalogModel): DeclaredLifecycle {
     return merged(model, this.row(model.id));
   }
 
-  /** Undefined fields stay as they are. `check` may throw: then nothing is changed. */
-  async change(model: CatalogModel, change: ModelRow, check: (declared: DeclaredLifecycle) => void): Promise<void> {
-    await this.store.transaction(() => {
-      const before = this.table.get(model.id) ?? {};
-      const next = { ...before, ...Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) } as ModelRow;
+  /** Undefined fields stay as they are. `check` may throw: then nothing is changed. It holds on this thread when this resolves. */
+  async change(model: CatalogModel, change: ModelRow, check: (declared: DeclaredLifecycle) => void, note: AuditNote): Promise<void> {
+    const decided = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as ModelRow;
+    await this.store.change(model.id, (before) => {
+      const next = { ...before, ...decided };
       check(merged(model, next));
-      void this.table.put(model.id, next);
-    });
-    this.forget();
+      return next;
+    }, note);
     this.bus.publish('operator.changed', {});
+    await this.changed();
   }
 
   /** Called after each change that this thread makes or hears of. Returns how to stop. */
@@ -65,11 +66,30 @@ export class ModelSettings {
 
   close(): void {
     this.stopListening();
+    clearInterval(this.timer);
   }
 
-  private forget(): void {
-    this.readAt = -Infinity;
+  private async changed(): Promise<void> {
+    await this.readOrTell();
     for (const listener of [...this.listeners]) listener();
+  }
+
+  private async readOrTell(): Promise<void> {
+    try {
+      await this.readAgain();
+      this.failing = false;
+    } catch (error) {
+      if (!this.failing) this.onError(error);
+      this.failing = true;
+    }
+  }
+
+  private async readAgain(): Promise<void> {
+    const at = ++this.asked;
+    const rows = await this.store.all();
+    if (at < this.read) return;          // what was read later is there already
+    this.read = at;
+    this.rows = rows;
   }
 }
 

@@ -19,8 +19,7 @@ const patchBody = z.object({
   deprecated_at: dateField.nullish(), retires_at: dateField.nullish(), successor: z.string().min(1).max(128).nullish(),
 }) satisfies z.ZodType<{ [K in keyof OperatorModelPatch]: unknown }>;
 
-export function modelRoutes(guard: OperatorGuard, deps: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings' | 'directory'>): Route[] {
-  const { pool, models, modelSettings, directory: { audit } } = deps;
+export function modelRoutes(guard: OperatorGuard, { pool, models, modelSettings }: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/models',
@@ -49,8 +48,7 @@ export function modelRoutes(guard: OperatorGuard, deps: Pick<OperatorDeps, 'pool
           change.deprecatedAt ??= null;
           change.retiresAt ??= null;
         }
-        await modelSettings.change(model, change, checkNotice);
-        audit.note(null, actor, 'model.lifecycle_changed', model.id, { ...change });
+        await modelSettings.change(model, change, checkNotice, { actor, action: 'model.lifecycle_changed', detail: { ...change } });
         exchange.json(200, describe(model));
       },
     }),
@@ -70,8 +68,7 @@ export function modelRoutes(guard: OperatorGuard, deps: Pick<OperatorDeps, 'pool
   async function setLoaded(id: string, loaded: boolean, actor: Actor): Promise<DashboardModel> {
     const model = known(id);
     if ((modelSettings.row(id).unloaded !== true) !== loaded) {
-      await modelSettings.change(model, { unloaded: !loaded }, () => undefined);
-      audit.note(null, actor, loaded ? 'model.loaded' : 'model.drained', id);
+      await modelSettings.change(model, { unloaded: !loaded }, () => undefined, { actor, action: loaded ? 'model.loaded' : 'model.drained' });
     }
     return describe(model);
   }

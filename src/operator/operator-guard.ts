@@ -43,19 +43,20 @@ export function sessionOperators(guard: Guard): OperatorGuard {
 const PREFIX = '/admin/api';
 const MAX_BODY_BYTES = 65_536;
 
-/** Addresses whose last wrong tokens are remembered besides what is stored of them. */
+/** Addresses whose last wrong tokens are kept in memory, beside what the store has of them. */
 const MAX_REMEMBERED = 10_000;
 
 /** By token. Of one listener: what has just been counted of wrong ones is not read at once, so it is remembered too. */
 export function tokenOperators(token: string, attempts: Attempts): OperatorGuard {
   const wanted = digest(token);
   const remembered = new Map<string, { count: number; until: number }>();
-  const check = (exchange: Exchange): void => {
+  const check = async (exchange: Exchange): Promise<void> => {
     const given = /^bearer\s+(\S+)\s*$/i.exec(exchange.header('authorization'))?.[1];
     if (given === undefined) throw apiError('missing_api_key', 'Send the operator token (the setting admin.token) as "Authorization: Bearer <token>".');
     const address = addressGroup(exchange.remoteAddress);
+    const stored = await attempts.counted('operator', address);
+    // What is remembered is looked at and added to in one turn: of many at once, none is let by for another.
     const now = Date.now();
-    const stored = attempts.counted('operator', address);
     const recent = remembered.get(address);
     const { count, until } = recent !== undefined && recent.until > now && recent.count > stored.count ? recent : stored;
     if (count >= MAX_ATTEMPTS.operator) throw tooMany(until - now);
@@ -71,8 +72,8 @@ export function tokenOperators(token: string, attempts: Attempts): OperatorGuard
     // Where every field may be left out, so may the body.
     ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
     before: check,
+    enter: check,
     serve: (exchange) => {
-      check(exchange);
       const actor: Actor = { type: 'operator_api', id: null, email: null, ip: exchange.remoteAddress };
       return serve({ exchange, actor, userId: null, body: (schema === undefined ? undefined : validated(schema, exchange.body ?? {})) as never });
     },

@@ -2,7 +2,7 @@
 // acts at once on this thread, within a second on the others and in other processes.
 
 import { z } from 'zod';
-import type { Organization } from '../accounts/keys.js';
+import type { OrganizationOverview } from '../accounts/organizations.js';
 import { limitsField, checkLimits } from '../dashboard/api/key-fields.js';
 import { organizationObject } from '../dashboard/api/objects.js';
 import { readPage } from '../dashboard/api/paging.js';
@@ -12,7 +12,7 @@ import type { Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
 import type { OperatorDeps } from './deps.js';
 
-type Deps = Pick<OperatorDeps, 'accounts' | 'directory' | 'pool' | 'organizationLimits' | 'monthTokens'>;
+type Deps = Pick<OperatorDeps, 'directory' | 'pool' | 'organizationLimits' | 'monthTokens'>;
 
 const patchBody = z.object({
   status: z.enum(['active', 'suspended']).nullish(),
@@ -22,21 +22,21 @@ const patchBody = z.object({
 }) satisfies z.ZodType<{ [K in keyof OperatorOrganizationPatch]: unknown }>;
 
 export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
-  const { accounts, pool } = deps;
+  const { directory: { organizations }, pool } = deps;
   return [
     guard({
       method: 'GET', path: '/organizations',
-      serve: ({ exchange }) => {
+      serve: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
-        const { data, next } = accounts.organizationsPage(limit, after);
-        const list: ListPage<OperatorOrganization> = { object: 'list', data: data.map((one) => describe(one, deps)), has_more: next !== null, next };
+        const { data, next } = await organizations.overviews(limit, after);
+        const list: ListPage<OperatorOrganization> = { object: 'list', data: await describe(data, deps), has_more: next !== null, next };
         exchange.json(200, list);
       },
     }),
 
     guard({
       method: 'GET', path: '/organizations/:org',
-      serve: ({ exchange }) => exchange.json(200, describe(known(accounts.organization(exchange.params['org'] as string)), deps)),
+      serve: async ({ exchange }) => exchange.json(200, await describeOne(known(await organizations.overview(exchange.params['org'] as string)), deps)),
     }),
 
     guard({
@@ -44,7 +44,7 @@ export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
       serve: async ({ exchange, actor, body }) => {
         checkLimits(body.limits, pool.list().map(({ model }) => model.id));
         const change = { status: body.status ?? undefined, limits: body.limits ?? undefined, monthlyTokenCap: body.monthly_token_cap };
-        exchange.json(200, describe(known(await accounts.changeOrganization(exchange.params['org'] as string, change, actor)), deps));
+        exchange.json(200, await describeOne(known(await organizations.change(exchange.params['org'] as string, change, actor)), deps));
       },
     }),
   ];
@@ -57,16 +57,21 @@ export function askedOrganization(query: URLSearchParams): string | null {
   return id;
 }
 
-function known(organization: Organization | null | undefined): Organization {
-  if (organization == null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
+function known(organization: OrganizationOverview | null): OrganizationOverview {
+  if (organization === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
   return organization;
 }
 
-function describe(organization: Organization, { accounts, directory, organizationLimits, monthTokens }: Deps): OperatorOrganization {
-  const { limits, monthlyTokenCap } = accounts.settings.get(organization.id);
-  return {
-    ...organizationObject(organization, organizationLimits(organization)),
-    members: directory.memberships.count(organization.id), active_keys: accounts.keys.activeCount(organization.id),
-    overrides: limits as OperatorOrganization['overrides'], monthly_token_cap: monthlyTokenCap, month_tokens: monthTokens(organization.id),
-  };
+const describeOne = async (organization: OrganizationOverview, deps: Deps): Promise<OperatorOrganization> => (await describe([organization], deps))[0] as OperatorOrganization;
+
+async function describe(organizations: readonly OrganizationOverview[], { organizationLimits, monthTokens }: Deps): Promise<OperatorOrganization[]> {
+  const tokens = await monthTokens(organizations.map(({ id }) => id));
+  return organizations.map((organization, at) => {
+    const { members, activeKeys, settings: { limits, monthlyTokenCap } } = organization;
+    return {
+      ...organizationObject(organization, organizationLimits(organization)),
+      members, active_keys: activeKeys,
+      overrides: limits as OperatorOrganization['overrides'], monthly_token_cap: monthlyTokenCap, month_tokens: tokens[at] ?? 0,
+    };
+  });
 }

@@ -6,25 +6,23 @@ import { tunablesPatch } from './engine-tuning.js';
 import type { OperatorGuard } from './operator-guard.js';
 import type { OperatorDeps } from './deps.js';
 
-export function tunableRoutes(guard: OperatorGuard, { tuning, directory: { audit } }: Pick<OperatorDeps, 'tuning' | 'directory'>): Route[] {
+export function tunableRoutes(guard: OperatorGuard, { tuning }: Pick<OperatorDeps, 'tuning'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/tunables',
-      serve: ({ exchange }) => exchange.json(200, { object: 'list', data: tuning.list(), has_more: false, next: null }),
+      serve: async ({ exchange }) => exchange.json(200, { object: 'list', data: await tuning.list(), has_more: false, next: null }),
     }),
 
     guard({
       method: 'GET', path: '/tunables/:model',
-      serve: ({ exchange }) => exchange.json(200, tuning.get(exchange.params['model'] as string)),
+      serve: async ({ exchange }) => exchange.json(200, await tuning.get(exchange.params['model'] as string)),
     }),
 
     guard({
       method: 'PATCH', path: '/tunables/:model', body: tunablesPatch,
       serve: async ({ exchange, actor, body }) => {
         const changes = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined)) as EngineTunablesPatch;
-        const changed = await tuning.change(exchange.params['model'] as string, changes);
-        audit.note(null, actor, 'engine.tunables_changed', changed.model, changes);
-        exchange.json(200, changed);
+        exchange.json(200, await tuning.change(exchange.params['model'] as string, changes, actor));
       },
     }),
   ];

@@ -5,8 +5,7 @@ import { readPage } from '../dashboard/api/paging.js';
 import type { ListPage } from '../wire/dashboard.js';
 import { apiError } from '../errors.js';
 import type { Route } from '../http/exchange.js';
-import { usageTotals } from '../usage/usage-query.js';
-import type { UsageTotal } from '../usage/usage-query.js';
+import type { UsageTotal } from '../usage/usage-store.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { askedOrganization } from './organizations.js';
 import type { OperatorDeps } from './deps.js';
@@ -16,7 +15,7 @@ const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_MS = 30 * DAY_MS;
 const MAX_MS = 731 * DAY_MS;
 
-export function usageRoutes(guard: OperatorGuard, { accounts, store }: Pick<OperatorDeps, 'accounts' | 'store'>): Route[] {
+export function usageRoutes(guard: OperatorGuard, { directory: { organizations }, usage }: Pick<OperatorDeps, 'directory' | 'usage'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/usage',
@@ -28,8 +27,8 @@ export function usageRoutes(guard: OperatorGuard, { accounts, store }: Pick<Oper
         if (from >= to || to - from > MAX_MS) throw apiError('value_out_of_range', 'from must be before to, and at most two years.', 'from');
         // Of a deleted one there are sums as long as those of any are kept.
         const one = askedOrganization(exchange.query);
-        const page = one === null ? accounts.organizationsPage(limit, after) : { data: [{ id: one }], next: null };
-        const rows = await usageTotals(store, { fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, page.data.map(({ id }) => id));
+        const page = one === null ? await organizations.page(limit, after) : { data: [{ id: one }], next: null };
+        const rows = await usage.totals({ fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, page.data.map(({ id }) => id));
         const list: ListPage<UsageTotal> = { object: 'list', data: rows, has_more: page.next !== null, next: page.next };
         exchange.json(200, list);
       },

@@ -96,11 +96,16 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   }
   if (caller.aborted) return null;
 
-  const reservation = deps.admission.reserve({
+  const reserved = deps.admission.reserve({
     identity, model: model.name, promptTokens: prepared.promptTokens,
     statedCap: request.maxTokens === null ? null : prepared.maxTokens,
     modelMaximum: prepared.maxTokens, n: prepared.n,
   });
+  const reservation = reserved instanceof Promise ? await reserved : reserved;
+  if (caller.aborted) {
+    reservation.refund();
+    return null;
+  }
   try {
     setHeaders(caller, reservation.headers(shape));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
@@ -117,7 +122,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   }
 }
 
-/** What is done with an admitted request until its run has begun. If that fails, nothing goes on and no place stays taken. */
+/** The work on an admitted request until its run has begun. If it fails, nothing goes on and no place stays taken. */
 export function withAdmitted<T>(admitted: AdmittedGeneration, work: () => T): T {
   try {
     return work();

@@ -112,7 +112,7 @@ export function checkMetadata(metadata: Readonly<Record<string, string>> | null 
   return { ...metadata };
 }
 
-/** What is kept of a request while it is answered must not grow with what it has too much. */
+/** A request's surplus fields must not make what is kept while it is answered grow. */
 const MAX_NAMED = 20;
 
 /** Names of the body's own top-level fields that the format does not know: the first of them, enough for the header that tells of them. */

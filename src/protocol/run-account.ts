@@ -59,7 +59,7 @@ export class RunAccount {
     if (end.status === 'completed' || end.status === 'cancelled' || (end.status === 'failed' && this.tally.completionTokens > 0)) this.#settle(end);
     else this.#refund(end);
     if (end.status !== 'failed' && end.status !== 'refused') return;
-    // What is left now, if headers can still be sent.
+    // The limits that are left now, if headers can still be sent.
     const { caller, reservation } = this.admitted;
     setHeaders(caller, reservation.headers(caller.shape));
   }

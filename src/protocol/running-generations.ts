@@ -11,8 +11,10 @@ export interface Stoppable { stop(error: unknown): void }
 
 /** The little this needs of the accounts. */
 export interface OrganizationStates {
-  /** Undefined if there is no such organization (any more). */
-  organization(id: string): { readonly status: 'active' | 'suspended' } | undefined;
+  readonly organizations: {
+    /** Null if there is no such organization (any more). */
+    get(id: string): Promise<{ readonly status: 'active' | 'suspended' } | null>;
+  };
   /** Returns how to stop. Null: any organization. */
   onChanged(listener: (organizationId: string | null) => void): () => void;
 }
@@ -22,7 +24,8 @@ export class RunningGenerations {
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
 
-  constructor(private readonly states: OrganizationStates) {
+  /** `onError`: whether an organization is suspended could not be looked up; it is tried again. */
+  constructor(private readonly states: OrganizationStates, private readonly onError: (error: unknown) => void) {
     this.#timer = setInterval(() => this.#look(null), LOOK_MS);
     this.#timer.unref();
     this.#stopListening = states.onChanged((organizationId) => this.#look(organizationId));
@@ -53,11 +56,16 @@ export class RunningGenerations {
   }
 
   #look(organizationId: string | null): void {
-    for (const id of organizationId === null ? [...this.#byOrganization.keys()] : [organizationId]) {
+    for (const id of organizationId === null ? this.#byOrganization.keys() : [organizationId]) {
       const runs = this.#byOrganization.get(id);
-      if (runs === undefined || this.states.organization(id)?.status === 'active') continue;
-      const error = apiError('organization_suspended', 'The organization of this request has been suspended: the answer ends here.');
-      for (const run of [...runs]) run.stop(error);
+      if (runs !== undefined) this.#endIfSuspended(id, [...runs]).catch(this.onError);
     }
+  }
+
+  /** Those that run now: what is admitted while this looks has been looked up itself. */
+  async #endIfSuspended(id: string, runs: readonly Stoppable[]): Promise<void> {
+    if ((await this.states.organizations.get(id))?.status === 'active') return;
+    const error = apiError('organization_suspended', 'The organization of this request has been suspended: the answer ends here.');
+    for (const run of runs) if (this.#byOrganization.get(id)?.has(run) === true) run.stop(error);
   }
 }

@@ -12,7 +12,7 @@ export class UndoStack {
     try {
       return await open(undo);
     } catch (error) {
-      await undo.run();
+      await undo.run().catch(() => undefined);   // why it could not be opened says more
       throw error;
     }
   }
@@ -22,12 +22,20 @@ export class UndoStack {
     this.#steps.push(step);
   }
 
-  /** The steps one after the other, the last one added first. Once, however often it is called. */
+  /** The steps one after the other, the last one added first. Once, however often it is called. One that fails stops none; what the first such threw is thrown at the end. */
   run(): Promise<void> {
     return this.#done ??= this.#run();
   }
 
   async #run(): Promise<void> {
-    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) await step();
+    const failures: unknown[] = [];
+    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) {
+      try {
+        await step();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
   }
 }

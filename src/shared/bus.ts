@@ -4,7 +4,7 @@
 import type { LiveCollected } from './live-collected.js';
 import type { StoredEvent } from './stored-event.js';
 
-/** Topic → what is published or asked, and what each asked thread answers. Every message there is, in one place. */
+/** For each topic, its message and the answer of each asked thread. All messages between threads are listed here. */
 export interface BusTopics {
   /** Something of accounts has changed: what was looked up is to be read again. */
   'accounts.changed': { message: { organizationId: string | null }; answer: void };

@@ -18,7 +18,7 @@ const TOKENS = [1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_
 export class Instruments {
   // A registry of its own, so that several servers can live in one process.
   readonly registry = new Registry();
-  /** What is the same on every thread: the engines, the process. Told once, by the thread that is asked. */
+  /** Metrics that are the same on every thread: of the engines, of the process. Only the thread that is asked tells them. */
   readonly common = new Registry();
 
   readonly queue = this.histogram('monolith_queue_seconds', 'Time from submission to the first step.', LATENCY);
@@ -65,7 +65,7 @@ export class Instruments {
     return [...await this.registry.getMetricsAsJSON(), this.itl.json(), this.delays.json()];
   }
 
-  /** Copies what is counted elsewhere; before each scrape. */
+  /** Copies counts that are kept elsewhere; before each scrape. */
   collect(engines: readonly EngineGauges[]): void {
     for (const engine of engines) {
       const { model } = engine;

@@ -31,7 +31,7 @@ export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
   return { p50: at(0.5), p95: at(0.95), p99: at(0.99), count };
 }
 
-/** Sums of the last so many rounds: what is added now leaves again `rounds` calls later. */
+/** Sums over the last `rounds` rounds: a number added now leaves again that many calls later. */
 export class SlidingCounts {
   readonly sum = new Uint32Array(LATENCY_BUCKETS);
   readonly #rounds: (Uint32Array | null)[];

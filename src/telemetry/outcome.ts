@@ -24,7 +24,7 @@ export interface RequestRecord {
   fields: Readonly<Record<string, string | number | boolean | null>>;   // from Exchange.annotate
 }
 
-/** The record of what has ended so. */
+/** The record of a request that ended so. */
 export function finished(end: Omit<RequestRecord, 'outcome'>): RequestRecord {
   return { ...end, outcome: outcomeOf(end) };
 }

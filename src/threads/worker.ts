@@ -10,6 +10,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Config } from '../config/settings.js';
 import { openService } from '../service.js';
 import type { SharedState } from '../service.js';
+import { UndoStack } from '../service/undo-stack.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { PortBus } from './hub-bus.js';
 
@@ -49,40 +50,32 @@ async function turns(): Promise<void> {
 
 const tell = (news: WorkerNews): void => parentPort?.postMessage(news);
 
-async function run({ config, index, threads, shared, bus: port }: WorkerStart): Promise<void> {
+async function run({ config, index, threads, shared, bus: port }: WorkerStart, undo: UndoStack): Promise<void> {
   const telemetry = createTelemetry({ format: config.log, level: config.log_level, thread: index });
+  undo.add(() => telemetry.close());
   const { log } = telemetry;
   // One request's failure is not the others': it is logged, and the thread goes on.
   process.on('uncaughtException', (error) => log.error({ err: error }, 'uncaught exception'));
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
   const bus = new PortBus(index, port, { threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') });
+  undo.add(() => bus.close());
   const service = await openService({ config, telemetry, bus, shared, primary: false });
+  undo.add(() => service.close());
+  undo.add(turns);   // connections that were given before the order are taken, so that they can be closed
   const heap = setInterval(() => {
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
     if (used < HEAP_SHARE * limit) return;
     clearInterval(heap);
     tell({ type: 'spent', reason: `its heap is full: ${Math.round(used / 1e6)} of ${Math.round(limit / 1e6)} MB` });
   }, HEAP_LOOK_MS).unref();
+  undo.add(() => clearInterval(heap));
 
-  const close = async (): Promise<void> => {
-    clearInterval(heap);
-    await turns();   // connections that were given before the order are taken, so that they can be closed
-    try {
-      await service.close();
-    } catch (error) {
-      log.error({ err: error }, 'closing failed');
-    }
-    bus.close();
-    telemetry.close();
-    await turns();   // what was closed goes
-    process.exit(0);   // this thread alone
-  };
   parentPort?.on('message', (order: WorkerOrder) => {
     if (order === 'drain') {
       service.drain();
       void service.idle().then(() => tell({ type: 'idle' }));
     } else {
-      void close();
+      void undo.run().catch((err: unknown) => log.error({ err }, 'closing failed')).finally(end);
     }
   });
   tell({ type: 'open', descriptor: service.http.descriptor() });
@@ -91,7 +84,13 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart): 
   tell({ type: 'loaded' });
 }
 
-run(workerData as WorkerStart).catch((error: unknown) => {
+/** Of this thread alone, once what was closed has gone. */
+async function end(): Promise<void> {
+  await turns();
+  process.exit(0);
+}
+
+UndoStack.opening((undo) => run(workerData as WorkerStart, undo)).catch((error: unknown) => {
   // Main ends it: the message must be there before the end is.
   tell({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
 });

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
-import { Accounts } from '../../src/accounts/accounts.js';
+import type { Accounts } from '../../src/accounts/accounts.js';
+import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { keyObject } from '../../src/accounts/keys.js';
 import { permit } from '../../src/identity/permissions.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
@@ -17,7 +18,7 @@ function folder(t: Test): string {
 
 async function open(path: string): Promise<{ accounts: Accounts; close(): Promise<void> }> {
   const store = await openStore(path);
-  const accounts = new Accounts(store);
+  const accounts = openAccounts(store);
   return { accounts, close: async () => { await accounts.close(); await store.close(); } };
 }
 
@@ -33,7 +34,7 @@ t.test('the first start creates a key and shows it once; it is stored hashed', a
   t.equal((await second.accounts.bootstrap(null)).created, null);
   const identity = await second.accounts.authenticate(created as string);
   t.match(identity, { organizationId: organization.id, organizationNumber: 1, models: ['*'] });
-  const [key] = second.accounts.listKeys();
+  const [key] = (await second.accounts.keys.all());
   t.match(keyObject(key as never, new Date()), { id: /^key_/, prefix: created?.slice(0, 11), last4: created?.slice(-4), status: 'active', revoked_at: null });
   await second.close();
   for (const file of readdirSync(join(path, 'db'))) {
@@ -50,7 +51,7 @@ t.test('a chosen key is accepted, also when the choice changes; nothing else is 
     await close();
   }
   const { accounts, close } = await open(path);
-  t.equal(accounts.listKeys().length, 2);
+  t.equal((await accounts.keys.all()).length, 2);
   await t.rejects(async () => accounts.authenticate('my-own-key-'), { code: 'invalid_api_key' });
   await close();
 });
@@ -65,9 +66,9 @@ t.test('what another process writes is seen within 5 s', async (t) => {
   const { execFileSync } = await import('node:child_process');
   const script = (call: string): string => `
     import { openStore } from ${JSON.stringify(new URL('../../src/storage/lmdb-store.js', import.meta.url).href)};
-    import { Accounts } from ${JSON.stringify(new URL('../../src/accounts/accounts.js', import.meta.url).href)};
+    import { openAccounts } from ${JSON.stringify(new URL('../../src/accounts/lmdb-directory.js', import.meta.url).href)};
     const store = await openStore(${JSON.stringify(path)});
-    const accounts = new Accounts(store);
+    const accounts = openAccounts(store);
     ${call}
     await accounts.close(); await store.close();`;
   const run = (call: string): string => execFileSync(process.execPath, ['--input-type=module', '-e', script(call)], { encoding: 'utf8' }).trim();
@@ -75,7 +76,7 @@ t.test('what another process writes is seen within 5 s', async (t) => {
   const made = run('process.stdout.write((await accounts.createKey({ name: "other" })).secret);');
   // Reads see what is committed from the next turn of the event loop on.
   t.ok(await eventually(async () => { try { return (await server.accounts.authenticate(made)).keyId !== ''; } catch { return false; } }), 'a new key works');
-  run(`await accounts.revokeKey(accounts.findKey(${JSON.stringify(made.slice(0, 11))}).id);`);
+  run(`await accounts.revokeKey((await accounts.findKey(${JSON.stringify(made.slice(0, 11))})).id);`);
   const refusal = async (): Promise<unknown> => { try { await server.accounts.authenticate(made); return null; } catch (error) { return (error as { code?: unknown }).code; } };
   t.ok(await eventually(async () => await refusal() === 'api_key_revoked'), 'and a revoked one not any more, within a second or so');
   await server.close();
@@ -86,10 +87,10 @@ t.test('times of last use are written together, and at the end', async (t) => {
   const first = await open(path);
   const { created } = await first.accounts.bootstrap(null);
   await first.accounts.authenticate(created as string);
-  t.equal(first.accounts.listKeys()[0]?.lastUsedAt, null);
+  t.equal((await first.accounts.keys.all())[0]?.lastUsedAt, null);
   await first.close();
   const second = await open(path);
-  t.match(second.accounts.listKeys()[0]?.lastUsedAt, /^\d{4}-/);
+  t.match((await second.accounts.keys.all())[0]?.lastUsedAt, /^\d{4}-/);
   await second.close();
 });
 
@@ -97,15 +98,15 @@ t.test('finding and revoking', async (t) => {
   const { accounts, close } = await open(folder(t));
   await accounts.bootstrap(null);
   const { key, secret } = await accounts.createKey({ name: 'a', models: ['tycho-1.0'], scopes: ['inference'] });
-  for (const reference of [key.id, key.publicId as string, `sk-${key.publicId as string}`, key.last4]) t.equal((accounts.findKey(reference) as { id: string }).id, key.id, reference);
-  t.equal(accounts.findKey('nothing'), null);
+  for (const reference of [key.id, key.publicId as string, `sk-${key.publicId as string}`, key.last4]) t.match(await accounts.findKey(reference), { id: key.id }, reference);
+  t.equal(await accounts.findKey('nothing'), null);
   const identity = await accounts.authenticate(secret);
   t.doesNotThrow(() => permit(identity, 'inference', 'tycho-1.0'));
   t.throws(() => permit(identity, 'inference', 'hal-1.0'), { status: 403, code: 'model_not_allowed', param: 'model' });
   t.throws(() => permit(identity, 'tokens.count', 'tycho-1.0'), { status: 403, code: 'endpoint_not_allowed' });
   await accounts.revokeKey(key.id);
-  const at = accounts.listKeys().find((one) => one.id === key.id)?.revokedAt;
+  const at = (await accounts.keys.all()).find((one) => one.id === key.id)?.revokedAt;
   await accounts.revokeKey(key.id);
-  t.equal(accounts.listKeys().find((one) => one.id === key.id)?.revokedAt, at, 'revoking again changes nothing');
+  t.equal((await accounts.keys.all()).find((one) => one.id === key.id)?.revokedAt, at, 'revoking again changes nothing');
   await close();
 });

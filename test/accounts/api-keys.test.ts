@@ -8,29 +8,31 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { Accounts } from '../../src/accounts/accounts.js';
 import { MAX_ACTIVE_KEYS } from '../../src/accounts/api-keys.js';
-import { StoredAuditLog } from '../../src/accounts/audit.js';
 import type { Actor } from '../../src/accounts/audit.js';
+import { AccountChanges } from '../../src/accounts/changes.js';
 import { keyObject } from '../../src/accounts/keys.js';
+import { LmdbDirectory, openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 
 const ACTOR: Actor = { type: 'user', id: 'user_1', email: 'a@example.com', ip: '127.0.0.1' };
 
-async function open(t: Test): Promise<{ path: string; store: Store; accounts: Accounts; audit: StoredAuditLog; organizationId: string }> {
+async function open(t: Test): Promise<{ path: string; store: Store; accounts: Accounts; directory: LmdbDirectory; changes: AccountChanges; organizationId: string }> {
   const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
   const store = await openStore(path);
-  const audit = new StoredAuditLog(store);
-  const accounts = new Accounts(store, { audit });
+  const changes = new AccountChanges();
+  const directory = new LmdbDirectory(store, changes);
+  const accounts = new Accounts(directory, changes);
   t.teardown(async () => {
     await accounts.close();
     await store.close();
     rmSync(path, { recursive: true, force: true });
   });
-  return { path, store, accounts, audit, organizationId: (await accounts.ensureOrganization()).id };
+  return { path, store, accounts, directory, changes, organizationId: (await accounts.organizations.ensureFirst()).id };
 }
 
 t.test('rotation: the old key goes on for the overlap, the new one may do the same', async (t) => {
-  const { accounts, audit, organizationId } = await open(t);
+  const { accounts, directory: { audit }, organizationId } = await open(t);
   const { keys } = accounts;
   const permissions = { models: ['tycho-1.0'], scopes: ['inference' as const], limits: { '*': { rpm: 3 } } };
   const first = await keys.create(organizationId, { name: 'ci', ...permissions, createdBy: 'user_1' }, ACTOR);
@@ -40,7 +42,7 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
   t.not(second.secret, first.secret);
   t.match(await accounts.authenticate(first.secret), { keyId: first.key.id });
   t.match(await accounts.authenticate(second.secret), { keyId: second.key.id, keyLimits: { '*': { rpm: 3 } }, models: ['tycho-1.0'] });
-  const old = keys.get(organizationId, first.key.id);
+  const old = await keys.get(organizationId, first.key.id);
   const left = Date.parse(old?.revokedAt ?? '') - Date.now();
   t.ok(left > 3590_000 && left <= 3600_000, 'an hour is left');
   t.match(keyObject(old as never, new Date()), { status: 'active' });
@@ -53,20 +55,20 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
   await t.rejects(keys.rotate(organizationId, first.key.id, 0, ACTOR, null), { status: 422, code: 'invalid_value' });
   t.equal(await keys.rotate(organizationId, 'key_unknown', 0, ACTOR, null), null);
   t.equal(await keys.rotate('org_other', third?.key.id as string, 0, ACTOR, null), null, 'of another organization there is no such key');
-  t.same(audit.list(organizationId, 10, null).data.map(({ action }) => action).sort(), ['api_key.created', 'api_key.revoked', 'api_key.rotated', 'api_key.rotated']);
+  t.same((await audit.list(organizationId, 10, null)).data.map(({ action }) => action).sort(), ['api_key.created', 'api_key.revoked', 'api_key.rotated', 'api_key.rotated']);
 });
 
 t.test('rotating again never prolongs a key that is being phased out', async (t) => {
   const { accounts, organizationId } = await open(t);
   const { keys } = accounts;
   const { key } = await keys.create(organizationId, { name: 'ci', createdBy: 'user_1' }, ACTOR);
-  const end = (): number => Date.parse(keys.get(organizationId, key.id)?.revokedAt ?? '');
+  const end = async (): Promise<number> => Date.parse((await keys.get(organizationId, key.id))?.revokedAt ?? '');
   await keys.rotate(organizationId, key.id, 600, ACTOR, 'user_1');
-  const first = end();
+  const first = await end();
   await keys.rotate(organizationId, key.id, 86_400, ACTOR, 'user_1');
-  t.equal(end(), first);
+  t.equal(await end(), first);
   const last = await keys.rotate(organizationId, key.id, 60, ACTOR, null);
-  t.ok(end() < first, 'sooner it may');
+  t.ok(await end() < first, 'sooner it may');
   t.equal(last?.key.createdBy, 'user_1', 'one that nobody made in person stays its maker\'s');
 });
 
@@ -81,34 +83,34 @@ t.test('a change acts at once; expiry is a date', async (t) => {
   await t.rejects(async () => accounts.authenticate(secret), { code: 'api_key_expired' });
   await keys.change(organizationId, key.id, { expiresAt: null }, ACTOR);
   t.match(await accounts.authenticate(secret), { keyLimits: null });
-  t.match(keys.get(organizationId, key.id), { name: 'b', expiresAt: null });
+  t.match(await keys.get(organizationId, key.id), { name: 'b', expiresAt: null });
   await keys.revoke(organizationId, key.id, null);
   await t.rejects(keys.change(organizationId, key.id, { name: 'c' }, ACTOR), { status: 422, code: 'invalid_value' });
 });
 
 t.test('what an operator sets for the organization is in the identity; suspension is 403, deletion 401', async (t) => {
-  const { accounts, organizationId, store } = await open(t);
+  const { accounts, changes, directory, organizationId, store } = await open(t);
   const { secret } = await accounts.createKey({ name: 'a' });
   t.match(await accounts.authenticate(secret), { limits: {}, monthlyTokenCap: null });
   const heard: (string | null)[] = [];
   accounts.onChanged((id) => heard.push(id));
-  await accounts.changeOrganization(organizationId, { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 }, ACTOR);
+  await accounts.organizations.change(organizationId, { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 }, ACTOR);
   t.same(heard, [organizationId]);
   t.match(await accounts.authenticate(secret), { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 });
-  await accounts.changeOrganization(organizationId, { monthlyTokenCap: null }, ACTOR);
+  await accounts.organizations.change(organizationId, { monthlyTokenCap: null }, ACTOR);
   t.match(await accounts.authenticate(secret), { limits: { '*': { rpm: 7 } }, monthlyTokenCap: null });
-  await accounts.changeOrganization(organizationId, { status: 'suspended' }, ACTOR);
+  await accounts.organizations.change(organizationId, { status: 'suspended' }, ACTOR);
   await t.rejects(async () => accounts.authenticate(secret), { status: 403, code: 'organization_suspended' });
-  await accounts.changeOrganization(organizationId, { status: 'active' }, ACTOR);
+  await accounts.organizations.change(organizationId, { status: 'active' }, ACTOR);
   t.ok(await accounts.authenticate(secret));
-  await accounts.keys.revokeAll(organizationId);
+  await directory.apiKeys.revokeAll(organizationId);
   await t.rejects(async () => accounts.authenticate(secret), { code: 'api_key_revoked' });
   const other = await accounts.createKey({ name: 'b' });
   const table = store.table<object>('organizations');
   await table.put(organizationId, { ...table.get(organizationId), deletedAt: new Date().toISOString() });
-  accounts.changed(organizationId);
+  changes.tell(organizationId);
   await t.rejects(async () => accounts.authenticate(other.secret), { code: 'api_key_revoked' }, 'no key of an organization that is gone works');
-  t.equal(accounts.organization(organizationId), undefined);
+  t.equal(await accounts.organizations.get(organizationId), null);
 });
 
 t.test('lists go youngest first, page by page, and know nothing of others', async (t) => {
@@ -117,16 +119,16 @@ t.test('lists go youngest first, page by page, and know nothing of others', asyn
   for (let i = 0; i < 5; i++) made.unshift((await accounts.keys.create(organizationId, { name: `k${i}` }, null)).key.id);
   const seen: string[] = [];
   for (let after: string | null = null; ;) {
-    const page = accounts.keys.list(organizationId, 2, after);
+    const page = await accounts.keys.page(organizationId, 2, after);
     seen.push(...(page?.data ?? []).map(({ id }) => id));
     if (page === null || page.next === null) break;
     after = page.next;
   }
   t.same([...seen].sort(), [...made].sort());
   t.equal(new Set(seen).size, 5);
-  t.equal(accounts.keys.list('org_other', 10, seen[0] as string), null);
-  t.same(accounts.keys.list('org_other', 10, null), { data: [], next: null });
-  t.equal(accounts.keys.activeCount(organizationId), 5);
+  t.equal(await accounts.keys.page('org_other', 10, seen[0] as string), null);
+  t.same(await accounts.keys.page('org_other', 10, null), { data: [], next: null });
+  t.match(await accounts.organizations.overview(organizationId), { activeKeys: 5, members: 0 });
 });
 
 t.test('the number of keys is bounded, and so is what is remembered of wrong ones', async (t) => {
@@ -135,13 +137,13 @@ t.test('the number of keys is bounded, and so is what is remembered of wrong one
   const expired = await keys.create(organizationId, { name: 'expired', expiresAt: new Date(Date.now() - 1) }, null);
   for (let i = 0; i < MAX_ACTIVE_KEYS; i += 100) await Promise.all(Array.from({ length: 100 }, () => keys.create(organizationId, { name: 'k' }, null)));
   await t.rejects(keys.create(organizationId, { name: 'one more' }, null), { status: 422, code: 'too_many_entries' });
-  const first = keys.all().find(({ expiresAt }) => expiresAt === null);
+  const first = (await keys.all()).find(({ expiresAt }) => expiresAt === null);
   await t.rejects(keys.rotate(organizationId, first?.id as string, 60, ACTOR, null), { code: 'too_many_entries' });
   await keys.revoke(organizationId, first?.id as string, null);
   t.ok(await keys.create(organizationId, { name: 'one more' }, null));
   await t.rejects(keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR), { status: 422, code: 'too_many_entries' }, 'an expired one is not revived past the bound');
   t.match(await keys.change(organizationId, expired.key.id, { name: 'renamed' }, ACTOR), { name: 'renamed' });
-  await keys.revoke(organizationId, keys.all().find(({ revokedAt, expiresAt }) => revokedAt === null && expiresAt === null)!.id, null);
+  await keys.revoke(organizationId, (await keys.all()).find(({ revokedAt, expiresAt }) => revokedAt === null && expiresAt === null)!.id, null);
   t.match(await keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR), { expiresAt: null }, 'in the place of another it is');
 
   const remembered = (accounts as unknown as { cache: Map<string, unknown>; lastUsed: Map<string, unknown> });
@@ -177,11 +179,11 @@ t.test('a database of before: plain hashes become keyed ones, and the keys go on
   await before.close();
 
   const store = await openStore(path);
-  const accounts = new Accounts(store);
+  const accounts = openAccounts(store);
   t.match(await accounts.authenticate(secret), { keyId: 'key_1', keyLimits: null });
   t.equal(store.table('keys-by-hash').get(hash.toString('hex')), undefined, 'the plain hash is gone');
   t.not(Buffer.from(store.table<{ hash: Uint8Array }>('keys').get('key_1')?.hash ?? []).toString('hex'), hash.toString('hex'));
-  t.match(accounts.keys.list('org_1', 10, null), { data: [{ id: 'key_1' }], next: null });
+  t.match(await accounts.keys.page('org_1', 10, null), { data: [{ id: 'key_1' }], next: null });
   t.same([...store.table('responses-by-organization').keys()], [['org_1', 5, 'resp_1']]);
   await accounts.close();
   await store.close();

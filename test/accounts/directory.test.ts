@@ -4,13 +4,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { addressGroup, ATTEMPTS_MS, Attempts, MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
-import { StoredAuditLog } from '../../src/accounts/audit.js';
-import { Invites } from '../../src/accounts/invites.js';
-import { hasRole } from '../../src/accounts/memberships.js';
-import { Organizations } from '../../src/accounts/organizations.js';
-import { Tokens } from '../../src/accounts/tokens.js';
-import { normalEmail, Users } from '../../src/accounts/users.js';
+import { addressGroup, ATTEMPTS_MS, MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
+import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
+import { InviteTable } from '../../src/accounts/lmdb/invite-table.js';
+import { OrganizationTable } from '../../src/accounts/lmdb/organization-table.js';
+import { TokenTable } from '../../src/accounts/lmdb/token-table.js';
+import { UserTable } from '../../src/accounts/lmdb/user-table.js';
+import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
+import { hasRole } from '../../src/accounts/members.js';
+import { normalEmail } from '../../src/accounts/users.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { endsWithParent, main } from '../e2e/monolith.js';
 import { embeddedModel } from '../e2e/monolith.js';
@@ -29,7 +31,7 @@ const clock = (): number => now;
 const rows = (table: Parameters<typeof store.table>[0]): number => [...store.table(table).keys()].length;
 
 t.test('attempts', async (t) => {
-  const attempts = new Attempts(store, clock);
+  const attempts = new LmdbAttempts(store, clock);
   const tries = await Promise.allSettled(Array.from({ length: 15 }, () => attempts.count('login', ['address a', 'email e'])));
   t.equal(tries.filter(({ status }) => status === 'fulfilled').length, MAX_ATTEMPTS.login);
   t.match(tries.at(-1), { reason: { code: 'too_many_attempts', retryAfterMs: ATTEMPTS_MS } });
@@ -59,7 +61,7 @@ t.test('addresses', async (t) => {
 });
 
 t.test('asking whether anybody has signed up leaves no reader behind', async (t) => {
-  const users = new Users(store);
+  const users = new UserTable(store);
   await store.transaction(() => users.create({ email: 'reader@example.com', name: 'R', passwordHash: '', operator: false }));
   for (let i = 0; i < 140; i++) {   // more than the readers a database has; each write makes the next look a new one
     t.notOk(users.none);
@@ -69,7 +71,7 @@ t.test('asking whether anybody has signed up leaves no reader behind', async (t)
 });
 
 t.test('the audit log is bounded', async (t) => {
-  const audit = new StoredAuditLog(store, clock);
+  const audit = new LmdbAuditLog(store, clock);
   const actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: null } as const;
   await store.transaction(() => { audit.note('org_old', actor, 'too old', null); audit.note(null, actor, 'too old', null); });
   now += 2 * 366 * 24 * 3_600_000;
@@ -79,21 +81,18 @@ t.test('the audit log is bounded', async (t) => {
   });
   await audit.sweep();
   t.equal(rows('audit'), 10_001);
-  t.same(audit.list('org_old', 10, null), { data: [], next: null });
-  t.match(audit.list('org_few', 10, null), { data: [{ action: 'stays', target: 'target', detail: { a: 1 }, actor: { type: 'user', id: 'user_a' } }], next: null });
-  const first = audit.list('org_many', 3, null);
-  const second = audit.list('org_many', 3, first.next);
-  t.equal(new Set([...first.data, ...second.data].map(({ id }) => id)).size, 6);
+  t.same(await audit.list('org_old', 10, null), { data: [], next: null });
+  t.match(await audit.list('org_few', 10, null), { data: [{ action: 'stays', target: 'target', detail: { a: 1 }, actor: { type: 'user', id: 'user_a' } }], next: null });
 });
 
 t.test('tokens and invitations are swept', async (t) => {
-  const tokens = new Tokens(store, clock);
-  const invites = await Invites.open(store, clock);
+  const tokens = new TokenTable(store, clock);
+  const invites = new InviteTable(store, clock);
   const [one, two] = await store.transaction(() => [tokens.create('user_a', 'password', true), tokens.create('user_a', 'email', true)] as const);
   t.match(tokens.find(one, 'password'), { userId: 'user_a' });
   t.throws(() => tokens.find(one, 'email'), { code: 'invalid_token' });
   const invite = await store.transaction(() => invites.create('org_a', 'a@example.com', 'viewer'));
-  const token = invites.token(invite!);
+  const token = invites.shown(invite!).token!;
   t.equal(invites.ofToken(token).id, invite!.id);
   now += 3_600_000;
   t.throws(() => tokens.find(two, 'email'), { code: 'invalid_token' });
@@ -109,7 +108,7 @@ t.test('tokens and invitations are swept', async (t) => {
 });
 
 t.test('numbers of organizations are never given twice', async (t) => {
-  const organizations = new Organizations(store);
+  const organizations = new OrganizationTable(store);
   const made = await Promise.all(Array.from({ length: 5 }, (_, i) => store.transaction(() => organizations.create(`o${i}`))));
   t.equal(new Set(made.map(({ tenant }) => tenant)).size, 5);
   await store.transaction(() => organizations.markDeleted(made[4]!.id));

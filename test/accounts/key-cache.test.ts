@@ -3,24 +3,27 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
 import { Accounts } from '../../src/accounts/accounts.js';
+import { AccountChanges } from '../../src/accounts/changes.js';
 import { KeyCache } from '../../src/accounts/key-cache.js';
 import type { KeyStore } from '../../src/accounts/key-store.js';
-import { LmdbKeyStore } from '../../src/accounts/lmdb-key-store.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 
 t.test('known keys at once, unknown ones when they are found, and nothing from before a change', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-key-cache-'));
   const store = await openStore(path);
-  const accounts = new Accounts(store);
+  const changes = new AccountChanges();
+  const directory = new LmdbDirectory(store, changes);
+  const accounts = new Accounts(directory, changes);
   t.teardown(async () => {
     await accounts.close();
     await store.close();
     rmSync(path, { recursive: true, force: true });
   });
-  await accounts.ensureOrganization();
+  await accounts.organizations.ensureFirst();
   const { key, secret } = await accounts.createKey({ name: 'a' });
-  const tables = new LmdbKeyStore(store, accounts.keys, accounts.settings);
+  const tables = directory.keyStore;
   let looked = 0;
   let gate: Promise<void> = Promise.resolve();
   const slow: KeyStore = {
@@ -58,5 +61,5 @@ t.test('known keys at once, unknown ones when they are found, and nothing from b
   const other = await accounts.createKey({ name: 'b' });
   await cache.authenticate(other.secret);
   await cache.flushLastUsed();
-  t.match(accounts.keys.get(other.key.organizationId, other.key.id)?.lastUsedAt, /^\d{4}-/);
+  t.match((await accounts.keys.get(other.key.organizationId, other.key.id))?.lastUsedAt, /^\d{4}-/);
 });

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { Admission, type Limited, type ReserveRequest } from '../../src/admission/admission.js';
+import { Admission, type Limited, type Reservation, type ReserveRequest } from '../../src/admission/admission.js';
 import { duration } from '../../src/admission/headers.js';
+import { MonthUse, monthNumber, type StoredMonth } from '../../src/admission/month-use.js';
+import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/errors.js';
+import { atOnce } from '../support/at-once.js';
 import { clockStart } from '../support/clock-start.js';
 
 const identity = (more: Partial<Limited> = {}): Limited => ({ organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null, ...more });
@@ -15,6 +18,8 @@ function gate(limits: object): { admission: Admission; pass(ms: number): void } 
   const admission = new Admission(configWith({ limits }).limits, { now: () => now });
   return { admission, pass: (ms) => { now += BigInt(Math.round(ms * 1e6)); } };
 }
+
+const reserve = (admission: Admission, request: ReserveRequest): Reservation => atOnce(admission.reserve(request));
 
 function refusal(work: () => unknown): ApiError {
   try {
@@ -32,7 +37,7 @@ const values = (admission: Admission): Record<string, string> => Object.fromEntr
 
 t.test('the contract\'s example: reserve 620, use 207, 413 come back', (t) => {
   const { admission } = gate({});
-  const reservation = admission.reserve(ask({ promptTokens: 120 }));
+  const reservation = reserve(admission, ask({ promptTokens: 120 }));
   t.same(Object.fromEntries(reservation.headers('chat')), {
     'x-ratelimit-limit-requests': '9999', 'x-ratelimit-remaining-requests': '9998', 'x-ratelimit-reset-requests': '7ms',
     'x-ratelimit-limit-tokens': '999999', 'x-ratelimit-remaining-tokens': '999379', 'x-ratelimit-reset-tokens': '38ms',
@@ -50,7 +55,7 @@ t.test('the contract\'s example: reserve 620, use 207, 413 come back', (t) => {
 });
 
 t.test('what is reserved for an unstated cap', (t) => {
-  const reserved = (more: object): number => 999_999 - Number(Object.fromEntries(gate({ tpm_default_reservation: 1000 }).admission.reserve(ask(more)).headers('chat'))['x-ratelimit-remaining-tokens']);
+  const reserved = (more: object): number => 999_999 - Number(Object.fromEntries(reserve(gate({ tpm_default_reservation: 1000 }).admission, ask(more)).headers('chat'))['x-ratelimit-remaining-tokens']);
   t.equal(reserved({ statedCap: null }), 1100);
   t.equal(reserved({ statedCap: null, modelMaximum: 300 }), 400);
   t.equal(reserved({ n: 4 }), 2100);
@@ -60,7 +65,7 @@ t.test('what is reserved for an unstated cap', (t) => {
 t.test('a refund leaves no trace', (t) => {
   const { admission } = gate({});
   const before = values(admission);
-  admission.reserve(ask()).refund();
+  reserve(admission, ask()).refund();
   t.same(values(admission), before);
   t.end();
 });
@@ -71,9 +76,9 @@ t.test('1,000 refused requests leave every counter unchanged', (t) => {
     [{ tpm: 700 }, 'tpm_limit_exceeded'], [{ tpm: 50 }, 'request_exceeds_tpm_limit'],
   ] as const) {
     const { admission } = gate(limits);
-    if (code !== 'request_exceeds_tpm_limit') admission.reserve(ask());
+    if (code !== 'request_exceeds_tpm_limit') reserve(admission, ask());
     const before = values(admission);
-    for (let i = 0; i < 1000; i++) assert.equal(refusal(() => admission.reserve(ask())).code, code);
+    for (let i = 0; i < 1000; i++) assert.equal(refusal(() => reserve(admission, ask())).code, code);
     t.same(values(admission), before, code);
   }
   t.end();
@@ -81,23 +86,23 @@ t.test('1,000 refused requests leave every counter unchanged', (t) => {
 
 t.test('waits: exactly until the bucket holds the request', (t) => {
   const { admission, pass } = gate({ rpm: 60, tpm: 6000, concurrency: null });
-  for (let i = 0; i < 6; i++) admission.reserve(ask({ promptTokens: 500 })).settle(1000);
-  const error = refusal(() => admission.reserve(ask({ promptTokens: 500 })));
+  for (let i = 0; i < 6; i++) reserve(admission, ask({ promptTokens: 500 })).settle(1000);
+  const error = refusal(() => reserve(admission, ask({ promptTokens: 500 })));
   t.match(error, { status: 429, code: 'tpm_limit_exceeded', retryAfterMs: 10_000, param: null, shouldRetry: undefined });
   pass(9_999);
-  t.equal(refusal(() => admission.reserve(ask({ promptTokens: 500 }))).code, 'tpm_limit_exceeded');
+  t.equal(refusal(() => reserve(admission, ask({ promptTokens: 500 }))).code, 'tpm_limit_exceeded');
   pass(2);
-  admission.reserve(ask({ promptTokens: 500 }));
+  reserve(admission, ask({ promptTokens: 500 }));
   t.end();
 });
 
 t.test('what comes back comes back to the bucket as it is by then', (t) => {
   const { admission, pass } = gate({ tpm: 6_000 });
-  const long = admission.reserve(ask({ promptTokens: 50, statedCap: 50 }));
+  const long = reserve(admission, ask({ promptTokens: 50, statedCap: 50 }));
   pass(60_000);
   long.settle(1_100);
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '5000', 'what was used beyond the reservation is not paid by a minute in which the bucket was full');
-  const short = admission.reserve(ask({ promptTokens: 1_000, statedCap: 1_000 }));
+  const short = reserve(admission, ask({ promptTokens: 1_000, statedCap: 1_000 }));
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '3000');
   pass(5_000);
   short.settle(200);
@@ -107,18 +112,18 @@ t.test('what comes back comes back to the bucket as it is by then', (t) => {
 
 t.test('rpm refills at limit / 60 per second', (t) => {
   const { admission, pass } = gate({ rpm: 60, tpm: null });
-  for (let i = 0; i < 60; i++) admission.reserve(ask()).settle(1);
-  t.equal(refusal(() => admission.reserve(ask())).retryAfterMs, 1000);
+  for (let i = 0; i < 60; i++) reserve(admission, ask()).settle(1);
+  t.equal(refusal(() => reserve(admission, ask())).retryAfterMs, 1000);
   pass(1001);
-  admission.reserve(ask());
-  t.equal(refusal(() => admission.reserve(ask())).code, 'rpm_limit_exceeded');
+  reserve(admission, ask());
+  t.equal(refusal(() => reserve(admission, ask())).code, 'rpm_limit_exceeded');
   t.end();
 });
 
 t.test('a request larger than the bucket takes all of it; a larger prompt is refused for good', (t) => {
   const { admission } = gate({ tpm: 1000 });
-  t.equal(refusal(() => admission.reserve(ask({ promptTokens: 1001 }))).shouldRetry, false);
-  const large = admission.reserve(ask({ promptTokens: 900, statedCap: 5000 }));
+  t.equal(refusal(() => reserve(admission, ask({ promptTokens: 1001 }))).shouldRetry, false);
+  const large = reserve(admission, ask({ promptTokens: 900, statedCap: 5000 }));
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
   large.settle(3000);
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0', 'below zero: shown as none');
@@ -129,11 +134,11 @@ t.test('a request larger than the bucket takes all of it; a larger prompt is ref
 t.test('an estimate of the prompt is reserved, what it was is settled, in both directions', (t) => {
   const { admission } = gate({ tpm: 1000 });
   const remaining = (): string | undefined => values(admission)['x-ratelimit-remaining-tokens'];
-  const over = admission.reserve(ask({ promptTokens: 300, exact: false, statedCap: 100 }));
+  const over = reserve(admission, ask({ promptTokens: 300, exact: false, statedCap: 100 }));
   t.equal(remaining(), '600');
   over.settle(20 + 50);
   t.equal(remaining(), '930');
-  const under = admission.reserve(ask({ promptTokens: 20, exact: false, statedCap: 100 }));
+  const under = reserve(admission, ask({ promptTokens: 20, exact: false, statedCap: 100 }));
   t.equal(remaining(), '810');
   under.settle(300 + 50);
   t.equal(remaining(), '580');
@@ -142,22 +147,22 @@ t.test('an estimate of the prompt is reserved, what it was is settled, in both d
 
 t.test('an estimate above the limit takes the whole bucket: it may be wrong, so it is not refused for good', (t) => {
   const { admission } = gate({ tpm: 1000 });
-  const guessed = admission.reserve(ask({ promptTokens: 5000, exact: false }));
+  const guessed = reserve(admission, ask({ promptTokens: 5000, exact: false }));
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
   guessed.settle(400);
-  t.match(refusal(() => admission.reserve(ask({ promptTokens: 5000, exact: false }))), { code: 'tpm_limit_exceeded' }, 'but waits until it holds that much');
+  t.match(refusal(() => reserve(admission, ask({ promptTokens: 5000, exact: false }))), { code: 'tpm_limit_exceeded' }, 'but waits until it holds that much');
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '600');
   t.end();
 });
 
 t.test('n counts as n in concurrency and as one request', (t) => {
   const { admission } = gate({ concurrency: 4 });
-  const three = admission.reserve(ask({ n: 3 }));
+  const three = reserve(admission, ask({ n: 3 }));
   t.equal(values(admission)['x-ratelimit-remaining-concurrency'], '1');
   t.equal(values(admission)['x-ratelimit-remaining-requests'], '9998');
-  t.match(refusal(() => admission.reserve(ask({ n: 2 }))), { code: 'concurrency_limit_exceeded', retryAfterMs: 1000 });
+  t.match(refusal(() => reserve(admission, ask({ n: 2 }))), { code: 'concurrency_limit_exceeded', retryAfterMs: 1000 });
   three.settle(1);
-  admission.reserve(ask({ n: 4 }));
+  reserve(admission, ask({ n: 4 }));
   t.end();
 });
 
@@ -166,17 +171,17 @@ t.test('limits that are off send no headers; overrides go from special to genera
   t.same(Object.keys(values(admission)), ['x-ratelimit-limit-concurrency', 'x-ratelimit-remaining-concurrency']);
   t.same(admission.limitsOf(ORG, 'big'), { rpm: 5, tpm: 10, concurrency: null });
   t.same(admission.limitsOf(identity({ organizationId: 'org_b' }), 'big'), { rpm: 5, tpm: null, concurrency: null });
-  for (let i = 0; i < 5; i++) admission.reserve(ask({ model: 'big', n: 99, promptTokens: 1, identity: identity({ organizationId: 'org_b' }) }));
-  t.equal(refusal(() => admission.reserve(ask({ model: 'big', identity: identity({ organizationId: 'org_b' }) }))).code, 'rpm_limit_exceeded');
+  for (let i = 0; i < 5; i++) reserve(admission, ask({ model: 'big', n: 99, promptTokens: 1, identity: identity({ organizationId: 'org_b' }) }));
+  t.equal(refusal(() => reserve(admission, ask({ model: 'big', identity: identity({ organizationId: 'org_b' }) }))).code, 'rpm_limit_exceeded');
   t.end();
 });
 
 t.test('organizations and models are counted apart; refusals carry the headers of both formats', (t) => {
   const { admission } = gate({ rpm: 1 });
-  admission.reserve(ask());
-  admission.reserve(ask({ model: 'other' }));
-  admission.reserve(ask({ identity: identity({ organizationId: 'org_b' }) }));
-  const error = refusal(() => admission.reserve(ask()));
+  reserve(admission, ask());
+  reserve(admission, ask({ model: 'other' }));
+  reserve(admission, ask({ identity: identity({ organizationId: 'org_b' }) }));
+  const error = refusal(() => reserve(admission, ask()));
   t.equal(Object.fromEntries(error.headers?.('chat') ?? [])['x-ratelimit-remaining-requests'], '0');
   const messages = Object.fromEntries(error.headers?.('messages') ?? []);
   t.equal(messages['anthropic-ratelimit-requests-limit'], '1');
@@ -194,14 +199,14 @@ t.test('an operator\'s limits of an organization go before those of the settings
 t.test('a limit that changes acts at once; the bucket keeps its share', (t) => {
   const { admission } = gate({ tpm: null, concurrency: null });
   const at = (rpm: number | null): Limited => identity({ limits: { m: { rpm } } });
-  for (let i = 0; i < 50; i++) admission.reserve(ask({ identity: at(100) })).settle(1);
+  for (let i = 0; i < 50; i++) reserve(admission, ask({ identity: at(100) })).settle(1);
   const remaining = (rpm: number): string | undefined => Object.fromEntries(admission.headers(at(rpm), 'm', 'chat'))['x-ratelimit-remaining-requests'];
   t.equal(remaining(100), '50');
   t.equal(remaining(10), '5', 'half is left of less too');
-  for (let i = 0; i < 5; i++) admission.reserve(ask({ identity: at(10) })).settle(1);
-  t.equal(refusal(() => admission.reserve(ask({ identity: at(10) }))).code, 'rpm_limit_exceeded');
-  admission.reserve(ask({ identity: at(null) }));
-  const running = admission.reserve(ask({ identity: at(null) }));
+  for (let i = 0; i < 5; i++) reserve(admission, ask({ identity: at(10) })).settle(1);
+  t.equal(refusal(() => reserve(admission, ask({ identity: at(10) }))).code, 'rpm_limit_exceeded');
+  reserve(admission, ask({ identity: at(null) }));
+  const running = reserve(admission, ask({ identity: at(null) }));
   running.refund();
   t.equal(remaining(10), '0', 'what was not taken does not come back');
   t.end();
@@ -211,36 +216,36 @@ t.test('a key with limits has a second gate: both must admit, a refusal takes no
   const { admission, pass } = gate({ rpm: 10, tpm: 10_000, concurrency: 10 });
   const bound = identity({ keyId: 'key_b', keyLimits: { m: { rpm: 2, concurrency: 1 }, '*': { tpm: 2_000 } } });
   const other = identity({ keyId: 'key_c' });
-  const first = admission.reserve(ask({ identity: bound, promptTokens: 500 }));
+  const first = reserve(admission, ask({ identity: bound, promptTokens: 500 }));
   t.match(Object.fromEntries(first.headers('chat')), {
     'x-ratelimit-limit-requests': '2', 'x-ratelimit-remaining-requests': '1', 'x-ratelimit-limit-tokens': '2000', 'x-ratelimit-remaining-tokens': '1000',
     'x-ratelimit-limit-concurrency': '1', 'x-ratelimit-remaining-concurrency': '0',
   }, 'headers show the tighter');
   const before = values(admission);
-  const full = refusal(() => admission.reserve(ask({ identity: bound })));
+  const full = refusal(() => reserve(admission, ask({ identity: bound })));
   t.match(full, { code: 'concurrency_limit_exceeded', message: /this API key/ });
   t.equal(Object.fromEntries(full.headers?.('chat') ?? [])['x-ratelimit-remaining-concurrency'], '0');
   t.same(values(admission), before, 'nothing was taken of the organization');
   first.settle(500);
-  t.equal(refusal(() => admission.reserve(ask({ identity: bound, promptTokens: 1_900 }))).code, 'tpm_limit_exceeded');
-  admission.reserve(ask({ identity: bound, promptTokens: 1, statedCap: 1 })).settle(2);
-  const tired = refusal(() => admission.reserve(ask({ identity: bound, promptTokens: 1_900, statedCap: 1 })));
+  t.equal(refusal(() => reserve(admission, ask({ identity: bound, promptTokens: 1_900 }))).code, 'tpm_limit_exceeded');
+  reserve(admission, ask({ identity: bound, promptTokens: 1, statedCap: 1 })).settle(2);
+  const tired = refusal(() => reserve(admission, ask({ identity: bound, promptTokens: 1_900, statedCap: 1 })));
   t.match(tired, { code: 'rpm_limit_exceeded', message: /this API key/ });
   t.ok((tired.retryAfterMs ?? 0) >= 30_000, 'until its next request');
   t.match(values(admission), { 'x-ratelimit-remaining-requests': '8', 'x-ratelimit-remaining-concurrency': '10' });
-  admission.reserve(ask({ identity: other })).settle(1);
+  reserve(admission, ask({ identity: other })).settle(1);
   // The organization's own limit holds for the key as well.
   pass(60_000);
-  for (let i = 0; i < 10; i++) admission.reserve(ask({ identity: other, promptTokens: 1, statedCap: 1 })).settle(1);
-  t.match(refusal(() => admission.reserve(ask({ identity: bound }))), { code: 'rpm_limit_exceeded', message: /this organization/ });
+  for (let i = 0; i < 10; i++) reserve(admission, ask({ identity: other, promptTokens: 1, statedCap: 1 })).settle(1);
+  t.match(refusal(() => reserve(admission, ask({ identity: bound }))), { code: 'rpm_limit_exceeded', message: /this organization/ });
   t.equal(admission.unfinished(), 0);
   t.end();
 });
 
 t.test('the wait is until every bucket holds the request', (t) => {
   const { admission } = gate({ rpm: 60, tpm: 6_000 });
-  for (let i = 0; i < 60; i++) admission.reserve(ask({ promptTokens: 0, statedCap: 100 })).settle(100);
-  const error = refusal(() => admission.reserve(ask({ promptTokens: 3_000, statedCap: 0 })));
+  for (let i = 0; i < 60; i++) reserve(admission, ask({ promptTokens: 0, statedCap: 100 })).settle(100);
+  const error = refusal(() => reserve(admission, ask({ promptTokens: 3_000, statedCap: 0 })));
   t.match(error, { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 }, 'its tokens come later than its request');
   t.end();
 });
@@ -248,40 +253,105 @@ t.test('the wait is until every bucket holds the request', (t) => {
 t.test('the wait for a place goes by how long requests take', (t) => {
   const { admission, pass } = gate({ concurrency: 1 });
   for (let i = 0; i < 3; i++) {
-    const one = admission.reserve(ask());
+    const one = reserve(admission, ask());
     pass(20_000);
     one.settle(1);
   }
-  admission.reserve(ask());
-  t.equal(refusal(() => admission.reserve(ask())).retryAfterMs, 10_000);
+  reserve(admission, ask());
+  t.equal(refusal(() => reserve(admission, ask())).retryAfterMs, 10_000);
   t.end();
 });
 
-t.test('a monthly cap', (t) => {
+t.test('a monthly cap', async (t) => {
   let wall = Date.parse('2026-11-30T23:59:00Z');
   const stored: string[] = [];
   const admission = new Admission(configWith({}).limits, {
-    wall: () => wall, now: () => 1n, storedMonth: (id, month) => { stored.push(`${id} ${month}`); return month === '2026-11' ? 900 : 0; },
+    wall: () => wall, now: () => 1n, storedMonth: async (id, month) => { stored.push(`${id} ${month}`); return month === '2026-11' ? 900 : 0; },
   });
   const capped = identity({ monthlyTokenCap: 1_000 });
-  admission.reserve(ask({ identity: capped })).refund();
-  const running = admission.reserve(ask({ identity: capped }));
-  admission.reserve(ask({ identity: capped })).settle(150);
-  const error = refusal(() => admission.reserve(ask({ identity: capped })));
+  (await admission.reserve(ask({ identity: capped }))).refund();
+  const running = reserve(admission, ask({ identity: capped }));
+  reserve(admission, ask({ identity: capped })).settle(150);
+  const error = refusal(() => reserve(admission, ask({ identity: capped })));
   t.match(error, { status: 429, code: 'insufficient_quota', shouldRetry: false, message: /1000 tokens of 2026-11/ });
   t.ok(Object.fromEntries(error.headers?.('chat') ?? [])['x-ratelimit-limit-requests']);
-  admission.reserve(ask({ identity: identity({ monthlyTokenCap: 2_000 }) })).refund();
-  admission.reserve(ask()).refund();
+  reserve(admission, ask({ identity: identity({ monthlyTokenCap: 2_000 }) })).refund();
+  reserve(admission, ask()).refund();
   wall += 120_000;
-  admission.reserve(ask({ identity: capped })).settle(999);
-  admission.reserve(ask({ identity: capped })).settle(0);
+  (await admission.reserve(ask({ identity: capped }))).settle(999);
+  reserve(admission, ask({ identity: capped })).settle(0);
   running.settle(1);
-  t.equal(refusal(() => admission.reserve(ask({ identity: capped }))).code, 'insufficient_quota', 'it was used in December');
-  const uncapped = admission.reserve(ask({ identity: identity() }));
+  t.equal(refusal(() => reserve(admission, ask({ identity: capped }))).code, 'insufficient_quota', 'it was used in December');
+  const uncapped = reserve(admission, ask({ identity: identity() }));
   uncapped.settle(5_000);
-  t.equal(refusal(() => admission.reserve(ask({ identity: identity({ monthlyTokenCap: 5_000 }) }))).code, 'insufficient_quota', 'what was used while there was no cap counts when there is one again');
+  t.equal(refusal(() => reserve(admission, ask({ identity: identity({ monthlyTokenCap: 5_000 }) }))).code, 'insufficient_quota', 'what was used while there was no cap counts when there is one again');
   t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored sums are read once a month');
-  t.end();
+});
+
+/** A table, and what is stored once somebody says so. */
+function months(): { table: RecordTable; looked: () => number; stored: StoredMonth; answer(tokens: number | Error): Promise<void> } {
+  const asked: { resolve(tokens: number): void; reject(error: Error): void }[] = [];
+  let looked = 0;
+  return {
+    table: new RecordTable(new SharedArrayBuffer(tableBytes(64)), { now: () => 1n, month: () => monthNumber(NOVEMBER) }),
+    looked: () => looked,
+    stored: () => new Promise((resolve, reject) => { looked++; asked.push({ resolve, reject }); }),
+    answer: async (tokens) => {
+      const one = asked.shift()!;
+      if (typeof tokens === 'number') one.resolve(tokens);
+      else one.reject(tokens);
+      await new Promise(setImmediate);
+    },
+  };
+}
+const NOVEMBER = Date.parse('2026-11-30T23:59:00Z');
+
+t.test('the count of a month begins once for all threads, and what ends meanwhile counts', async (t) => {
+  const { table, looked, stored, answer } = months();
+  let wall = NOVEMBER;
+  const [one, other] = [new MonthUse(table, stored, () => wall), new MonthUse(table, stored, () => wall)] as const;
+  const waiting = [one.used('org_a'), one.used('org_a'), other.used('org_a')];
+  for (const each of waiting) t.ok(each instanceof Promise);
+  t.equal(looked(), 1);
+  other.add('org_a', 30);
+  one.add('org_a', 7, false);
+  await answer(900);
+  await Promise.all(waiting);
+  t.same([one.used('org_a'), other.used('org_a')], [937, 937]);
+  t.equal(table.unfinished(), 0);
+
+  wall += 120_000;
+  other.add('org_a', 5);           // what begins it is counted, and not what was used the month before
+  t.equal(looked(), 2);
+  const begun = one.used('org_a');
+  await answer(new Error('no answer'));
+  await begun;
+  const again = t.rejects(one.used('org_a') as Promise<void>, /no answer/);
+  t.equal(looked(), 3, 'a count that could not begin is tried again');
+  await answer(new Error('no answer'));
+  await again;
+  const last = other.used('org_a');
+  one.add('org_a', 2);
+  await answer(45);
+  await last;
+  t.equal(one.used('org_a'), 47, 'of what ended before, the store knows');
+  t.equal(looked(), 4);
+  t.equal(table.unfinished(), 0);
+});
+
+t.test('a thread that does not begin a count is not waited for, and spoils nothing if it does later', async (t) => {
+  const { table, looked, stored, answer } = months();
+  const one = new MonthUse(table, stored, () => NOVEMBER);
+  const other = new MonthUse(table, stored, () => NOVEMBER, 20);
+  void one.used('org_a');
+  const waiting = other.used('org_a');
+  while (looked() < 2) await new Promise(setImmediate);
+  one.add('org_a', 1);
+  await answer(100);               // the first one's, too late
+  await answer(100);
+  await waiting;
+  t.equal(other.used('org_a'), 101);
+  t.equal(table.unfinished(), 0);
 });
 
 t.test('reads of a key, connections of an organization', (t) => {

@@ -2,6 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Admission, type Limited, type Reservation } from '../../src/admission/admission.js';
 import { configWith } from '../../src/config/load.js';
+import { atOnce } from '../support/at-once.js';
 
 export interface Told { admitted: number; tokens: number; highest: number; refused: Record<string, number>; connections: number }
 export interface Asked { buffer: SharedArrayBuffer; gauge: SharedArrayBuffer; limits: object; rounds: number; seed: number; organizations: number; hold: number; keyPlaces: number | null }
@@ -32,7 +33,7 @@ for (let round = 0; round < rounds; round++) {
   const organization = draw(organizations);
   const identity: Limited = { organizationId: `org_${organization}`, limits: {}, keyId: `key_${organization}`, keyLimits: { '*': { concurrency: keyPlaces } }, monthlyTokenCap: null };
   try {
-    const reservation = admission.reserve({ identity, model: 'm', promptTokens: { tokens: 10, exact: true }, statedCap: 10, modelMaximum: 100, n: 1 });
+    const reservation = atOnce(admission.reserve({ identity, model: 'm', promptTokens: { tokens: 10, exact: true }, statedCap: 10, modelMaximum: 100, n: 1 }));
     told.highest = Math.max(told.highest, Atomics.add(inside, organization, 1) + 1);
     told.admitted++;
     told.tokens += 20;

@@ -7,6 +7,7 @@ import { ARCHITECTURES } from '../../bench/lib/architectures.js';
 import { MODEL_TYPES } from '../../bench/lib/model-tensors.js';
 import { syntheticTokenizer } from '../../bench/lib/synthetic-vocabulary.js';
 import { makeModel } from '../../bench/make-model.js';
+import { loadAddon } from '../../src/engine/load-addon.js';
 
 const digest = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
@@ -29,6 +30,31 @@ test('every type and architecture can be written', async (t) => {
   for (const architecture of ARCHITECTURES)
     t.ok(makeModel({ preset: 'tiny', architecture, out, force: true }).written, architecture);
   t.ok(makeModel({ preset: 'tiny', experts: true, out }).written, 'llama with experts');
+});
+
+// The addon says which tensors a network takes: a file of any family serves as a pattern, and the result loads.
+test('a model like another one has its family and the sizes asked for', async (t) => {
+  const folder = t.testdir(), out = join(folder, 'model.gguf');
+  const options = { threads: 1, device: 'cpu', isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 0, kvBytes: 0, maxBatchTokens: 0, maxSequences: 1, stepMs: 0, queueMax: 1, queueMaxTokens: 1, prefixCache: false, speculation: 'off' } as const;
+  const addon = loadAddon();
+  for (const architecture of ARCHITECTURES) {
+    const like = join(folder, `${architecture}.gguf`);
+    makeModel({ preset: 'tiny', architecture, out: like, force: true });
+    const same = addon.inspect(makeModel({ like, type: 'f32', out, force: true }).path, options), pattern = addon.inspect(like, options);
+    const shapes = (tensors: typeof same.tensors) => tensors.map(({ name, shape }) => `${name} ${shape.join(' ').replace(/( 1)+$/, '')}`).sort();
+    t.strictSame(shapes(same.tensors), shapes(pattern.tensors), architecture);
+    const made = makeModel({ like, set: { block_count: '5', embedding_length: '512' }, vocabulary: 600, type: 'q4_k_m', out, force: true });
+    t.match(addon.inspect(made.path, options).model, { architecture, layers: 5, embedding: 512, vocabulary: 600 }, architecture);
+  }
+  const like = join(folder, 'llama.gguf');
+  // Numbers by layer repeat as the layers do.
+  const byLayer = makeModel({ like, set: { 'attention.head_count_kv': '2,2' }, out: join(folder, 'by-layer.gguf') }).path;
+  const longer = addon.inspect(makeModel({ like: byLayer, set: { block_count: '5' }, out, force: true }).path, options);
+  t.match(longer.model, { layers: 5 });
+  t.equal(longer.metadata.find(({ key }) => key === 'llama.attention.head_count_kv')?.count, 5);
+  t.throws(() => makeModel({ like, set: { block_count: 'many' }, out }), /block_count: 'many' is no number/);
+  t.throws(() => makeModel({ like, set: { 'attention.head_count': '0' }, out }), /like .*llama\.gguf: .*head_count/);
+  t.throws(() => makeModel({ like: join(folder, 'none.gguf'), out }), /ENOENT/);
 });
 
 test('a shape that cannot be is refused before anything is written', async (t) => {

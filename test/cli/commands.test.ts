@@ -8,8 +8,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { Accounts } from '../../src/accounts/accounts.js';
-import { StoredAuditLog } from '../../src/accounts/audit.js';
+import { openAccounts } from '../../src/accounts/lmdb-directory.js';
+import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
 import { keyStatus } from '../../src/accounts/keys.js';
 import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
@@ -134,13 +134,13 @@ t.test('chat with a running server, and without one', async (t) => {
 /** Keys of conversations, and their entries in the audit log, oldest first. */
 async function chatKeys(folder: string): Promise<{ status: string; minutes: number; scopes: readonly string[]; audit: string[] }[]> {
   const store = await openStore(folder);
-  const accounts = new Accounts(store);
-  const audit = new StoredAuditLog(store);
+  const accounts = openAccounts(store);
+  const audit = new LmdbAuditLog(store);
   try {
-    return accounts.listKeys().filter(({ name }) => name === 'monolith chat').map((key) => ({
+    return await Promise.all((await accounts.keys.all()).filter(({ name }) => name === 'monolith chat').map(async (key) => ({
       status: keyStatus(key, new Date()), scopes: key.scopes, minutes: Math.round((Date.parse(key.expiresAt ?? '') - Date.parse(key.createdAt)) / 60_000),
-      audit: audit.list(key.organizationId, 100, null).data.filter(({ target }) => target === key.id).map(({ action, actor }) => `${actor.type} ${action}`).reverse(),
-    }));
+      audit: (await audit.list(key.organizationId, 100, null)).data.filter(({ target }) => target === key.id).map(({ action, actor }) => `${actor.type} ${action}`).reverse(),
+    })));
   } finally {
     await accounts.close();
     await store.close();
@@ -169,7 +169,7 @@ t.test('the key of a conversation is prolonged, and made again', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const withAccounts = accountsOf(folder);
-  await withAccounts((accounts) => accounts.ensureOrganization());
+  await withAccounts((accounts) => accounts.organizations.ensureFirst());
   let now = Date.now();
   const key = new ChatKey(withAccounts, () => now);
   const first = await key.current();
@@ -179,7 +179,7 @@ t.test('the key of a conversation is prolonged, and made again', async (t) => {
   now += 20 * 60_000;
   t.equal(await key.current(), first);
   t.match((await chatKeys(folder)), [{ minutes: 100, audit: ['command_line api_key.created', 'command_line api_key.changed'] }]);
-  await withAccounts(async (accounts) => { for (const { organizationId, id } of accounts.listKeys()) await accounts.keys.revoke(organizationId, id, null); });
+  await withAccounts(async (accounts) => { for (const { organizationId, id } of (await accounts.keys.all())) await accounts.keys.revoke(organizationId, id, null); });
   now += 50 * 60_000;
   t.not(await key.current(), first, 'one that somebody revoked is not brought back');
   await key.revoke();

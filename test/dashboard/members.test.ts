@@ -1,6 +1,7 @@
 // Organizations, who belongs to them, invitations, the audit log, and what nobody else gets to see.
 import t from 'tap';
 import { finishDeletions } from '../../src/accounts/delete-organization.js';
+import { OrganizationTable } from '../../src/accounts/lmdb/organization-table.js';
 import { configWith } from '../../src/config/load.js';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import type { AuditEntry, InviteObject, ListPage, Me, MemberObject, OrganizationObject, Role } from '../../src/wire/dashboard.js';
@@ -171,21 +172,21 @@ t.test('a deleted organization', async (t) => {
   t.match(await (await ask('/v1/models')).json(), { error: { code: 'api_key_revoked' } });
   t.ok(await eventually(async () => await stored() === 0), 'its responses are erased');
   t.equal((await client.get<Me>('/me')).organizations.length, 0);
-  t.notOk(dashboard.server.accounts.listOrganizations().some((one) => one.id === id));
+  t.notOk((await dashboard.server.accounts.organizations.all()).some((one) => one.id === id));
   const again = await client.post<OrganizationObject>('/organizations', { name: 'Next' });
   const tenants = await dashboard.inside(async (store) => new Set([...store.table<{ tenant: number }>('organizations').range()].map(({ value }) => value.tenant)).size === [...store.table('organizations').keys()].length);
   t.ok(tenants, 'its number is not given again');
   t.match(await client.get('/organizations'), { data: [{ id: again.id, name: 'Next' }] });
   // Its keys go when the rows of usage that name them do.
-  const { directory, accounts } = dashboard.server;
+  const { directory } = dashboard.server;
   const responses = openResponseStore(directory.store, configWith().responses, { onError: (error) => { throw error; } });
   t.teardown(() => responses.close());
-  const sweepAfter = (days: number): Promise<void> => finishDeletions(directory, accounts, responses, 90, Date.now() + days * 86_400_000);
+  const sweepAfter = (days: number): Promise<void> => finishDeletions(directory.organizations, responses, 90, Date.now() + days * 86_400_000);
   await sweepAfter(89);
   t.match(await (await ask('/v1/models')).json(), { error: { code: 'api_key_revoked' } });
   await sweepAfter(91);
   t.match(await (await ask('/v1/models')).json(), { error: { code: 'invalid_api_key' } });
   const left = await dashboard.inside(async (store) => (['keys', 'keys-by-hash', 'keys-by-organization', 'organization-settings'] as const).filter((table) => JSON.stringify([...store.table(table).range()]).match(`${id}|${key.id}`)));
   t.same(left, []);
-  t.same(directory.organizations.deletedBefore(Infinity), [], 'it is not looked at again');
+  t.same(new OrganizationTable(directory.store).deletedBefore(Infinity), [], 'it is not looked at again');
 });

@@ -119,17 +119,22 @@ t.test('with mail', async (t) => {
   await user.login('user@example.com', NEXT);
 
   const { organizations: [home] } = await user.get<Me>('/me');
+  /** An invitation, which is sent when all before it have been. */
+  const lastOfAll = async (email: string): Promise<void> => {
+    await user.post(`/organizations/${home?.id ?? ''}/invites`, { email, role: 'viewer' });
+    if (!await eventually(() => mails.some(({ to }) => to.includes(email)))) throw new Error(`no mail to ${email}`);
+  };
   const invite = await user.post<InviteObject>(`/organizations/${home?.id ?? ''}/invites`, { email: 'guest@example.com', role: 'viewer' });
   t.match(await letter('guest@example.com', /Invitation to/), tokenIn(invite.url as string));
   for (let i = 0; i < 5; i++) await user.post(`/organizations/${home?.id ?? ''}/invites`, { email: 'guest@example.com', role: 'viewer' });
-  await new Promise((done) => setTimeout(done, 300));
+  await lastOfAll('last@example.com');
   t.equal(mails.filter(({ to }) => to.includes('guest@example.com')).length, 2, 'three of one address in all, however often invited');
   mails.length = 0;
 
   const statuses = [];
   for (let i = 0; i < 11; i++) statuses.push((await dashboard.client().fetch('/password/forgot', { method: 'POST', body: { email: 'user@example.com' } })).status);
   t.equal(statuses.at(-1), 429, 'strangers cannot fill a mailbox');
-  await new Promise((done) => setTimeout(done, 300));
-  t.ok(mails.length <= 3, `${mails.length} mails`);
+  await lastOfAll('last-again@example.com');
+  t.ok(mails.length <= 3 + 1, `${mails.length} mails`);
   t.notMatch(dashboard.logs.join(), /token=/);
 });

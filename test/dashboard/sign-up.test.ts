@@ -20,7 +20,7 @@ t.test('on this machine only', async (t) => {
     t.equal(made.filter(({ user }) => user.operator).length, 1, 'one operator');
     t.equal(new Set(made.map(({ organization }) => organization.id)).size, 4, 'an organization each');
     const operator = made.find(({ user }) => user.operator) as SignedUp;
-    const adopted = dashboard.server.accounts.listOrganizations()[0];
+    const adopted = (await dashboard.server.accounts.organizations.all())[0];
     t.equal(operator.organization.id, adopted?.id, 'the one with the first key is the operator\'s');
     t.equal(adopted?.name, `Race ${operator.user.email.slice(4, 5)}`, 'by the name they gave');
   });

@@ -2,7 +2,7 @@
 // it has begun. The engine reads a clock that began with the machine, so the limit is set below what that shows. The
 // same with the clock at its beginning and near its end is in test/native/engine/engine_fairness_test.cc.
 import t from 'tap';
-import { Accounts } from '../../src/accounts/accounts.js';
+import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import type { Organization } from '../../src/accounts/keys.js';
 import { said, startScripted } from '../support/script-model.js';
 import { dataFolder, inside } from './stored-server.js';
@@ -23,7 +23,7 @@ const server = await startScripted({
 t.teardown(async () => { await server.stop(); data.remove(); });
 
 const keys = await inside(data.path, async (store) => {
-  const accounts = new Accounts(store);
+  const accounts = openAccounts(store);
   const secrets: string[] = [];
   for (let at = 0; at < ORGANIZATIONS; at++) {
     const organization: Organization = { id: `org_${String.fromCharCode(66 + at).repeat(24)}`, tenant: 2 + at, name: `Number ${at}`, status: 'active', createdAt: new Date().toISOString() };

@@ -129,7 +129,7 @@ t.test('cancelled while it runs', async (t) => {
   const { id } = await client.responses.create(ENDLESS);
   const following = client.responses.retrieve(id, { stream: true }).then(collect);
   await until(id, 'in_progress');
-  await sleep(200);
+  await ofLength(id, 20);
   const cancelled = await client.responses.cancel(id);
   t.equal(cancelled.status, 'cancelled');
   t.match(cancelled.output, [{ type: 'message', status: 'incomplete', content: [{ text: /^Once upon a time/ }] }]);

@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Accounts, type NewKey } from '../../src/accounts/accounts.js';
+import type { NewKey } from '../../src/accounts/api-keys.js';
 import type { Organization } from '../../src/accounts/keys.js';
+import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 
@@ -25,7 +26,7 @@ export async function inside<T>(path: string, work: (store: Store) => Promise<T>
 /** The secret of a new key of the first organization, or of a second one that is made if need be. */
 export function keyOf(path: string, which: 'first' | 'second', options: Partial<NewKey> = {}): Promise<string> {
   return inside(path, async (store) => {
-    const accounts = new Accounts(store);
+    const accounts = openAccounts(store);
     const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
     if (which === 'second') await store.table<Organization>('organizations').insert(second.id, second);
     const { secret } = await accounts.createKey({ name: 'a test key', ...options }, which === 'second' ? second.id : undefined);

@@ -8,7 +8,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
 import type { Test } from 'tap';
-import { Accounts } from '../../src/accounts/accounts.js';
+import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { configWith } from '../../src/config/load.js';
 import { startServer } from '../../src/server.js';
 import { writeScriptModel } from '../support/script-model.js';
@@ -31,7 +31,7 @@ t.teardown(async () => {
 });
 
 const apiKey = server.createdKey as string;
-const organizationId = server.accounts.listOrganizations()[0]?.id as string;
+const organizationId = (await server.accounts.organizations.all())[0]?.id as string;
 const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey, maxRetries: 0 });
 const anthropic = new Anthropic({ baseURL: server.url, apiKey, maxRetries: 0 });
 const endless = { role: 'user' as const, content: 'L: tell me' };
@@ -99,7 +99,7 @@ t.test('by the operator API', async (t) => {
 
 t.test('by another process', async (t) => {
   await check(t, () => inside(join(folder, 'data'), async (store) => {
-    const accounts = new Accounts(store);
+    const accounts = openAccounts(store);
     await accounts.setOrganizationStatus(organizationId, 'suspended');
     await accounts.close();
   }));

@@ -87,8 +87,7 @@ t.test('sums equal the answers\' usage', async (t) => {
 
   // Cancelled while it ran: what had been generated counts, and the response says how much that was.
   const endless = await openai.responses.create({ model, input: 'R: tell me', background: true, max_output_tokens: 6_000, reasoning: { effort: 'max' } });
-  t.ok(await eventually(async () => (await openai.responses.retrieve(endless.id)).status === 'in_progress'));
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  for await (const { type } of await openai.responses.retrieve(endless.id, { stream: true })) if (/reasoning.*\.delta$/.test(type)) break;
   const cancelled = await openai.responses.cancel(endless.id);
   t.equal(cancelled.status, 'cancelled');
   t.ok(cancelled.usage!.output_tokens > 0, 'it had begun');

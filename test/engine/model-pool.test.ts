@@ -1,8 +1,9 @@
 import t from 'tap';
-import { readCatalog } from '../../src/engine/catalog.js';
+import { readCatalog, type CatalogModel } from '../../src/engine/catalog.js';
 import { ModelPool } from '../../src/engine/model-pool.js';
 import { ServedModels } from '../../src/generation/served-models.js';
 import { loadOptions, must } from '../addon/starter.js';
+import { eventually } from '../e2e/monolith.js';
 
 t.test('names of one file share one engine; it ends with the last of them', async (t) => {
   const pool = new ModelPool(loadOptions);
@@ -24,6 +25,23 @@ t.test('names of one file share one engine; it ends with the last of them', asyn
   await pool.remove('tycho-1.0');
   t.throws(() => status.engine.stats(), { code: 'closed' });
   t.same(pool.engines(), []);
+});
+
+t.test('nobody uses an engine before what is to be done with it first has been done', async (t) => {
+  let begun = false;
+  let done: () => void = () => undefined;
+  const pool = new ModelPool(loadOptions, undefined, () => new Promise((resolve) => {
+    begun = true;
+    done = resolve;
+  }));
+  t.teardown(() => pool.close());
+  const [model] = readCatalog() as [CatalogModel];
+  pool.add(model);
+  t.ok(await eventually(() => begun));
+  t.equal(pool.get(model.id)?.status.state, 'loading');
+  done();
+  await pool.settled();
+  t.equal(pool.get(model.id)?.status.state, 'ready');
 });
 
 t.test('a file that does not load fails its own models only', async (t) => {

@@ -93,6 +93,16 @@ t.test('only the room of generation knows what its local provider is made of', a
   t.same(known.map(([file]) => file), []);
 });
 
+/** Files that may see tables and open transactions: those of the database, and what keeps a port's promises with it. */
+const keepsTables = (file: string): boolean => file.startsWith('src/storage/') || /\/lmdb(-[^/]*\.ts$|\/)/.test(file);
+
+t.test('only what keeps a port\'s promises sees tables and transactions', async (t) => {
+  const links = typescriptLinks();
+  t.ok([...links.keys()].some((file) => keepsTables(file) && !file.startsWith('src/storage/')), 'there are such files');
+  const seen = [...links].filter(([file, targets]) => targets.includes('src/storage/store.ts') || /\.(transaction|table)[(<]/.test(readFileSync(join(packageRoot, file), 'utf8'))).map(([file]) => file);
+  t.same(seen.filter((file) => !keepsTables(file)), []);
+});
+
 t.test('the benchmarks: no files import each other in a circle', async (t) => {
   t.same(circles(typescriptLinks('bench')), []);
 });

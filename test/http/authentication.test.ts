@@ -38,11 +38,11 @@ t.test('authentication', async (t) => {
     const refused = await server.post('/v1/chat/completions', {}, { authorization: `Bearer ${reader.secret}` });
     t.equal(refused.status, 403);
     t.equal((await errorOf(refused)).code, 'endpoint_not_allowed');
-    await server.accounts.setOrganizationStatus(server.accounts.listOrganizations()[0]?.id as string, 'suspended');
+    await server.accounts.setOrganizationStatus((await server.accounts.organizations.all())[0]?.id as string, 'suspended');
     const suspended = await get({ 'x-api-key': server.key });
     t.equal(suspended.status, 403);
     t.equal((await errorOf(suspended)).code, 'organization_suspended');
-    await server.accounts.setOrganizationStatus(server.accounts.listOrganizations()[0]?.id as string, 'active');
+    await server.accounts.setOrganizationStatus((await server.accounts.organizations.all())[0]?.id as string, 'active');
   });
 
   t.test('order: path, then key, then body', async (t) => {

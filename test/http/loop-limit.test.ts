@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { WebSocket } from 'ws';
-import { Accounts } from '../../src/accounts/accounts.js';
+import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import type { Organization } from '../../src/accounts/keys.js';
 import { ApiError } from '../../src/errors.js';
 import type { Route } from '../../src/http/exchange.js';
@@ -62,7 +62,7 @@ t.test('what large requests take is charged to who asks', async (t) => {
   t.beforeEach(() => { served = 0; });
   const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
   await server.store.table<Organization>('organizations').insert(second.id, second);
-  const accounts = new Accounts(server.store);
+  const accounts = openAccounts(server.store);
   const { secret } = await accounts.createKey({ name: 'a test key' }, second.id);
   await accounts.close();
   const metric = async (name: string): Promise<number> => Number(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await server.telemetry.scrape())?.[1] ?? 0);

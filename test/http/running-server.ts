@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Accounts } from '../../src/accounts/accounts.js';
+import type { Accounts } from '../../src/accounts/accounts.js';
+import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { configWith } from '../../src/config/load.js';
 import type { Config } from '../../src/config/settings.js';
 import { HttpServer } from '../../src/http/app.js';
@@ -37,7 +38,7 @@ export async function startRoutes(routes: Route[], settings: object = {}, option
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
   const config = configWith({ port: 0, data_dir: dataDir, ...settings });
   const store = await openStore(dataDir);
-  const accounts = new Accounts(store);
+  const accounts = openAccounts(store);
   const { created } = await accounts.bootstrap(null);
   const key = created as string;
   const logs: string[] = [];

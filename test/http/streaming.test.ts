@@ -22,6 +22,9 @@ function request(server: RunningServer, path = '/v1/chat/completions'): string {
   return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: 2\r\n\r\n{}`;
 }
 
+/** The server closes the connection with the answer's end. */
+const closing = (request: string): string => request.replace('Content-Length', 'Connection: close\r\nContent-Length');
+
 /** The payload of a chunked answer. */
 function unchunk(text: string): string[] {
   let rest = text.slice(text.indexOf('\r\n\r\n') + 4);
@@ -52,7 +55,7 @@ t.test('event streams', async (t) => {
       stream.end();
       stream.send('late');
     });
-    const text = await server.raw(request(server).replace('Content-Length', 'Connection: close\r\nContent-Length'), 300);
+    const text = await server.raw(closing(request(server)), 3_000);
     t.match(text, /^HTTP\/1.1 200 OK\r\n/);
     for (const header of ['Content-Type: text/event-stream; charset=utf-8', 'Cache-Control: no-cache, no-transform', 'Connection: keep-alive', 'X-Accel-Buffering: no']) {
       t.match(text, `\r\n${header}\r\n`);
@@ -68,8 +71,8 @@ t.test('event streams', async (t) => {
       await sleep(350);
       stream.end();
     });
-    t.match(unchunk(await server.raw(request(server), 1500)).join(''), /^(: keep-alive\n\n){1,3}$/);
-    t.match(unchunk(await server.raw(request(server, '/v1/messages'), 1500)).join(''), /^(event: ping\ndata: {"type":"ping"}\n\n){1,3}$/);
+    t.match(unchunk(await server.raw(closing(request(server)), 1500)).join(''), /^(: keep-alive\n\n){1,3}$/);
+    t.match(unchunk(await server.raw(closing(request(server, '/v1/messages')), 1500)).join(''), /^(event: ping\ndata: {"type":"ping"}\n\n){1,3}$/);
   });
 
   t.test('a failure before the first event is a plain status, with its headers', async (t) => {

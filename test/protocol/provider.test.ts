@@ -18,6 +18,7 @@ import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
+import { LmdbUsageStore } from '../../src/usage/lmdb-usage-store.js';
 import { UsageRecorder } from '../../src/usage/usage-recorder.js';
 import { eventually } from '../e2e/monolith.js';
 import { startRoutes } from '../http/running-server.js';
@@ -38,6 +39,7 @@ class Elsewhere implements Provider {
   cancelled = 0;
   /** Those that have said all they will. */
   silent = 0;
+  started = 0;
 
   check(): void {}
 
@@ -47,6 +49,7 @@ class Elsewhere implements Provider {
     return {
       promptTokens: { tokens: estimate, exact: false }, maxTokens: Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens), cappedByContext: false, n, leftOut: [],
       start: (onEvent) => {
+        this.started++;
         if (course === 'refuses') throw apiError('capacity_exhausted', 'The server elsewhere is busy.', null, { retryAfterMs: 3_000 });
         return this.#play([...eventsOf(course, actual, n)], onEvent);
       },
@@ -114,10 +117,10 @@ const model: ServedModel = {
 const config = configWith({ limits: { tpm: TPM, rpm: null } });
 const opened = await openResponses();
 const telemetry = createTelemetry({ format: 'json', level: 'silent' });
-const usage = new UsageRecorder(opened.store, telemetry.log);
+const usage = new UsageRecorder(new LmdbUsageStore(opened.store), telemetry.log);
 // Nothing refills: what is left is what was not taken.
 const admission = new Admission(config.limits, { now: () => 5_000_000_000_000n });
-const generations = new RunningGenerations({ organization: () => ({ status: 'active' }), onChanged: () => () => undefined });
+const generations = new RunningGenerations({ organizations: { get: async () => ({ status: 'active' }) }, onChanged: () => () => undefined }, (error) => { throw error; });
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['far']);
 const generation: GenerationDeps = {
   models: { find: () => model }, images: { load: async (messages) => messages }, admission, telemetry, usage, limits: { maxN: 8 }, generations,
@@ -238,6 +241,31 @@ async function leave(path: string, body: object): Promise<void> {
   leaving.abort();
   await response;
 }
+
+t.test('who leaves while their month is looked up has taken nothing', async (t) => {
+  const { path, body } = formats[0] as Format;
+  let answer: (tokens: number) => void = () => undefined;
+  let looked = false;
+  const slow = new Admission(config.limits, { storedMonth: () => new Promise((resolve) => { looked = true; answer = resolve; }) });
+  const capped = await startRoutes([chatCompletionsRoute({ ...generation, admission: slow })]);
+  t.teardown(() => capped.close());
+  await capped.accounts.organizations.change(must(await capped.accounts.authenticate(capped.key)).organizationId, { monthlyTokenCap: 1_000 }, null);
+  const { started } = elsewhere;
+  const leaving = new AbortController();
+  const response = fetch(capped.url + path, {
+    method: 'POST', signal: leaving.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${capped.key}` }, body: JSON.stringify(body('500 40 answers')),
+  }).catch(() => undefined);
+  t.ok(await eventually(() => looked));
+  leaving.abort();
+  await response;
+  t.ok(await eventually(() => capped.http.inFlight === 0), 'the server knows');
+  t.same(await told(async () => {
+    answer(0);
+    for (let turns = 0; turns < 10; turns++) await new Promise(setImmediate);
+  }), []);
+  t.equal(slow.unfinished(), 0);
+  t.equal(elsewhere.started - started, 0);
+});
 
 t.test('of choices that are left, what each came to: the end of one tells of more than its events', async (t) => {
   const before = taken();

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { StartError } from '../../src/errors.js';
+import { LmdbSealerState } from '../../src/sealing/lmdb-sealer-state.js';
 import { openSealer } from '../../src/sealing/open-sealer.js';
 import type { Sealer } from '../../src/sealing/sealer.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
@@ -16,6 +17,7 @@ const newStore = async (name: string): Promise<Store> => {
   stores.push(store);
   return store;
 };
+const newState = async (name: string): Promise<LmdbSealerState> => new LmdbSealerState(await newStore(name));
 t.teardown(async () => {
   for (const store of stores) await store.close();
   rmSync(folder, { recursive: true, force: true });
@@ -26,7 +28,7 @@ const KEYS = ['11', '22', '33'].map((pair) => pair.repeat(32));
 const here = { organizationId: 'org_a', model: 'tycho-1.0' };
 const text = 'Two and two 🧮 make four.\n';
 const store = await newStore('first');
-const sealer = await openSealer(store, KEYS, MODELS);
+const sealer = await openSealer(new LmdbSealerState(store), KEYS, MODELS);
 
 /** Every value that differs from `value` in one byte or one character, or is cut. */
 function* spoiled(value: string, prefix: string): Generator<string> {
@@ -91,7 +93,7 @@ t.test('another of our models opens and says which; a name that was never served
     t.equal(sealer.unseal('reasoning', sealer.seal('reasoning', text, { ...here, model }), 'org_a')?.model, model);
   }
   t.equal(sealer.openThinking(sealer.signThinking(text, { ...here, model: 'other' }), text, 'org_a'), null);
-  const grown = await openSealer(store, KEYS, ['new-2.0', 'tycho-1.0']);
+  const grown = await openSealer(new LmdbSealerState(store), KEYS, ['new-2.0', 'tycho-1.0']);
   t.equal(grown.openThinking(sealer.signThinking(text, { ...here, model: 'hal-1.0' }), text, 'org_a')?.model, 'hal-1.0', 'a model that was served before');
 });
 
@@ -101,7 +103,7 @@ t.test('where one field ends and the next begins is bound too', async (t) => {
   let whole = '';
   for (let n = 0; whole === ''; n++) if (byte(`x${n}`) === byte(`${n}`)) whole = `x${n}`;
   const rest = whole.slice(1);
-  const both = await openSealer(await newStore('lengths'), KEYS, [whole, rest]);
+  const both = await openSealer(await newState('lengths'), KEYS, [whole, rest]);
   const signed = both.signThinking(text, { organizationId: 'org_', model: whole });
   const sealed = both.sealThinking(text, { organizationId: 'org_', model: whole });
   t.equal(both.openThinking(signed, text, 'org_')?.model, whole);
@@ -111,7 +113,7 @@ t.test('where one field ends and the next begins is bound too', async (t) => {
   let longer = '';
   for (let n = 0; longer === ''; n++) if (byte(`y${n}`) === byte(`y${n}z`)) longer = `y${n}z`;
   const shorter = longer.slice(0, -1);
-  const named = await openSealer(await newStore('names'), KEYS, [shorter, longer]);
+  const named = await openSealer(await newState('names'), KEYS, [shorter, longer]);
   const begins = named.signThinking(`z${text}`, { organizationId: 'org_a', model: shorter });
   t.equal(named.openThinking(begins, `z${text}`, 'org_a')?.model, shorter);
   t.equal(named.openThinking(begins, text, 'org_a'), null, 'a model that ends as the text begins');
@@ -126,18 +128,18 @@ t.test('rotation: earlier keys open, removed keys do not, in whatever order', as
     one.openThinking(signed, text, 'org_a'), one.openThinking(sealed, '', 'org_a'), one.unseal('reasoning', reasoning, 'org_a'),
   ].map((result) => result !== null);
   const [first, second, third] = KEYS as [string, string, string];
-  const old = values(await openSealer(store, [first], MODELS));
-  t.same(opens(await openSealer(store, [second, first], MODELS), old), [true, true, true]);
-  t.same(opens(await openSealer(store, [third, second, first], MODELS), old), [true, true, true]);
-  t.same(opens(await openSealer(store, [third, second], MODELS), old), [false, false, false]);
-  t.same(opens(await openSealer(store, [first], MODELS), values(await openSealer(store, [second, first], MODELS))), [false, false, false], 'the first key signs');
+  const old = values(await openSealer(new LmdbSealerState(store), [first], MODELS));
+  t.same(opens(await openSealer(new LmdbSealerState(store), [second, first], MODELS), old), [true, true, true]);
+  t.same(opens(await openSealer(new LmdbSealerState(store), [third, second, first], MODELS), old), [true, true, true]);
+  t.same(opens(await openSealer(new LmdbSealerState(store), [third, second], MODELS), old), [false, false, false]);
+  t.same(opens(await openSealer(new LmdbSealerState(store), [first], MODELS), values(await openSealer(new LmdbSealerState(store), [second, first], MODELS))), [false, false, false], 'the first key signs');
 });
 
 t.test('many keys: two with one key id are told apart', async (t) => {
   const many = Array.from({ length: 300 }, () => randomBytes(32).toString('hex'));
-  const all = await openSealer(store, many, MODELS);
+  const all = await openSealer(new LmdbSealerState(store), many, MODELS);
   for (const key of many.slice(-40)) {
-    const alone = await openSealer(store, [key], MODELS);
+    const alone = await openSealer(new LmdbSealerState(store), [key], MODELS);
     t.ok(all.openThinking(alone.signThinking(text, here), text, 'org_a'));
     t.ok(all.unseal('compaction', alone.seal('compaction', text, here), 'org_a'));
   }
@@ -145,27 +147,27 @@ t.test('many keys: two with one key id are told apart', async (t) => {
 
 t.test('without configured keys one is made, kept, and still opens after it was replaced', async (t) => {
   const own = await newStore('own');
-  const made = await openSealer(own, [], MODELS);
+  const made = await openSealer(new LmdbSealerState(own), [], MODELS);
   const signature = made.signThinking(text, here);
-  t.ok((await openSealer(own, [], MODELS)).openThinking(signature, text, 'org_a'), 'after a restart');
-  const replaced = await openSealer(own, KEYS, MODELS);
+  t.ok((await openSealer(new LmdbSealerState(own), [], MODELS)).openThinking(signature, text, 'org_a'), 'after a restart');
+  const replaced = await openSealer(new LmdbSealerState(own), KEYS, MODELS);
   t.ok(replaced.openThinking(signature, text, 'org_a'), 'after keys came into the settings');
   t.not(replaced.signThinking(text, here), signature);
   const table = own.table<{ secret: Uint8Array; replacedAt: number }>('secrets');
   const record = table.get('signing-key')!;
   await table.put('signing-key', { ...record, replacedAt: Date.now() - 30 * 24 * 3_600_000 });
-  t.ok((await openSealer(own, KEYS, MODELS)).openThinking(signature, text, 'org_a'), 'for 30 days');
+  t.ok((await openSealer(new LmdbSealerState(own), KEYS, MODELS)).openThinking(signature, text, 'org_a'), 'for 30 days');
   await table.put('signing-key', { ...record, replacedAt: Date.now() - 32 * 24 * 3_600_000 });
-  t.equal((await openSealer(own, KEYS, MODELS)).openThinking(signature, text, 'org_a'), null, 'not for ever');
-  t.ok((await openSealer(own, [], MODELS)).openThinking(signature, text, 'org_a'), 'it is the current one again');
-  t.equal((await openSealer(await newStore('third'), [], MODELS)).openThinking(signature, text, 'org_a'), null, 'another server');
+  t.equal((await openSealer(new LmdbSealerState(own), KEYS, MODELS)).openThinking(signature, text, 'org_a'), null, 'not for ever');
+  t.ok((await openSealer(new LmdbSealerState(own), [], MODELS)).openThinking(signature, text, 'org_a'), 'it is the current one again');
+  t.equal((await openSealer(await newState('third'), [], MODELS)).openThinking(signature, text, 'org_a'), null, 'another server');
 });
 
 t.test('a bad key is named', async (t) => {
   for (const bad of ['', 'zz'.repeat(32), '11'.repeat(31), '11'.repeat(33)]) {
-    await t.rejects(openSealer(store, [KEYS[0]!, bad], MODELS), { name: 'StartError', message: /^secrets\.signing_keys: key 2 must be 64 hexadecimal digits\.$/ });
+    await t.rejects(openSealer(new LmdbSealerState(store), [KEYS[0]!, bad], MODELS), { name: 'StartError', message: /^secrets\.signing_keys: key 2 must be 64 hexadecimal digits\.$/ });
   }
-  await t.rejects(openSealer(store, ['x'], MODELS), StartError);
+  await t.rejects(openSealer(new LmdbSealerState(store), ['x'], MODELS), StartError);
 });
 
 t.test('long values cost little', async (t) => {

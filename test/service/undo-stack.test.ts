@@ -34,3 +34,24 @@ t.test('a start that fails closes what it had opened before it rejects', async (
   }), { message: 'the port is taken' });
   t.same(closed, ['service', 'lock']);
 });
+
+t.test('a step that fails stops no other, and is told at the end', async (t) => {
+  const closed: string[] = [];
+  const steps = (undo: UndoStack): void => {
+    undo.add(() => { closed.push('store'); });
+    undo.add(() => Promise.reject(new Error('second')));
+    undo.add(() => { throw new Error('first'); });
+  };
+  const undo = await UndoStack.opening((all) => {
+    steps(all);
+    return Promise.resolve(all);
+  });
+  await t.rejects(undo.run(), { message: 'first' });
+  await t.rejects(undo.run(), { message: 'first' });
+  t.same(closed, ['store']);
+  await t.rejects(UndoStack.opening((all) => {
+    steps(all);
+    return Promise.reject(new Error('the port is taken'));
+  }), { message: 'the port is taken' });
+  t.same(closed, ['store', 'store']);
+});

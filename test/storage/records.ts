@@ -30,17 +30,19 @@ export function message(role: 'user' | 'assistant', content: object[], images?: 
   return { id, item: { id, type: 'message', status: 'completed', role, content }, images };
 }
 
-export interface Opened {
+/** A store with what its tests need besides the port. */
+export interface OpenedResponses {
   responses: ResponseStore;
-  store: Store;
-  path: string;
   /** Seconds; assign to turn it. */
   clock: { now: number };
-  /** How many rows each response table has. */
+  /** How many rows each of its tables has, by the names of EMPTY. */
   rows(): Record<string, number>;
+  /** As by another process, after the one that had it open has ended. */
   reopen(): Promise<void>;
   close(): Promise<void>;
 }
+
+export interface Opened extends OpenedResponses { store: Store; path: string }
 
 const TABLE_NAMES: TableName[] = ['responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times'];
 

@@ -78,7 +78,7 @@ t.test('a background response is followed, cancelled and deleted from any thread
   const followers = await Promise.all([0, 1, 2].map((at) => send('GET', `/v1/responses/${id}?stream=true${at === 2 ? '&starting_after=1' : ''}`)));
   const streams = followers.map((response) => text(response));
   t.ok(await eventually(async () => (await ask<Resource>('GET', `/v1/responses/${id}`)).body.status === 'in_progress'));
-  await new Promise((resolve) => setTimeout(resolve, 400));
+  t.match(await once(await send('GET', `/v1/responses/${id}?stream=true&starting_after=6`), 'data'), [/"sequence_number":7/], 'it has begun');
   const cancelled = await Promise.all([ask<Resource>('POST', `/v1/responses/${id}/cancel`), ask<Resource>('POST', `/v1/responses/${id}/cancel`)]);
   for (const { status, body } of cancelled) t.match({ status, body }, { status: 200, body: { id, status: 'cancelled' } });
   const numbers = (await Promise.all(streams)).map((all) => {

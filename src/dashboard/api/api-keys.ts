@@ -6,13 +6,13 @@ import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../../accounts/api-keys.js';
 import type { CreatedKey } from '../../accounts/api-keys.js';
 import { keyObject } from '../../accounts/keys.js';
 import type { KeyRecord } from '../../accounts/keys.js';
-import { hasRole } from '../../accounts/memberships.js';
+import { hasRole } from '../../accounts/members.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { ApiKeyObject, CreatedApiKey, ListPage } from '../../wire/dashboard.js';
+import type { CreatedApiKey } from '../../wire/dashboard.js';
 import type { MemberCall } from './guard.js';
 import { checkExpiry, checkLimits, checkModels, dateField, keyModelsField, keyNameField, keyScopesField, limitsField } from './key-fields.js';
-import { readPage } from './paging.js';
+import { listPage, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
 const LIST = '/organizations/:org/api-keys';
@@ -28,13 +28,11 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
   return [
     guard.member('viewer', {
       method: 'GET', path: LIST,
-      serve: ({ exchange, organization }) => {
+      serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
-        const page = keys.list(organization.id, limit, after);
-        if (page === null) throw apiError('item_not_found', 'after names nothing of this list.', 'after');
+        const page = await keys.page(organization.id, limit, after);
         const now = new Date();
-        const list: ListPage<ApiKeyObject> = { object: 'list', data: page.data.map((key) => keyObject(key, now)), has_more: page.next !== null, next: page.next };
-        exchange.json(200, list);
+        exchange.json(200, listPage(page, (key) => keyObject(key, now)));
       },
     }),
 
@@ -55,7 +53,7 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
       method: 'PATCH', path: ONE, body: changeBody,
       serve: async (call) => {
         const { exchange, organization, actor, body } = call;
-        const { id } = changeable(call);
+        const { id } = await changeable(call);
         checkModels(body.models ?? undefined, served());
         checkLimits(body.limits, served());
         checkExpiry(body.expires_at);
@@ -69,7 +67,7 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
       method: 'POST', path: `${ONE}/rotate`, body: rotateBody,
       serve: async (call) => {
         const { exchange, organization, user, actor, body } = call;
-        const { id } = changeable(call);
+        const { id } = await changeable(call);
         exchange.json(200, created(known(await keys.rotate(organization.id, id, body.overlap_seconds ?? DEFAULT_OVERLAP_S, actor, user.id))));
       },
     }),
@@ -78,15 +76,15 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
       method: 'DELETE', path: ONE,
       serve: async (call) => {
         const { exchange, organization, actor } = call;
-        const { id } = changeable(call);
+        const { id } = await changeable(call);
         exchange.json(200, keyObject(known(await keys.revoke(organization.id, id, actor)), new Date()));
       },
     }),
   ];
 
   /** The key of the path, if the caller may change it. Throws ApiError 404, 403. */
-  function changeable({ exchange, organization, user, role }: MemberCall<unknown>): KeyRecord {
-    const key = known(keys.get(organization.id, exchange.params['id'] as string) ?? null);
+  async function changeable({ exchange, organization, user, role }: MemberCall<unknown>): Promise<KeyRecord> {
+    const key = known(await keys.get(organization.id, exchange.params['id'] as string));
     if (!hasRole(role, 'admin') && key.createdBy !== user.id) throw apiError('role_not_allowed', 'With the role developer only the keys one has created can be changed.');
     return key;
   }

@@ -9,9 +9,9 @@ export function auditLogRoutes({ guard, directory }: Pick<DashboardDeps, 'guard'
   return [
     guard.member('admin', {
       method: 'GET', path: '/organizations/:org/audit-log',
-      serve: ({ exchange, organization }) => {
+      serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
-        const { data, next } = directory.audit.list(organization.id, limit, after);
+        const { data, next } = await directory.audit.list(organization.id, limit, after);
         const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
         exchange.json(200, page);
       },

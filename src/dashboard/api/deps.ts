@@ -2,7 +2,7 @@
 
 import type { Accounts } from '../../accounts/accounts.js';
 import type { Directory } from '../../accounts/directory.js';
-import type { Organization } from '../../accounts/keys.js';
+import type { OrganizationView } from '../../accounts/organizations.js';
 import type { Admission } from '../../admission/admission.js';
 import type { Config } from '../../config/settings.js';
 import type { ModelPool } from '../../engine/model-pool.js';
@@ -10,8 +10,8 @@ import type { ServedModels } from '../../generation/served-models.js';
 import type { Route } from '../../http/exchange.js';
 import type { BackgroundResponses } from '../../protocol/responses/background.js';
 import type { ResponseStore } from '../../storage/response-store.js';
-import type { Store } from '../../storage/store.js';
 import type { Telemetry } from '../../telemetry/types.js';
+import type { UsageStore } from '../../usage/usage-store.js';
 import type { DashboardOrigin } from '../origin.js';
 import type { LimitValues } from '../../wire/dashboard.js';
 import type { Guard } from './guard.js';
@@ -21,7 +21,7 @@ export interface DashboardDeps {
   config: Pick<Config, 'accounts' | 'http'>;
   guard: Guard;
   origin: DashboardOrigin;
-  store: Store;
+  usage: UsageStore;
   directory: Directory;
   accounts: Accounts;
   admission: Admission;
@@ -35,7 +35,7 @@ export interface DashboardDeps {
   draining(): boolean;
   letters: Letters;
   /** By model name: what holds for the organization. */
-  organizationLimits(organization: Organization): Record<string, LimitValues>;
-  /** What it has used this month, in tokens. */
-  monthTokens(organizationId: string): number;
+  organizationLimits(organization: OrganizationView): Record<string, LimitValues>;
+  /** What each has used this month, in tokens. */
+  monthTokens(organizationIds: readonly string[]): Promise<number[]>;
 }

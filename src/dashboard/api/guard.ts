@@ -4,7 +4,7 @@
 
 import type { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
-import type { Organization } from '../../accounts/keys.js';
+import type { OrganizationView } from '../../accounts/organizations.js';
 import type { User } from '../../accounts/users.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { Identity } from '../../identity/identity.js';
@@ -25,7 +25,7 @@ export interface UserCall<B> extends OpenCall<B> {
 
 export interface MemberCall<B> extends UserCall<B> {
   /** The organization of the path's `:org`; another's id is 404 resource_not_found. */
-  readonly organization: Organization;
+  readonly organization: OrganizationView;
   readonly role: Role;
 }
 

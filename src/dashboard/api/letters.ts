@@ -1,15 +1,15 @@
 // What the dashboard writes to people, when it can. Links in mail lead to the configured address, never to what
 // a request says the address is: otherwise strangers could have mail sent that leads to them.
 
-import type { Directory } from '../../accounts/directory.js';
-import type { Invite } from '../../accounts/invites.js';
+import type { ShownInvite } from '../../accounts/invites.js';
+import type { SignIns } from '../../accounts/sign-ins.js';
 import type { User } from '../../accounts/users.js';
 import { changedLetter, inviteLetter, resetLetter, verifyLetter } from '../../mail/letters.js';
 import type { Mailer } from '../../mail/mailer.js';
 import { inviteUrl, resetUrl, verifyUrl } from './objects.js';
 
 export class Letters {
-  constructor(private readonly directory: Directory, private readonly mailer: Mailer, private readonly base: string | null, private readonly onError: (error: unknown) => void) {}
+  constructor(private readonly signIns: SignIns, private readonly mailer: Mailer, private readonly base: string | null, private readonly onError: (error: unknown) => void) {}
 
   get enabled(): boolean {
     return this.mailer.enabled && this.base !== null;
@@ -18,20 +18,20 @@ export class Letters {
   /** These make the token of their link. Nobody waits for them. */
   verifyEmail(user: User): void {
     this.write(async (base) => {
-      const token = await this.directory.signIns.mailedToken(user.id, 'email');
+      const token = await this.signIns.mailedToken(user.id, 'email');
       this.mailer.send(verifyLetter(user.email, user.name, verifyUrl(base, token), base));
     });
   }
 
   resetPassword(user: User): void {
     this.write(async (base) => {
-      const token = await this.directory.signIns.mailedToken(user.id, 'password');
+      const token = await this.signIns.mailedToken(user.id, 'password');
       this.mailer.send(resetLetter(user.email, user.name, resetUrl(base, token), base));
     });
   }
 
-  invite(invite: Invite, from: User, organization: string): void {
-    this.write((base) => this.mailer.send(inviteLetter(invite.email, `${from.name} (${from.email})`, organization, inviteUrl(base, this.directory.invites.token(invite)), base)));
+  invite({ email, token }: ShownInvite, from: User, organization: string): void {
+    if (token !== null) this.write((base) => this.mailer.send(inviteLetter(email, `${from.name} (${from.email})`, organization, inviteUrl(base, token), base)));
   }
 
   passwordChanged(user: User): void {

@@ -6,12 +6,12 @@ import type { Route } from '../../http/exchange.js';
 import type { BucketUse, LimitsObject } from '../../wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 
-export function limitRoutes({ guard, accounts, admission, pool, monthTokens }: Pick<DashboardDeps, 'guard' | 'accounts' | 'admission' | 'pool' | 'monthTokens'>): Route[] {
+export function limitRoutes({ guard, admission, pool, monthTokens }: Pick<DashboardDeps, 'guard' | 'admission' | 'pool' | 'monthTokens'>): Route[] {
   return [
     guard.member('viewer', {
       method: 'GET', path: '/organizations/:org/limits',
-      serve: ({ exchange, organization: { id } }) => {
-        const { limits, monthlyTokenCap } = accounts.settings.get(id);
+      serve: async ({ exchange, organization: { id, settings: { limits, monthlyTokenCap } } }) => {
+        const [used = 0] = await monthTokens([id]);
         const answer: LimitsObject = {
           object: 'limits',
           models: pool.list().map(({ model }) => {
@@ -22,7 +22,7 @@ export function limitRoutes({ guard, accounts, admission, pool, monthTokens }: P
               concurrency: { limit: concurrency, in_use: admission.unfinishedOn(id, model.id) },
             };
           }),
-          month: { tokens: monthTokens(id), cap: monthlyTokenCap, resets_at: nextMonth(Date.now()).toISOString() },
+          month: { tokens: used, cap: monthlyTokenCap, resets_at: nextMonth(Date.now()).toISOString() },
         };
         exchange.json(200, answer);
       },

@@ -1,8 +1,9 @@
 // Rows of the database as the dashboard API shows them.
 
-import type { Invite, Invites } from '../../accounts/invites.js';
+import type { ShownInvite } from '../../accounts/invites.js';
 import type { Organization } from '../../accounts/keys.js';
-import type { Session, Sessions } from '../../accounts/sessions.js';
+import { sessionEnd } from '../../accounts/sessions.js';
+import type { Session } from '../../accounts/sessions.js';
 import type { User } from '../../accounts/users.js';
 import type { InviteObject, LimitValues, OrganizationObject, SessionObject, UserObject } from '../../wire/dashboard.js';
 
@@ -19,20 +20,18 @@ export function organizationObject({ id, name, status, createdAt }: Organization
   return { id, name, status, created_at: createdAt, limits };
 }
 
-export function sessionObject(session: Session, sessions: Sessions, currentId: string): SessionObject {
+export function sessionObject(session: Session, currentId: string): SessionObject {
   return {
     id: session.id, user_id: session.userId, created_at: time(session.createdAt), last_seen_at: time(session.lastSeenAt),
-    expires_at: time(sessions.expiresAt(session)), ip: session.ip, user_agent: session.userAgent, current: session.id === currentId,
+    expires_at: time(sessionEnd(session)), ip: session.ip, user_agent: session.userAgent, current: session.id === currentId,
   };
 }
 
 /** `base`: the dashboard's address, for the link of a pending one. */
-export function inviteObject(invite: Invite, invites: Invites, base: string): InviteObject {
-  const state = invites.state(invite);
+export function inviteObject({ id, organizationId, email, role, state, createdAt, expiresAt, token }: ShownInvite, base: string): InviteObject {
   return {
-    id: invite.id, organization_id: invite.organizationId, email: invite.email, role: invite.role, state,
-    created_at: time(invite.createdAt), expires_at: time(invite.expiresAt),
-    url: state === 'pending' ? inviteUrl(base, invites.token(invite)) : null,
+    id, organization_id: organizationId, email, role, state, created_at: time(createdAt), expires_at: time(expiresAt),
+    url: token === null ? null : inviteUrl(base, token),
   };
 }
 

@@ -1,5 +1,7 @@
 // Lists of the dashboard API: `limit` 1 … 100 (20) and `after`, the `next` of the page before.
 
+import { sliceOf } from '../../accounts/slice.js';
+import type { Slice } from '../../accounts/slice.js';
 import { apiError } from '../../errors.js';
 import type { ListPage } from '../../wire/dashboard.js';
 
@@ -22,10 +24,11 @@ export function readPage(query: URLSearchParams): Page {
 
 /** A page of a list that is at hand whole. `after` that names no entry: 404 item_not_found. */
 export function pageOf<T>(all: readonly T[], { limit, after }: Page, cursor: (entry: T) => string): ListPage<T> {
-  const at = after === null ? -1 : all.findIndex((entry) => cursor(entry) === after);
-  if (after !== null && at < 0) throw apiError('item_not_found', 'after names nothing of this list.', 'after');
-  const data = all.slice(at + 1, at + 1 + limit);
-  const last = data.at(-1);
-  const more = at + 1 + limit < all.length;
-  return { object: 'list', data, has_more: more, next: more && last !== undefined ? cursor(last) : null };
+  return listPage(sliceOf(all, limit, after, cursor), (entry) => entry);
+}
+
+/** As it is answered. Null, that `after` named no entry: 404 item_not_found. */
+export function listPage<T, O>(slice: Slice<T> | null, shown: (entry: T) => O): ListPage<O> {
+  if (slice === null) throw apiError('item_not_found', 'after names nothing of this list.', 'after');
+  return { object: 'list', data: slice.data.map(shown), has_more: slice.next !== null, next: slice.next };
 }

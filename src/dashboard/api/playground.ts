@@ -1,6 +1,7 @@
 // POST /organizations/:org/playground: the chat-completions route, called as the organization instead of with a
 // key, so that limits, usage and errors are those of the API.
 
+import { identityWithoutKey } from '../../accounts/accounts.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { DashboardDeps } from './deps.js';
@@ -8,11 +9,11 @@ import type { DashboardDeps } from './deps.js';
 /** Stands where usage and limits have the key's id. */
 export const PLAYGROUND_KEY = 'playground';
 
-export function playgroundRoutes({ guard, accounts, chat, config, draining }: Pick<DashboardDeps, 'guard' | 'accounts' | 'chat' | 'config' | 'draining'>): Route[] {
+export function playgroundRoutes({ guard, chat, config, draining }: Pick<DashboardDeps, 'guard' | 'chat' | 'config' | 'draining'>): Route[] {
   return [
     guard.member('developer', {
       method: 'POST', path: '/organizations/:org/playground', maxBodyBytes: config.http.max_body_bytes, generates: true, countedAs: chat.path,
-      actAs: ({ organization }) => accounts.identityOf(organization, PLAYGROUND_KEY),
+      actAs: ({ organization }) => identityWithoutKey(organization, PLAYGROUND_KEY),
       serve: ({ exchange }) => {
         if (draining()) throw apiError('shutting_down', 'The server is shutting down and takes no new requests.');
         return chat.serve(exchange);

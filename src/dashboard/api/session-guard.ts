@@ -4,7 +4,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
 import type { Directory } from '../../accounts/directory.js';
-import { hasRole } from '../../accounts/memberships.js';
+import { hasRole } from '../../accounts/members.js';
 import { csrfToken } from '../../accounts/sessions.js';
 import { apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -43,12 +43,12 @@ export class SessionGuard implements Guard {
     return this.route(route, async (exchange) => {
       const caller = await this.caller(exchange);
       const id = exchange.params['org'] as string;
-      const membership = id.length > 64 ? undefined : this.directory.memberships.get(id, caller.user.id);
-      const organization = membership === undefined ? undefined : this.directory.organizations.get(id);
-      if (membership === undefined || organization === undefined) throw apiError('resource_not_found', 'There is no such organization.', 'org');
-      if (!hasRole(membership.role, least)) throw apiError('role_not_allowed', `This needs the role ${least} or a higher one; yours is ${membership.role}.`);
+      const own = await this.directory.members.of(id, caller.user.id);
+      if (own === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
+      const { organization, role } = own;
+      if (!hasRole(role, least)) throw apiError('role_not_allowed', `This needs the role ${least} or a higher one; yours is ${role}.`);
       if (organization.status === 'suspended' && isChange(exchange)) throw apiError('organization_suspended', 'The organization is suspended: it can be looked at, not changed.');
-      return { ...caller, organization, role: membership.role };
+      return { ...caller, organization, role };
     });
   }
 

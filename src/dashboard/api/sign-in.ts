@@ -19,14 +19,11 @@ import type { DashboardDeps } from './deps.js';
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
 export function signInRoutes({ guard, directory, origin }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin'>): Route[] {
-  const { signIns, sessions, attempts, memberships, organizations } = directory;
+  const { signIns, attempts, members } = directory;
 
-  const me = (user: User, secret: string): Me => ({
+  const me = async (user: User, secret: string): Promise<Me> => ({
     user: userObject(user), csrf_token: csrfToken(secret),
-    organizations: memberships.ofUser(user.id).flatMap(({ organizationId, role }) => {
-      const organization = organizations.get(organizationId);
-      return organization === undefined ? [] : [{ id: organization.id, name: organization.name, status: organization.status, role }];
-    }),
+    organizations: (await members.organizationsOf(user.id)).map(({ organization: { id, name, status }, role }) => ({ id, name, status, role })),
   });
 
   return [
@@ -70,7 +67,7 @@ export function signInRoutes({ guard, directory, origin }: Pick<DashboardDeps, '
 
     guard.user({
       method: 'GET', path: '/me',
-      serve: ({ exchange, user }) => exchange.json(200, me(user, sessionCookie(exchange) as string)),
+      serve: async ({ exchange, user }) => exchange.json(200, await me(user, sessionCookie(exchange) as string)),
     }),
 
     guard.user({
@@ -81,14 +78,14 @@ export function signInRoutes({ guard, directory, origin }: Pick<DashboardDeps, '
         const same = name === undefined || name === null || name === user.name;
         if (!same) await attempts.count('name', [user.id]);   // each leaves an entry in the server's log, which is bounded
         const changed = same ? user : await signIns.rename(user, name, actor);
-        exchange.json(200, me(changed ?? user, secret));
+        exchange.json(200, await me(changed ?? user, secret));
       },
     }),
 
     guard.user({
       method: 'GET', path: '/sessions',
       serve: async ({ exchange, user, sessionId }) => {
-        const all = (await signIns.sessions(user.id)).map((one) => sessionObject(one, sessions, sessionId));
+        const all = (await signIns.sessions(user.id)).map((one) => sessionObject(one, sessionId));
         exchange.json(200, pageOf(all, readPage(exchange.query), ({ id }) => id));
       },
     }),

@@ -3,8 +3,7 @@
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
 import { hashPassword } from '../../accounts/passwords.js';
-import { maySignUp, signUp } from '../../accounts/sign-up.js';
-import type { SignUpPolicy } from '../../accounts/sign-up.js';
+import type { SignUpPolicy } from '../../accounts/sign-ups.js';
 import type { Config } from '../../config/settings.js';
 import type { Route } from '../../http/exchange.js';
 import { VERSION } from '../../version.js';
@@ -25,16 +24,17 @@ export function signUpPolicy({ accounts }: Pick<Config, 'accounts'>, origin: Das
 }
 
 export function signUpRoutes({ guard, directory, config, origin, organizationLimits, letters }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'letters'>): Route[] {
+  const { signIns, signUps, attempts } = directory;
   const policy = signUpPolicy(config, origin);
   return [
     guard.open({
       method: 'GET', path: '/status',
       serve: async ({ exchange }) => {
-        const first = directory.users.none;
+        const first = await signUps.awaitsFirst();
         const secret = sessionCookie(exchange);
         const status: DashboardStatus = {
           version: VERSION, first_user: first, signup: first && !policy.local ? 'setup_code' : first || policy.open ? 'open' : 'invited',
-          mail: letters.enabled, signed_in: secret !== null && await directory.signIns.find(secret) !== null,
+          mail: letters.enabled, signed_in: secret !== null && await signIns.find(secret) !== null,
         };
         exchange.json(200, status);
       },
@@ -45,10 +45,10 @@ export function signUpRoutes({ guard, directory, config, origin, organizationLim
       serve: async ({ exchange, body }) => {
         const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
         const wish = { email: body.email, name: body.name, organizationName: body.organization_name ?? null, invite: body.invite ?? null, code: body.code ?? null };
-        await directory.attempts.count('signup', [addressGroup(client.ip)]);
-        maySignUp(directory, policy, wish);   // before a password is hashed for a stranger
-        const { user, organization, secret } = await signUp(directory, policy, wish, await hashPassword(body.password), client);
-        setSessionCookie(exchange, origin, secret);
+        await attempts.count('signup', [addressGroup(client.ip)]);
+        await signUps.check(policy, wish);   // before a password is hashed for a stranger
+        const { user, organization, cookie } = await signUps.signUp(policy, wish, await hashPassword(body.password), client);
+        setSessionCookie(exchange, origin, cookie);
         exchange.json(200, { user: userObject(user), organization: organizationObject(organization, organizationLimits(organization)) });
         letters.verifyEmail(user);
       },

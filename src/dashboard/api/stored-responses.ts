@@ -29,7 +29,7 @@ export function storedResponseRoutes({ guard, responses, background, directory }
         const id = exchange.params['id'] as string;
         const record = await responses.head(organization.id, id);
         if (record === null || await removeResponse(responses, background, record) === null) throw apiError('resource_not_found', 'There is no such stored response.', 'id');
-        directory.audit.note(organization.id, actor, 'response.deleted', id);
+        await directory.audit.note(organization.id, actor, 'response.deleted', id);
         exchange.json(200, { id, object: 'response', deleted: true });
       },
     }),

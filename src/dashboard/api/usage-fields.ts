@@ -3,7 +3,7 @@
 import { apiError } from '../../errors.js';
 import { queryList } from '../../http/query.js';
 import { HOUR_MS } from '../../usage/sums.js';
-import type { UsageCursor, UsageQuery } from '../../usage/usage-query.js';
+import type { UsageCursor, UsageQuery } from '../../usage/usage-store.js';
 import type { UsageBucket, UsageGroup } from '../../wire/dashboard.js';
 
 const DAY_MS = 24 * HOUR_MS;

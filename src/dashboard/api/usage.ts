@@ -4,8 +4,7 @@ import { apiError } from '../../errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
-import { usageRows } from '../../usage/usage-query.js';
-import type { UsageCursor } from '../../usage/usage-query.js';
+import type { UsageCursor, UsageRows } from '../../usage/usage-store.js';
 import type { UsagePage, UsageRowObject } from '../../wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
@@ -22,7 +21,7 @@ const COLUMNS = [
   'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images',
 ] as const satisfies readonly (keyof UsageRowObject)[];
 
-export function usageRoutes({ guard, store }: Pick<DashboardDeps, 'guard' | 'store'>): Route[] {
+export function usageRoutes({ guard, usage }: Pick<DashboardDeps, 'guard' | 'usage'>): Route[] {
   return [
     guard.member('viewer', {
       method: 'GET', path: '/organizations/:org/usage',
@@ -31,7 +30,7 @@ export function usageRoutes({ guard, store }: Pick<DashboardDeps, 'guard' | 'sto
         const { limit, after } = readUsagePage(exchange.query);
         await reading.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
-          const { rows, next } = await usageRows(store, query, limit, after);
+          const { rows, next } = await usage.rows(query, limit, after);
           const page: UsagePage = { object: 'list', data: rows, next_page: next === null ? null : writeCursor(next), has_more: next !== null };
           exchange.json(200, page);
         });
@@ -46,7 +45,7 @@ export function usageRoutes({ guard, store }: Pick<DashboardDeps, 'guard' | 'sto
           if (exchange.aborted) return;
           const lines = [COLUMNS.join(',')];
           for (let after: UsageCursor | null = null; ;) {
-            const { rows, next }: { rows: UsageRowObject[]; next: UsageCursor | null } = await usageRows(store, query, CSV_PAGE, after);
+            const { rows, next }: UsageRows = await usage.rows(query, CSV_PAGE, after);
             if (exchange.aborted) return;
             for (const row of rows) lines.push(COLUMNS.map((column) => csvField(row[column])).join(','));
             if (lines.length > CSV_ROWS + 1) throw apiError('invalid_query_parameter', `This span has more than ${CSV_ROWS} rows; ask for a shorter one or fewer groups.`, 'from');

@@ -215,7 +215,7 @@ export class MessageStreamEncoder {
     });
   }
 
-  /** Before everything else: what is known of the prompt. */
+  /** Comes before everything else, with the numbers of the prompt. */
   start({ promptTokens, cachedTokens }: Pick<Usage, 'promptTokens' | 'cachedTokens'>): void {
     if (this.#started) throw new Error('a message that has started already');
     this.#started = true;

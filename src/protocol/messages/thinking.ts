@@ -6,7 +6,7 @@ import type { Sealer, Unsealed } from '../../sealing/sealer.js';
 import { MAX_THINKING_BLOCKS } from './bounds.js';
 import type { MessagesRequest, WireBlock, WireMessage } from './schema.js';
 
-/** Who verifies returned blocks, for whom, and what becomes of those that do not verify. */
+/** Who verifies returned blocks, for whom, and what happens to blocks that do not verify. */
 export interface ThinkingPolicy {
   sealer: Pick<Sealer, 'openThinking'>;
   organizationId: string;

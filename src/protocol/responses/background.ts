@@ -183,7 +183,7 @@ export class BackgroundRun implements EventSource {
     return end?.record ?? this.queued;
   }
 
-  /** Nothing more is written; resolves when what is being written is. One that has ended gets to its end. */
+  /** Stops writing; resolves when the write under way is done. A response that has ended is written to its end. */
   async abandon(): Promise<void> {
     if (this.#state === 'finishing') {
       await this.finished;
@@ -193,7 +193,7 @@ export class BackgroundRun implements EventSource {
     await Promise.allSettled([this.#stored, this.#flushing, this.#progress]);
   }
 
-  /** Hands what is new to the log, unless the last hand-over is still under way. */
+  /** Hands new events to the log, unless the last hand-over is still under way. */
   flush(): void {
     if (this.#flushing !== null || this.#tail.length === this.#logged || this.#state === 'abandoned') return;
     this.#flushing = this.#log().finally(() => {

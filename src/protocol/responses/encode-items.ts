@@ -28,7 +28,7 @@ abstract class OpenItemBase<Item extends OutputItem> {
 
   /** The item as it stands. */
   abstract item(status: ItemStatus): Item;
-  /** The `.done` events of what is inside the item. */
+  /** The `.done` events of the item's parts. */
   protected abstract finish(): void;
 
   /** Sends the item's `.done` events; it takes nothing afterwards. */

@@ -75,7 +75,7 @@ export class ResponseMachine {
     }
   }
 
-  /** The generation ended by itself or at a limit: closes what is open. terminal() tells of it. */
+  /** The generation ended by itself or at a limit: closes open items. terminal() tells of it. */
   end(reason: EndReason, usage: Usage, completedAt: number): void {
     this.#run();
     const whole = WHOLE.has(reason);

@@ -42,7 +42,7 @@ export interface ContentContext {
 }
 
 export interface ParsedCreate {
-  /** Null: that of the previous response. */
+  /** Null: as the previous response has it. */
   model: string | null;
   previousId: string | null;
   /** Ids of stored items that the input refers to, unless the chain has them. */

@@ -1,17 +1,11 @@
 // Who belongs to which organization, with which role. Owns the tables `memberships`, keyed [organization, user],
 // and `members-by-user`, keyed [user, organization]. What writes is called within a transaction.
 
-import { ROLES } from '../wire/dashboard.js';
-import type { Role } from '../wire/dashboard.js';
-import type { Key, Store, Table } from '../storage/store.js';
+import type { Role } from '../../wire/dashboard.js';
+import type { Key, Store, Table } from '../../storage/store.js';
+import type { Membership } from '../members.js';
 
-export interface Membership { organizationId: string; userId: string; role: Role; createdAt: string }
-
-/** Bounds what is listed whole. */
-export const MAX_MEMBERS = 1_000;
-export const MAX_ORGANIZATIONS_OF_USER = 50;
-
-export class Memberships {
+export class MembershipTable {
   private readonly memberships: Table<Membership>;
   private readonly byUser: Table<true>;
 
@@ -63,11 +57,6 @@ export class Memberships {
     void this.memberships.remove([organizationId, userId]);
     void this.byUser.remove([userId, organizationId]);
   }
-}
-
-/** Whether a role may do what `least` may. */
-export function hasRole(role: Role, least: Role): boolean {
-  return ROLES.indexOf(role) >= ROLES.indexOf(least);
 }
 
 const below = (id: string): { from: Key; to: Key } => ({ from: [id], to: [id, '\uffff'] });

@@ -3,8 +3,8 @@
 // until there is a user.
 
 import { timingSafeEqual } from 'node:crypto';
-import { base62 } from '../ids.js';
-import type { Store, Table } from '../storage/store.js';
+import { base62 } from '../../ids.js';
+import type { Store, Table } from '../../storage/store.js';
 
 const ROW = 'setup-code';
 
@@ -15,10 +15,13 @@ export class SetupCode {
     this.secrets = store.table('secrets');
   }
 
-  /** The code, made if there is none. The same after a restart: links that were shown stay good. */
-  async ensure(): Promise<string> {
-    await this.secrets.insert(ROW, base62(24));
-    return this.secrets.get(ROW) as string;
+  /** Within a transaction. The code, made if there is none. The same after a restart: links that were shown stay good. */
+  ensure(): string {
+    const known = this.secrets.get(ROW);
+    if (known !== undefined) return known;
+    const made = base62(24);
+    void this.secrets.put(ROW, made);
+    return made;
   }
 
   matches(given: string): boolean {

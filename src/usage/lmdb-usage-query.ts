@@ -1,40 +1,20 @@
-// Sums of usage as they are asked for: over a span of hours, by hour or day, grouped or not, page by page.
-// Reads in slices and lets the event loop go on in between: a year of an organization with many keys is
-// hundreds of thousands of entries.
+// UsageStore's queries over the table of hours: sums over a span, by hour or day, grouped or not, page by page. They
+// read in slices and let the event loop go on in between: a year of an organization with many keys is hundreds of
+// thousands of entries.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { UsageBucket, UsageGroup, UsageRowObject } from '../wire/dashboard.js';
-import type { Key, Store, Table } from '../storage/store.js';
+import type { UsageGroup, UsageRowObject } from '../wire/dashboard.js';
+import type { Key, Table } from '../storage/store.js';
 import { addSums, HOUR_MS, noUsage } from './sums.js';
 import type { HourKey, UsageSums } from './sums.js';
+import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from './usage-store.js';
 
 const SLICE = 1_000;
 /** Behind every hour there will be. */
 const NEVER = 2 ** 40;
 
-export interface UsageSpan {
-  /** Hours since 1970: from this one … */
-  fromHour: number;
-  /** … up to before this one. */
-  toHour: number;
-}
-
-export interface UsageQuery extends UsageSpan {
-  organizationId: string;
-  bucket: UsageBucket;
-  groupBy: readonly UsageGroup[];
-  /** Null: all. */
-  models: readonly string[] | null;
-  apiKeys: readonly string[] | null;
-}
-
-/** The last row of a page: its bucket's first hour and its group. */
-export interface UsageCursor { hour: number; group: string }
-
-export interface UsageRows { rows: UsageRowObject[]; next: UsageCursor | null }
-
-/** Rows in order of time, then model, key and endpoint; hours without any are left out. */
-export async function usageRows(store: Store, query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows> {
+/** As UsageStore.rows(). */
+export async function usageRows(table: Table<UsageSums>, query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows> {
   const size = query.bucket === 'day' ? 24 : 1;
   const first = after === null ? query.fromHour : Math.max(query.fromHour, after.hour);
   const rows: UsageRowObject[] = [];
@@ -55,7 +35,7 @@ export async function usageRows(store: Store, query: UsageQuery, limit: number, 
     return true;
   };
 
-  for await (const { key: [, at, model, keyId, endpoint], value } of hoursOf(store, query.organizationId, { fromHour: first, toHour: query.toHour })) {
+  for await (const { key: [, at, model, keyId, endpoint], value } of hoursOf(table, query.organizationId, { fromHour: first, toHour: query.toHour })) {
     const bucket = Math.floor(at / size) * size;
     if (bucket !== hour) {
       if (!emit()) return { rows, next };
@@ -72,14 +52,12 @@ export async function usageRows(store: Store, query: UsageQuery, limit: number, 
   return emit() ? { rows, next: null } : { rows, next };
 }
 
-export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> { organization_id: string }
-
-/** Of every organization with any usage in the span, or of those named: one row per model. */
-export async function usageTotals(store: Store, span: UsageSpan, organizations: readonly string[] | null = null): Promise<UsageTotal[]> {
+/** As UsageStore.totals(). */
+export async function usageTotals(table: Table<UsageSums>, span: UsageSpan, organizationIds: readonly string[]): Promise<UsageTotal[]> {
   const totals: UsageTotal[] = [];
-  for (const organizationId of organizations ?? organizationsOf(store.table('usage-hours'))) {
+  for (const organizationId of organizationIds) {
     const models = new Map<string, UsageSums>();
-    for await (const { key: [, , model], value } of hoursOf(store, organizationId, span)) {
+    for await (const { key: [, , model], value } of hoursOf(table, organizationId, span)) {
       models.set(model, addSums(models.get(model) ?? noUsage(), value));
     }
     for (const [model, sums] of models) {
@@ -103,8 +81,7 @@ export function organizationsOf(table: Table<unknown>): string[] {
   }
 }
 
-async function* hoursOf(store: Store, organizationId: string, { fromHour, toHour }: UsageSpan): AsyncGenerator<{ key: HourKey; value: UsageSums }> {
-  const table = store.table<UsageSums>('usage-hours');
+async function* hoursOf(table: Table<UsageSums>, organizationId: string, { fromHour, toHour }: UsageSpan): AsyncGenerator<{ key: HourKey; value: UsageSums }> {
   let last: HourKey | null = null;
   for (;;) {
     const from: HourKey | [string, number] = last ?? [organizationId, fromHour];

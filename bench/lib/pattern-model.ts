@@ -1,0 +1,87 @@
+// A model like another one, but of other sizes: its metadata with some keys changed. Which tensors that takes the addon
+// says, as it does for a model that is loaded, so no family is described here.
+
+import { encodeNumber, readPattern, type Pattern, type PatternValue } from './gguf-reader.js';
+import type { Metadata, MetadataValue } from './gguf-writer.js';
+import { randomTensors, type ModelType, type RandomTensor } from './model-tensors.js';
+import { syntheticTokenizer } from './synthetic-vocabulary.js';
+import { isRead, wantedTensors, type ListedTensor } from './wanted-tensors.js';
+
+export interface PatternOptions {
+  readonly like: string;                          // a GGUF file of the family; a tiny one will do
+  readonly set?: Readonly<Record<string, string>>;   // by key, of which the architecture's name may be left out; arrays by layer follow "block_count"
+  readonly vocabulary?: number;                   // a vocabulary of our own; else the pattern's
+  readonly type: ModelType;
+}
+
+const UINT32 = 4, FLOAT32 = 6, BOOL = 7, ARRAY = 9;
+
+function encoded(type: number, numbers: readonly number[], isArray: boolean): MetadataValue {
+  const head = Buffer.alloc(isArray ? 16 : 4);
+  head.writeUInt32LE(isArray ? ARRAY : type);
+  if (isArray) {
+    head.writeUInt32LE(type, 4);
+    head.writeBigUInt64LE(BigInt(numbers.length), 8);
+  }
+  return { type: 'encoded', value: Buffer.concat([head, ...numbers.map((number) => encodeNumber(type, number))]) };
+}
+
+function changed(key: string, text: string, old: PatternValue | undefined): MetadataValue {
+  if (old !== undefined && old.numbers === null) {
+    if (old.isArray) throw new RangeError(`${key}: an array of texts cannot be set`);
+    return { type: 'string', value: text };
+  }
+  const numbers = text.split(',').map((part) => (part === 'true' ? 1 : part === 'false' ? 0 : Number(part)));
+  if (text === '' || numbers.some((number) => !Number.isFinite(number))) throw new RangeError(`${key}: '${text}' is no number, nor several with commas`);
+  const type = old?.type ?? (/^(true|false)/.test(text) ? BOOL : numbers.every(Number.isInteger) ? UINT32 : FLOAT32);
+  if (type !== FLOAT32 && type !== 12 && !numbers.every(Number.isInteger)) throw new RangeError(`${key}: '${text}' must be whole`);
+  return encoded(type, numbers, numbers.length > 1 || old?.isArray === true);
+}
+
+const blockOf = (name: string) => /^blk\.(\d+)\./.exec(name)?.[1];
+
+/** The pattern's layers one after another, and again from the first, as often as it takes. */
+function layered(pattern: Pattern, old: number, layers: number): ListedTensor[] {
+  const outside = pattern.tensors.filter(({ name }) => blockOf(name) === undefined);
+  const inside = Array.from({ length: layers }, (_, layer) =>
+    pattern.tensors.filter(({ name }) => blockOf(name) === String(layer % old))
+      .map(({ name, dims }) => ({ name: name.replace(/^blk\.\d+\./, `blk.${layer}.`), dims })));
+  return [...outside, ...inside.flat()];
+}
+
+/** Metadata and tensors of such a model. Throws RangeError for a key that cannot be, and what the addon finds wrong. */
+export function patternModel({ like, set = {}, vocabulary, type }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
+  const pattern = readPattern(like);
+  const architecture = pattern.metadata.get('general.architecture')?.text ?? '';
+  const own = (key: string) => pattern.metadata.get(`${architecture}.${key}`);
+  const values = new Map<string, MetadataValue>();
+  for (const [key, value] of pattern.metadata) {
+    if (vocabulary === undefined || !(key.startsWith('tokenizer.') || key === `${architecture}.vocab_size`)) values.set(key, { type: 'encoded', value: value.encoded });
+  }
+  const full = (key: string) => (pattern.metadata.has(key) ? key : `${architecture}.${key}`);
+  for (const [key, text] of Object.entries(set)) values.set(full(key), changed(key, text, pattern.metadata.get(full(key))));
+  if (vocabulary !== undefined) for (const [key, value] of syntheticTokenizer(vocabulary)) values.set(key, value);
+  const old = own('block_count')?.numbers?.[0] ?? 0, layers = Number(set['block_count'] ?? old);
+  if (!Number.isInteger(layers) || layers < 1 || old < 1) throw new RangeError(`block_count: ${layers} layers, like the ${old} of ${like}`);
+  if (layers !== old) {
+    const isSet = new Set(Object.keys(set).map(full));
+    for (const [key, value] of pattern.metadata) {
+      if (/^(general|tokenizer)\./.test(key) || !value.isArray || value.numbers?.length !== old || isSet.has(key)) continue;
+      values.set(key, encoded(value.type, Array.from({ length: layers }, (_, layer) => value.numbers?.[layer % old] ?? 0), true));
+    }
+  }
+  const metadata = [...values];
+
+  const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
+  const listed = layered(pattern, old, layers).map(({ name, dims }) => ({
+    name,
+    dims: name === 'token_embd.weight' ? [embedding, vocabulary ?? dims[1] ?? 0] : dims,
+  }));
+  const wanted = wantedTensors(`like ${like}`, metadata, listed);
+  const known = new Set(wanted.map(({ name }) => name));
+  const tensors = [
+    ...randomTensors(wanted, { type, layers, mixed: true }),
+    ...listed.filter(({ name }) => isRead(name) && !known.has(name)).map(({ name, dims }) => ({ name, dims, type: 'f32' as const, mean: 1, std: 0 })),
+  ];
+  return { metadata, tensors };
+}

@@ -1,0 +1,42 @@
+// Which tensors a network takes: the addon says it, as it does for a model that is loaded.
+
+import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadAddon } from '../../src/engine/load-addon.js';
+import { ggufHead, type Metadata } from './gguf-writer.js';
+import { ENCODINGS } from './random-weights.js';
+
+export interface ListedTensor { readonly name: string; readonly dims: readonly number[] }
+export interface WantedTensor { readonly name: string; readonly shape: readonly number[]; readonly vector: boolean }
+
+/** Tensors whose values the reader looks at: factors of rotations, which are written as 1 here. */
+export const isRead = (name: string): boolean => name.startsWith('rope_');
+
+/**
+ * The tensors that this metadata takes. `listed`: the embedding table, whose rows are the vocabulary, and those of the
+ * tensors which a file of the architecture may carry or not that it shall have. Throws RangeError with `what` in front.
+ */
+export function wantedTensors(what: string, metadata: Metadata, listed: readonly ListedTensor[]): WantedTensor[] {
+  const entries = listed.map(({ name, dims }) => ({ name, dims, ggmlType: ENCODINGS.f32.ggmlType, bytes: 4 * dims.reduce((product, n) => product * n, 1) }));
+  const { head, positions, fileBytes } = ggufHead(metadata, entries);
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-wanted-'));
+  const path = join(folder, 'head.gguf');
+  try {
+    const file = openSync(path, 'w');
+    try {
+      writeSync(file, head);
+      ftruncateSync(file, fileBytes);   // data is a hole
+      entries.forEach(({ name, bytes }, i) => {
+        if (isRead(name)) writeSync(file, Buffer.from(new Float32Array(bytes / 4).fill(1).buffer), 0, bytes, positions[i] ?? 0);
+      });
+    } finally {
+      closeSync(file);
+    }
+    return loadAddon().wantedTensors(path);
+  } catch (error) {
+    throw new RangeError(`${what}: ${(error as Error).message.replace(`${path}: `, '')}`, { cause: error });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

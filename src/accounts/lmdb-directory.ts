@@ -1,0 +1,92 @@
+// Directory over LMDB; the primary thread's sweeps what is over.
+
+import type { Store } from '../storage/store.js';
+import { Accounts } from './accounts.js';
+import { AccountChanges } from './changes.js';
+import type { Directory } from './directory.js';
+import { InviteTable } from './lmdb/invite-table.js';
+import { MembershipTable } from './lmdb/membership-table.js';
+import { OrganizationTable } from './lmdb/organization-table.js';
+import { SessionTable } from './lmdb/session-table.js';
+import { SettingsTable } from './lmdb/settings-table.js';
+import { SetupCode } from './lmdb/setup-code.js';
+import { TokenTable } from './lmdb/token-table.js';
+import { UserTable } from './lmdb/user-table.js';
+import { LmdbApiKeys } from './lmdb-api-keys.js';
+import { LmdbAttempts } from './lmdb-attempts.js';
+import { LmdbAuditLog } from './lmdb-audit-log.js';
+import { LmdbInvites } from './lmdb-invites.js';
+import { LmdbKeyStore } from './lmdb-key-store.js';
+import { LmdbMembers } from './lmdb-members.js';
+import { LmdbOrganizations } from './lmdb-organizations.js';
+import { LmdbSignIns } from './lmdb-sign-ins.js';
+import { LmdbSignUps } from './lmdb-sign-ups.js';
+import { LmdbUsers } from './lmdb-users.js';
+
+const SWEEP_MS = 3_600_000;
+
+export class LmdbDirectory implements Directory {
+  readonly signIns: LmdbSignIns;
+  readonly signUps: LmdbSignUps;
+  readonly users: LmdbUsers;
+  readonly organizations: LmdbOrganizations;
+  readonly members: LmdbMembers;
+  readonly invites: LmdbInvites;
+  readonly apiKeys: LmdbApiKeys;
+  readonly keyStore: LmdbKeyStore;
+  readonly attempts: LmdbAttempts;
+  readonly audit: LmdbAuditLog;
+  private readonly swept: readonly { sweep(): Promise<void> }[];
+  private timer: NodeJS.Timeout | null = null;
+  private sweeping: Promise<void> = Promise.resolve();
+
+  /** `changes` is told of each change to keys and organizations. */
+  constructor(readonly store: Store, changes = new AccountChanges()) {
+    const changed = (organizationId: string): void => changes.tell(organizationId);
+    this.audit = new LmdbAuditLog(store);
+    this.attempts = new LmdbAttempts(store);
+    this.apiKeys = new LmdbApiKeys(store, this.audit, changed);
+    const invites = new InviteTable(store), sessions = new SessionTable(store), tokens = new TokenTable(store);
+    const tables = {
+      users: new UserTable(store), organizations: new OrganizationTable(store), settings: new SettingsTable(store), memberships: new MembershipTable(store),
+      setupCode: new SetupCode(store), invites, sessions, tokens, attempts: this.attempts, audit: this.audit, keys: this.apiKeys,
+    };
+    this.keyStore = new LmdbKeyStore(this.apiKeys, tables.organizations, tables.settings);
+    this.signIns = new LmdbSignIns(store, tables);
+    this.signUps = new LmdbSignUps(store, tables);
+    this.users = new LmdbUsers(store, tables);
+    this.organizations = new LmdbOrganizations(store, tables, changed);
+    this.members = new LmdbMembers(store, tables);
+    this.invites = new LmdbInvites(store, tables);
+    this.swept = [sessions, tokens, this.attempts, invites, this.audit];
+  }
+
+  /** Sweeps now and every hour, for the primary one; `also` is done at the same times. */
+  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void): void {
+    const sweep = (): void => { this.sweep(also).catch(onError); };
+    sweep();
+    this.timer = setInterval(sweep, SWEEP_MS);
+    this.timer.unref();
+  }
+
+  /** Erases what is over. */
+  sweep(also: () => Promise<void> = () => Promise.resolve()): Promise<void> {
+    const done = this.sweeping.then(async () => {
+      for (const table of this.swept) await table.sweep();
+      await also();
+    });
+    this.sweeping = done.catch(() => undefined);
+    return done;
+  }
+
+  async close(): Promise<void> {
+    if (this.timer !== null) clearInterval(this.timer);
+    await this.sweeping;
+  }
+}
+
+/** The accounts alone, for a process that serves nothing. */
+export function openAccounts(store: Store): Accounts {
+  const changes = new AccountChanges();
+  return new Accounts(new LmdbDirectory(store, changes), changes);
+}

@@ -1,0 +1,88 @@
+// Invites over the tables of invitations, memberships, users, organizations and the audit log.
+
+import { apiError } from '../errors.js';
+import type { Store } from '../storage/store.js';
+import type { Role } from '../wire/dashboard.js';
+import type { Actor } from './audit.js';
+import { checkInviting, MAX_INVITES } from './invites.js';
+import type { Invite, Invites, ShownInvite } from './invites.js';
+import type { Organization } from './keys.js';
+import type { InviteTable } from './lmdb/invite-table.js';
+import type { MembershipTable } from './lmdb/membership-table.js';
+import type { OrganizationTable } from './lmdb/organization-table.js';
+import type { SettingsTable } from './lmdb/settings-table.js';
+import type { UserTable } from './lmdb/user-table.js';
+import type { LmdbAuditLog } from './lmdb-audit-log.js';
+import { checkBelonging, checkMembers } from './members.js';
+import type { OrganizationView } from './organizations.js';
+import { sliceOf } from './slice.js';
+import type { Slice } from './slice.js';
+import type { User } from './users.js';
+
+export interface InvitesTables { invites: InviteTable; memberships: MembershipTable; users: UserTable; organizations: OrganizationTable; settings: SettingsTable; audit: LmdbAuditLog }
+
+export class LmdbInvites implements Invites {
+  constructor(private readonly store: Store, private readonly tables: InvitesTables) {}
+
+  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null> {
+    const { invites } = this.tables;
+    const page = sliceOf(invites.list(organizationId), limit, after, ({ id }) => id);
+    return page === null ? null : { data: page.data.map((invite) => invites.shown(invite)), next: page.next };
+  }
+
+  create(organizationId: string, email: string, role: Role, by: string, actor: Actor): Promise<ShownInvite> {
+    const { invites, memberships, users, audit } = this.tables;
+    return this.store.transaction(() => {
+      checkInviting(memberships.get(organizationId, by)?.role, role);
+      const known = users.withEmail(email);
+      if (known !== undefined && memberships.get(organizationId, known.id) !== undefined) throw apiError('invalid_value', 'Who has this address is a member already.', 'email');
+      const made = invites.create(organizationId, email, role);
+      if (made === null) throw apiError('too_many_entries', `An organization may have at most ${MAX_INVITES} invitations, those of the last 30 days included.`);
+      audit.note(organizationId, actor, 'invite.created', made.id, { email, role });
+      return invites.shown(made);
+    });
+  }
+
+  revoke(organizationId: string, id: string, by: string, actor: Actor): Promise<void> {
+    const { invites, memberships, audit } = this.tables;
+    return this.store.transaction(() => {
+      const invite = id.length > 64 ? undefined : invites.get(organizationId, id);
+      if (invite === undefined) throw apiError('resource_not_found', 'There is no such invitation.', 'id');
+      if (invites.state(invite) !== 'pending') return;
+      checkInviting(memberships.get(organizationId, by)?.role, invite.role);
+      invites.revoke(invite);
+      audit.note(organizationId, actor, 'invite.revoked', id, { email: invite.email });
+    });
+  }
+
+  async ofLink(token: string): Promise<{ invite: Invite; organization: { id: string; name: string } }> {
+    const invite = this.tables.invites.ofToken(token);
+    const { id, name } = this.#organization(invite);
+    return { invite, organization: { id, name } };
+  }
+
+  accept(token: string, user: User, actor: Actor): Promise<OrganizationView> {
+    const { invites, memberships, settings, audit } = this.tables;
+    return this.store.transaction(() => {
+      const invite = invites.ofToken(token);
+      if (invite.email !== user.email) throw apiError('invalid_value', 'This invitation is for another e-mail address than the one you are signed in with.', 'invite');
+      const organization = this.#organization(invite);
+      if (organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
+      checkMembers(memberships.count(organization.id));
+      checkBelonging(memberships.ofUser(user.id).length);
+      invites.accept(invite);
+      // Who joined meanwhile by another way keeps the role they have.
+      if (memberships.get(organization.id, user.id) === undefined) {
+        memberships.put(organization.id, user.id, invite.role);
+        audit.note(organization.id, actor, 'member.joined', user.id, { role: invite.role, email: user.email });
+      }
+      return { ...organization, settings: settings.get(organization.id) };
+    });
+  }
+
+  #organization({ organizationId }: Invite): Organization {
+    const organization = this.tables.organizations.get(organizationId);
+    if (organization === undefined) throw apiError('invalid_token', 'The organization of this invitation is gone.', 'invite');
+    return organization;
+  }
+}

@@ -1,0 +1,77 @@
+// Members over the tables of memberships, users, organizations, sessions and the audit log.
+
+import type { Store } from '../storage/store.js';
+import type { Role } from '../wire/dashboard.js';
+import type { Actor } from './audit.js';
+import type { MembershipTable } from './lmdb/membership-table.js';
+import type { OrganizationTable } from './lmdb/organization-table.js';
+import type { SessionTable } from './lmdb/session-table.js';
+import type { SettingsTable } from './lmdb/settings-table.js';
+import type { UserTable } from './lmdb/user-table.js';
+import type { LmdbAuditLog } from './lmdb-audit-log.js';
+import { checkOwner, checkRemoving, knownMember, lastOwner } from './members.js';
+import type { Member, Members, Membership, OwnOrganization } from './members.js';
+import { sliceOf } from './slice.js';
+import type { Slice } from './slice.js';
+
+export interface MembersTables { memberships: MembershipTable; users: UserTable; organizations: OrganizationTable; settings: SettingsTable; sessions: SessionTable; audit: LmdbAuditLog }
+
+export class LmdbMembers implements Members {
+  constructor(private readonly store: Store, private readonly tables: MembersTables) {}
+
+  async of(organizationId: string, userId: string): Promise<OwnOrganization | null> {
+    const membership = this.#row(organizationId, userId);
+    return membership === undefined ? null : this.#own(membership) ?? null;
+  }
+
+  async organizationsOf(userId: string): Promise<OwnOrganization[]> {
+    return this.tables.memberships.ofUser(userId).map((membership) => this.#own(membership)).filter((one) => one !== undefined);
+  }
+
+  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<Member> | null> {
+    const page = sliceOf(this.tables.memberships.ofOrganization(organizationId), limit, after, ({ userId }) => userId);
+    return page === null ? null : { data: page.data.map((one) => this.#member(one)), next: page.next };
+  }
+
+  async changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member> {
+    const { memberships, audit } = this.tables;
+    return this.#member(await this.store.transaction(() => {
+      const before = knownMember(this.#row(organizationId, userId));
+      checkOwner(memberships.get(organizationId, by)?.role, role, before.role);
+      if (before.role === role) return before;
+      if (role !== 'owner' && memberships.isLastOwner(organizationId, userId)) throw lastOwner('role');
+      audit.note(organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
+      return memberships.put(organizationId, userId, role);
+    }));
+  }
+
+  remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void> {
+    const { memberships, users, sessions, audit } = this.tables;
+    const leaving = userId === by;
+    return this.store.transaction(() => {
+      const own = memberships.get(organizationId, by)?.role;
+      if (!leaving) checkRemoving(own);
+      const member = knownMember(this.#row(organizationId, userId));
+      if (!leaving) checkOwner(own, member.role);
+      if (memberships.isLastOwner(organizationId, userId)) throw lastOwner('user');
+      memberships.remove(organizationId, userId);
+      if (!leaving) sessions.endAll(userId);
+      audit.note(organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, { role: member.role, email: users.get(userId)?.email ?? null });
+    });
+  }
+
+  /** Longer ids name nothing, and keys of the database have a bound. */
+  #row(organizationId: string, userId: string): Membership | undefined {
+    return organizationId.length > 64 || userId.length > 64 ? undefined : this.tables.memberships.get(organizationId, userId);
+  }
+
+  #own({ organizationId, role }: Membership): OwnOrganization | undefined {
+    const organization = this.tables.organizations.get(organizationId);
+    return organization === undefined ? undefined : { organization: { ...organization, settings: this.tables.settings.get(organizationId) }, role };
+  }
+
+  #member(membership: Membership): Member {
+    const user = this.tables.users.get(membership.userId);
+    return { ...membership, email: user?.email ?? '', name: user?.name ?? '', lastLoginAt: user?.lastLoginAt ?? null };
+  }
+}

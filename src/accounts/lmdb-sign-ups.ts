@@ -1,0 +1,91 @@
+// SignUps over the tables of users, organizations, memberships, invitations, sessions and the audit log.
+
+import { apiError } from '../errors.js';
+import type { Store } from '../storage/store.js';
+import type { Role } from '../wire/dashboard.js';
+import type { Actor } from './audit.js';
+import type { Invite } from './invites.js';
+import type { Organization } from './keys.js';
+import type { InviteTable } from './lmdb/invite-table.js';
+import type { MembershipTable } from './lmdb/membership-table.js';
+import type { OrganizationTable } from './lmdb/organization-table.js';
+import type { SessionTable } from './lmdb/session-table.js';
+import type { SettingsTable } from './lmdb/settings-table.js';
+import type { SetupCode } from './lmdb/setup-code.js';
+import type { UserTable } from './lmdb/user-table.js';
+import type { LmdbAuditLog } from './lmdb-audit-log.js';
+import { checkMembers } from './members.js';
+import type { Client } from './sign-ins.js';
+import { permission } from './sign-ups.js';
+import type { Permission, SignedUp, SignUp, SignUpPolicy, SignUps } from './sign-ups.js';
+
+export interface SignUpTables {
+  users: UserTable; organizations: OrganizationTable; settings: SettingsTable; memberships: MembershipTable; invites: InviteTable; sessions: SessionTable;
+  setupCode: SetupCode; audit: LmdbAuditLog;
+}
+
+interface Home { organization: Organization; role: Role }
+
+export class LmdbSignUps implements SignUps {
+  constructor(private readonly store: Store, private readonly tables: SignUpTables) {}
+
+  async awaitsFirst(): Promise<boolean> {
+    return this.tables.users.none;
+  }
+
+  async firstCode(): Promise<string | null> {
+    const { users, setupCode } = this.tables;
+    return users.none ? this.store.transaction(() => (users.none ? setupCode.ensure() : null)) : null;
+  }
+
+  async check(policy: SignUpPolicy, wish: SignUp): Promise<void> {
+    this.#permission(policy, wish);
+  }
+
+  signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
+    const { users, memberships, sessions, settings, setupCode, audit } = this.tables;
+    return this.store.transaction(() => {
+      const allowed = this.#permission(policy, wish);
+      const user = users.create({ email: wish.email, name: wish.name, passwordHash, operator: allowed.as === 'first' });
+      if (user === null) throw apiError('email_taken', 'There is an account with this e-mail address already. Sign in instead.', 'email');
+      const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
+      const { organization, role } = allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', wish, actor);
+      memberships.put(organization.id, user.id, role);
+      audit.note(organization.id, actor, 'member.joined', user.id, { role, email: user.email });
+      if (user.operator) {
+        setupCode.remove();
+        audit.note(null, actor, 'operator.first_user', user.id);
+      }
+      const cookie = sessions.begin(user.id, client.ip, client.userAgent).secret;
+      return { user, organization: { ...organization, settings: settings.get(organization.id) }, role, cookie };
+    });
+  }
+
+  #permission(policy: SignUpPolicy, wish: SignUp): Permission {
+    const { users, setupCode, invites } = this.tables;
+    return permission({ isFirst: users.none, hasCode: (code) => setupCode.matches(code), invite: (token) => invites.ofToken(token) }, policy, wish);
+  }
+
+  #joined(invite: Invite): Home {
+    const { organizations, memberships, invites } = this.tables;
+    const organization = organizations.get(invite.organizationId);
+    if (organization === undefined || organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
+    checkMembers(memberships.count(organization.id));
+    invites.accept(invite);
+    return { organization, role: invite.role };
+  }
+
+  #own(first: boolean, wish: SignUp, actor: Actor): Home {
+    const { organizations, memberships, audit } = this.tables;
+    // Keys that were made at the first start or by the command line become the first user's.
+    const [oldest] = first ? organizations.list() : [];
+    const orphan = oldest !== undefined && memberships.count(oldest.id) === 0 ? oldest : undefined;
+    if (orphan !== undefined) {
+      const name = wish.organizationName ?? orphan.name;
+      return { organization: organizations.change(orphan.id, { name }) ?? orphan, role: 'owner' };
+    }
+    const organization = organizations.create(wish.organizationName ?? `${wish.name}'s organization`);
+    audit.note(organization.id, actor, 'organization.created', organization.id, { name: organization.name });
+    return { organization, role: 'owner' };
+  }
+}

@@ -1,0 +1,71 @@
+// Users over the tables of users, memberships, organizations, sessions and the audit log.
+
+import { apiError } from '../errors.js';
+import type { Store } from '../storage/store.js';
+import type { Actor } from './audit.js';
+import type { MembershipTable } from './lmdb/membership-table.js';
+import type { OrganizationTable } from './lmdb/organization-table.js';
+import type { SessionTable } from './lmdb/session-table.js';
+import type { UserTable } from './lmdb/user-table.js';
+import type { LmdbAuditLog } from './lmdb-audit-log.js';
+import type { Slice } from './slice.js';
+import { checkRights } from './users.js';
+import type { ListedUser, User, UserRights, Users } from './users.js';
+
+export interface UsersTables { users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; audit: LmdbAuditLog }
+
+const PAGE = 256;
+
+export class LmdbUsers implements Users {
+  constructor(private readonly store: Store, private readonly tables: UsersTables) {}
+
+  async get(id: string): Promise<User | null> {
+    return this.#row(id) ?? null;
+  }
+
+  async page(limit: number, after: string | null): Promise<Slice<ListedUser>> {
+    const found = this.tables.users.list(limit + 1, after);
+    const data = found.slice(0, limit);
+    return { data: data.map((user) => this.#listed(user)), next: found.length > limit ? data.at(-1)?.id ?? null : null };
+  }
+
+  async change(id: string, rights: UserRights, by: string | null, actor: Actor): Promise<ListedUser> {
+    const { users, sessions, audit } = this.tables;
+    const changed = await this.store.transaction(() => {
+      const user = this.#row(id);
+      if (user === undefined) throw apiError('resource_not_found', 'There is no such user.', 'user');
+      const locked = rights.locked ?? user.locked;
+      const operator = rights.operator ?? user.operator;
+      if (locked === user.locked && operator === user.operator) return user;
+      checkRights(user, { locked, operator }, by, () => this.#otherOperator(id));
+      const next = users.change(id, { locked, operator }) as User;
+      if (locked !== user.locked) audit.note(null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
+      if (operator !== user.operator) audit.note(null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, { email: user.email });
+      if (locked && !user.locked) sessions.endAll(id);
+      return next;
+    });
+    return this.#listed(changed);
+  }
+
+  #row(id: string): User | undefined {
+    return id.length > 64 ? undefined : this.tables.users.get(id);
+  }
+
+  #listed(user: User): ListedUser {
+    const organizations = this.tables.memberships.ofUser(user.id).flatMap(({ organizationId, role }) => {
+      const organization = this.tables.organizations.get(organizationId);
+      return organization === undefined ? [] : [{ id: organization.id, name: organization.name, role }];
+    });
+    return { user, organizations };
+  }
+
+  /** Whether anybody else is an operator and may sign in. */
+  #otherOperator(id: string): boolean {
+    for (let after: string | null = null; ;) {
+      const page: User[] = this.tables.users.list(PAGE, after);
+      if (page.some((user) => user.id !== id && user.operator && !user.locked)) return true;
+      if (page.length < PAGE) return false;
+      after = page.at(-1)?.id ?? null;
+    }
+  }
+}

@@ -1,0 +1,111 @@
+// Invitations to an organization. Table `invites`: [organization, invite] → invite, and ['id', invite] → its
+// organization. The token of its link is the invite's id with an HMAC under a secret of the database, so the link
+// can be shown again as long as the invitation stands, and rows alone let nobody in.
+
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Role } from '../../wire/dashboard.js';
+import { newAccountId } from '../../ids.js';
+import type { Store, Table } from '../../storage/store.js';
+import { walk } from '../../storage/walk.js';
+import { INVITE_MS, invalidInvite, MAX_INVITES } from '../invites.js';
+import type { Invite, InviteState, ShownInvite } from '../invites.js';
+
+// What is over can be looked at this long.
+const KEPT_MS = 30 * 24 * 3_600_000;
+const SECRET = 'invite-key';
+
+export class InviteTable {
+  private readonly invites: Table<Invite>;
+  private readonly organizationOf: Table<string>;
+
+  private readonly secrets: Table<Uint8Array>;
+
+  constructor(private readonly store: Store, private readonly now: () => number = Date.now) {
+    this.invites = store.table('invites');
+    this.organizationOf = store.table('invites');
+    this.secrets = store.table('secrets');
+  }
+
+  /** Youngest first. */
+  list(organizationId: string): Invite[] {
+    return [...this.invites.range({ from: [organizationId], to: [organizationId, '\uffff'] })].map(({ value }) => value).sort((a, b) => b.createdAt - a.createdAt);
+  }
+
+  get(organizationId: string, id: string): Invite | undefined {
+    return this.invites.get([organizationId, id]);
+  }
+
+  state(invite: Invite): InviteState {
+    if (invite.acceptedAt !== null) return 'accepted';
+    if (invite.revokedAt !== null) return 'revoked';
+    return invite.expiresAt <= this.now() ? 'expired' : 'pending';
+  }
+
+  /** Within a transaction. One that is pending for the same address gives way. Null if there are too many. */
+  create(organizationId: string, email: string, role: Role): Invite | null {
+    if (this.secrets.get(SECRET) === undefined) void this.secrets.put(SECRET, new Uint8Array(randomBytes(32)));
+    const others = this.list(organizationId);
+    if (others.length >= MAX_INVITES) return null;
+    for (const other of others) if (other.email === email && this.state(other) === 'pending') this.revoke(other);
+    const now = this.now();
+    const invite: Invite = { id: newAccountId('inv'), organizationId, email, role, createdAt: now, expiresAt: now + INVITE_MS, acceptedAt: null, revokedAt: null };
+    this.put(invite);
+    void this.organizationOf.put(['id', invite.id], organizationId);
+    return invite;
+  }
+
+  /** Within a transaction. */
+  revoke(invite: Invite): void {
+    this.put({ ...invite, revokedAt: this.now() });
+  }
+
+  /** Within a transaction. */
+  accept(invite: Invite): void {
+    this.put({ ...invite, acceptedAt: this.now() });
+  }
+
+  /** With its state, and the token of its link as long as it is pending. */
+  shown(invite: Invite): ShownInvite {
+    const state = this.state(invite);
+    return { ...invite, state, token: state === 'pending' ? `${invite.id.slice('inv_'.length)}.${this.mac(invite.id)}` : null };
+  }
+
+  /** The pending invitation of a link. Throws ApiError 400 invalid_token. */
+  ofToken(token: string): Invite {
+    const [, bare, mac] = /^([0-9A-Za-z]{24})\.([\w-]{43})$/.exec(token) ?? [];
+    const id = `inv_${bare ?? ''}`;
+    if (mac !== undefined && timingSafeEqual(Buffer.from(mac), Buffer.from(this.mac(id)))) {
+      const organizationId = this.organizationOf.get(['id', id]);
+      const invite = organizationId === undefined ? undefined : this.get(organizationId, id);
+      if (invite !== undefined && this.state(invite) === 'pending') return invite;
+    }
+    throw invalidInvite();
+  }
+
+  /** Within a transaction: all of an organization. */
+  removeAll(organizationId: string): void {
+    for (const invite of this.list(organizationId)) this.remove(invite);
+  }
+
+  /** Erases what has been over for long, in short transactions. */
+  sweep(): Promise<void> {
+    const before = this.now() - KEPT_MS;
+    return walk(this.store, this.invites, { from: ['org_'], to: ['org_\uffff'] }, (invite) => {
+      if (Math.min(invite.expiresAt, invite.acceptedAt ?? Infinity, invite.revokedAt ?? Infinity) < before) this.remove(invite);
+    });
+  }
+
+  private put(invite: Invite): void {
+    void this.invites.put([invite.organizationId, invite.id], invite);
+  }
+
+  private remove({ organizationId, id }: Invite): void {
+    void this.invites.remove([organizationId, id]);
+    void this.organizationOf.remove(['id', id]);
+  }
+
+  /** Before the first invitation is made there is no secret, and none of these is anybody's. */
+  private mac(id: string): string {
+    return createHmac('sha256', this.secrets.get(SECRET) ?? randomBytes(32)).update(id).digest('base64url');
+  }
+}

@@ -1,0 +1,71 @@
+// Tokens of links that may be used once within an hour: to choose a new password, to show that an address is
+// one's own. Table `tokens`: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash; of
+// one user and purpose the last one counts.
+
+import { createHash, randomBytes } from 'node:crypto';
+import { apiError } from '../../errors.js';
+import type { Store, Table } from '../../storage/store.js';
+import { walk } from '../../storage/walk.js';
+import { TOKEN_MS } from '../tokens.js';
+import type { TokenPurpose } from '../tokens.js';
+
+export interface Token {
+  userId: string;
+  purpose: TokenPurpose;
+  expiresAt: number;           // milliseconds
+  /** It left by mail only, so whoever has it reads that address's mail. */
+  mailed: boolean;
+}
+
+export class TokenTable {
+  private readonly tokens: Table<Token>;
+  private readonly hashes: Table<string>;
+
+  constructor(private readonly store: Store, private readonly now: () => number = Date.now) {
+    this.tokens = store.table('tokens');
+    this.hashes = store.table('tokens');
+  }
+
+  /** Within a transaction. What is returned is stored nowhere. */
+  create(userId: string, purpose: TokenPurpose, mailed: boolean): string {
+    this.removeOf(userId, purpose);
+    const token = randomBytes(32).toString('base64url');
+    const hash = hashOf(token);
+    void this.tokens.put(['hash', hash], { userId, purpose, expiresAt: this.now() + TOKEN_MS, mailed });
+    void this.hashes.put(['user', userId, purpose], hash);
+    return token;
+  }
+
+  /** Throws ApiError 400 invalid_token. */
+  find(token: string, purpose: TokenPurpose): Token {
+    const found = this.tokens.get(['hash', hashOf(token)]);
+    if (found === undefined || found.purpose !== purpose || found.expiresAt <= this.now()) {
+      throw apiError('invalid_token', 'This link is not valid any more: it works once, for an hour. Ask for a new one.', 'token');
+    }
+    return found;
+  }
+
+  /** Within a transaction: as find(), and never again. */
+  use(token: string, purpose: TokenPurpose): Token {
+    const found = this.find(token, purpose);
+    this.removeOf(found.userId, purpose);
+    return found;
+  }
+
+  /** Within a transaction. */
+  removeOf(userId: string, purpose: TokenPurpose): void {
+    const hash = this.hashes.get(['user', userId, purpose]);
+    if (hash === undefined) return;
+    void this.tokens.remove(['hash', hash]);
+    void this.hashes.remove(['user', userId, purpose]);
+  }
+
+  /** Erases what is over, in short transactions. */
+  sweep(): Promise<void> {
+    return walk(this.store, this.tokens, { from: ['hash'], to: ['hash', '\uffff'] }, ({ userId, purpose, expiresAt }) => {
+      if (expiresAt <= this.now()) this.removeOf(userId, purpose);
+    });
+  }
+}
+
+const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex');

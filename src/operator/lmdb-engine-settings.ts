@@ -1,0 +1,36 @@
+// EngineSettingsStore over the table `engine-settings`, keyed by engine, and the audit log.
+
+import type { AuditNote } from '../accounts/audit.js';
+import type { LmdbAuditLog } from '../accounts/lmdb-audit-log.js';
+import type { Store, Table } from '../storage/store.js';
+import type { EngineChange, EngineSettingsStore, EngineValues } from './engine-settings-store.js';
+
+export class LmdbEngineSettings implements EngineSettingsStore {
+  readonly #rows: Table<EngineValues>;
+
+  constructor(private readonly store: Store, private readonly audit: Pick<LmdbAuditLog, 'note'>) {
+    this.#rows = store.table('engine-settings');
+  }
+
+  async all(): Promise<ReadonlyMap<string, EngineValues>> {
+    return new Map([...this.#rows.range()].map(({ key, value }) => [key as string, value]));
+  }
+
+  async get(engine: string): Promise<EngineValues> {
+    return this.#rows.get(engine) ?? {};
+  }
+
+  change(engine: string, change: EngineChange, note: AuditNote | null): Promise<EngineValues> {
+    return this.store.transaction(() => {
+      const next = changed(this.#rows.get(engine) ?? {}, change);
+      void this.#rows.put(engine, next);
+      if (note !== null) void this.audit.note(null, note.actor, note.action, engine, note.detail);
+      return next;
+    });
+  }
+}
+
+const changed = (before: EngineValues, change: EngineChange): EngineValues =>
+  Object.fromEntries(Object.entries({ ...before, ...defined(change) }).filter(([, value]) => value !== null));
+
+const defined = (change: EngineChange): EngineChange => Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));

@@ -1,0 +1,12 @@
+// What the sealer of a server keeps: a port, see docs/storage.md. Each method is one unit of work, durable when it
+// resolves, and gives every thread and process that asks the same.
+
+export interface SealerState {
+  /**
+   * The key that was made once, as far as it still counts. `replaced`: keys from the settings are used instead, and it is
+   * not made; one that was goes on verifying for a while. Null if there is none.
+   */
+  madeKey(replaced: boolean): Promise<Uint8Array | null>;
+  /** Names that were served before and are now, those of `models` first; so many as there may be. */
+  knownModels(models: readonly string[]): Promise<readonly string[]>;
+}

@@ -1,0 +1,79 @@
+// UsageStore over the tables of usage, see sums.ts. A sum is read and written within the transaction, so that
+// several threads add up; erasing has short transactions, far apart, so that requests which write do not wait for it.
+
+import { monthName, monthNumber } from '../admission/month-use.js';
+import type { Key, Store, Table } from '../storage/store.js';
+import { organizationsOf, usageRows, usageTotals } from './lmdb-usage-query.js';
+import { addSums, HOUR_MS, isFinished, noUsage, sumsOf } from './sums.js';
+import type { HourKey, UsageRow, UsageSums } from './sums.js';
+import type { UsageCursor, UsageEntry, UsageExpiry, UsageQuery, UsageRows, UsageSpan, UsageStore, UsageTotal } from './usage-store.js';
+
+/** Keys of one transaction that erases. */
+const BATCH = 1_000;
+
+export class LmdbUsageStore implements UsageStore {
+  readonly #rows: Table<UsageRow>;
+  readonly #hours: Table<UsageSums>;
+  readonly #months: Table<number>;
+  #number = 0;
+
+  constructor(private readonly store: Store) {
+    this.#rows = store.table('usage-rows');
+    this.#hours = store.table('usage-hours');
+    this.#months = store.table('usage-months');
+  }
+
+  record(entries: readonly UsageEntry[]): Promise<void> {
+    return this.store.transaction(() => this.#put(entries));
+  }
+
+  async monthTokens(organizationIds: readonly string[], month: string): Promise<number[]> {
+    return organizationIds.map((id) => this.#months.get([id, month]) ?? 0);
+  }
+
+  rows(query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows> {
+    return usageRows(this.#hours, query, limit, after);
+  }
+
+  totals(span: UsageSpan, organizationIds: readonly string[]): Promise<UsageTotal[]> {
+    return usageTotals(this.#hours, span, organizationIds);
+  }
+
+  async erase({ rows, sums }: UsageExpiry, signal: AbortSignal): Promise<number> {
+    let erased = await this.#erase(this.#rows, {}, [rows], signal);
+    for (const organization of organizationsOf(this.#hours)) erased += await this.#erase(this.#hours, { from: [organization] }, [organization, Math.floor(sums / HOUR_MS)], signal);
+    for (const organization of organizationsOf(this.#months)) erased += await this.#erase(this.#months, { from: [organization] }, [organization, monthName(monthNumber(sums))], signal);
+    return erased;
+  }
+
+  async #erase(table: Table<unknown>, begin: { from?: Key }, to: Key, signal: AbortSignal): Promise<number> {
+    let erased = 0;
+    while (!signal.aborted) {
+      const keys = [...table.keys({ ...begin, to, limit: BATCH })];
+      if (keys.length === 0) break;
+      await this.store.transaction(() => { for (const key of keys) void table.remove(key); });
+      erased += keys.length;
+    }
+    return erased;
+  }
+
+  #put(entries: readonly UsageEntry[]): void {
+    const hours = new Map<string, { key: HourKey; sums: UsageSums }>();
+    const months = new Map<string, { key: [string, string]; tokens: number }>();
+    for (const { usage, at } of entries) {
+      const key: HourKey = [usage.organizationId, Math.floor(at / HOUR_MS), usage.model ?? '', usage.keyId, usage.endpoint];
+      const name = key.join('\n');
+      let hour = hours.get(name);
+      if (hour === undefined) hours.set(name, (hour = { key, sums: noUsage() }));
+      addSums(hour.sums, sumsOf(usage));
+      if (!isFinished(usage)) continue;
+      void this.#rows.put([usage.endedAt, usage.requestId, this.#number++], usage);
+      const month = monthName(monthNumber(at));
+      let sum = months.get(`${usage.organizationId}\n${month}`);
+      if (sum === undefined) months.set(`${usage.organizationId}\n${month}`, (sum = { key: [usage.organizationId, month], tokens: 0 }));
+      sum.tokens += usage.inputTokens + usage.outputTokens;
+    }
+    for (const { key, sums } of hours.values()) void this.#hours.put(key, addSums(sums, this.#hours.get(key) ?? noUsage()));
+    for (const { key, tokens } of months.values()) void this.#months.put(key, tokens + (this.#months.get(key) ?? 0));
+  }
+}

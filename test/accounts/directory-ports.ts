@@ -1,0 +1,203 @@
+// What every Directory promises, whatever it is kept in: each port's units of work, asked through the ports alone.
+import t, { type Test } from 'tap';
+import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
+import type { Actor } from '../../src/accounts/audit.js';
+import type { Directory } from '../../src/accounts/directory.js';
+import { keyDigest, keyStatus } from '../../src/accounts/keys.js';
+import type { SignedUp } from '../../src/accounts/sign-ups.js';
+import type { User } from '../../src/accounts/users.js';
+
+const CLIENT = { ip: '192.0.2.1', userAgent: 'a test' };
+const OPERATOR: Actor = { type: 'operator_api', id: null, email: null, ip: null };
+const OPEN = { open: true, local: true };
+const actorOf = ({ id, email }: User): Actor => ({ type: 'user', id, email, ip: CLIENT.ip });
+
+function signUp({ signUps }: Directory, name: string, more: { invite?: string; policy?: typeof OPEN; code?: string } = {}): Promise<SignedUp> {
+  return signUps.signUp(more.policy ?? OPEN, { email: `${name}@example.com`, name, organizationName: null, invite: more.invite ?? null, code: more.code ?? null }, `hash of ${name}`, CLIENT);
+}
+
+/** What the audit log says, oldest first. */
+async function actions({ audit }: Directory, organizationId: string | null): Promise<string[]> {
+  return (await audit.list(organizationId, 100, null)).data.map(({ action }) => action).sort();
+}
+
+/** `open`: a new one, empty, that goes with the test. */
+export function directoryTests(open: (t: Test) => Promise<Directory>): void {
+  t.test('SignUps: of many at once one is the first, an address is taken once', async (t) => {
+    const directory = await open(t);
+    const { signUps, signIns } = directory;
+    t.equal(await signUps.awaitsFirst(), true);
+    const [code, again] = await Promise.all([signUps.firstCode(), signUps.firstCode()]);
+    t.equal(code, again, 'one code, whoever asks first');
+    const remote = { open: false, local: false };
+    await t.rejects(signUp(directory, 'a', { policy: remote, code: 'wrong' }), { code: 'signup_closed' });
+    await signUps.check(remote, { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code });
+    const made = await Promise.all(['a', 'b', 'c'].map((name) => signUp(directory, name)));
+    t.equal(made.filter(({ user }) => user.operator).length, 1);
+    t.equal(new Set(made.map(({ organization }) => organization.tenant)).size, 3);
+    const same = await Promise.allSettled([signUp(directory, 'd'), signUp(directory, 'd')]);
+    t.same(same.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+    t.match(same.find(({ status }) => status === 'rejected'), { reason: { code: 'email_taken' } });
+    t.equal(await signUps.awaitsFirst(), false);
+    t.equal(await signUps.firstCode(), null);
+    await t.rejects(signUp(directory, 'e', { policy: remote }), { code: 'signup_closed' });
+    const first = made.find(({ user }) => user.operator)!;
+    t.match(await signIns.find(first.cookie), { user: { id: first.user.id }, session: { userId: first.user.id } });
+    t.same(await actions(directory, first.organization.id), ['member.joined', 'organization.created']);
+    t.same(await actions(directory, null), ['operator.first_user'], 'of those that were refused nothing is noted');
+  });
+
+  t.test('SignIns: sessions begin, end and go with the password', async (t) => {
+    const directory = await open(t);
+    const { signIns, attempts } = directory;
+    const { user, cookie } = await signUp(directory, 'a');
+    const counted = { address: 'address 192.0.2.1', email: 'email a@example.com' };
+    for (let i = 0; i < MAX_ATTEMPTS.login; i++) await attempts.count('login', [counted.email]);
+    t.equal(await signIns.begin({ ...user, passwordHash: 'another' }, null, CLIENT, null, counted), 'changed');
+    t.match(await attempts.counted('login', counted.email), { count: MAX_ATTEMPTS.login }, 'who did not get in is forgiven nothing');
+    const begun = await signIns.begin(user, null, CLIENT, cookie, counted);
+    if (typeof begun === 'string') throw new Error(begun);
+    t.equal(await signIns.find(cookie), null, 'the session before is over');
+    t.match(await attempts.counted('login', counted.email), { count: 0 });
+    const other = await signIns.begin(user, null, CLIENT, null, counted);
+    if (typeof other === 'string') throw new Error(other);
+    t.equal((await signIns.sessions(user.id)).length, 2);
+    const kept = (await signIns.find(begun.cookie))!.session.id;
+    t.equal(await signIns.changePassword({ ...user, passwordHash: 'stale' }, 'new', kept, actorOf(user)), false);
+    t.equal(await signIns.changePassword(user, 'new', kept, actorOf(user)), true);
+    t.same((await signIns.sessions(user.id)).map(({ id }) => id), [kept]);
+    t.equal(await signIns.end('user_other', kept, actorOf(user)), false, 'another\'s session is unknown');
+    const token = await signIns.mailedToken(user.id, 'password');
+    await signIns.resetPassword(token, user.id, 'newest', CLIENT.ip);
+    await t.rejects(signIns.resetPassword(token, user.id, 'again', CLIENT.ip), { code: 'invalid_token' });
+    t.equal(await signIns.find(begun.cookie), null);
+    t.match(await signIns.withEmail('a@example.com'), { passwordHash: 'newest', emailVerified: true });
+    t.same(await actions(directory, null), ['operator.first_user', 'user.password_changed', 'user.password_reset']);
+  });
+
+  t.test('Members and Invites: who may, as they are then; one owner stays', async (t) => {
+    const directory = await open(t);
+    const { members, invites, signIns } = directory;
+    const { user: owner, organization: { id: org } } = await signUp(directory, 'owner');
+    const other = await signUp(directory, 'other');
+    const invite = await invites.create(org, 'guest@example.com', 'admin', owner.id, actorOf(owner));
+    t.match(invite, { state: 'pending', token: /./ });
+    t.match(await invites.ofLink(invite.token!), { invite: { id: invite.id }, organization: { id: org } });
+    await t.rejects(invites.accept(invite.token!, other.user, actorOf(other.user)), { code: 'invalid_value', param: 'invite' }, 'it is for one address');
+    const closed = { open: false, local: true };
+    const joined = await Promise.allSettled([1, 2].map(() => signUp(directory, 'guest', { invite: invite.token!, policy: closed })));
+    t.same(joined.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'it is taken once');
+    const guest = (await signIns.withEmail('guest@example.com'))!;
+    t.match(await members.of(org, guest.id), { role: 'admin', organization: { id: org, settings: { monthlyTokenCap: null } } });
+    t.equal(await members.of(other.organization.id, guest.id), null);
+    t.equal(await members.of('org_'.repeat(200), guest.id), null);
+    await t.rejects(invites.create(org, 'x@example.com', 'owner', guest.id, actorOf(guest)), { code: 'role_not_allowed' });
+    await t.rejects(invites.create(org, 'guest@example.com', 'viewer', owner.id, actorOf(owner)), { code: 'invalid_value', param: 'email' });
+    await t.rejects(members.changeRole(org, guest.id, 'owner', guest.id, actorOf(guest)), { code: 'role_not_allowed' });
+    await t.rejects(members.changeRole(org, owner.id, 'viewer', owner.id, actorOf(owner)), { code: 'invalid_value', param: 'role' });
+    await t.rejects(members.remove(org, owner.id, owner.id, actorOf(owner)), { code: 'invalid_value', param: 'user' });
+    await t.rejects(members.remove(org, 'user_none', owner.id, actorOf(owner)), { code: 'resource_not_found' });
+    await members.changeRole(org, guest.id, 'owner', owner.id, actorOf(owner));
+    const both = await Promise.allSettled([members.remove(org, owner.id, owner.id, actorOf(owner)), members.remove(org, guest.id, guest.id, actorOf(guest))]);
+    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two that leave at once one stays');
+    t.equal((await members.page(org, 10, null))?.data.length, 1);
+    t.equal(await members.page(org, 10, 'user_none'), null);
+    t.same(await actions(directory, org), ['invite.created', 'member.joined', 'member.joined', 'member.left', 'member.role_changed', 'organization.created']);
+  });
+
+  t.test('Organizations: settings come with them, and who deletes one deletes all of it', async (t) => {
+    const directory = await open(t);
+    const { organizations, members, invites, apiKeys, keyStore } = directory;
+    const { user, organization } = await signUp(directory, 'a');
+    const next = await signUp(directory, 'b');
+    const { id } = organization;
+    await t.rejects(organizations.create('more', next.user, 1, actorOf(next.user)), { code: 'too_many_entries' });
+    t.match(await organizations.create('more', next.user, 2, actorOf(next.user)), { name: 'more' });
+    const { secret } = await apiKeys.create(id, { name: 'k' }, null);
+    await organizations.change(id, { limits: { '*': { rpm: 7 } } }, OPERATOR);
+    t.match(await organizations.change(id, { monthlyTokenCap: 5 }, OPERATOR), { members: 1, activeKeys: 1, settings: { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 5 } });
+    t.match(await members.organizationsOf(user.id), [{ role: 'owner', organization: { id, settings: { monthlyTokenCap: 5 } } }]);
+    t.match(await keyStore.find(keyDigest(secret)), { identity: { organizationId: id, monthlyTokenCap: 5, limits: { '*': { rpm: 7 } } } });
+    t.match(await organizations.rename(id, 'named', actorOf(user)), { name: 'named', settings: { monthlyTokenCap: 5 } });
+    t.equal(await organizations.change('org_none', { status: 'suspended' }, OPERATOR), null);
+    const { token } = await invites.create(id, 'guest@example.com', 'viewer', user.id, actorOf(user));
+    const pages = await organizations.page(2, null);
+    t.equal([...pages.data, ...(await organizations.page(2, pages.next)).data].length, 3);
+
+    await organizations.delete(id, actorOf(user));
+    t.same([await organizations.get(id), await members.of(id, user.id), await organizations.rename(id, 'x', actorOf(user))], [null, null, null]);
+    await t.rejects(invites.ofLink(token!), { code: 'invalid_token' });
+    t.same(await invites.page(id, 10, null), { data: [], next: null });
+    t.match(await keyStore.find(keyDigest(secret)), { revokedAt: 0 });
+    t.notOk((await organizations.all()).some((one) => one.id === id));
+    t.match(await organizations.resumeDeletions(), [{ id }]);
+    await organizations.markErased(id);
+    t.same(await organizations.resumeDeletions(), []);
+    await organizations.eraseKeys(Date.now() - 60_000);
+    t.ok(await keyStore.find(keyDigest(secret)), 'not before their time');
+    await organizations.eraseKeys(Date.now() + 60_000);
+    t.equal(await keyStore.find(keyDigest(secret)), undefined);
+    const again = await signUp(directory, 'c');
+    t.ok(again.organization.tenant > 3, 'its number is not given again');
+  });
+
+  t.test('ApiKeys and KeyStore: a key is found as it is now, and only in its organization', async (t) => {
+    const { apiKeys, keyStore, organizations } = await open(t);
+    const [one, two] = [(await organizations.ensureFirst()).id, 'org_other'];
+    t.equal((await organizations.ensureFirst()).id, one);
+    t.equal(await apiKeys.empty(), true);
+    t.equal(await keyStore.find(keyDigest('sk-nobody')), undefined);
+    const { key, secret } = await apiKeys.create(one, { name: 'a' }, null);
+    t.equal(await apiKeys.empty(), false);
+    t.equal(await apiKeys.get(two, key.id), null);
+    t.equal(await apiKeys.revoke(two, key.id, null), null);
+    t.match(await keyStore.find(keyDigest(secret)), { keyId: key.id, suspended: false, expiresAt: Infinity, revokedAt: Infinity });
+    await keyStore.noteLastUsed([[key.id, 5_000]]);
+    await keyStore.noteLastUsed([[key.id, 4_000], ['key_none', 1]]);
+    t.equal((await apiKeys.get(one, key.id))?.lastUsedAt, new Date(5_000).toISOString(), 'the later time stays');
+    const rotated = await apiKeys.rotate(one, key.id, 0, OPERATOR, null);
+    t.equal(keyStatus((await apiKeys.get(one, key.id))!, new Date()), 'revoked');
+    t.match(await keyStore.find(keyDigest(rotated!.secret)), { keyId: rotated!.key.id });
+    await t.rejects(apiKeys.change(one, key.id, { name: 'b' }, OPERATOR), { code: 'invalid_value' });
+    await Promise.all([1, 2].map(() => apiKeys.accept(one, 'chosen', 'a key of my own')));
+    t.match(await keyStore.find(keyDigest('a key of my own')), { revokedAt: Infinity });
+    t.equal((await apiKeys.all()).filter(({ name }) => name === 'chosen').length, 1, 'of two at once one makes it');
+    await organizations.change(one, { status: 'suspended' }, null);
+    t.match(await keyStore.find(keyDigest(rotated!.secret)), { suspended: true });
+    const first = (await apiKeys.page(one, 2, null))!;
+    t.equal(first.data.length, 2);
+    t.ok((await apiKeys.page(one, 10, first.next))!.data.length >= 1);
+    t.equal(await apiKeys.page(two, 10, key.id), null);
+  });
+
+  t.test('Users: one operator who can sign in stays', async (t) => {
+    const directory = await open(t);
+    const { users, signIns } = directory;
+    const first = await signUp(directory, 'a');
+    const second = await signUp(directory, 'b');
+    const change = (id: string, rights: { locked?: boolean; operator?: boolean }, by: string | null = null) => users.change(id, { locked: rights.locked, operator: rights.operator }, by, OPERATOR);
+    await t.rejects(change(first.user.id, { operator: false }), { code: 'invalid_value', param: 'operator' });
+    t.match(await change(second.user.id, { operator: true }), { user: { operator: true }, organizations: [{ id: second.organization.id, role: 'owner' }] });
+    await t.rejects(change(first.user.id, { locked: true }, first.user.id), { code: 'invalid_value', param: 'locked' });
+    const both = await Promise.allSettled([change(first.user.id, { locked: true }), change(second.user.id, { locked: true })]);
+    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two at once one stays');
+    const locked = (await users.get(first.user.id))!.locked ? first : second;
+    t.equal(await signIns.find(locked.cookie), null);
+    await change(locked.user.id, { locked: false });
+    t.equal(await signIns.find(locked.cookie), null, 'nor is it there again');
+    await t.rejects(change('user_none', { locked: true }), { code: 'resource_not_found' });
+    const page = await users.page(1, null);
+    t.same([...page.data, ...(await users.page(1, page.next)).data].map(({ user }) => user.id).sort(), [first.user.id, second.user.id].sort());
+    t.same(await actions(directory, null), ['operator.first_user', 'user.locked', 'user.operator_granted', 'user.unlocked']);
+  });
+
+  t.test('Attempts: of many at once no more than of many in a row, all shares or none', async (t) => {
+    const { attempts } = await open(t);
+    const tries = await Promise.allSettled(Array.from({ length: MAX_ATTEMPTS.login + 5 }, () => attempts.count('login', ['address a', 'email e'])));
+    t.equal(tries.filter(({ status }) => status === 'fulfilled').length, MAX_ATTEMPTS.login);
+    await t.rejects(attempts.count('login', ['address a', 'email other']), { code: 'too_many_attempts' });
+    t.match(await attempts.counted('login', 'email other'), { count: 0 });
+    t.match(await attempts.counted('login', 'address a'), { count: MAX_ATTEMPTS.login });
+    t.match(await attempts.counted('operator', 'address a'), { count: 0 }, 'of another kind');
+  });
+}

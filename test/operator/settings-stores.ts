@@ -1,0 +1,38 @@
+// What every store of operators' settings promises, whatever it is kept in.
+import t, { type Test } from 'tap';
+import type { Actor, AuditLog, AuditNote } from '../../src/accounts/audit.js';
+import type { EngineSettingsStore } from '../../src/operator/engine-settings-store.js';
+import type { ModelSettingsStore } from '../../src/operator/model-settings-store.js';
+
+const ACTOR: Actor = { type: 'operator_api', id: null, email: null, ip: null };
+export const note = (action: string): AuditNote => ({ actor: ACTOR, action, detail: { a: 1 } });
+const actions = async (audit: AuditLog): Promise<string[]> => (await audit.list(null, 100, null)).data.map(({ action, target }) => `${action} ${target}`);
+
+/** `open`: a new one, empty, that goes with the test, and the audit log it writes to. */
+export function modelSettingsStoreTests(open: (t: Test) => Promise<{ settings: ModelSettingsStore; audit: AuditLog }>): void {
+  t.test('what was decided of models: one change after the other, each with its entry, or neither', async (t) => {
+    const { settings, audit } = await open(t);
+    t.equal((await settings.all()).size, 0);
+    await Promise.all(Array.from({ length: 20 }, (_, at) => settings.change('hal-1.0', (before) => ({ ...before, successor: `${before.successor ?? ''}${at % 10}` }), note('changed'))));
+    await settings.change('tycho-1.0', () => ({ unloaded: true, retiresAt: null }), note('drained'));
+    await t.rejects(settings.change('tycho-1.0', () => { throw new Error('refused'); }, note('refused')), /refused/);
+    const all = await settings.all();
+    t.same([...all.keys()].sort(), ['hal-1.0', 'tycho-1.0']);
+    t.equal(all.get('hal-1.0')?.successor?.length, 20, 'none is lost');
+    t.same(all.get('tycho-1.0'), { unloaded: true, retiresAt: null });
+    t.same((await actions(audit)).sort(), [...Array<string>(20).fill('changed hal-1.0'), 'drained tycho-1.0']);
+  });
+}
+
+export function engineSettingsStoreTests(open: (t: Test) => Promise<{ settings: EngineSettingsStore; audit: AuditLog }>): void {
+  t.test('what was changed of engines: null ends it, what is not named stays', async (t) => {
+    const { settings, audit } = await open(t);
+    t.same(await settings.get('hal-1.0'), {});
+    t.same(await settings.change('hal-1.0', { step_ms: 5, queue_max: 7 }, note('changed')), { step_ms: 5, queue_max: 7 });
+    t.same(await settings.change('hal-1.0', { step_ms: null, queue_max: undefined, max_sequences: 3 }, note('changed')), { queue_max: 7, max_sequences: 3 });
+    t.same(await settings.change('tycho-1.0', { step_ms: 0 }, null), { step_ms: 0 });
+    t.same(await settings.get('hal-1.0'), { queue_max: 7, max_sequences: 3 });
+    t.same([...await settings.all()], [['hal-1.0', { queue_max: 7, max_sequences: 3 }], ['tycho-1.0', { step_ms: 0 }]]);
+    t.same(await actions(audit), ['changed hal-1.0', 'changed hal-1.0'], 'the last one was to say nothing');
+  });
+}

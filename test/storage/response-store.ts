@@ -1,0 +1,473 @@
+// What every ResponseStore promises, whatever it is kept in: what is written comes back, for its organization alone, in
+// chains, until it is deleted or past its time; and what goes leaves nothing behind.
+import t from 'tap';
+import { newResponseId } from '../../src/ids.js';
+import { unfinishedResponses } from '../../src/protocol/responses/unfinished.js';
+import { RemoteRun } from '../../src/protocol/responses/remote-run.js';
+import { itemSize } from '../../src/storage/response-size.js';
+import type { ChainedResponse, ResponsePage, ResponseStore, StoredItem } from '../../src/storage/response-store.js';
+import { LocalBus } from '../../src/shared/bus.js';
+import type { FinishedUsage } from '../../src/shared/usage-sink.js';
+import { DAY, EMPTY, message, record, START } from './records.js';
+import type { OpenedResponses } from './records.js';
+import { cpuTime } from '../support/cpu-time.js';
+
+/** `begin`: a new one, empty, with a clock that the tests turn. */
+export async function responseStoreTests(begin: () => Promise<OpenedResponses>): Promise<void> {
+  const open = await begin();
+  t.teardown(() => open.close());
+  /** What the store has of a chain, held no longer than it is read. */
+  async function chainOf(responses: ResponseStore, organizationId: string, id: string): Promise<readonly ChainedResponse[] | null> {
+    const held = await responses.chain(organizationId, id);
+    held?.release();
+    return held?.responses ?? null;
+  }
+  const inputOf = async (responses: ResponseStore, id: string): Promise<readonly StoredItem[]> => (await chainOf(responses, 'org_a', id))!.at(-1)!.input;
+  const itemOf = async (responses: ResponseStore, organizationId: string, id: string): Promise<StoredItem | null> => (await responses.items(organizationId, [id], Infinity)).get(id) ?? null;
+  async function listedOf(responses: ResponseStore, organizationId: string, id: string, newestFirst: boolean, after: string | null): Promise<string[] | string> {
+    const page = await responses.inputItems(organizationId, id, { newestFirst, after, limit: 1_000, images: false });
+    return typeof page === 'string' ? page : page.items.map((item) => item.id);
+  }
+  const ids = (records: readonly { id: string }[] | null): string[] | null => records?.map(({ id }) => id) ?? null;
+
+  t.afterEach(async () => {
+    open.clock.now = START + 400 * DAY;
+    await open.responses.sweep();
+    const left = Object.entries(open.rows()).filter(([, rows]) => rows > 0);
+    if (left.length > 0) throw new Error(`what has expired leaves rows behind: ${left.join(' ')}`);
+    open.clock.now = START;
+  });
+
+  t.test('what is saved comes back', async (t) => {
+    const { responses } = open;
+    const saved = record();
+    await responses.save(saved);
+    const read = (await responses.get('org_a', saved.id))!;
+    const { input, output, ...head } = saved;
+    t.same(read, head);
+    const { resource, ...content } = head;
+    const plain = (items: readonly StoredItem[]) => items.map(({ id, item }) => ({ id, item }));
+    t.same(await responses.head('org_a', saved.id), content);
+    t.same(await chainOf(responses, 'org_a', saved.id), [{ ...content, input: plain(input), output: plain(output) }]);
+    t.same(read.resource, resource, 'output is written once and shown in both places');
+    t.same((await itemOf(responses, 'org_a', saved.output[0]!.id))?.item, saved.output[0]!.item);
+    for (const other of ['org_b', '']) {
+      t.equal(await responses.get(other, saved.id), null);
+      t.equal(await chainOf(responses, other, saved.id), null);
+      t.equal((await itemOf(responses, other, saved.output[0]!.id)), null);
+      t.equal(await responses.delete(other, saved.id), false);
+    }
+    for (const id of ['', 'resp_', newResponseId(), `${saved.id}0`, 'x'.repeat(10_000), '\0']) {
+      t.equal(await responses.get('org_a', id), null);
+      t.equal((await itemOf(responses, 'org_a', id)), null);
+      t.equal(await responses.delete('org_a', id), false);
+    }
+    const strange = record({ output: [{ id: '\0 ünusual '.repeat(20), item: { type: 'message' } }] });
+    await responses.save(strange);
+    t.same((await itemOf(responses, 'org_a', strange.output[0]!.id))?.item, { type: 'message' });
+  });
+
+  t.test('shown output may differ from the stored items', async (t) => {
+    const saved = record();
+    const resource = { ...saved.resource, output: [{ id: 'x', type: 'reasoning', summary: [] }] };
+    await open.responses.save({ ...saved, resource });
+    const read = (await open.responses.get('org_a', saved.id))!;
+    t.same(read.resource, resource);
+    t.same((await chainOf(open.responses, 'org_a', saved.id))![0]!.output[0]!.item, saved.output[0]!.item);
+  });
+
+  t.test('a later save replaces what may change', async (t) => {
+    const { responses } = open;
+    const queued = record({ background: true, status: 'queued', output: [] });
+    await responses.save(queued);
+    const done = record({ id: queued.id, background: true, input: [] }, 'done');
+    await responses.save(done);
+    const read = (await responses.get('org_a', queued.id))!;
+    t.equal(read.status, 'completed');
+    t.same(read.resource, done.resource);
+    t.same((await inputOf(responses, queued.id)).map(({ id }) => id), queued.input.map(({ id }) => id), 'its input stays');
+    t.ok((await itemOf(responses, 'org_a', done.output[0]!.id)));
+    await responses.delete('org_a', queued.id);
+    await responses.save(done);
+    t.equal(await responses.get('org_a', queued.id), null, 'deleted stays deleted');
+    t.equal(open.rows()['response-items'], 0);
+  });
+
+  t.test('the item of the youngest response counts', async (t) => {
+    const shared = (text: string) => ({ id: 'msg_1', item: { id: 'msg_1', text } });
+    const [older, newer] = [record({ input: [shared('old')] }), record({ createdAt: START + 1, input: [shared('new')] })];
+    await open.responses.save(newer);
+    await open.responses.save(older);
+    t.equal((await itemOf(open.responses, 'org_a', 'msg_1'))?.item['text'], 'new');
+    await open.responses.delete('org_a', newer.id);
+    t.equal((await itemOf(open.responses, 'org_a', 'msg_1'))?.item['text'], 'old');
+  });
+
+  t.test('chains, and ancestors that go', async (t) => {
+    const { responses } = open;
+    const root = record();
+    const middle = record({ previousId: root.id });
+    const leaf = record({ previousId: middle.id });
+    const twin = record({ previousId: middle.id });
+    for (const one of [root, middle, leaf, twin]) await responses.save(one);
+    t.same(ids(await chainOf(responses, 'org_a', leaf.id)), [root.id, middle.id, leaf.id]);
+    t.equal(await responses.delete('org_a', root.id), true);
+    t.equal(await responses.delete('org_a', root.id), false);
+    await responses.delete('org_a', middle.id);
+    for (const gone of [root, middle]) {
+      t.equal(await responses.get('org_a', gone.id), null);
+      t.equal(await chainOf(responses, 'org_a', gone.id), null);
+      t.equal((await itemOf(responses, 'org_a', gone.output[0]!.id)), null, 'not by reference either');
+    }
+    const chain = (await chainOf(responses, 'org_a', leaf.id))!;
+    t.same(ids(chain), [root.id, middle.id, leaf.id]);
+    t.same(chain[0]!.output.map(({ item }) => item), root.output.map(({ item }) => item));
+    await responses.delete('org_a', leaf.id);
+    t.same(ids(await chainOf(responses, 'org_a', twin.id)), [root.id, middle.id, twin.id], 'one descendant is enough');
+    await responses.delete('org_a', twin.id);
+    t.same(open.rows(), EMPTY, 'all go with the last');
+  });
+
+  t.test('a held response waits for its continuation', async (t) => {
+    const { responses } = open;
+    const root = record();
+    await responses.save(root);
+    const { responses: context, release } = (await responses.chain('org_a', root.id))!;
+    await responses.delete('org_a', root.id);
+    t.equal(await responses.get('org_a', root.id), null);
+    t.ok(context[0]!.input.length > 0, 'readable although deleted');
+    const child = record({ previousId: root.id });
+    await responses.save(child);
+    release();
+    release();
+    t.same(ids(await chainOf(responses, 'org_a', child.id)), [root.id, child.id]);
+
+    const other = record();
+    await responses.save(other);
+    const releases = [await responses.chain('org_a', other.id), await responses.chain('org_a', other.id)];
+    await responses.delete('org_a', other.id);
+    await responses.sweep();
+    releases[0]!.release();
+    releases[0]!.release();
+    t.equal(open.rows()['responses'], 3, 'still there for the second');
+    releases[1]!.release();
+    await responses.sweep();
+    t.equal(open.rows()['responses'], 2);
+
+    const orphan = record({ previousId: other.id });
+    await responses.save(orphan);
+    t.ok(await responses.get('org_a', orphan.id));
+    t.equal(await chainOf(responses, 'org_a', orphan.id), null, 'never half a context');
+  });
+
+  t.test('expiry is to the second, and by the time of creation', async (t) => {
+    const { responses, clock } = open;
+    const root = record();
+    const leaf = record({ previousId: root.id, createdAt: START + 100 });
+    await responses.save(root);
+    clock.now = START + 100;
+    await responses.save(leaf);
+    clock.now = START + 30 * DAY - 1;
+    t.ok(await responses.get('org_a', root.id));
+    clock.now = START + 30 * DAY;
+    t.equal(await responses.get('org_a', root.id), null);
+    t.equal(await chainOf(responses, 'org_a', root.id), null);
+    t.equal((await itemOf(responses, 'org_a', root.output[0]!.id)), null);
+    t.equal(await responses.delete('org_a', root.id), false);
+    t.same(ids(await chainOf(responses, 'org_a', leaf.id)), [root.id, leaf.id]);
+    t.equal(await responses.sweep(), 1);
+    t.same(ids(await chainOf(responses, 'org_a', leaf.id)), [root.id, leaf.id], 'kept for its descendant');
+    t.equal(await responses.sweep(), 0);
+    clock.now = START + 100 + 30 * DAY;
+    t.equal(await responses.get('org_a', leaf.id), null);
+    t.equal(await responses.sweep(), 1);
+    t.same(open.rows(), EMPTY);
+  });
+
+  t.test('images', async (t) => {
+    const { responses } = open;
+    const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(3 * 1024 * 1024).fill(7)];
+    const content = [
+      { type: 'input_image', image_url: 'data:image/png;base64,AQL/', detail: 'low' }, { type: 'input_text', text: 'data:,kept' },
+      { type: 'input_image', image_url: 'https://images.example.com/a.png' },
+    ];
+    const small = record({ input: [message('user', content, [bytes[0]!, new Uint8Array([9])])] });
+    const large = record({ input: [message('user', content, bytes)], previousId: small.id });
+    for (const saved of [small, large]) {
+      await responses.save(saved);
+      const read = (await inputOf(responses, saved.id))[0]!;
+      t.ok(read.images?.every((image, index) => Buffer.compare(image, saved.input[0]!.images![index]!) === 0));
+      t.equal(read.images?.length, 2);
+      t.same(read.item['content'], [{ ...content[0], image_url: 'data:image/png;base64,' }, content[1], content[2]], 'bytes are stored once');
+    }
+    t.same([...(await chainOf(responses, 'org_a', large.id))![0]!.input[0]!.images![0]!], [1, 2, 255]);
+    await responses.delete('org_a', small.id);
+    t.equal(open.rows()['response-images'], 4);
+    await responses.delete('org_a', large.id);
+    t.equal(open.rows()['response-images'], 0);
+  });
+
+  t.test('a response of very many items', async (t) => {
+    const items = Array.from({ length: 3_000 }, (_, index) => ({ id: `item_${index}`, item: { text: `text ${index}` } }));
+    const saved = record({ input: items });
+    await open.responses.save(saved);
+    t.equal(open.rows()['response-times'], 1, 'nothing is left of writing ahead');
+    t.same((await itemOf(open.responses, 'org_a', 'item_2999'))?.item, { text: 'text 2999' });
+    t.same((await inputOf(open.responses, saved.id)).map(({ id }) => id), items.map(({ id }) => id));
+    const spent = cpuTime();
+    for (let n = 0; n < 10; n++) {
+      const found = await open.responses.items('org_a', [...items.map(({ id }) => id), 'item_3000'], Infinity);
+      if (!items.every(({ id, item }) => found.get(id)?.item['text'] === item.text)) t.fail('each id finds its item');
+      if (found.has('item_3000')) t.fail('an id that is none finds nothing');
+    }
+    const ms = spent();
+    t.ok(ms < 3_000, `30,000 look-ups in ${ms.toFixed(0)} ms`);
+    const size = itemSize(items[0]!.item);
+    t.equal((await open.responses.items('org_a', items.slice(0, 10).map(({ id }) => id), 3 * size)).size, 4, 'no more than is wanted together is read, and one');
+  });
+
+  t.test('what a response was generated from, from any item on, in both orders', async (t) => {
+    const { responses } = open;
+    const texts = (name: string, count: number): StoredItem[] =>
+      Array.from({ length: count }, (_, index) => ({ id: `${name}${index}`, item: { text: `${name}${index}`, long: index % 7 === 0 ? ['x'.repeat(20_000)] : [] } }));
+    const root = record({ input: texts('a', 130), output: texts('b', 3) });
+    const middle = record({ input: [], output: texts('c', 1), previousId: root.id });
+    const leaf = record({ input: texts('d', 70), output: texts('e', 2), previousId: middle.id });
+    for (const one of [root, middle, leaf]) await responses.save(one);
+    const oldest = [...root.input, ...root.output, ...middle.output, ...leaf.input].map(({ id }) => id);
+    const listed = (newestFirst: boolean, after: string | null) => listedOf(responses, 'org_a', leaf.id, newestFirst, after);
+    for (const newestFirst of [false, true]) {
+      const all = newestFirst ? oldest.toReversed() : oldest;
+      t.same(await listed(newestFirst, null), all);
+      for (const [index, id] of all.entries()) t.same(await listed(newestFirst, id), all.slice(index + 1), `${newestFirst} ${id}`);
+      t.equal(await listed(newestFirst, 'e0'), 'no item', 'its own output is not what it was generated from');
+      t.equal(await listed(newestFirst, ''), 'no item');
+    }
+    t.equal(await listedOf(responses, 'org_b', leaf.id, true, null), 'no response');
+    const page = async (limit: number) => responses.inputItems('org_a', leaf.id, { newestFirst: false, after: null, limit, images: false });
+    t.match([await page(204), await page(203)], [{ more: false }, { more: true }]);
+    t.same((await chainOf(responses, 'org_a', leaf.id))!.map(({ input }) => input.length), [130, 0, 70]);
+  });
+
+  t.test('an item that was sent again is listed once, where it came first', async (t) => {
+    const { responses } = open;
+    const item = (id: string, repeats = false): StoredItem => ({ id, item: { text: id }, repeats });
+    const root = record({ input: [item('a0'), item('a1')], output: [item('b0')] });
+    const middle = record({ input: [item('b0', true), item('c0'), item('c0', true)], output: [item('d0')], previousId: root.id });
+    const leaf = record({ input: [item('a1', true), item('d0', true), item('e0'), item('c0', true)], previousId: middle.id });
+    for (const one of [root, middle, leaf]) await responses.save(one);
+    const all = ['a0', 'a1', 'b0', 'c0', 'd0', 'e0'];
+    for (const newestFirst of [false, true]) {
+      const expected = newestFirst ? all.toReversed() : all;
+      const listed = (after: string | null) => listedOf(responses, 'org_a', leaf.id, newestFirst, after);
+      t.same(await listed(null), expected);
+      for (const [index, id] of expected.entries()) t.same(await listed(id), expected.slice(index + 1), `${newestFirst} ${id}`);
+    }
+    await responses.delete('org_a', root.id);
+    t.same((await itemOf(responses, 'org_a', 'b0'))?.item, { text: 'b0' }, 'who was sent it again has it too');
+  });
+
+  t.test('a list has its order within a second too', async (t) => {
+    const { responses } = open;
+    const made = Array.from({ length: 30 }, (_, at) => record({ createdAt: START + (at >> 4), madeAt: START + (at >> 4) + (at % 16) / 1_000_000 }));
+    for (const one of [...made].sort((a, b) => a.id.localeCompare(b.id))) await responses.save(one);
+    await responses.save(made[7]!);
+    const listed: string[] = [];
+    for (let after: string | null = null; ;) {
+      const page: ResponsePage = (await responses.list('org_a', 4, after))!;
+      listed.push(...page.data.map(({ id }) => id));
+      t.ok(page.data.every(({ createdAt, expiresAt }) => Number.isInteger(createdAt) && expiresAt === createdAt + 30 * DAY));
+      if ((after = page.next) === null) break;
+    }
+    t.same(listed, made.map(({ id }) => id).toReversed());
+  });
+
+  t.test('names that clients chose come back, whatever they are', async (t) => {
+    const metadata = JSON.parse('{"__proto__":"x","constructor":"y","a":"\\ud800"}') as object;
+    const saved = record();
+    await open.responses.save({ ...saved, resource: { ...saved.resource, metadata } });
+    t.equal(JSON.stringify((await open.responses.get('org_a', saved.id))!.resource['metadata']), JSON.stringify(metadata));
+  });
+
+  t.test('no response is part of another organization\'s chain, nor written by it', async (t) => {
+    const { responses } = open;
+    const theirs = record();
+    await responses.save(theirs);
+    const mine = record({ organizationId: 'org_b', previousId: theirs.id });
+    await responses.save(mine);
+    t.equal(await chainOf(responses, 'org_b', mine.id), null, 'its context is not there, rather than theirs');
+    t.same(await listedOf(responses, 'org_b', mine.id, true, null), mine.input.map(({ id }) => id));
+    t.equal(await listedOf(responses, 'org_b', mine.id, false, theirs.output[0]!.id), 'no item');
+    await responses.save(record({ id: theirs.id, organizationId: 'org_b', output: [] }, 'overwritten'));
+    t.same((await responses.get('org_a', theirs.id))!.resource, theirs.resource);
+    t.equal(await responses.get('org_b', theirs.id), null);
+    await responses.delete('org_a', theirs.id);
+    await responses.delete('org_b', mine.id);
+    t.same(open.rows(), EMPTY, 'neither keeps the other');
+  });
+
+  t.test('a chain with too much in it is refused before any of it is read', async (t) => {
+    const { responses } = open;
+    const megabytes = (count: number): StoredItem[] => [{ id: 'big', item: { type: 'message', content: [{ type: 'input_text', text: 'x'.repeat(count * 1024 * 1024) }] } }];
+    const root = record({ input: megabytes(30) });
+    const queued = record({ input: megabytes(30), output: [], background: true, status: 'queued', previousId: root.id });
+    const child = record({ id: queued.id, input: [], output: megabytes(3), background: true });
+    for (const one of [root, queued, child]) await responses.save(one);
+    t.equal((await chainOf(responses, 'org_a', child.id))!.length, 2);
+    const leaf = record({ previousId: child.id, output: megabytes(1) });
+    await responses.save(leaf);
+    const spent = cpuTime();
+    for (let n = 0; n < 100; n++) await t.rejects(responses.chain('org_a', leaf.id), { code: 'response_not_usable', message: /too long to be read/ });
+    t.match((await listedOf(responses, 'org_a', leaf.id, true, null)).length, 5, 'it can be listed all the same');
+    const ms = spent();
+    t.ok(ms < 500, `100 refusals in ${ms.toFixed(0)} ms`);
+  });
+
+  t.test('event logs', async (t) => {
+    const { responses, clock } = open;
+    const running = record({ background: true, status: 'queued', output: [] });
+    const event = (sequence: number) => ({ sequence, type: 'response.output_text.delta', data: `{"n":${sequence}}` });
+    t.equal(await responses.events(running.id, -1), null);
+    await responses.appendEvents(running.id, [event(0)]);
+    await responses.save(running);
+    t.same(await responses.events(running.id, -1), [], 'nothing is logged of what does not exist');
+    await responses.appendEvents(running.id, [0, 1, 2].map(event));
+    await responses.appendEvents(running.id, []);
+    await responses.appendEvents(running.id, [3, 4].map(event));
+    const sequences = async (after: number, atLeast?: number) => (await responses.events(running.id, after, atLeast))?.map(({ sequence }) => sequence) ?? null;
+    t.same((await responses.events(running.id, -1))![1], event(1));
+    t.same(await sequences(-1), [0, 1, 2, 3, 4]);
+    t.same(await sequences(1), [2, 3, 4]);
+    t.same(await sequences(2), [3, 4]);
+    t.same(await sequences(4), []);
+    t.same(await sequences(-1, 1), [0, 1, 2]);
+    t.equal(await responses.events(record().id, -1), null);
+    await responses.save(record({ id: running.id, background: true, input: [] }));
+    clock.now = START + 3_599;
+    t.same(await sequences(3), [4]);
+    clock.now = START + 3_600;
+    t.equal(await sequences(3), null, 'an hour after the end');
+    t.ok(await responses.get('org_a', running.id), 'the response itself stays');
+    await responses.sweep();
+    t.equal(open.rows()['response-events'], 0);
+
+    clock.now = START;
+    const deleted = record({ background: true, status: 'queued', output: [] });
+    await responses.save(deleted);
+    await responses.appendEvents(deleted.id, [event(0)]);
+    await responses.delete('org_a', deleted.id);
+    await responses.appendEvents(deleted.id, [event(1)]);
+    t.equal(open.rows()['response-events'], 0);
+    t.equal(open.rows()['response-times'], 1, 'only that of the other response');
+  });
+
+  t.test('what was running when the process ended has failed', async (t) => {
+    const queued = record({ background: true, status: 'queued', output: [] });
+    const done = record({ background: true, status: 'queued', output: [] });
+    const deleted = record({ background: true, status: 'queued', output: [] });
+    for (const one of [queued, done, deleted]) await open.responses.save(one);
+    await open.responses.save(record({ id: done.id, background: true }));
+    await open.responses.save({ ...deleted, status: 'in_progress' });
+    await open.responses.delete('org_a', deleted.id);
+    await open.reopen();
+    const { responses } = open;
+    t.equal((await responses.failUnfinished(unfinishedResponses)).length, 1);
+    t.equal((await responses.failUnfinished(unfinishedResponses)).length, 0);
+    const read = (await responses.get('org_a', queued.id))!;
+    t.equal(read.status, 'failed');
+    t.match(read.resource, { status: 'failed', error: { code: 'server_error', message: /restarted/ }, output: [] });
+    t.equal((await responses.get('org_a', done.id))!.status, 'completed');
+    t.same(await responses.events(queued.id, -1), [], 'its log has an hour');
+  });
+
+  t.test('a response that was cut short is what its log says', async (t) => {
+    const started = record({ background: true, status: 'queued', output: [] });
+    const ended = record({ background: true, status: 'queued', output: [] });
+    const event = (sequence: number, type: string, fields: object = {}) => ({ sequence, type, data: JSON.stringify({ type, sequence_number: sequence, ...fields }) });
+    const beginning = [event(0, 'response.created'), event(1, 'response.queued'), event(2, 'response.in_progress')];
+    const reasoning = { id: 'rs_1', type: 'reasoning', status: 'completed', summary: [], content: [{ type: 'reasoning_text', text: 'hm' }] };
+    const usage: FinishedUsage = {
+      requestId: 'req_1', organizationId: 'org_a', keyId: 'key_1', model: 'tycho-1.0', endpoint: '/v1/responses', stream: false, status: 'failed', receivedAt: 1, startedAt: 2,
+      firstTokenAt: 3, endedAt: 4, inputTokens: 10, cachedTokens: 4, outputTokens: 3, reasoningTokens: 1, images: 0, finishReason: null, errorCode: 'internal_error',
+    };
+    for (const one of [started, ended]) {
+      await open.responses.save(one);
+      await open.responses.appendEvents(one.id, beginning);
+    }
+    await open.responses.appendEvents(started.id, [
+      event(3, 'response.output_item.added', { item: { ...reasoning, status: 'in_progress' } }), event(4, 'response.reasoning.delta', { delta: 'h' }),
+      event(5, 'response.output_item.done', { item: reasoning }),
+    ], { ...usage, outputTokens: 1 });
+    await open.responses.save({ ...started, status: 'in_progress' });
+    const logprob = { token: 'a', logprob: -1, bytes: [97], top_logprobs: [] };
+    await open.responses.appendEvents(started.id, [
+      event(6, 'response.output_item.added', { item: { id: 'msg_1', type: 'message', status: 'in_progress', role: 'assistant', content: [] } }),
+      event(7, 'response.output_text.delta', { delta: 'fo', logprobs: [logprob] }), event(8, 'response.output_text.delta', { delta: 'ur', logprobs: [] }),
+    ], usage);
+    await open.responses.save(record({ id: ended.id, background: true }));
+    await open.reopen();
+    const { responses } = open;
+    const failed = await responses.failUnfinished(unfinishedResponses, (_, id) => id === 'somebody else');
+    t.same(failed.map(({ record: { id }, usage: spent }) => [id, spent]), [[started.id, usage]]);
+    const output = [reasoning, { id: 'msg_1', type: 'message', status: 'incomplete', role: 'assistant', content: [{ type: 'output_text', text: 'four', annotations: [], logprobs: [logprob] }] }];
+    const read = (await responses.get('org_a', started.id))!;
+    t.match(read.resource, { status: 'failed', error: { code: 'server_error' }, usage: { input_tokens: 10, input_tokens_details: { cached_tokens: 4 }, output_tokens: 3, output_tokens_details: { reasoning_tokens: 1 }, total_tokens: 13 } });
+    t.same(read.resource['output'], output);
+    t.same((await chainOf(responses, 'org_a', started.id))![0]!.output.map(({ item }) => item), output);
+    t.same((await itemOf(responses, 'org_a', 'msg_1'))?.item, output[1]);
+    const log = (await responses.events(started.id, -1))!;
+    t.same(log.map(({ sequence }) => sequence), log.map((_, at) => at), 'its log goes on where it ended');
+    t.same(log.slice(9).map(({ type }) => type), ['error', 'response.failed']);
+    t.same((JSON.parse(log.at(-1)!.data) as { response: object }).response, read.resource);
+    t.equal((await responses.lastEvent(ended.id))?.type, 'response.completed', 'the last event of one that had ended is made good');
+    t.same(await responses.failUnfinished(unfinishedResponses), [], 'once');
+    t.equal((await responses.events(started.id, -1))!.length, 11);
+  });
+
+  t.test('events of another thread: the end of a log is the end', async (t) => {
+    const saved = record({ background: true, status: 'queued', output: [] });
+    await open.responses.save(saved);
+    await open.responses.appendEvents(saved.id, [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })));
+    const running = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
+    t.equal((await running.after(-1, 10))?.length, 2);
+    t.same([(await running.after(1, 10)), running.ended], [[], false]);
+    await open.responses.failUnfinished(unfinishedResponses);
+    t.same([(await running.after(1, 10))?.map(({ sequence, type }) => [sequence, type]), running.ended], [[[2, 'error'], [3, 'response.failed']], true]);
+    t.same((await running.after(-1, 10))?.length, 4);
+    const deleted = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
+    await open.responses.delete('org_a', saved.id);
+    t.same([(await deleted.after(1, 10)), deleted.end.map(({ type }) => type)], [null, ['error', 'response.failed']], 'who had begun to read is told the end');
+  });
+
+  t.test('events of another thread: nothing follows the last', async (t) => {
+    const saved = record({ background: true, status: 'queued', output: [] });
+    await open.responses.save(saved);
+    await open.responses.appendEvents(saved.id, [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })));
+    await open.responses.failUnfinished(unfinishedResponses);
+    for (const after of [3, 4, 1_000]) {
+      const late = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
+      t.same([(await late.after(after, 10)), late.ended], [[], true], `nothing follows ${after}`);
+    }
+  });
+
+  t.test('a long chain', async (t) => {
+    const { responses } = open;
+    let previousId: string | null = null;
+    const all: string[] = [];
+    for (let depth = 0; depth < 2_000; depth++) {
+      const one = record({ previousId });
+      void responses.save(one);
+      all.push(previousId = one.id);
+    }
+    await responses.sweep();
+    const spent = cpuTime();
+    const chain = (await chainOf(responses, 'org_a', previousId!))!;
+    t.same(ids(chain), all);
+    t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
+    const ms = spent();
+    t.ok(ms < 3_000, `read in ${ms.toFixed(0)} ms`);
+    for (const id of all.slice(0, -1)) void responses.delete('org_a', id);
+    t.equal(await responses.delete('org_a', previousId!), true);
+    t.same(open.rows(), EMPTY, 'erased from its end to its root');
+  });
+}
