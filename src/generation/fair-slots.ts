@@ -117,7 +117,7 @@ export class FairSlots {
     if (this.#lines.size === 0) clearTimeout(this.#wake);
   }
 
-  /** Gives what is free to those who wait. */
+  /** Gives free slots to those who wait. */
   #serve(): void {
     clearTimeout(this.#wake);
     while (this.#free > 0 && this.#lines.size > 0) {

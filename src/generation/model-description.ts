@@ -1,8 +1,8 @@
-// What is published of a model that is served. Types only.
+// The public description of a served model. Types only.
 
 import type { ReasoningEffort } from './types.js';
 
-/** What is published of a served model. */
+/** A served model as clients see it. */
 export interface ModelDescription {
   id: string;
   displayName: string;

@@ -1,5 +1,5 @@
 // How a model's name ends: active, then deprecated (served, with the dates of its end), then retired (unknown,
-// with its successor named). What is declared has dates; what holds at a moment follows from them. Pure.
+// with its successor named). Declarations have dates, and the state at a moment follows from these. Pure.
 
 export type LifecycleState = 'active' | 'deprecated' | 'retired';
 

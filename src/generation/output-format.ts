@@ -1,4 +1,4 @@
-// What is seen at once of what a client demands of an answer's form and of its tools' schemas: how much it is.
+// Checks of a demanded output format and of tools' schemas that need no compiler: their size above all.
 // What the schemas say, the engine's compiler decides (grammars.ts). Event-loop thread only.
 import { apiError } from '../errors.js';
 import { MAX_SCHEMA_CHARACTERS, sizeUpTo } from './schema-size.js';
@@ -7,7 +7,7 @@ import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 /** Schemas of requests that still run; a request's schema is measured once. */
 const measured = new WeakMap<JsonSchema, number>();
 
-/** About the characters of a schema as compact JSON; no more than what is just too long. */
+/** About how many characters a schema has as compact JSON. Stops counting once it is too long. */
 export function schemaCharacters(schema: JsonSchema): number {
   let characters = measured.get(schema);
   if (characters === undefined) measured.set(schema, (characters = sizeUpTo(schema, MAX_SCHEMA_CHARACTERS)));

@@ -18,7 +18,7 @@ t.test('renders ChatML and finds that it takes everything', async (t) => {
   );
   t.same(template.capabilities, {
     system: 'anywhere', alternation: false, thinkingSwitch: false, tools: false, calls: 'none', callText: false,
-    callArguments: 'object', shortCallIds: false, reasoningField: false,
+    callArguments: 'object', callIds: 'free', numbersAsText: true, writesNull: false, reasoningField: null,
   });
 });
 
@@ -52,11 +52,11 @@ t.test('what a template does with calls and tools', async (t) => {
   const found = (source: string) => new ChatTemplate(source, tokens).capabilities;
   const calls = '{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}';
   const all = `{{ tools | tojson if tools }}{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}${calls}{% endfor %}`;
-  t.match(found(all), { tools: true, calls: 'many', callText: true, shortCallIds: false, reasoningField: true });
+  t.match(found(all), { tools: true, calls: 'many', callText: true, callIds: 'free', reasoningField: 'reasoning_content' });
   t.match(found(`{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls | length != 1 %}{{ raise_exception('one') }}{% endif %}${calls}{% else %}{{ m.content }}{% endif %}{% endfor %}`),
-    { tools: false, calls: 'one', callText: false, reasoningField: false });
+    { tools: false, calls: 'one', callText: false, reasoningField: null });
   t.match(found(`{% for m in messages %}{{ m.content }}{% if m.tool_call_id and m.tool_call_id | length != 9 %}{{ raise_exception('id') }}{% endif %}${calls}{% endfor %}`),
-    { calls: 'many', shortCallIds: true });
+    { calls: 'many', callIds: 'short' });
   t.match(found(`{% for m in messages %}{% if m.role != 'tool' %}{{ m.content }}${calls}{% endif %}{% endfor %}`), { calls: 'none' }, 'results are dropped');
   t.match(found(`{% for m in messages %}{{ m.content }}{% endfor %}{% if tools %}{% for m in messages %}${calls}{% endfor %}{% endif %}`), { calls: 'none' }, 'dropped without definitions');
 });

@@ -4,7 +4,7 @@ import type { TemplateMessage } from '../../src/generation/local/template-contex
 import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from '../../src/generation/local/conversation.js';
 import { Shield, startersOf } from '../../src/generation/local/shield.js';
 import type { TemplateCapabilities } from '../../src/generation/local/template-probe.js';
-import { HERMES } from '../../src/generation/local/tools/syntaxes.js';
+import { HERMES } from '../../src/generation/local/tools/hermes.js';
 import type { Message } from '../../src/generation/types.js';
 
 const user = (content: string): Message => ({ role: 'user', content });
@@ -12,7 +12,7 @@ const system = (content: string): Message => ({ role: 'system', content });
 const assistant = (content: string): Message => ({ role: 'assistant', content });
 const everything: TemplateCapabilities = {
   system: 'anywhere', alternation: false, thinkingSwitch: false, tools: true, calls: 'many', callText: true,
-  callArguments: 'object', shortCallIds: false, reasoningField: true,
+  callArguments: 'object', callIds: 'free', numbersAsText: true, writesNull: true, reasoningField: 'reasoning_content',
 };
 const shapeOf = (can: Partial<TemplateCapabilities> = {}): TemplateShape => ({
   can: { ...everything, ...can }, inlineReasoning: null,
@@ -57,7 +57,7 @@ t.test('reasoning goes back only after the last user message, arguments become o
   t.notOk('reasoning_content' in result[1]!);
   t.equal(result[3]!.reasoning_content, 'new');
   t.same(result[3]!.tool_calls?.map((item) => item.function.arguments), [{ a: '1', b: ['<x>'] }, { arguments: 'not json' }]);
-  const inline = toTemplateMessages(messages, bare, { ...shapeOf({ reasoningField: false }), inlineReasoning: { open: '<think>', close: '</think>' } }).messages;
+  const inline = toTemplateMessages(messages, bare, { ...shapeOf({ reasoningField: null }), inlineReasoning: { open: '<think>', close: '</think>' } }).messages;
   t.equal(inline[3]!.content, '<think>\nnew\n</think>\n\n');
   t.equal(inline[1]!.content, 'two');
 });
@@ -120,7 +120,7 @@ t.test('without a place for calls, or for text beside them, they become text', a
 });
 
 t.test('ids a template refuses are numbered through', async (t) => {
-  const result = folded(loop, { shortCallIds: true });
+  const result = folded(loop, { callIds: 'short' });
   t.same(result[1]!.tool_calls!.map(({ id }) => id), ['c00000000', 'c00000001']);
   t.same(result.slice(2).map((message) => message.tool_call_id), ['c00000000', 'c00000001']);
 });

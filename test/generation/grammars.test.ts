@@ -3,7 +3,9 @@ import t from 'tap';
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../src/engine/addon-types.js';
 import type { GrammarSettings } from '../../src/generation/generation-limits.js';
 import { COMPILE_BUDGET_MS, compileGrammars } from '../../src/generation/local/grammars.js';
-import { HERMES, XML } from '../../src/generation/local/tools/syntaxes.js';
+import { HERMES } from '../../src/generation/local/tools/hermes.js';
+import { KIMI } from '../../src/generation/local/tools/kimi.js';
+import { XML } from '../../src/generation/local/tools/xml.js';
 import type { OutputFormat, ToolDefinition } from '../../src/generation/types.js';
 
 const settings: GrammarSettings = { whiteSpace: 'compact', callWhiteSpace: 'flexible' };
@@ -40,8 +42,12 @@ t.test('what is compiled', async (t) => {
     { ...common, schema: '{"type":"object","properties":{},"additionalProperties":false}', strict: false, whiteSpace: 'flexible', suffix: '}\n</tool_call>' },
   ]);
   const xml = compiler();
-  t.equal((await compileGrammars(xml, { format: { type: 'text' }, tools: [tool('f')] }, XML, settings, claimant)).calls.size, 0, 'arguments that are no JSON are free');
-  t.same(xml.asked.map(({ suffix }) => suffix), [undefined], 'but their schema is checked');
+  const bound = await compileGrammars(xml, { format: { type: 'text' }, tools: [tool('f', false, { properties: { a: { type: 'string' }, b: { type: 'integer' } } })] }, XML, settings, claimant);
+  t.equal(bound.calls.size, 1, 'arguments that are no JSON are bound as they are written');
+  t.match(xml.asked, [{ suffix: '</function>\n</tool_call>', spelling: { nameOpen: '<parameter=', textOpen: '>\n', kinds: [{ name: 'a', kind: 'text' }, { name: 'b', kind: 'json' }], others: 'text' } }]);
+  const numbered = compiler();
+  await compileGrammars(numbered, { format: { type: 'text' }, tools: [tool('f')] }, KIMI, settings, claimant);
+  t.match(numbered.asked, [{ suffix: '<|tool_call_end|>', lead: { letters: false, least: 1, most: 4, close: '<|tool_call_argument_begin|>' } }]);
   for (const other of [{ type: 'json_object' }, { type: 'regex', pattern: 'a+', path: 'p' }, { type: 'grammar', grammar: 'root ::= [a]', path: 'p' }, { type: 'choice', choices: ['a', 'b'], path: 'p' }] as const) {
     const one = compiler();
     t.ok((await compileGrammars(one, { format: other, tools: [] }, HERMES, settings, claimant)).format);

@@ -202,12 +202,12 @@ t.test('counts of large parts, in turns', async (t) => {
   t.ok(spent() < 2_000, 'arguments nested without end are text');
 
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(200_000) }] });
-  const client = new AbortController();
+  const clients = Array.from({ length: 20 }, () => new AbortController());   // each request has its own
   let done = 0;
-  const many = Promise.allSettled(Array.from({ length: 20 }, () => provider.count(long, { ...me, signal: client.signal }).finally(() => done++)));
+  const many = Promise.allSettled(clients.map(({ signal }) => provider.count(long, { ...me, signal }).finally(() => done++)));
   await provider.count(long, { organization: 2 });
   t.ok(done < 8, `another organization's does not wait behind twenty (${done} were done)`);
-  client.abort(new Error('gone'));
+  for (const client of clients) client.abort(new Error('gone'));
   t.match((await many).at(-1), { status: 'rejected', reason: { message: 'gone' } });
 });
 

@@ -7,6 +7,9 @@ t.test('markers come from the template, else from the vocabulary', async (t) => 
   t.same(findMarkers('… <think> … </think>', () => false), think);
   t.same(findMarkers('', (token) => token === '[THINK]' || token === '[/THINK]'), { open: '[THINK]', close: '[/THINK]' });
   t.equal(findMarkers('no reasoning here', () => false), null);
+  t.match(findMarkers('{{ "<|channel>thought\n<channel|>" }}', () => false), { open: '<|channel>', close: '<channel|>', label: 'thought' });
+  t.match(findMarkers('', (token) => token === '<|START_THINKING|>' || token === '<|END_THINKING|>'), { open: '<|START_THINKING|>' });
+  t.match(findMarkers("'Here is my thought process:' 'Here is my response:'", () => false), { open: 'Here is my thought process:' });
 });
 
 t.test('the prompt tail decides where generation starts', async (t) => {
@@ -31,6 +34,7 @@ t.test('of a message in channels the prompt opens the reasoning', async (t) => {
   t.equal(openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant<|channel|>final<|message|>So`, markers, true), null, 'a continued answer');
   t.equal(openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant to=functions.a<|call|>`, markers, true), null);
   t.equal(closeText(markers), '<|end|><|start|>assistant<|channel|>final<|message|>');
+  t.equal(closeText(markers, 'call'), '<|end|>', 'a call has a header of its own');
   t.equal(closeText(think), '\n</think>\n\n');
   t.equal(withReasoningOpened('assistant', think), 'assistant');
 });

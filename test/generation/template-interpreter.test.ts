@@ -41,3 +41,17 @@ t.test('templates render as the library renders them', async (t) => {
     }
   }
 });
+
+t.test('and as Python does where the library gives up', async (t) => {
+  const rendered = (source: string): string => new ChatTemplate(`{{ messages[0].content }}|${source}`, { bos: null, eos: null })
+    .render({ messages: [{ role: 'user', content: 'probe-one' }], tools, addGenerationPrompt: false, enableThinking: false }).slice('probe-one|'.length);
+  const cases: [string, string][] = [
+    ['{{ none | string }}{{ true | string }}{{ false | string }}{{ nobody | string }}{{ nobody | upper }}{{ nobody | trim }}{{ "a" | string }}{{ {"a": true} | string }}', 'NoneTrueFalsea{"a": true}'],
+    ['{% set ns = namespace(ids=[]) %}{% for x in [1, 2, 3] %}{% set _ = ns.ids.append(x) %}{% endfor %}{{ ns.ids | tojson }}{{ ns.ids.pop(0) }}{{ ns.ids.pop() }}{{ ns.ids | tojson }}', '[1, 2, 3]13[2]'],
+    ['{% set map = {0: "a", 512: "b"} %}{{ map[512] }}{{ map[1] }}{% for k, v in map | dictsort %}{{ k }}{{ v }}{{ 100 <= k }}{% endfor %}{{ map[nobody] is defined }}', 'b0afalse512btruefalse'],
+    ['{{ "a" in nobody }}{{ nobody in ["a"] }}{{ "a" not in nobody }}', 'falsefalsetrue'],
+  ];
+  for (const [source, expected] of cases) t.equal(rendered(source), expected, source);
+  // Tools are the same list for every request.
+  for (const method of ['append(1)', 'pop()']) t.throws(() => rendered(`{% set _ = tools.${method} %}{% set _ = messages.${method} %}`), /not a function/, method);
+});

@@ -26,7 +26,7 @@ const refusedV4 = listOf(REFUSED_V4, 'ipv4');
 const globalV6 = listOf(GLOBAL_V6, 'ipv6');
 const refusedV6 = listOf(REFUSED_V6, 'ipv6');
 
-/** False too for what is no address at all, and for addresses with a zone. */
+/** False too for text that is no address at all, and for addresses with a zone. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !refusedV4.check(address, 'ipv4');
   if (!isIPv6(address) || address.includes('%')) return false;

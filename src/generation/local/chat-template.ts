@@ -12,7 +12,7 @@ export const CHATML_TEMPLATE =
   "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
   "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-/** What is passed on is as the template has it: of any type. */
+/** Passed on as the template wrote it: of any type. */
 function range(start: unknown, stop?: unknown, step: unknown = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop];
   if (typeof from !== 'number' || typeof to !== 'number' || typeof step !== 'number') throw new TemplateError('range(): takes numbers');

@@ -102,10 +102,10 @@ type CallMessage = NonNullable<TemplateMessage['tool_calls']>[number];
 class Folder {
   readonly messages: TemplateMessage[] = [];
   readonly args: CallArguments;
-  readonly #shortIds = new Map<string, string>();
+  readonly #ids = new Map<string, string>();   // as the template takes them
 
   constructor(private readonly shield: Shield, private readonly shape: TemplateShape) {
-    this.args = new CallArguments(shield, shape.can.callArguments);
+    this.args = new CallArguments(shield, shape.can);
   }
 
   add(message: Message, inLoop: boolean): void {
@@ -134,7 +134,7 @@ class Folder {
     const together = can.calls === 'many' ? [calls] : calls.map((call) => [call]);
     together.forEach((some, index) => {
       const tool_calls = some.map((call): CallMessage => ({
-        id: this.#id(call.id), type: 'function',
+        id: this.#id(call.id, call.name), type: 'function',
         function: { name: this.shield.protect(call.name), arguments: this.args.forTemplate(call.arguments) },
       }));
       this.messages.push(index === 0 ? { ...said, tool_calls } : { role: 'assistant', content: '', tool_calls });
@@ -165,16 +165,23 @@ class Folder {
     if (reasoning === undefined || reasoning === '') return;
     const { can, inlineReasoning } = this.shape;
     const text = this.shield.protect(reasoning);
-    if (can.reasoningField) said.reasoning_content = text;
+    // A template that has reasoning of its own beside calls may refuse a text beside both.
+    if (can.reasoningField === 'thinking' && said.content !== '') return;
+    if (can.reasoningField !== null) said[can.reasoningField] = text;
     else if (inlineReasoning !== null) said.content = `${inlineReasoning.open}\n${text}\n${inlineReasoning.close}\n\n${said.content}`;
   }
 
   /** Ids the template refuses are numbered through: the same beginning of a conversation gets the same numbers. */
-  #id(id: string): string {
-    if (!this.shape.can.shortCallIds) return this.shield.protect(id);
-    let short = this.#shortIds.get(id);
-    if (short === undefined) this.#shortIds.set(id, (short = `c${String(this.#shortIds.size).padStart(8, '0')}`));
-    return short;
+  #id(id: string, name = 'unknown'): string {
+    const { callIds } = this.shape.can;
+    if (callIds === 'free') return this.shield.protect(id);
+    let known = this.#ids.get(id);
+    if (known === undefined) {
+      const number = this.#ids.size;
+      known = callIds === 'numbered' ? `functions.${this.shield.protect(name)}:${number}` : `c${String(number).padStart(8, '0')}`;
+      this.#ids.set(id, known);
+    }
+    return known;
   }
 }
 

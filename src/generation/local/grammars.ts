@@ -8,14 +8,14 @@ import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Claimant } from '../fair-slots.js';
 import { schemaCharacters } from '../output-format.js';
 import { pathOf } from './schema-path.js';
-import type { ToolSyntax } from './tools/syntaxes.js';
+import type { ToolSyntax } from './tools/syntax.js';
 import type { GrammarSettings } from '../generation-limits.js';
 import type { GenerationRequest, JsonSchema, OutputFormat, ToolDefinition } from '../types.js';
 
 export interface RequestGrammars {
   /** Null: the content is free. */
   readonly format: NativeGrammar | null;
-  /** By the tool's name: its arguments and what ends the call. Without one they are free. */
+  /** By the tool's name: its arguments and what ends the call. */
   readonly calls: ReadonlyMap<string, NativeGrammar>;
   /** Paths of keywords that bind nothing. */
   readonly leftOut: readonly string[];
@@ -26,7 +26,7 @@ type Compile = Pick<Engine, 'compileGrammar'>;
 
 const NONE: RequestGrammars = { format: null, calls: new Map(), leftOut: [] };
 
-/** One organization's time of the compiling threads in a minute; what is known already takes none. */
+/** One organization's time of the compiling threads in a minute. Grammars that are compiled already take none. */
 export const COMPILE_BUDGET_MS = 6_000;
 /** Of the whole process, as far as threads can divide two. */
 const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 26), { ms: shareOf(COMPILE_BUDGET_MS), msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000 });
@@ -46,8 +46,7 @@ export async function compileGrammars(engine: Compile, request: GrammarRequest, 
   for (const tool of tools) {
     const weight = LEAST_WEIGHT + (tool.parameters === null ? 0 : schemaCharacters(tool.parameters));
     const grammar = await compiling.run(claimant, weight, () => compileTool(charging(engine, claimant), tool, syntax, settings, leftOut));
-    // Arguments that are no JSON, or begin behind something of the model's own: the schema is checked, and binds nothing.
-    if (syntax.tail !== null) calls.set(tool.name, grammar);
+    calls.set(tool.name, grammar);
   }
   return { format: bound, calls, leftOut };
 }
@@ -90,10 +89,15 @@ async function compileFormat(engine: Compile, format: BoundFormat, { whiteSpace 
   }
 }
 
-function compileTool(engine: Compile, { parameters, strict, path }: ToolDefinition, { tail }: ToolSyntax, { callWhiteSpace }: GrammarSettings, leftOut: string[]): Promise<NativeGrammar> {
+function compileTool(engine: Compile, { parameters, strict, path }: ToolDefinition, syntax: ToolSyntax, { callWhiteSpace }: GrammarSettings, leftOut: string[]): Promise<NativeGrammar> {
   // Whatever else the schema allows: a call's arguments are an object.
   const schema = parameters === null ? NO_PARAMETERS : { ...parameters, type: 'object' };
-  return schemaGrammar(engine, { ...COMMON, strict, whiteSpace: nativeSpace(callWhiteSpace), ...(tail === null ? {} : { suffix: tail }) }, schema, path, leftOut);
+  const { tail, lead, spelling } = syntax;
+  const options = {
+    ...COMMON, strict, whiteSpace: nativeSpace(callWhiteSpace), suffix: tail,
+    ...(lead === undefined ? {} : { lead }), ...(spelling === undefined ? {} : { spelling: spelling(schema) }),
+  };
+  return schemaGrammar(engine, options, schema, path, leftOut);
 }
 
 const COMMON = { oneOfAsAnyOf: true, order: 'schema' } as const;
@@ -123,7 +127,7 @@ function refusal(schema: JsonSchema, path: string, problem: GrammarProblem | und
   }
 }
 
-/** Of what is no schema. */
+/** The error for a value that is no schema. */
 function taken({ grammar, problems }: CompiledGrammar, path: string): NativeGrammar {
   if (grammar !== null) return grammar;
   const problem = problems.at(-1);

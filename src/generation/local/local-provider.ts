@@ -69,8 +69,11 @@ export class LocalProvider implements Provider {
     const maxTokens = Math.min(asked, this.maxOutputTokens, room);
     const options = this.#submitOptions(request, prompt, grammars, maxTokens, asker.organization, await this.prompter.closingTokens());
     const tools = callableTools(request);
+    const { markers } = this.prompter;
     const rules: EventRules = {
       stop: request.stop,
+      channels: markers?.turn === undefined ? null : { inReasoning: prompt.reasoning !== null },
+      label: markers?.label !== undefined && prompt.reasoning?.begun !== true ? markers.label : null,
       // Of a request for its prompt alone nothing is told that could be a call.
       calls: tools.size === 0 || maxTokens === 0 ? null : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
     };
@@ -117,7 +120,7 @@ export class LocalProvider implements Provider {
         startsInside: prompt.reasoning !== null,
         continued: prompt.reasoning?.begun === true,
         budget: request.reasoningBudget ?? reasoningBudget(this.prompter.effort(request), maxTokens, closing),
-        closeText: closeText(markers),
+        closeText: closeText(markers, request.toolChoice.mode === 'required' ? 'call' : 'answer'),
       },
       calls: callOptions(request, dialect.syntax, grammars.calls),
       // An answer that must be a call has no other text.

@@ -26,7 +26,7 @@ const LARGE_PROMPT = 1 << 16;
 /** Characters of one organization that wait for that. */
 const MAX_WAITING = shareOf(1 << 28);
 
-/** Of the whole process, as far as threads can divide two. What is only counted holds up no generation. */
+/** Of the whole process, as far as threads can divide two. Prompts that are only counted hold up no generation. */
 const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
 const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
 
@@ -206,7 +206,7 @@ function inTurn<T>(slots: FairSlots, { weight }: Extent, asker: Asker, work: () 
   return weight < LARGE_PROMPT ? work() : slots.run(asker, weight, work);
 }
 
-/** What is left of a request that may be shortened when all has gone that may go. */
+/** The shortest form of a request that may be shortened: everything that may go is gone. */
 function shortest(request: GenerationRequest): GenerationRequest {
   const { messages } = request;
   return { ...request, messages: withoutUpTo(messages, droppableGroups(messages).at(-1)?.[1] ?? 0) };

@@ -10,11 +10,15 @@ export interface ReasoningMarkers {
    * that each answer begins with its reasoning, and the markers stand in no lines of their own.
    */
   turn?: string;
+  /** What stands between the close marker and an answer; absent: an empty line. A call has a header of its own where there is a `turn`. */
+  answer?: string;
+  /** A word behind the open marker that is no reasoning. */
+  label?: string;
 }
 
-/** gpt-oss: a message of several parts ("channels"), each with a header. Reasoning is one, the answer another. */
-const CHANNELS: ReasoningMarkers = {
-  open: '<|channel|>analysis<|message|>', close: '<|end|><|start|>assistant<|channel|>final<|message|>', turn: '<|start|>assistant',
+/** gpt-oss: a message of several parts ("channels"), each with a header (harmony-parts.ts). Reasoning is one, the answer another. */
+export const CHANNELS: ReasoningMarkers = {
+  open: '<|channel|>analysis<|message|>', close: '<|end|>', turn: '<|start|>assistant', answer: '<|start|>assistant<|channel|>final<|message|>',
 };
 const CHANNEL_HEADERS = ['<|channel|>analysis<|message|>', '<|channel|>final<|message|>'];
 
@@ -24,6 +28,10 @@ const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
   { open: '[THINK]', close: '[/THINK]' },
   { open: '<seed:think>', close: '</seed:think>' },
   { open: '<|START_THINKING|>', close: '<|END_THINKING|>' },
+  { open: '<|channel>', close: '<channel|>', label: 'thought', answer: '' },                            // Gemma 4
+  { open: '<|inner_prefix|>', close: '<|inner_suffix|>', answer: '' },                                   // Apertus
+  { open: '<thought>', close: '</thought>' },
+  { open: 'Here is my thought process:', close: 'Here is my response:' },                                // Granite 3
 ];
 
 /** The markers a model uses, or null if it has no reasoning mode. */
@@ -38,9 +46,10 @@ export function withReasoningOpened(rendered: string, markers: ReasoningMarkers 
   return markers?.turn !== undefined && rendered.endsWith(markers.turn) ? rendered + markers.open : rendered;
 }
 
-/** What ends the reasoning where its budget is used up. */
-export function closeText({ close, turn }: ReasoningMarkers): string {
-  return turn === undefined ? `\n${close}\n\n` : close;
+/** What ends the reasoning where its budget is used up: before an answer, or before a call that must come. */
+export function closeText({ close, turn, answer = '\n\n' }: ReasoningMarkers, before: 'answer' | 'call' = 'answer'): string {
+  if (turn === undefined) return `\n${close}${answer}`;
+  return before === 'call' ? close : close + answer;
 }
 
 /** A reasoning section that a prompt leaves open. `begun`: some of its text is there already. */

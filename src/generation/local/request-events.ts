@@ -3,17 +3,24 @@
 import type { EngineEvent, FinishedEvent, TextEvent } from '../../engine/events.js';
 import type { TokenTexts } from './token-texts.js';
 import { ChoiceEvents, type CallRules } from './tools/choice-events.js';
+import { HarmonyParts } from './harmony-parts.js';
+import { ReasoningLabel } from './reasoning-label.js';
 import type { GenerationEvent, TokenLogprob } from '../types.js';
 
 /** What of a request its events depend on. */
 export interface EventRules {
   readonly stop: readonly string[];
+  /** Of models that write in channels. */
+  readonly channels: { readonly inReasoning: boolean } | null;
+  /** What reasoning begins with that is none; null: nothing. */
+  readonly label: string | null;
   /** Null if no tool can be called. */
   readonly calls: CallRules | null;
 }
 
 export class RequestEvents {
   readonly #choices = new Map<number, ChoiceEvents>();
+  readonly #parts = new Map<number, PartsOfChoice>();
 
   /** `end` asks the engine to end a choice before its next step. */
   constructor(
@@ -39,6 +46,17 @@ export class RequestEvents {
   }
 
   #text(event: TextEvent): void {
+    if (this.rules.channels === null && this.rules.label === null) return this.#told(event);
+    this.#partsOf(event.choice).text(event);
+  }
+
+  #partsOf(choice: number): PartsOfChoice {
+    let parts = this.#parts.get(choice);
+    if (parts === undefined) this.#parts.set(choice, (parts = new PartsOfChoice(this.rules, (event) => this.#told(event))));
+    return parts;
+  }
+
+  #told(event: TextEvent): void {
     const { choice, section, text, tokens } = event;
     const logprobs: TokenLogprob[] | null = event.logprobs === null ? null : event.logprobs.map((entry) => this.texts.withText(entry));
     if (this.rules.calls !== null) this.#choice(choice, this.rules.calls).text(event, logprobs);
@@ -46,6 +64,7 @@ export class RequestEvents {
   }
 
   #finished(event: FinishedEvent): void {
+    this.#parts.get(event.choice)?.end();
     const { stop, calls } = this.rules;
     const stopString = stop[event.stopIndex] ?? null;
     if (calls !== null) {
@@ -60,5 +79,41 @@ export class RequestEvents {
     let events = this.#choices.get(choice);
     if (events === undefined) this.#choices.set(choice, (events = new ChoiceEvents(choice, calls, this.emit, () => this.end(choice))));
     return events;
+  }
+}
+
+/** Texts that are sorted anew. Their tokens and logprobs go with what is told first of them, or with what is told next. */
+class PartsOfChoice {
+  readonly #channels: HarmonyParts | null;
+  readonly #label: ReasoningLabel | null;
+  #event: TextEvent | null = null;   // the latest
+  #tokens = 0;
+  #logprobs: NonNullable<TextEvent['logprobs']> = [];
+
+  constructor({ channels, label, calls }: EventRules, private readonly tell: (event: TextEvent) => void) {
+    this.#channels = channels === null ? null : new HarmonyParts(channels.inReasoning, calls !== null, (section, text) => this.#say(section, text));
+    this.#label = label === null ? null : new ReasoningLabel(label, (text) => this.#say('reasoning', text));
+  }
+
+  text(event: TextEvent): void {
+    this.#event = event;
+    this.#tokens += event.tokens;
+    if (event.logprobs !== null) this.#logprobs.push(...event.logprobs);
+    if (this.#channels !== null) this.#channels.push(event.section, event.text);
+    else if (this.#label !== null && event.section === 'reasoning') this.#label.push(event.text);
+    else this.#say(event.section, event.text);
+  }
+
+  end(): void {
+    this.#channels?.end();
+  }
+
+  #say(section: TextEvent['section'], text: string): void {
+    const event = this.#event as TextEvent;
+    const logprobs = section !== 'content' ? null : event.logprobs === null ? null : this.#logprobs;
+    const tokens = this.#tokens;
+    this.#tokens = 0;
+    this.#logprobs = [];
+    this.tell({ ...event, section, text, tokens, logprobs });
   }
 }

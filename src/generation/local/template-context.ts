@@ -6,6 +6,7 @@ export interface TemplateMessage {
   content: string;
   name?: string;
   reasoning_content?: string;
+  thinking?: string;
   tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: unknown } }[];
   tool_call_id?: string;
 }

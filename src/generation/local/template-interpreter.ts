@@ -34,6 +34,10 @@ export class TemplateInterpreter extends Interpreter {
   /** Arguments of a filter, evaluated to know what it will take and not yet asked for by the library. */
   #evaluated: { nodes: readonly Node[]; values: Arguments } | null = null;
 
+  /** Lists that the template has made, and whether one of them has changed: then texts of values are not remembered. */
+  readonly #lists = new WeakSet<Value>();
+  #changed = false;
+
   constructor(environment: Scope, budget: RenderBudget) {
     super(environment);
     this.#budget = budget;
@@ -70,13 +74,18 @@ export class TemplateInterpreter extends Interpreter {
         if (operand.type === 'StringValue') this.#budget.spend(textSteps((operand.value as string).length));
         return super.evaluate({ ...node, operand: constant(operand) } as Node, environment);
       }
-      case 'ArrayLiteral':
+      case 'ArrayLiteral': {
+        this.#budget.spend((node.value as readonly Node[]).length);
+        const made = super.evaluate(node, environment);
+        this.#lists.add(made);
+        return made;
+      }
       case 'TupleLiteral':
         this.#budget.spend((node.value as readonly Node[]).length);
         return super.evaluate(node, environment);
       case 'ObjectLiteral': {
         this.#budget.spend((node.value as ReadonlyMap<Node, Node>).size);
-        const made = super.evaluate(node, environment);
+        const made = super.evaluate(withTextKeys(node), environment);
         for (const key of (made.value as ReadonlyMap<string, Value>).keys()) this.#budget.spend(textSteps(key.length));
         return made;
       }
@@ -117,6 +126,10 @@ export class TemplateInterpreter extends Interpreter {
     const { type, value: name, callee, args: nodes } = filter as Prepared & { args: readonly Node[] };
     if (type === 'Identifier') {
       if (name === 'tojson') return this.#json(operand, filter, environment);
+      // Python would write its own notation, which no model's JSON is; the library has none at all.
+      if (name === 'string' && operand.type === 'ObjectValue') return this.#json(operand, { type: 'Identifier', value: 'tojson' } as Node, environment);
+      const word = wordOf(operand, name as string);
+      if (word !== null) return stringValue(word);
       this.#budget.spend(filterSteps(this.#budget, operand, name as string, NO_ARGUMENTS));
       return super.applyFilter(operand, filter, environment);
     }
@@ -130,11 +143,11 @@ export class TemplateInterpreter extends Interpreter {
 
   #json(operand: Value, filter: Node, environment: Scope): Value {
     const whole = operand.type === 'ObjectValue' || operand.type === 'ArrayValue';
-    const known = whole ? jsonOf.get(operand) : undefined;
+    const known = whole && !this.#changed ? jsonOf.get(operand) : undefined;
     if (known !== undefined) return known;
     const fixed = spendDeep(this.#budget, operand, { times: JSON_TIMES });
     const result = super.applyFilter(operand, filter, environment);
-    if (whole && fixed) jsonOf.set(operand, result);
+    if (whole && fixed && !this.#changed) jsonOf.set(operand, result);
     return result;
   }
 
@@ -170,6 +183,7 @@ export class TemplateInterpreter extends Interpreter {
     const object = this.evaluate(node.object, environment);
     if (property.type === 'SliceExpression') return this.#slice(object, property, environment);
     const key = node.computed === true ? this.#key(object, this.evaluate(property, environment)) : property.constant?.value ?? property.value;
+    if (key === undefined) return UNDEFINED;
     switch (object.type) {
       case 'ObjectValue':
       case 'NamespaceValue':
@@ -193,6 +207,7 @@ export class TemplateInterpreter extends Interpreter {
       case 'ArrayValue':
       case 'TupleValue': {
         const items = object.value as Value[];
+        if ((key === 'append' || key === 'pop') && this.#lists.has(object)) return this.#change(items, key);
         return typeof key === 'number' ? items.at(key) ?? UNDEFINED : key === 'length' ? integer(items.length) : UNDEFINED;
       }
       default: return UNDEFINED;
@@ -200,14 +215,27 @@ export class TemplateInterpreter extends Interpreter {
   }
 
   /** What stands in brackets. */
-  #key(object: Value, { type, value }: Value): string | number {
+  #key(object: Value, { type, value }: Value): string | number | undefined {
     if (type === 'StringValue') {
       this.#budget.spend(textSteps((value as string).length));
       return value as string;
     }
     const listed = object.type === 'ArrayValue' || object.type === 'TupleValue' || object.type === 'StringValue';
     if (type === 'IntegerValue' && listed) return value as number;
+    if (type === 'IntegerValue' && object.type === 'ObjectValue') return String(value);
+    if (type === 'UndefinedValue' && object.type === 'ObjectValue') return undefined;   // nothing is there
     throw new Error(`Cannot access property with non-string${listed ? '/non-number' : ''}: got ${type}`);
+  }
+
+  /** What changes a list. Only those that the template has made can be changed: others are shared. */
+  #change(items: Value[], how: 'append' | 'pop'): Value {
+    return new FunctionValue(([argument]) => {
+      this.#changed = true;
+      this.#budget.spend(how === 'append' ? METHODS_STEPS : METHODS_STEPS + (items.length >> 2));
+      if (how === 'append') items.push(argument ?? UNDEFINED);
+      else return items.splice(argument?.type === 'IntegerValue' ? (argument.value as number) : -1, 1)[0] ?? UNDEFINED;
+      return UNDEFINED;
+    });
   }
 
   /** A method that is paid for wherever it is called, also under another name. */
@@ -275,6 +303,7 @@ export class TemplateInterpreter extends Interpreter {
       case 'not in': {
         const left = this.evaluate(node.left, environment);
         const right = this.evaluate(node.right, environment);
+        if (left.type === 'UndefinedValue' || right.type === 'UndefinedValue') return boolean(operator === 'not in');   // nothing is in it
         const sought = left.type === 'StringValue' ? (left.value as string) : null;
         if (right.type === 'StringValue') {
           this.#budget.spend(searchSteps((right.value as string).length, sought?.length ?? 0));
@@ -284,6 +313,15 @@ export class TemplateInterpreter extends Interpreter {
           this.#budget.spend(length * textSteps(sought?.length ?? 0));
         }
         return super.evaluate({ ...node, left: constant(left), right: constant(right) } as Node, environment);
+      }
+      case '<':
+      case '<=':
+      case '>':
+      case '>=': {
+        // A mapping's whole numbers are their texts here.
+        const [left, right] = [this.evaluate(node.left, environment), this.evaluate(node.right, environment)];
+        const [a, b] = [numberOf(left, right), numberOf(right, left)];
+        return super.evaluate({ ...node, left: constant(a), right: constant(b) } as Node, environment);
       }
       default: return super.evaluate(node, environment);   // of numbers, or an error
     }
@@ -327,6 +365,26 @@ export class TemplateInterpreter extends Interpreter {
   }
 }
 
+/** A mapping's literal whose keys are whole numbers: here they are their texts, as whoever looks them up has them. */
+function withTextKeys(node: Prepared): Prepared {
+  const entries = [...(node.value as ReadonlyMap<Prepared, Node>)];
+  if (!entries.some(([key]) => key.type === 'IntegerLiteral')) return node;
+  return { ...node, value: new Map(entries.map(([key, value]) => [key.type === 'IntegerLiteral' ? constant(stringValue(String(key.constant?.value))) : key, value])) };
+}
+
+/** A text of digits beside a number as that number. */
+function numberOf(value: Value, other: Value): Value {
+  const text = value.value;
+  return typeof text === 'string' && typeof other.value === 'number' && /^-?\d{1,15}$/.test(text) ? integer(Number(text)) : value;
+}
+
+/** What a filter of texts makes of what is no text, as Python has it; null: it is the library's affair. */
+function wordOf({ type, value }: Value, filter: string): string | null {
+  if (type === 'UndefinedValue' && (filter === 'string' || CHANGING_FILTERS.has(filter))) return '';
+  if (filter !== 'string') return null;
+  return type === 'NullValue' ? 'None' : type === 'BooleanValue' ? (value === true ? 'True' : 'False') : null;
+}
+
 /** A node that stands for a value the library would evaluate again. */
 function constant(value: Value): Node & { constant: Value } {
   return { type: 'Value', constant: value };
@@ -337,6 +395,8 @@ const SURROGATE = /[\ud800-\udfff]/;
 
 /** Values never change, but for a namespace, and those of tools come with every request of a conversation (chat-template.ts keeps them). */
 const jsonOf = new WeakMap<Value, Value>();
+
+const CHANGING_FILTERS: ReadonlySet<string> = new Set(['upper', 'lower', 'trim', 'capitalize', 'title']);
 
 /** Tests that go through a text; the others look at the type. */
 const READING_TESTS: ReadonlySet<string> = new Set(['lower', 'upper']);

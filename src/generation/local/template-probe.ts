@@ -13,8 +13,14 @@ export interface TemplateCapabilities {
   callText: boolean;                       // text beside the calls of a message is shown
   /** What past arguments may be so that they come out whole: text, shown as it is; text, which becomes a JSON string; an object. */
   callArguments: 'text' | 'string' | 'object';
-  shortCallIds: boolean;                   // call ids must be 9 letters and digits
-  reasoningField: boolean;                 // reasoning_content in a running tool loop is shown
+  /** What call ids must be so that the template takes them, and shows whose they are: anything; 9 letters and digits; functions.NAME:NUMBER. */
+  callIds: 'free' | 'short' | 'numbered';
+  /** Where arguments are objects: whether a number may be given as the text it was. */
+  numbersAsText: boolean;
+  /** And whether null among them is written at all. */
+  writesNull: boolean;
+  /** The field whose reasoning in a running tool loop is shown. */
+  reasoningField: 'reasoning_content' | 'thinking' | null;
 }
 
 type Render = (context: TemplateContext) => string;
@@ -25,10 +31,17 @@ interface ProbedTemplate { readonly capabilities: TemplateCapabilities; try(cont
 type Call = NonNullable<TemplateMessage['tool_calls']>[number];
 
 const PROBE_TOOL = 'probe_tool';
+const PROBE_KEY = 'probe_key';
 const VALUE = 'probe-value';
+const OTHER_VALUE = 'probe-other';
 const ARGUMENT_TEXT = '{"probe_key": "probe-value", "probe_number": 1.50}';
 const LONG_ID = 'call_0123456789abcdefghijklmn';
 const SHORT_ID = 'probe0001';
+
+/** A call's id as the template wants it. */
+function idFor(callIds: TemplateCapabilities['callIds'], name: string, number: number): string {
+  return callIds === 'numbered' ? `functions.${name}:${number}` : callIds === 'short' ? SHORT_ID.replace(/.$/, String(number)) : LONG_ID.replace(/.$/, String(number));
+}
 
 const probeTool: TemplateTool = {
   type: 'function',
@@ -77,17 +90,27 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
   const definitions = tools ? [null, [probeTool]] : [null];
   const showsCalls = (messages: TemplateMessage[], words: string[]): boolean => definitions.every((given) => shows(messages, words, given));
 
-  const shortCallIds = !showsCalls(calling([call(LONG_ID, PROBE_TOOL, { probe_key: VALUE })]), [VALUE]) &&
-    showsCalls(calling([call(SHORT_ID, PROBE_TOOL, { probe_key: VALUE })]), [VALUE]);
-  const id = shortCallIds ? SHORT_ID : LONG_ID;
+  const withId = (id: string): TemplateMessage[] => calling([call(id, PROBE_TOOL, { probe_key: VALUE })]);
+  const takesId = (id: string): boolean => showsCalls(withId(id), [VALUE]);
+  // The result is left out: it has the name in it.
+  const showsName = (id: string): boolean => showsCalls(withId(id).slice(0, 2), [VALUE, PROBE_TOOL]);
+  const callIds = takesId(LONG_ID)
+    ? (!showsName(LONG_ID) && showsName(idFor('numbered', PROBE_TOOL, 0)) ? 'numbered' : 'free')
+    : takesId(SHORT_ID) ? 'short' : 'free';
+  const id = idFor(callIds, PROBE_TOOL, 0);
   const asText = [call(id, PROBE_TOOL, ARGUMENT_TEXT)];
-  const callArguments = showsCalls(calling(asText), [ARGUMENT_TEXT]) ? 'text'
+  // Templates that write out member by member may take a text for one of them.
+  const memberwise = attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE })]).slice(0, 2));
+  const isMemberwise = memberwise !== null && memberwise.includes(VALUE) && !/"probe_key":\s*"probe-value"/.test(memberwise);
+  const callArguments = isMemberwise ? 'object' : showsCalls(calling(asText), [ARGUMENT_TEXT]) ? 'text'
     : showsCalls(calling(asText), [JSON.stringify(ARGUMENT_TEXT)]) ? 'string' : 'object';
   const one = call(id, PROBE_TOOL, callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE });
-  const other: Call = { ...one, id: id.replace(/.$/, 'z'), function: { ...one.function, name: 'probe_other' } };
+  // Its value is its own: some templates show the first call alone, and all results.
+  const other = call(idFor(callIds, 'probe_other', 1), 'probe_other', callArguments === 'text' ? ARGUMENT_TEXT.replace(VALUE, OTHER_VALUE) : { probe_key: OTHER_VALUE });
   const words = (name: string): string[] => [name, VALUE, `probe-result-${name}`];
+  const written = (number: unknown): string | null => attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE, probe_number: number })]));
   const takesOne = showsCalls(calling([one]), words(PROBE_TOOL));
-  const takesTwo = takesOne && showsCalls(calling([one, other]), [...words(PROBE_TOOL), ...words('probe_other')]);
+  const takesTwo = takesOne && showsCalls(calling([one, other]), [...words(PROBE_TOOL), ...words('probe_other'), OTHER_VALUE]);
   return {
     system: first && later ? 'anywhere' : first ? 'first' : 'none',
     alternation: !keeps([user('probe-one'), user('probe-two')]),
@@ -95,8 +118,10 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
     tools,
     calls: takesTwo ? 'many' : takesOne ? 'one' : 'none',
     callText: takesOne && showsCalls(calling([one], { content: 'probe-answer' }), ['probe-answer']),
-    callArguments, shortCallIds,
-    reasoningField: showsCalls(calling([one], { reasoning_content: 'probe-reasoning' }), ['probe-reasoning']),
+    callArguments, callIds,
+    numbersAsText: written(271_828) === written('271828'),
+    writesNull: /probe_number.{0,40}\b(?:null|None)\b/s.test(written(null) ?? ''),
+    reasoningField: (['reasoning_content', 'thinking'] as const).find((field) => showsCalls(calling([one], { [field]: 'probe-reasoning' }), ['probe-reasoning'])) ?? null,
   };
 }
 
@@ -104,7 +129,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
 export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: ReasoningMarkers): boolean {
   const { capabilities } = template;
   const content = `${open}\nprobe-reasoning\n${close}\n\nprobe-answer`;
-  const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;
+  const id = idFor(capabilities.callIds, PROBE_TOOL, 0);
   const messages = capabilities.calls === 'none'
     ? [user('probe-one'), { ...assistant, content }, user('probe-two')]
     : calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })], { content });
@@ -117,22 +142,32 @@ export interface WrittenCall {
   readonly before: string;    // what stands between the user's text and the call's name
   readonly after: string;     // what stands behind the name
   readonly behind: string;    // of that, what stands behind the arguments
+  readonly key: Place;        // in `after`: the name of the one parameter
+  readonly value: Place;      // and its value
 }
+
+export interface Place { readonly at: number; readonly end: number }
 
 /** Null if the template shows no calls. */
 export function writtenCall(template: ProbedTemplate): WrittenCall | null {
   const { capabilities } = template;
   if (capabilities.calls === 'none') return null;
-  const id = capabilities.shortCallIds ? SHORT_ID : LONG_ID;
-  const messages = calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })]).slice(0, 2);
+  const id = idFor(capabilities.callIds, PROBE_TOOL, 0);
+  const conversation = calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })]);
+  const messages = conversation.slice(0, 2);
   const behindUser = (some: TemplateMessage[]): string => {
     const text = attempt((context) => template.try(context), some, capabilities.tools ? [probeTool] : null) ?? '';
     return text.slice(text.lastIndexOf('probe-one') + 'probe-one'.length);
   };
-  const text = behindUser(messages);
+  // Some templates leave out a last message of the assistant, or what it calls.
+  const [text = ''] = [messages, conversation].map(behindUser).filter((some) => some.includes(PROBE_TOOL));
   const at = text.indexOf(PROBE_TOOL);
   if (at === -1) return null;
   const after = text.slice(at + PROBE_TOOL.length);
   const end = after.indexOf('}', after.indexOf(VALUE));
-  return { turn: behindUser(messages.slice(0, 1)), before: text.slice(0, at), after, behind: end === -1 ? '' : after.slice(end + 1) };
+  const placeOf = (word: string): Place => ({ at: after.indexOf(word), end: after.indexOf(word) + word.length });
+  return {
+    turn: behindUser(messages.slice(0, 1)), before: text.slice(0, at), after, behind: end === -1 ? '' : after.slice(end + 1),
+    key: placeOf(PROBE_KEY), value: placeOf(VALUE),
+  };
 }

@@ -8,7 +8,7 @@ export interface Program extends Node { readonly body: readonly Node[] }
 
 const BLANKS = new RegExp(`\\s{${TEMPLATE_LIMITS.blanksInARow + 1}}`);
 
-/** Throws what is wrong with the source. */
+/** Throws an error that says what is wrong with the source. */
 export function parseTemplate(source: string): Program {
   if (BLANKS.test(source)) throw new Error(`more than ${TEMPLATE_LIMITS.blanksInARow} characters of white space in a row`);
   const program = jinja.parse(jinja.tokenize(source, { lstrip_blocks: true, trim_blocks: true })) as Program;

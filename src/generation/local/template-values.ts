@@ -1,4 +1,4 @@
-// Values and scopes of the template library: what is used of them here. The library's own declarations do not resolve
+// Values and scopes of the template library: the members that are used here. The library's own declarations do not resolve
 // under this module resolution.
 import * as jinja from '@huggingface/jinja';
 

@@ -1,5 +1,19 @@
 // Texts as models write them, and what they are. Every split of a text has to give the same.
-import { HERMES, LLAMA, MISTRAL, MISTRAL_NAMED, XML, type ToolSyntax } from '../../../src/generation/local/tools/syntaxes.js';
+import { HERMES } from '../../../src/generation/local/tools/hermes.js';
+import { MISTRAL } from '../../../src/generation/local/tools/json-list.js';
+import { COMMAND } from '../../../src/generation/local/tools/command.js';
+import { DEEPSEEK, DEEPSEEK_FENCED } from '../../../src/generation/local/tools/deepseek.js';
+import { DSML } from '../../../src/generation/local/tools/dsml.js';
+import { GEMMA } from '../../../src/generation/local/tools/gemma.js';
+import { GLM } from '../../../src/generation/local/tools/glm.js';
+import { HARMONY } from '../../../src/generation/local/tools/harmony.js';
+import { KIMI } from '../../../src/generation/local/tools/kimi.js';
+import { MINIMAX } from '../../../src/generation/local/tools/minimax.js';
+import { PYTHONIC } from '../../../src/generation/local/tools/pythonic.js';
+import { LLAMA } from '../../../src/generation/local/tools/llama.js';
+import { MISTRAL_NAMED } from '../../../src/generation/local/tools/mistral.js';
+import type { ToolSyntax } from '../../../src/generation/local/tools/syntax.js';
+import { XML } from '../../../src/generation/local/tools/xml.js';
 import type { CallableTools } from '../../../src/generation/local/tools/call-reader.js';
 
 /** `call NAME ARGUMENTS` for a complete call, `cut NAME ARGUMENTS` for one that is not, `text TEXT` for content. */
@@ -18,6 +32,7 @@ export const tools: CallableTools = new Map([
   ['get_weather', { type: 'object', properties: { location: { type: 'string' }, days: { type: 'integer' }, unit: { type: ['string', 'null'] }, hourly: { type: 'boolean' }, filter: { type: 'object' } } }],
   ['get_time', null],
   ['f', { type: 'object', properties: {} }],
+  ['function', null],
 ]);
 
 const hermes = (...objects: string[]): string => objects.map((object) => `<tool_call>\n${object}\n</tool_call>`).join('\n');
@@ -100,5 +115,31 @@ export const fixtures: CallFixture[] = [
   { name: 'numbered calls', syntax: MISTRAL_NAMED, text: '[TOOL_CALLS]get_weather[CALL_ID]abc123def[ARGS]{"days": 1}', told: ['call get_weather {"days": 1}'] },
   { name: 'an unknown named tool', syntax: MISTRAL_NAMED, text: '[TOOL_CALLS]rm[ARGS]{}[TOOL_CALLS]f[ARGS]{}', told: ['text [TOOL_CALLS]rm[ARGS]{}', 'call f {}'] },
   { name: 'broken named arguments', syntax: MISTRAL_NAMED, text: '[TOOL_CALLS]f[ARGS]{"a" 1}', told: ['cut f {"a" '] },
+  { name: 'text behind the section', syntax: GLM, text: '<tool_call>f\n</tool_call> (So?)', told: ['call f {}', 'text (So?)'] },
+  { name: 'values by the schema', syntax: GLM, text: '<tool_call>get_weather\n<arg_key>location</arg_key>\n<arg_value>5</arg_value>\n<arg_key>days</arg_key><arg_value>5</arg_value><arg_key>unit</arg_key>\n<arg_value>null</arg_value></tool_call>', told: ['call get_weather {"location": "5", "days": 5, "unit": null}'] },
+  { name: 'an unknown tool', syntax: GLM, text: '<tool_call>rm\n<arg_key>x</arg_key></tool_call>', told: ['text <tool_call>rm\n<arg_key>x</arg_key></tool_call>'] },
+  { name: 'a key without a value', syntax: GLM, text: '<tool_call>f\n<arg_key>x</arg_key></tool_call>', told: ['cut f {'] },
+  { name: 'cut in a value', syntax: GLM, text: '<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>ab</arg_', told: ['cut f {"x": "ab'], cut: true },
+  { name: 'with numbers and without', syntax: KIMI, text: '<|tool_calls_section_begin|> <|tool_call_begin|>functions.f:12<|tool_call_argument_begin|> {"a": "<|tool_call_end|>"}<|tool_call_end|>\n<|tool_call_begin|>get_time<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>', told: ['call f {"a": "<|tool_call_end|>"}', 'call get_time {}'] },
+  { name: 'an unknown tool', syntax: KIMI, text: '<|tool_calls_section_begin|><|tool_call_begin|>functions.rm:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>', told: ['text <|tool_calls_section_begin|><|tool_call_begin|>functions.rm:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>'] },
+  { name: 'cut in the second header', syntax: KIMI, text: '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.', told: ['call f {}'], cut: true },
+  { name: 'a tool called function', syntax: DEEPSEEK, text: '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>', told: ['call function {"a": 1}'] },
+  { name: 'in fences', syntax: DEEPSEEK_FENCED, text: '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": "```"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_time\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>', told: ['call f {"a": "```"}', 'call get_time {}'] },
+  { name: 'broken arguments', syntax: DEEPSEEK, text: '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{a}<｜tool▁call▁end｜><｜tool▁calls▁end｜>', told: ['cut f {'] },
+  { name: 'the tag says what is a string', syntax: DSML, text: '<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter name="location" string="false">["a"]</｜DSML｜parameter>\n<｜DSML｜parameter name="days" string="true">5\n</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="f">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>', told: ['call get_weather {"location": ["a"], "days": "5\\n"}', 'call f {}'] },
+  { name: 'neither string nor not', syntax: DSML, text: '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="x">5</｜DSML｜parameter>\n</｜DSML｜invoke>', told: ['cut f {'], cut: true },
+  { name: 'line breaks belong to the value', syntax: MINIMAX, text: '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="location">\na\n</parameter>\n<parameter name="hourly">True</parameter></invoke></minimax:tool_call>', told: ['call get_weather {"location": "\\na\\n", "hourly": true}'] },
+  { name: 'cut in a name', syntax: MINIMAX, text: '<minimax:tool_call>\n<invoke name="get_w', told: [], cut: true },
+  { name: 'every kind of value', syntax: GEMMA, text: '<|tool_call>call:f{a:<|"|>x"y<|"|>,b:{c:[1,-2.5e3,true,null,{}],<|"|>d e<|"|>:<|"|><|"|>},g:[]}<tool_call|>', told: ['call f {"a": "x\\"y", "b": {"c": [1, -2.5e3, true, null, {}], "d e": ""}, "g": []}'] },
+  { name: 'two', syntax: GEMMA, text: '<|tool_call>call:f{}<tool_call|><|tool_call>call:get_time{}<tool_call|>', told: ['call f {}', 'call get_time {}'] },
+  { name: 'a word that is no value', syntax: GEMMA, text: '<|tool_call>call:f{a:one}<tool_call|>', told: ['cut f {"a": '] },
+  { name: 'cut in a string', syntax: GEMMA, text: '<|tool_call>call:f{a:<|"|>x<|"', told: ['cut f {"a": "x'], cut: true },
+  { name: 'Python values', syntax: PYTHONIC, text: `<|tool_call_start|>[f(a='it\\'s "1"', b=True, c=None, d={'x': [1, "\\u00e9\\n"]}, e=-1.5), get_time()]<|tool_call_end|>`, told: ['call f {"a": "it\'s \\"1\\"", "b": true, "c": null, "d": {"x": [1, "é\\n"]}, "e": -1.5}', 'call get_time {}'] },
+  { name: 'an unknown function', syntax: PYTHONIC, text: '<|tool_call_start|>[rm(x=1)]<|tool_call_end|>', told: ['text <|tool_call_start|>[rm(x=1)]<|tool_call_end|>'] },
+  { name: 'no name', syntax: PYTHONIC, text: '<|tool_call_start|>[f("a")]<|tool_call_end|>', told: ['cut f {"a"'] },
+  { name: 'names and ids of its own', syntax: COMMAND, text: '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}},\n    {"tool_call_id": "1", "tool_name": "get_time", "parameters": {}}\n]<|END_ACTION|>', told: ['call f {"a": 1}', 'call get_time {}'] },
+  { name: 'the recipient behind the channel', syntax: HARMONY, text: '<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}', told: ['call f {"a": 1}'] },
+  { name: 'the recipient before it', syntax: HARMONY, text: '<|start|>assistant to=functions.get_time<|channel|>commentary json<|message|>{}<|start|>assistant to=functions.f<|channel|>commentary<|message|>{}', told: ['call get_time {}', 'call f {}'] },
+  { name: 'cut in the header', syntax: HARMONY, text: '<|start|>assistant<|channel|>commentary to=functions.', told: [], cut: true },
   { name: 'a cut name', syntax: MISTRAL_NAMED, text: '[TOOL_CALLS]get_', told: [], cut: true },
 ];

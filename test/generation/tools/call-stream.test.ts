@@ -1,6 +1,6 @@
 import t from 'tap';
 import { CallStream } from '../../../src/generation/local/tools/call-stream.js';
-import type { ToolSyntax } from '../../../src/generation/local/tools/syntaxes.js';
+import type { ToolSyntax } from '../../../src/generation/local/tools/syntax.js';
 import { cpuTime } from '../../support/cpu-time.js';
 import { fixtures, tools, type Told } from './call-fixtures.js';
 
@@ -77,9 +77,9 @@ function randomOf(seed: number): (below: number) => number {
 
 t.test('damaged texts never throw, and tell the same in any split', async (t) => {
   const random = randomOf(7);
-  const alphabet = ['{', '}', '[', ']', '"', '\\', ':', ',', ' ', '\n', 'a', '1', '-', '.', 'e', 'u', '<', '>', '/', '=', '\ud83d', 'é', '<tool_call>', '</tool_call>', '[TOOL_CALLS]', '[ARGS]', '"name": "f"', '"arguments": {', '<parameter=x>', '</parameter>'];
+  const alphabet = ['{', '}', '[', ']', '"', '\\', ':', ',', ' ', '\n', 'a', '1', '-', '.', 'e', 'u', '<', '>', '/', '=', '\ud83d', 'é', '<tool_call>', '</tool_call>', '[TOOL_CALLS]', '[ARGS]', '"name": "f"', '"arguments": {', '<parameter=x>', '</parameter>', '<arg_key>', '</arg_value>', '<|"|>', '(', ')', "'", '<|tool_call_end|>', '｜', '<|message|>'];
   let different = '';
-  for (let round = 0; round < 4_000 && different === ''; round++) {
+  for (let round = 0; round < 6_000 && different === ''; round++) {
     const { syntax, text } = fixtures[random(fixtures.length)]!;
     let damaged = text;
     for (let edits = 1 + random(3); edits > 0; edits--) {

@@ -1,7 +1,10 @@
 import t from 'tap';
 import type { EndReason as EngineEnd } from '../../../src/engine/events.js';
 import { ChoiceEvents } from '../../../src/generation/local/tools/choice-events.js';
-import { HERMES, LLAMA, MISTRAL_NAMED, type ToolSyntax } from '../../../src/generation/local/tools/syntaxes.js';
+import { HERMES } from '../../../src/generation/local/tools/hermes.js';
+import { LLAMA } from '../../../src/generation/local/tools/llama.js';
+import { MISTRAL_NAMED } from '../../../src/generation/local/tools/mistral.js';
+import type { ToolSyntax } from '../../../src/generation/local/tools/syntax.js';
 import type { GenerationEvent } from '../../../src/generation/types.js';
 import { tools } from './call-fixtures.js';
 

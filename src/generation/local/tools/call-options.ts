@@ -2,15 +2,18 @@
 import type { CallOptions, NativeGrammar } from '../../../engine/addon-types.js';
 import type { GenerationRequest } from '../../types.js';
 import type { CallableTools } from './call-reader.js';
-import type { ToolSyntax } from './syntaxes.js';
+import type { ToolSyntax } from './syntax.js';
 
-type ToolRequest = Pick<GenerationRequest, 'tools' | 'toolChoice'>;
+type ToolRequest = Pick<GenerationRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'>;
 
 /** The tools this request lets the model call; empty if none. */
-export function callableTools({ tools, toolChoice: { mode, allowed } }: ToolRequest): CallableTools {
+export function callableTools({ tools, toolChoice: { mode, allowed } }: Pick<ToolRequest, 'tools' | 'toolChoice'>): CallableTools {
   if (mode === 'none') return new Map();
   return new Map(tools.filter(({ name }) => allowed === null || allowed.includes(name)).map(({ name, parameters }) => [name, parameters]));
 }
+
+/** What may follow in a section, at most; the engine takes no more. */
+const MAX_NEXT = 128;
 
 /** Null without tools. `grammars`: of the tools' arguments, by name. */
 export function callOptions(request: ToolRequest, syntax: ToolSyntax, grammars: ReadonlyMap<string, NativeGrammar>): CallOptions | null {
@@ -20,10 +23,26 @@ export function callOptions(request: ToolRequest, syntax: ToolSyntax, grammars: 
   if (names.length === 0) return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };
   // An answer that happens to begin like a bare call may be no call at all: nothing is forced upon it.
   const isFree = syntax.bare && !required;
+  const binds = !isFree && names.every((name) => grammars.has(name));
   return {
     open: syntax.engineOpen, close: syntax.close, atStart: syntax.bare,
-    prefixes: isFree ? [] : names.map((name) => syntax.head(name)),
+    prefixes: isFree ? [] : headsOf(names, syntax),
     ...(isFree ? {} : { grammars: names.map((name) => grammars.get(name) ?? null) }),
+    ...(binds && syntax.several !== undefined ? { next: request.parallelToolCalls ? nextCalls(names, syntax.several) : [], end: syntax.several.end } : {}),
+    ...(syntax.endsItself === true ? { endsItself: true } : {}),
     required, forbidden: false,
   };
+}
+
+/** Of heads one of which begins another the engine would take the shorter. */
+function headsOf(names: readonly string[], syntax: ToolSyntax): string[] {
+  const heads = names.map((name) => syntax.head(name));
+  const sorted = [...heads].sort();
+  const isAmbiguous = sorted.some((head, index) => sorted[index + 1]?.startsWith(head) === true);
+  return isAmbiguous && syntax.headApart !== undefined ? names.map((name) => syntax.headApart?.(name) ?? name) : heads;
+}
+
+function nextCalls(names: readonly string[], { next, numbered = 1 }: NonNullable<ToolSyntax['several']>): string[] {
+  const rounds = Math.min(numbered, Math.floor(MAX_NEXT / names.length));
+  return Array.from({ length: rounds }, (_, round) => names.map((name) => next(name, round + 1))).flat();
 }

@@ -1,7 +1,7 @@
 // Reading one tool call out of the text a model writes it in. Every syntax has a reader; what a reader tells
 // is the same for all. Pure.
 
-/** What is told of a call, in this order: started, arguments as they come, finished. */
+/** A call is told in this order: started, arguments as they come, finished. */
 export interface CallSink {
   started(name: string): void;
   /** Joined: JSON text of an object, or the beginning of one. */
@@ -21,6 +21,8 @@ export interface CallReader {
   readonly state: CallState;
   /** The call has been told as started. */
   readonly started: boolean;
+  /** What ends the call is what closes the section, and is taken with it. */
+  readonly closes?: boolean;
   /** Reads on from `text[at]` while `reading`; returns the index behind what it took. Any split of a text gives the same. */
   read(text: string, at: number): number;
 }

@@ -15,6 +15,7 @@ export interface CallSyntax {
   /** A call may be the whole answer, without a marker. */
   readonly bare: boolean;
   readonly separators: string;                   // characters that may stand between calls
+  readonly skipped?: readonly string[];          // texts that may: what ends a call, and not the section
   /** What reads a call that begins with this character; null if none does. */
   reader(first: string, tools: CallableTools, sink: CallSink): CallReader | null;
 }
@@ -38,13 +39,19 @@ export class CallStream {
   #afterCall = false;              // in the same section
   #foreign = 0;
   readonly #markers: readonly string[];
+  readonly #around: readonly string[];   // calls, the longest first
 
   constructor(private readonly syntax: CallSyntax, private readonly tools: CallableTools, private readonly sink: CallStreamSink) {
     this.#markers = [syntax.open, syntax.close].filter((marker) => marker !== '');
+    this.#around = [...this.#markers, ...(syntax.skipped ?? [])];
+  }
+
+  get #longest(): number {
+    return Math.max(...this.#around.map(({ length }) => length));
   }
 
   push(piece: string): void {
-    // What is left may be the beginning of a marker.
+    // The rest may be the beginning of a marker.
     this.#text = this.#text.slice(this.#at) + piece;
     this.#at = 0;
     while (this.#at < this.#text.length && this.#step());
@@ -103,8 +110,10 @@ export class CallStream {
       this.#afterCall = false;
       return this.#skip(close.length);
     }
-    const rest = this.#text.slice(this.#at, this.#at + Math.max(open.length, close.length));
-    if (this.#markers.some((marker) => marker.startsWith(rest))) return false;
+    const ended = this.#afterCall ? this.syntax.skipped?.find((text) => this.#text.startsWith(text, this.#at)) : undefined;
+    if (ended !== undefined) return this.#skip(ended.length);
+    const rest = this.#text.slice(this.#at, this.#at + this.#longest);
+    if ((this.#afterCall ? this.#around : this.#markers).some((marker) => marker.startsWith(rest))) return false;
     if (isJsonSpace(first.charCodeAt(0)) || separators.includes(first)) {
       if (!this.#afterCall) this.#raw += first;   // behind a call it belongs to nothing
       return this.#skip(1);
@@ -113,10 +122,8 @@ export class CallStream {
     if (this.#reader !== null) {
       this.#state = 'call';
       this.#readerAt = this.#at;
-    } else if (this.#afterCall && close !== '') {
-      this.#state = 'junk';
     } else {
-      this.#giveBack();
+      this.#leaveOut();
     }
     return true;
   }
@@ -130,7 +137,7 @@ export class CallStream {
         break;
       case 'complete':
         this.#state = 'between';
-        this.#afterCall = true;
+        this.#afterCall = reader.closes !== true;
         break;
       case 'foreign':
         this.#foreign++;
@@ -138,7 +145,7 @@ export class CallStream {
         if (this.#taken !== '') this.#text = this.#taken + this.#text;
         this.#at = this.#readerAt;
         this.#taken = '';
-        this.#giveBack();
+        this.#leaveOut();
         break;
       case 'broken':
         this.#state = 'over';
@@ -146,8 +153,12 @@ export class CallStream {
     return true;
   }
 
-  /** No call: what stands before it is content, and what follows up to a marker. */
-  #giveBack(): void {
+  /** No call: what stands before it is content, and what follows up to a marker; nothing is behind a call in its section. */
+  #leaveOut(): void {
+    if (this.#afterCall && this.syntax.close !== '') {
+      this.#state = 'junk';
+      return;
+    }
     this.#state = 'content';
     if (this.#raw !== '') this.sink.text(this.#raw);
     this.#raw = '';

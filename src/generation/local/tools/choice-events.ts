@@ -4,7 +4,7 @@ import type { FinishedEvent, TextEvent } from '../../../engine/events.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../../types.js';
 import { CallStream } from './call-stream.js';
 import type { CallableTools } from './call-reader.js';
-import type { ToolSyntax } from './syntaxes.js';
+import type { ToolSyntax } from './syntax.js';
 
 /** What the choices of one request have in common. */
 export interface CallRules {
@@ -68,7 +68,7 @@ export class ChoiceEvents {
     this.#content(event.text);
   }
 
-  /** Tells what is still to be told of the choice, its end included. */
+  /** Sends the choice's remaining events, its end included. */
   finished(event: FinishedEvent, stopString: string | null): void {
     const natural = event.reason === 'end_of_turn' || event.reason === 'stop_string';
     this.#ended = true;

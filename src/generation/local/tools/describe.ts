@@ -1,6 +1,6 @@
 // Telling a model of its tools in the system text, for templates that have no place for them. Pure.
 import type { TemplateTool } from '../template-context.js';
-import type { ToolSyntax } from './syntaxes.js';
+import type { ToolSyntax } from './syntax.js';
 
 /** `tools` as the template would get them, shielded. */
 export function describeTools(tools: readonly TemplateTool[], syntax: ToolSyntax): string {

@@ -7,6 +7,7 @@ import { At, isJsonSpace, JsonScanner } from './json-scanner.js';
 /** What the characters being read belong to. */
 type Part = 'between' | 'key' | 'name' | 'object' | 'string';
 
+const NAME_KEYS: ReadonlySet<string> = new Set(['name', 'tool_name']);
 const ARGUMENT_KEYS: ReadonlySet<string> = new Set(['arguments', 'parameters']);
 const OTHER_KEYS: ReadonlySet<string> = new Set(['type', 'id']);
 
@@ -71,7 +72,7 @@ export class JsonCall implements CallReader {
     this.#part = 'between';
     if (wasKey) {
       this.#key = word;
-      const known = word === 'name' || ARGUMENT_KEYS.has(word) || OTHER_KEYS.has(word);
+      const known = NAME_KEYS.has(word) || ARGUMENT_KEYS.has(word) || OTHER_KEYS.has(word);
       if (this.exact && !known && !this.started) this.#fail();
       return;
     }
@@ -83,7 +84,7 @@ export class JsonCall implements CallReader {
   /** A value of the call's own keys. */
   #beginValue(code: number): void {
     const first = String.fromCharCode(code);
-    if (this.#key === 'name' && this.#name === null) {
+    if (NAME_KEYS.has(this.#key) && this.#name === null) {
       if (first === '"') this.#begin('name');
       else this.#fail();
     } else if (ARGUMENT_KEYS.has(this.#key) && !this.#hasArguments) {

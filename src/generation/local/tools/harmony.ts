@@ -1,0 +1,30 @@
+// <|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{...}<|call|>
+//
+// gpt-oss: a message of its own on the commentary channel; the turn ends with it. The recipient may also stand before the
+// channel, as the template writes past calls. What else is in channels is harmony-parts.ts's.
+import { HeadedCall, type Header } from './headed-call.js';
+import type { SyntaxFamily, ToolSyntax } from './syntax.js';
+
+const OPEN = '<|start|>assistant', MESSAGE = '<|message|>';
+const ENGINE_OPEN = `${OPEN}<|channel|>commentary to`;
+const MAX_HEADER = 1_024;
+
+/** All up to the message, in any order; what it is for need not be said. */
+function header(text: string): Header {
+  if (!text.endsWith(MESSAGE)) return text.length > MAX_HEADER ? null : 'more';
+  const [, name] = /(?:^|\s)to=functions\.([A-Za-z0-9_.-]+)/.exec(text) ?? [];
+  return name === undefined ? null : { name, length: text.length };
+}
+
+export const HARMONY: ToolSyntax = {
+  name: 'harmony', open: OPEN, close: '', bare: false, separators: '', engineOpen: ENGINE_OPEN,
+  reader: (_first, tools, sink) => new HeadedCall(header, tools, sink),
+  head: (tool) => `=functions.${tool} <|constrain|>json${MESSAGE}`,
+  tail: '',
+  write: (calls) => calls.map((call) => `${ENGINE_OPEN}=functions.${call.name} <|constrain|>json${MESSAGE}${call.arguments}<|call|>`).join(''),
+};
+
+export const harmony: SyntaxFamily = {
+  usual: HARMONY,
+  recognize: ({ before, after }) => (/<\|start\|>assistant.*to=functions\.$/.test(before) && after.includes(MESSAGE) ? HARMONY : null),
+};

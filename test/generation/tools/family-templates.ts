@@ -1,0 +1,44 @@
+// Chat templates in the manner of each family: what they write for calls is as the vendors' own do, the rest is ours.
+
+/** By family: a message's calls, between a turn's markers. */
+const written: Readonly<Record<string, string>> = {
+  hermes: '{% for c in m.tool_calls %}<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>\n{% endfor %}',
+  xml: '{% for c in m.tool_calls %}\n<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments | items %}<parameter={{ k }}>\n{{ v if v is string else v | tojson }}\n</parameter>\n{% endfor %}</function>\n</tool_call>{% endfor %}',
+  seed: '{% for c in m.tool_calls %}<seed:tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments | items %}<parameter={{ k }}>{{ v if v is string else v | tojson }}</parameter>\n{% endfor %}</function>\n</seed:tool_call>{% endfor %}',
+  glm: '{% for c in m.tool_calls %}\n<tool_call>{{ c.function.name }}\n{% for k, v in c.function.arguments | items %}<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v if v is string else v | tojson }}</arg_value>\n{% endfor %}</tool_call>{% endfor %}',
+  'glm-tight': '{% for c in m.tool_calls %}<tool_call>{{ c.function.name }}{% for k, v in c.function.arguments | items %}<arg_key>{{ k }}</arg_key><arg_value>{{ v if v is string else v | tojson }}</arg_value>{% endfor %}</tool_call>{% endfor %}',
+  mistral: '[TOOL_CALLS] [{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}, "id": "{{ c.id }}"}{{ ", " if not loop.last }}{% endfor %}]',
+  'mistral-named': '{% for c in m.tool_calls %}[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments | tojson }}{% endfor %}',
+  'mistral-numbered': '{% for c in m.tool_calls %}{% if c.id | length != 9 %}{{ raise_exception("ids have 9 characters") }}{% endif %}[TOOL_CALLS]{{ c.function.name }}[CALL_ID]{{ c.id }}[ARGS]{{ c.function.arguments | tojson }}{% endfor %}',
+  kimi: '<|tool_calls_section_begin|>{% for c in m.tool_calls %}<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}<|tool_call_end|>{% endfor %}<|tool_calls_section_end|>',
+  deepseek: '<｜tool▁calls▁begin｜>{% for c in m.tool_calls %}<｜tool▁call▁begin｜>{{ c.function.name }}<｜tool▁sep｜>{{ c.function.arguments }}<｜tool▁call▁end｜>{% endfor %}<｜tool▁calls▁end｜>',
+  'deepseek-fenced': '<｜tool▁calls▁begin｜>{% for c in m.tool_calls %}{{ "\\n" if not loop.first }}<｜tool▁call▁begin｜>function<｜tool▁sep｜>{{ c.function.name }}\n```json\n{{ c.function.arguments }}\n```<｜tool▁call▁end｜>{% endfor %}<｜tool▁calls▁end｜>',
+  dsml: '\n\n<｜DSML｜function_calls>{% for c in m.tool_calls %}{{ "\\n" }}<｜DSML｜invoke name="{{ c.function.name }}">\n{% for k, v in c.function.arguments | items %}{{ "\\n" if not loop.first }}<｜DSML｜parameter name="{{ k }}" string="{{ "true" if v is string else "false" }}">{{ v if v is string else v | tojson }}</｜DSML｜parameter>{% endfor %}{{ "\\n" }}</｜DSML｜invoke>{% endfor %}{{ "\\n" }}</｜DSML｜function_calls>',
+  minimax: '\n<minimax:tool_call>\n{% for c in m.tool_calls %}<invoke name="{{ c.function.name }}">\n{% for k, v in c.function.arguments | items %}<parameter name="{{ k }}">{{ v if v is string else v | tojson }}</parameter>\n{% endfor %}</invoke>\n{% endfor %}</minimax:tool_call>',
+  gemma: '{% macro value(v) %}{% if v is string %}<|"|>{{ v }}<|"|>{% elif v is mapping %}{ {%- for k, w in v | items %}{{ k }}:{{ value(w) }}{{ "," if not loop.last }}{% endfor -%} }{% elif v is boolean or v is number %}{{ v | tojson }}{% elif v is none %}null{% else %}[{% for w in v %}{{ value(w) }}{{ "," if not loop.last }}{% endfor %}]{% endif %}{% endmacro %}{% for c in m.tool_calls %}<|tool_call>call:{{ c.function.name }}{{ value(c.function.arguments) }}<tool_call|>{% endfor %}',
+  pythonic: '<|tool_call_start|>[{% for c in m.tool_calls %}{{ c.function.name }}({% for k, v in c.function.arguments | items %}{{ k }}={{ "None" if v is none else "True" if v is boolean and v else "False" if v is boolean else v | tojson }}{{ ", " if not loop.last }}{% endfor %}){{ ", " if not loop.last }}{% endfor %}]<|tool_call_end|>',
+  command: '<|START_ACTION|>[\n{% for c in m.tool_calls %}    {"tool_call_id": "{{ loop.index0 }}", "tool_name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}{{ "," if not loop.last }}\n{% endfor %}]<|END_ACTION|>',
+  nemotron: '<TOOLCALL>[{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]</TOOLCALL>',
+  granite: '<|tool_call|>[{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]',
+  phi: '<|tool_call|>[{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]<|/tool_call|>',
+  llama: '{% if m.tool_calls | length > 1 %}{{ raise_exception("one call at a time") }}{% endif %}{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}{% endfor %}',
+};
+
+const turns = (calls: string, reasoning: string): string =>
+  `{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{% if m.role == "tool" %}<|result|>{{ m.tool_call_id if named is defined }}{{ m.content }}{% else %}<|{{ m.role }}|>${reasoning}{{ m.content }}{% if m.tool_calls %}${calls}{% endif %}{% endif %}<|over|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`;
+
+const THINKING = '{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}';
+
+/** gpt-oss: one call in a message, which is one itself; reasoning in a field of another name. */
+const HARMONY_TEMPLATE = '<|start|>developer<|message|>{{ tools | tojson if tools }}<|end|>{% for m in messages %}{% if m.role == "tool" %}<|start|>functions.f to=assistant<|channel|>commentary<|message|>{{ m.content }}<|end|>' +
+  '{% elif m.tool_calls %}{% if m.thinking %}{% if m.content %}{{ raise_exception("a text beside thinking") }}{% endif %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}' +
+  '{% if m.content %}<|start|>assistant<|channel|>commentary<|message|>{{ m.content }}<|end|>{% endif %}' +
+  '{% set c = m.tool_calls[0] %}<|start|>assistant to=functions.{{ c.function.name }}<|channel|>commentary json<|message|>{{ c.function.arguments | tojson }}<|call|>' +
+  '{% elif m.role == "assistant" %}<|start|>assistant<|channel|>final<|message|>{{ m.content }}<|end|>' +
+  '{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}' +
+  '{# <|channel|>analysis<|message|> #}';
+
+export const templates: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(Object.entries(written).map(([name, calls]) => [name, turns(calls, THINKING)])),
+  harmony: HARMONY_TEMPLATE,
+};
