@@ -35,14 +35,21 @@ struct Case {
   int n_sequences, n_tokens, depth;   // each sequence: n_tokens new rows after `depth` positions
   int others_depth = -1;              // that of all sequences but the last; -1: the same
   int window = 0;
+  int value_dim = 0;   // latents: rows of head_dim numbers for all heads, so many of them the value; 0: keys and values
 };
 
 void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, double peak) {
   const int context = c.depth + c.n_tokens, pages_each = (context + kPageTokens - 1) / kPageTokens;
   const int64_t n_pages = int64_t{pages_each} * c.n_sequences;
-  const size_t layer_bytes = CpuKvCache::bytes_for(KvShape::of_equal_layers(1, c.n_kv_heads, c.head_dim, n_pages, c.type));
+  const auto shape_of = [&](int n_layers) {
+    KvShape shape = KvShape::of_equal_layers(n_layers, c.n_kv_heads, c.head_dim, n_pages, c.type);
+    for (LayerState& layer : shape.layers)
+      if (c.value_dim > 0) layer.kind = StateKind::kLatents, layer.value_dim = c.value_dim;
+    return shape;
+  };
+  const size_t layer_bytes = CpuKvCache::bytes_for(shape_of(1));
   const int n_layers = static_cast<int>(std::max<size_t>(2, (size_t{160} << 20) / layer_bytes));
-  const KvShape shape = KvShape::of_equal_layers(n_layers, c.n_kv_heads, c.head_dim, n_pages, c.type);
+  const KvShape shape = shape_of(n_layers);
   auto made = CpuKvCache::create(shape);
   if (!made) return void(std::printf("%s\n", made.error().message.c_str()));
   CpuKvCache& cache = **made;
@@ -57,6 +64,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
                         pages.data() + s * pages_each});
   const int n_rows = c.n_sequences * c.n_tokens;
   const int64_t q_dim = int64_t{c.n_heads} * c.head_dim;
+  const int64_t out_dim = c.value_dim > 0 ? int64_t{c.n_heads} * c.value_dim : q_dim;
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> q(n_rows * q_dim), out(q.size());
@@ -72,7 +80,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
     const int layer = static_cast<int>(times.size()) % n_layers;
     const double before = seconds();
     cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, c.n_heads, layer, cache,
-                           {.scale = 0.125f, .window = c.window}, out.data(), q_dim);
+                           {.scale = 0.125f, .window = c.window}, out.data(), out_dim);
     times.push_back(seconds() - before);
   }
   pool.end_step();
@@ -82,7 +90,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   for (const Segment& segment : segments)
     for (int i = 1; i <= segment.n_tokens; ++i)
       seen += c.window > 0 ? std::min(segment.first_position + i, c.window) : segment.first_position + i;
-  const double flops = 4.0 * seen * q_dim;
+  const double flops = 2.0 * seen * (q_dim + out_dim);
   std::printf("%-8s %-36s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(),
               c.name, best * 1e6, flops / best * 1e-9);
   if (peak > 0) std::printf(", %3.0f%% of the peak", 100 * flops / best / peak);
@@ -127,6 +135,13 @@ int main(int argc, char** argv) {
       {"prefill 256 32/4x64 @1024 q8_0", 32, 4, 64, q8, 1, 256, 1024},
       {"prefill 256 32/8x128 @1024 q8_0", 32, 8, 128, q8, 1, 256, 1024},
       {"prefill 256 16/16x80 @256", 16, 16, 80, f16, 1, 256, 256},
+      {"decode latents 16x576 @32768 f16", 16, 1, 576, f16, 1, 1, 32767, -1, 0, 512},
+      {"decode latents 16x576 @32768 q8_0", 16, 1, 576, q8, 1, 1, 32767, -1, 0, 512},
+      {"decode latents 128x576 @32768 f16", 128, 1, 576, f16, 1, 1, 32767, -1, 0, 512},
+      {"decode latents 16x576 @1024 f16", 16, 1, 576, f16, 1, 1, 1023, -1, 0, 512},
+      {"decode latents 16x576 @1024 q8_0", 16, 1, 576, q8, 1, 1, 1023, -1, 0, 512},
+      {"decode latents 2x576 @32768 f16", 2, 1, 576, f16, 1, 1, 32767, -1, 0, 512},
+      {"prefill latents 256 16x576 @1024 f16", 16, 1, 576, f16, 1, 256, 1024, -1, 0, 512},
   };
   for (const CpuIsa isa : available_cpu_isas()) {
     // Plain is two orders of magnitude slower: nobody waits for it.

@@ -63,6 +63,10 @@ std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
     case TensorType::kBF16:
     case TensorType::kF8E4M3: break;   // which it does not measure
     case TensorType::kMXFP4: put(0, &exponent, 1); break;
+    case TensorType::kTQ1_0: put(52, halves, 2); break;
+    case TensorType::kTQ2_0: put(64, halves, 2); break;
+    case TensorType::kIQ1_M:
+    case TensorType::kNVFP4: break;   // any bits are numbers of about one size
     case TensorType::kQ2_K: put(80, halves, 4); break;
     case TensorType::kQ3_K: put(108, halves, 2); break;
     case TensorType::kQ6_K: put(208, halves, 2); break;

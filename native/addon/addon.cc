@@ -25,6 +25,7 @@
 #include "engine/diagnose/debug_logits.h"
 #include "engine/diagnose/inspect.h"
 #include "formats/hf/model_file.h"
+#include "model/weights.h"
 
 namespace monolith::addon {
 namespace {
@@ -42,6 +43,16 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   const auto inspection = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes, options.file());
   if (!inspection) return raise(env, inspection.error());
   return to_object(env, *inspection);
+}
+
+Napi::Value js_wanted_tensors(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Arguments arguments(info);
+  const std::string path = arguments.path(arguments.argument(0, "path"));
+  if (!arguments.ok()) return env.Undefined();
+  const auto wanted = read_model_file(path, {}, wanted_tensors);
+  if (!wanted) return raise(env, wanted.error());
+  return to_array(env, *wanted);
 }
 
 Napi::Value js_load_tokenizer(const Napi::CallbackInfo& info) {
@@ -137,6 +148,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("version", Napi::String::New(env, MONOLITH_VERSION));
   exports.Set("isas", isas);
   exports.Set("inspect", Napi::Function::New<js_inspect>(env, "inspect"));
+  exports.Set("wantedTensors", Napi::Function::New<js_wanted_tensors>(env, "wantedTensors"));
   exports.Set("loadTokenizer", Napi::Function::New<js_load_tokenizer>(env, "loadTokenizer"));
   exports.Set("load", Napi::Function::New<js_load>(env, "load"));
   exports.Set("lockFile", Napi::Function::New<js_lock_file>(env, "lockFile"));

@@ -59,7 +59,7 @@ Status check_tokens_fit(const Tokenizer& tokenizer, const HyperParams& params) {
                                             " tokens, the embedding table only " + std::to_string(params.n_vocab)};
 }
 
-// The draft on the model's backend; its memory is added to `memory`, which is that of the model.
+// Loads the draft model on the main model's backend, and adds its memory to the main model's plan in `memory`.
 Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                           const Tokenizer& tokenizer, MemoryPlan& memory) {
   auto own_tokenizer = Tokenizer::load(file);
@@ -98,7 +98,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   auto loaded = std::make_unique<LoadedEngine>();
   loaded->info = std::move(*info);
   loaded->backend = backend->info();
-  loaded->plan = {(*model)->memory(), limits->n_pages, limits->max_context};
+  loaded->plan = InspectedPlan::of((*model)->memory(), *limits);
   loaded->file_hash = hash_text(file_hash(file));
   std::unique_ptr<Model> draft;
   if (!options.draft_path.empty() && options.engine.speculation != Speculation::kOff) {

@@ -12,17 +12,60 @@ namespace monolith::addon {
 namespace {
 
 using grammar::GrammarOptions;
+using grammar::Spelling;
 
 constexpr size_t kMaxSchemaBytes = 1 << 20, kMaxPatternBytes = 64 << 10, kMaxRulesBytes = 256 << 10, kMaxChoiceBytes = 1 << 20, kMaxSuffixBytes = 1024;
-constexpr uint32_t kMaxChoices = 4096;
+constexpr size_t kMaxSpellingBytes = 256;
+constexpr uint32_t kMaxChoices = 4096, kMaxNames = 65'536;
+constexpr int64_t kMaxLead = 64;
 
 constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar"};   // in the order of Kind
 constexpr std::string_view kOrders[] = {"schema", "any"};                // in the order of PropertyOrder
 constexpr std::string_view kWhiteSpaces[] = {"none", "flexible"};        // in the order of WhiteSpace
+constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};   // in the order of Spelling::Kind
 constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};   // of SchemaProblem::Kind
 
 // Tells our objects from whatever else JavaScript may pass for one.
 constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x6772616d6d617221u};
+
+// What stands before the value, and how that is written.
+void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& options) {
+  const Named lead = arguments.field(object, "lead");
+  if (!arguments.is_absent(lead)) {
+    arguments.object(lead);
+    options.lead.letters = arguments.boolean(arguments.field(lead, "letters"));
+    options.lead.least = static_cast<uint32_t>(arguments.integer(arguments.field(lead, "least"), 1, kMaxLead));
+    options.lead.most = static_cast<uint32_t>(arguments.integer(arguments.field(lead, "most"), options.lead.least, kMaxLead));
+    options.lead.close = arguments.string(arguments.field(lead, "close"), kMaxSuffixBytes);
+  }
+  const Named field = arguments.field(object, "spelling");
+  if (arguments.is_absent(field)) return;
+  if (options.kind != GrammarOptions::Kind::kJsonSchema) arguments.reject(field, "needs a schema");
+  arguments.object(field);
+  Spelling& spelling = options.spelling.emplace();
+  const auto text = [&](const char* key) { return arguments.string(arguments.field(field, key), kMaxSpellingBytes); };
+  spelling.name_open = text("nameOpen");
+  spelling.text_open = text("textOpen");
+  spelling.json_open = text("jsonOpen");
+  spelling.value_close = text("valueClose");
+  spelling.separator = text("separator");
+  spelling.text_end = text("textEnd");
+  spelling.string_mark = text("stringMark");
+  if (spelling.text_open.empty() || spelling.json_open.empty()) arguments.reject(field, "has nothing between a name and its value");
+  if (spelling.value_close.empty() && spelling.separator.empty()) arguments.reject(field, "has nothing between a value and the next name");
+  spelling.nested = arguments.boolean(arguments.field(field, "nested"));
+  spelling.python = arguments.boolean(arguments.field(field, "python"));
+  const auto kind = [&](const Named& value) { return static_cast<Spelling::Kind>(arguments.one_of(value, kValueKinds)); };
+  spelling.others = kind(arguments.field(field, "others"));
+  const Named kinds = arguments.field(field, "kinds");
+  const uint32_t n = arguments.array_length(kinds, kMaxNames);
+  for (uint32_t i = 0; i < n && arguments.ok(); ++i) {
+    const Named entry = arguments.element(kinds, i);
+    arguments.object(entry);
+    spelling.kinds.emplace_back(arguments.string(arguments.field(entry, "name"), kMaxSchemaBytes), kind(arguments.field(entry, "kind")));
+  }
+  if (spelling.text_end.empty() && (spelling.others != Spelling::Kind::kJson || !spelling.kinds.empty())) arguments.reject(field, "has nothing that ends a string");
+}
 
 GrammarOptions read_options(Arguments& arguments, const Named& object) {
   GrammarOptions options;
@@ -60,6 +103,7 @@ GrammarOptions read_options(Arguments& arguments, const Named& object) {
   }
   const Named suffix = arguments.field(object, "suffix");
   if (!arguments.is_absent(suffix)) options.suffix = arguments.string(suffix, kMaxSuffixBytes);
+  read_syntax(arguments, object, options);
   options.strict = arguments.boolean(arguments.field(object, "strict"));
   options.one_of_as_any_of = arguments.boolean(arguments.field(object, "oneOfAsAnyOf"));
   options.order = static_cast<grammar::PropertyOrder>(arguments.one_of(arguments.field(object, "order"), kOrders));

@@ -117,6 +117,8 @@ Napi::Object to_object(Napi::Env env, const InspectedPlan& plan) {
       .number("activationBytes", plan.memory.activation_bytes)
       .number("pageBytes", plan.memory.page_bytes)
       .number("pages", plan.pages)
+      .number("slotBytes", plan.memory.slot_bytes)
+      .number("slots", plan.slots)
       .number("context", plan.context)
       .number("fullPages", plan.memory.layout.full)
       .number("windowPages", plan.memory.layout.windowed)
@@ -203,6 +205,20 @@ Napi::Array to_array(Napi::Env env, std::span<const OpFigures> operations) {
                        .number("nanoseconds", figures.nanoseconds)
                        .number("bytes", figures.bytes)
                        .number("operations", figures.operations)
+                       .done());
+  }
+  return array;
+}
+
+Napi::Array to_array(Napi::Env env, std::span<const WantedTensor> tensors) {
+  Napi::Array array = Napi::Array::New(env, tensors.size());
+  uint32_t i = 0;
+  for (const WantedTensor& tensor : tensors) {
+    const Napi::HandleScope scope(env);
+    array.Set(i++, Builder(env)
+                       .text("name", tensor.name)
+                       .array("shape", tensor.shape, [&](int64_t n) { return to_number(env, static_cast<double>(n)); })
+                       .flag("vector", tensor.is_vector)
                        .done());
   }
   return array;

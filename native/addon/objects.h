@@ -10,6 +10,7 @@
 #include "engine/diagnose/debug_logits.h"
 #include "engine/engine.h"
 #include "engine/diagnose/inspect.h"
+#include "model/weights.h"
 
 namespace monolith::addon {
 
@@ -19,6 +20,7 @@ Napi::Object to_object(Napi::Env env, const InspectedPlan& plan);
 Napi::Object to_object(Napi::Env env, const Inspection& inspection);
 Napi::Object to_object(Napi::Env env, const EngineStats& stats);
 Napi::Array to_array(Napi::Env env, std::span<const OpFigures> operations);
+Napi::Array to_array(Napi::Env env, std::span<const WantedTensor> tensors);
 Napi::Object to_object(Napi::Env env, const DebugLogits& logits, std::span<const int32_t> ids);
 
 Napi::Value to_int32_array(Napi::Env env, std::span<const int32_t> values);

@@ -30,6 +30,7 @@ constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in 
 constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};   // in the order of OutputKind
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
+constexpr EncodeOptions kBehind{.add_special = false, .parse_special = true, .guard = 0, .continues = true};
 
 std::string read_marker(Arguments& arguments, const Named& object, const char* key) {
   return arguments.string(arguments.field(object, key), kMaxMarkerBytes);
@@ -97,6 +98,21 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
     }
     if (std::ranges::all_of(params.grammars, [](const GrammarRef& grammar) { return grammar == nullptr; })) params.grammars.clear();
   }
+  const Named next_field = arguments.field(calls, "next");
+  std::vector<std::string> next;
+  if (!arguments.is_absent(next_field)) {
+    next.resize(arguments.array_length(next_field, kMaxCallPrefixes));
+    for (uint32_t i = 0; i < next.size() && arguments.ok(); ++i) {
+      const Named entry = arguments.element(next_field, i);
+      next[i] = arguments.string(entry, kMaxCallPrefixBytes);
+      if (next[i].empty()) arguments.reject(entry, "is empty");
+    }
+  }
+  const Named end_field = arguments.field(calls, "end");
+  const Named ends_itself = arguments.field(calls, "endsItself");
+  if (!arguments.is_absent(ends_itself)) params.ends_itself = arguments.boolean(ends_itself);
+  const std::string end = arguments.is_absent(end_field) ? "" : arguments.string(end_field, kMaxMarkerBytes);
+  if (!next.empty() && (prefixes.empty() || next.size() % prefixes.size() != 0)) arguments.reject(next_field, "must have as many entries as prefixes, or some times as many");
   const bool required = arguments.boolean(arguments.field(calls, "required"));
   const Named forbidden_field = arguments.field(calls, "forbidden");
   const bool forbidden = arguments.boolean(forbidden_field);
@@ -116,6 +132,8 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
     if (is_token) ids.push_back(params.open.token);
     tokenizer.encode(is_token ? prefix : params.open.text + prefix, kAsWritten, ids);
     if (is_token) params.prefixes.emplace_back(ids.begin() + 1, ids.end());
+    // Where a spelled marker has ended with a token, what follows is cut as if it stood alone.
+    else tokenizer.encode(prefix, kBehind, params.prefixes.emplace_back());
     if (!is_token) params.starts.push_back(ids);
     if (required) params.required.push_back(std::move(ids));
   }
@@ -123,6 +141,10 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
     std::vector<TokenId> ids;
     tokenizer.encode(params.open.text, kAsWritten, ids);
     params.required.push_back(std::move(ids));
+  }
+  if (!params.grammars.empty() && !end.empty()) {
+    for (const std::string& text : next) tokenizer.encode(text, kBehind, params.next.emplace_back());
+    tokenizer.encode(end, kBehind, params.end);
   }
   if (prefixes.empty() && !is_token) tokenizer.encode(params.open.text, kAsWritten, params.starts.emplace_back());
   request.calls = std::move(params);
@@ -193,7 +215,8 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          engine.max_sequences == other.engine.max_sequences &&
          engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
          engine.queue_max_tokens == other.engine.queue_max_tokens &&
-         engine.prefix_cache == other.engine.prefix_cache && engine.speculation == other.engine.speculation;
+         engine.prefix_cache == other.engine.prefix_cache &&
+         engine.snapshot_tokens == other.engine.snapshot_tokens && engine.speculation == other.engine.speculation;
 }
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {
@@ -226,6 +249,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.engine.queue_max = static_cast<int>(integer("queueMax", 0, kQueueRequestsMost));
   load.engine.queue_max_tokens = static_cast<int>(integer("queueMaxTokens", 1, kQueueTokensMost));
   load.engine.prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
+  if (const Named snapshot = arguments.field(options, "snapshotTokens"); !arguments.is_absent(snapshot))
+    load.engine.snapshot_tokens = static_cast<int>(arguments.integer(snapshot, 1, kMaxSnapshotTokens));
   const Named profile = arguments.field(options, "profile");
   if (!arguments.is_absent(profile)) load.profile = arguments.boolean(profile);
   load.engine.speculation = static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));

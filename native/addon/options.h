@@ -18,6 +18,7 @@ namespace monolith::addon {
 
 inline constexpr int kMaxBatchTokens = 65536;
 inline constexpr int kMaxSequences = 4096;
+inline constexpr int kMaxSnapshotTokens = 1 << 20;
 inline constexpr int kMaxStepMs = 60'000;
 
 struct LoadOptions {

@@ -14,7 +14,8 @@ KvShape KvShape::of_equal_layers(int n_layers, int n_kv_heads, int head_dim, int
 
 int KvShape::n_slots() const {
   int n = 0;
-  for (const LayerState& layer : layers) n = std::max(n, layer.slot + 1);
+  for (const LayerState& layer : layers)
+    if (layer.kind != StateKind::kNothing) n = std::max(n, layer.slot + 1);
   return n;
 }
 
@@ -24,7 +25,7 @@ int KvShape::most_kv_heads() const {
   return n;
 }
 
-Status check_shape(const KvShape& shape) {
+Status check_shape(const KvShape& shape, const KeptStates& keeps) {
   const auto invalid = [&](const std::string& what) {
     return Error{ErrorCode::kInvalidArgument, "KV cache of " + std::to_string(shape.layers.size()) + " layers, " +
                                                   std::to_string(shape.n_pages) + " pages" + what +
@@ -35,13 +36,18 @@ Status check_shape(const KvShape& shape) {
   for (int i = 0; i < n_layers; ++i) {
     const LayerState& layer = shape.layers[static_cast<size_t>(i)];
     const std::string name = "layer " + std::to_string(i);
-    if (layer.kind != StateKind::kKeysAndValues)
-      return Error{ErrorCode::kUnsupported, name + " keeps " + (layer.kind == StateKind::kLatents ? "latents" : "a slot of state") +
+    if (layer.kind == StateKind::kNothing) continue;
+    const bool latents = layer.kind == StateKind::kLatents;
+    if (layer.kind != StateKind::kKeysAndValues && !(latents && keeps.latents))
+      return Error{ErrorCode::kUnsupported, name + " keeps " + (latents ? "latents" : "a slot of state") +
                                                 ", which this backend does not"};
     if (layer.n_kv_heads <= 0 || layer.key_dim <= 0 || layer.value_dim <= 0 || layer.slot < 0 || layer.slot >= n_layers)
       return invalid(", " + name + " of " + std::to_string(layer.n_kv_heads) + " KV heads, head size " +
                      std::to_string(layer.key_dim) + ", slot " + std::to_string(layer.slot));
-    if (layer.key_dim != layer.value_dim)
+    if (latents && (layer.n_kv_heads != 1 || layer.value_dim > layer.key_dim))
+      return invalid(", " + name + " of latents of " + std::to_string(layer.key_dim) + " numbers, " +
+                     std::to_string(layer.value_dim) + " of them its value, for " + std::to_string(layer.n_kv_heads) + " heads");
+    if (layer.key_dim != layer.value_dim && !latents && !keeps.other_values)
       return Error{ErrorCode::kUnsupported, name + " has keys of " + std::to_string(layer.key_dim) + " dimensions and values of " +
                                                 std::to_string(layer.value_dim) + ", which this backend does not keep"};
   }

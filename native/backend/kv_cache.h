@@ -18,15 +18,16 @@ enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8 };
 
 enum class StateKind : uint8_t {
   kKeysAndValues,   // of each position, for each of some heads
-  kLatents,         // of each position one row for all heads: no backend keeps them yet
+  kLatents,         // of each position one row for all heads, which begins with its value
   kSlot,            // of each sequence so much, however long it is: no backend keeps them yet
+  kNothing,         // a layer without a memory, or one that reads another's: the rest of LayerState means nothing
 };
 
 // What one layer keeps.
 struct LayerState {
   StateKind kind = StateKind::kKeysAndValues;
-  int n_kv_heads = 0;
-  int key_dim = 0, value_dim = 0;   // of one head
+  int n_kv_heads = 0;               // of latents 1
+  int key_dim = 0, value_dim = 0;   // of one head; a row of latents has key_dim numbers, its first value_dim are the value
   int slot = 0;   // which of a page's layers it is: those of different page tables may be the same, in other pages
   bool operator==(const LayerState&) const = default;
 };
@@ -35,6 +36,7 @@ struct KvShape {
   std::vector<LayerState> layers;
   int64_t n_pages = 0;
   KvType type = KvType::kF16;
+  int most_chosen = 0;   // positions that rows choose among latents at most (PositionIndex); 0: all are attended to
 
   // `n_layers` alike, side by side in each page.
   static KvShape of_equal_layers(int n_layers, int n_kv_heads, int head_dim, int64_t n_pages, KvType type);
@@ -42,11 +44,17 @@ struct KvShape {
   int most_kv_heads() const;
 };
 
-// What all backends refuse of a shape: kUnsupported names the layer and what it keeps, kInvalidArgument what is not
-// positive.
-Status check_shape(const KvShape& shape);
+// What a backend keeps beside keys and values of as many dimensions.
+struct KeptStates {
+  bool other_values = false;   // values of other sizes than keys
+  bool latents = false;
+};
 
-// Paged keys and values of all layers. A page holds kPageTokens positions of one sequence, and as many bytes whatever
+// Refuses shapes that a backend cannot keep: kUnsupported names the layer and its state, kInvalidArgument a number that
+// is not positive.
+Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
+
+// Paged keys and values, or latents, of all layers. A page holds kPageTokens positions of one sequence, and as many bytes whatever
 // layers it is for.
 class KvCache {
  public:
@@ -55,12 +63,17 @@ class KvCache {
   size_t bytes = 0;
 };
 
+inline constexpr int32_t kNoSlot = -1;
+
 // A run of consecutive tokens of one sequence within a step.
 struct Segment {
   int first_row;            // row of its first token in the step's activations
   int n_tokens;
   int first_position;       // absolute position of that first token
   const int32_t* pages;     // host; page of position p is pages[p / kPageTokens]; covers all positions used
+  // Slots of recurrent state (recurrence.h), where the model has any: of what lies before its first token, kNoSlot
+  // standing for nothing, all zero; and where it is left behind its last token.
+  int32_t state_from = kNoSlot, state_to = kNoSlot;
 };
 
 }  // namespace monolith

@@ -17,8 +17,8 @@ class Loading {
   // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
   virtual uint64_t free_memory() const { return 0; }
 
-  // What an allocation of `bytes` takes of free_memory(), and what running a model of so many layers takes of it beside
-  // what is allocated for that (code, recorded steps): an estimate, and none too small is meant.
+  // How much of free_memory() an allocation of `bytes` takes, and how much a running model of so many layers takes beside
+  // its allocations (code, recorded steps). The latter is an estimate that is meant not to be too small.
   virtual size_t memory_of(size_t bytes) const { return bytes; }
   virtual size_t overhead_bytes(int n_layers) const {
     static_cast<void>(n_layers);
@@ -27,6 +27,11 @@ class Loading {
 
   // Whether it keeps matrices in FP8, a scale for each row, if it is asked to.
   virtual bool keeps_fp8() const { return false; }
+  // Whether matrix() takes files' tensors of this type.
+  virtual bool keeps_type(TensorType type) const {
+    static_cast<void>(type);
+    return true;
+  }
 
   // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.
   virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;
@@ -49,6 +54,13 @@ class Loading {
 
   // Whether kv_cache() keeps keys and values so; asked before anything is loaded. kUnsupported names the setting.
   virtual Status can_keep(KvType) const { return {}; }
+  // Whether kv_cache() keeps what the layers need, whatever its size; asked before anything is loaded. kUnsupported
+  // names the layer and what it keeps.
+  virtual Status can_keep_states(const KvShape& shape) const { return check_shape(shape); }
+  // Whether it carries recurrent state on (recurrence.h); asked before anything is loaded.
+  virtual Status can_keep_slots() const { return {}; }
+  // Whether attention() knows AttentionParams::chunked and temperature_scale.
+  virtual bool attends_by_position() const { return false; }
   // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
   virtual Status can_mix(const Mixture&) const { return {}; }
 

@@ -7,12 +7,26 @@
 
 namespace monolith {
 
-// Of a gated feed-forward network: act(gate) * up.
+// Of a feed-forward network: of its gate, act(gate) * up, or of a plain one.
 enum class Activation : uint8_t {
   kSilu,   // x / (1 + exp(-x))
   kGelu,   // x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): GELU in its tanh form
+  // 1 / (1 + exp(-x)): what scales an attention layer's output.
+  kSigmoid,
   // Of a mixture only: x / (1 + exp(-1.702 x)) * (up + 1), x at most 7 and up within -7 and 7 (gpt-oss).
   kClampedSilu,
+  kIdentity,      // x: a product of two rows
+  kReluSquared,   // max(x, 0)^2; of a network without a gate only
+  kXielu,         // Operations::xielu(); likewise, and not of experts
+};
+
+// How the numbers inside a gated network are gated.
+struct Gating {
+  Activation activation = Activation::kSilu;
+  // Above 0: the gate's activation is at most that, and up is within -limit and limit.
+  float limit = 0.0f;
+  constexpr Gating() = default;
+  constexpr Gating(Activation kind, float most = 0.0f) : activation(kind), limit(most) {}
 };
 
 // A mixture of experts has so many rows of each weight per expert, or a multiple: where one expert's rows
@@ -40,20 +54,23 @@ struct Router {
   int groups = 1, groups_used = 1;
   bool normalized = true;   // scores are divided by the sum of those chosen
   float scale = 1.0f;       // then all are multiplied by this
+  // Backend memory, n_experts: and each expert's by its own; null: not.
+  const float* expert_scales = nullptr;
 };
 
 // One layer's mixture of experts. Matrices hold all experts, one below the other; biases likewise, in backend memory,
 // null where there are none.
 struct Mixture {
   MixtureShape shape;
-  const Matrix* gate;      // [n_experts * n_ff, n_embd]
+  const Matrix* gate;      // [n_experts * n_ff, n_embd]; null: down (activation(up x))
   const Matrix* up;        // the same
   const Matrix* down;      // [n_experts * n_embd, n_ff]
   const float* gate_bias = nullptr;
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;
-  Activation activation = Activation::kSilu;
+  Gating activation = {};
   Router router = {};
+  bool weighs_input = false;   // a row times its weight goes into the expert, and the result counts as it is (Llama 4)
 };
 
 }  // namespace monolith

@@ -47,10 +47,13 @@ StepProfile::Slot& StepProfile::slot(Op op, int64_t inputs, int64_t outputs) {
 }
 
 std::vector<OpFigures> StepProfile::read() const {
-  static constexpr const char* kNames[] = {"",          "embed",          "rms_norm",  "rms_norm_heads",
-                                           "matmul",    "rope_and_store", "attention", "gated",
+  static constexpr const char* kNames[] = {"",          "embed",          "rms_norm",  "rms_norm_heads", "layer_norm", "add_bias",
+                                           "matmul",    "rope_and_store", "attention", "gated",     "gate_heads", "scale_columns",
+                                           "add_weighted", "match_length", "keep_outliers", "copy_rows", "activate",
                                            "scale",     "soft_cap",       "add_rows",  "mixture",
-                                           "gather_rows", "copy_page",    "read_floats", "sample"};
+                                           "gather_rows", "copy_page",    "read_floats", "sample",
+                                           "convolve",  "delta_rule",     "state_space", "rms_norm_groups", "rotate",   "xielu",
+                                           "choose_positions"};
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
     const Op op = slot.op.load(std::memory_order_acquire);
@@ -79,6 +82,7 @@ class ProfiledBackend final : public Backend {
   size_t memory_of(size_t bytes) const override { return inner_->memory_of(bytes); }
   size_t overhead_bytes(int n_layers) const override { return inner_->overhead_bytes(n_layers); }
   bool keeps_fp8() const override { return inner_->keeps_fp8(); }
+  bool keeps_type(TensorType type) const override { return inner_->keeps_type(type); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_->matrix_bytes(type, rows, cols);
   }
@@ -98,8 +102,11 @@ class ProfiledBackend final : public Backend {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
   Status can_keep(KvType type) const override { return inner_->can_keep(type); }
+  Status can_keep_states(const KvShape& shape) const override { return inner_->can_keep_states(shape); }
+  Status can_keep_slots() const override { return inner_->can_keep_slots(); }
+  bool attends_by_position() const override { return inner_->attends_by_position(); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
-  // What is profiled is never a recorded step: its operations would not come by.
+  // A profiled step is never a recorded one: a replay does not call these operations.
   bool begin_step(const StepInput& input) override {
     StepInput watched = input;
     watched.recordable = false;
@@ -133,6 +140,13 @@ class ProfiledBackend final : public Backend {
     work.operations = 2 * static_cast<uint64_t>(work.inputs * work.outputs) * static_cast<uint64_t>(n_rows);
     timed(Op::kMatmul, work, [&] { inner_->matmul(targets, x, n_rows, use); });
   }
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+                  float* out) override {
+    timed(Op::kLayerNorm, {}, [&] { inner_->layer_norm(x, weight, bias, eps, n_rows, dim, out); });
+  }
+  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
+    timed(Op::kAddBias, {}, [&] { inner_->add_bias(x, bias, n_rows, dim); });
+  }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
                       int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
                       KvCache& cache) override {
@@ -145,7 +159,7 @@ class ProfiledBackend final : public Backend {
     const Reach reach = reach_of(segments, params.window);
     const KvShape& shape = cache.shape;
     const LayerState& own = shape.layers[static_cast<size_t>(layer)];
-    // As its keys and values are part of what a page has of all layers of its table.
+    // A page has keys and values of all layers of its table; this is one layer's part.
     const auto bytes_per_position = cache.bytes / static_cast<size_t>(shape.n_pages) /
                                     static_cast<size_t>(shape.n_slots()) / kPageTokens;
     Work work;
@@ -155,9 +169,51 @@ class ProfiledBackend final : public Backend {
       inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
     });
   }
-  void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+  void matmul_heads(const HeadProducts& products, int n_rows) override {
+    const Matrix& weight = *products.weight;
+    Work work{.inputs = weight.cols, .outputs = weight.rows, .bytes = weight.bytes};
+    work.operations = 2 * static_cast<uint64_t>(weight.cols * products.rows * products.n_heads) * static_cast<uint64_t>(n_rows);
+    timed(Op::kMatmul, work, [&] { inner_->matmul_heads(products, n_rows); });
+  }
+  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
+                              float* rows, int64_t row_stride, int layer, KvCache& cache) override {
+    timed(Op::kRopeAndStore, {}, [&] {
+      inner_->rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache);
+    });
+  }
+  void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
+                        float* chosen) override {
+    const Reach reach = reach_of(segments, 0);
+    const LayerState& layer = cache.shape.layers[static_cast<size_t>(index.layer)];
+    Work work;
+    work.operations = 2 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(index.n_heads) * static_cast<uint64_t>(layer.key_dim);
+    timed(Op::kChoosePositions, work, [&] { inner_->choose_positions(index, segments, cache, chosen); });
+  }
+  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
              float* out) override {
-    timed(Op::kGated, {}, [&] { inner_->gated(activation, gate, up, n_rows, dim, out); });
+    timed(Op::kGated, {}, [&] { inner_->gated(gating, gate, up, n_rows, dim, out); });
+  }
+  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
+    timed(Op::kGateHeads, {}, [&] { inner_->gate_heads(x, gate, n_rows, n_heads, head_dim); });
+  }
+  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
+    timed(Op::kScaleColumns, {}, [&] { inner_->scale_columns(x, factors, n_rows, dim); });
+  }
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+                    int64_t dim) override {
+    timed(Op::kAddWeighted, {}, [&] { inner_->add_weighted(x, y, weights, weight_stride, offset, n_rows, dim); });
+  }
+  void match_length(float* x, const float* y, int n_rows, int64_t dim) override {
+    timed(Op::kMatchLength, {}, [&] { inner_->match_length(x, y, n_rows, dim); });
+  }
+  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override {
+    timed(Op::kKeepOutliers, {}, [&] { inner_->keep_outliers(x, deviations, n_rows, dim); });
+  }
+  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
+    timed(Op::kCopyRows, {}, [&] { inner_->copy_rows(x, x_stride, n_rows, dim, out); });
+  }
+  void activate(Activation activation, float* x, int64_t count) override {
+    timed(Op::kActivate, {}, [&] { inner_->activate(activation, x, count); });
   }
   void scale(float* x, int64_t count, float factor) override {
     timed(Op::kScale, {}, [&] { inner_->scale(x, count, factor); });
@@ -179,6 +235,47 @@ class ProfiledBackend final : public Backend {
     work.operations = 6 * static_cast<uint64_t>(shape.n_embd) * static_cast<uint64_t>(shape.n_ff) *
                       static_cast<uint64_t>(shape.n_used) * static_cast<uint64_t>(n_rows);
     timed(Op::kMixture, work, [&] { inner_->mixture(mixture, router_logits, x, n_rows, out, add_to_out); });
+  }
+  void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
+                int64_t stride) override {
+    Work work;
+    for (const Segment& segment : segments) {
+      work.bytes += 2 * static_cast<uint64_t>(convolution.state_floats()) * sizeof(float);
+      work.operations += 2 * static_cast<uint64_t>(segment.n_tokens) * static_cast<uint64_t>(convolution.n_taps) *
+                         static_cast<uint64_t>(convolution.n_channels);
+    }
+    timed(Op::kConvolve, work, [&] { inner_->convolve(convolution, segments, state, x, stride); });
+  }
+  void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
+                  const DeltaInputs& inputs, float* out) override {
+    // The state comes from memory and goes there once a segment; a row decays it, reads it twice and adds to it.
+    Work work;
+    const auto of_state = static_cast<uint64_t>(rule.state_floats());
+    for (const Segment& segment : segments) {
+      work.bytes += 2 * of_state * sizeof(float);
+      work.operations += 7 * static_cast<uint64_t>(segment.n_tokens) * of_state;
+    }
+    timed(Op::kDeltaRule, work, [&] { inner_->delta_rule(rule, segments, state, inputs, out); });
+  }
+  void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
+                   const StateSpaceInputs& inputs, float* out) override {
+    Work work;
+    const auto of_state = static_cast<uint64_t>(space.state_floats());
+    for (const Segment& segment : segments) {
+      work.bytes += 2 * of_state * sizeof(float);
+      work.operations += 5 * static_cast<uint64_t>(segment.n_tokens) * of_state;
+    }
+    timed(Op::kStateSpace, work, [&] { inner_->state_space(space, segments, state, inputs, out); });
+  }
+  void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
+              int head_dim) override {
+    timed(Op::kRotate, {}, [&] { inner_->rotate(rope, segments, x, row_stride, n_heads, head_dim); });
+  }
+  void xielu(const Xielu& params, float* x, int64_t count) override {
+    timed(Op::kXielu, {}, [&] { inner_->xielu(params, x, count); });
+  }
+  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
+    timed(Op::kRmsNormGroups, {}, [&] { inner_->rms_norm_groups(x, weight, eps, n_rows, n_groups, dim); });
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     timed(Op::kGatherRows, {}, [&] { inner_->gather_rows(x, rows, n_rows, dim, out); });

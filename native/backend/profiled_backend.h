@@ -33,8 +33,10 @@ class StepProfile {
  private:
   friend class ProfiledBackend;
   enum class Op : uint8_t {
-    kNone, kEmbed, kRmsNorm, kRmsNormHeads, kMatmul, kRopeAndStore, kAttention, kGated, kScale, kSoftCap,
-    kAddRows, kMixture, kGatherRows, kCopyPage, kReadFloats, kSample,
+    kNone, kEmbed, kRmsNorm, kRmsNormHeads, kLayerNorm, kAddBias, kMatmul, kRopeAndStore, kAttention, kGated, kGateHeads,
+    kScaleColumns, kAddWeighted, kMatchLength, kKeepOutliers, kCopyRows, kActivate, kScale, kSoftCap, kAddRows, kMixture,
+    kGatherRows, kCopyPage, kReadFloats, kSample, kConvolve, kDeltaRule, kStateSpace, kRmsNormGroups, kRotate, kXielu,
+    kChoosePositions,
   };
   static constexpr size_t kSlots = 32;
   struct Slot {

@@ -43,7 +43,7 @@ class ThreadPool {
 
   // Calls fn(i, thread) for each i in [0, n), n below 2^31. For work along memory: each thread begins at its own
   // share of [0, n) and goes on from there, so that what the processor fetches ahead is what the thread takes next.
-  // One that has no more takes half of what the one with the most has left: which thread takes an i is not fixed
+  // A thread that has finished takes half of the largest share that is left, so which thread takes an i is not fixed
   // here either.
   template <typename Fn>
   void parallel_runs(int64_t n, Fn&& fn) {

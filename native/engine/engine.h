@@ -45,18 +45,20 @@ struct EngineOptions {
   int queue_max = 512;           // waiting requests; may be changed while running, like the next
   int queue_max_tokens = 4'000'000;   // tokens of their prompts
   bool prefix_cache = true;
+  // Of models with recurrent state: every so many tokens a prompt leaves a snapshot, from which others may go on.
+  int snapshot_tokens = 1024;
   Speculation speculation = Speculation::kOff;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
   size_t grammar_bytes_max = 256 << 20;  // what grammars in use or kept take together, but for what compiling alone leaves
-  // Of looking for what grammars allow, in a step on the thread that computes; half of it for one sequence at once. A step
-  // takes some 0.1 us. What is not found then is found on another thread, and waited for: no result depends on it.
+  // Steps of grammars that the computing thread may take in one step of the engine, half of them for one sequence at once.
+  // Each takes some 0.1 us. Another thread does the rest, and the sequence waits for it: no result depends on this number.
   uint64_t rule_steps = 40'000;
   // Where the backend computes by itself the host prepares one step while it computes another: no result depends on
   // it. False: one after the other, for tests.
   bool overlap = true;
 };
 
-// New values of what may be changed while running; what is absent stays.
+// Settings that may change while the engine runs; absent ones stay as they are.
 struct EngineTunables {
   std::optional<int> max_batch_tokens, max_sequences, step_ms;
   std::optional<int> queue_max, queue_max_tokens;

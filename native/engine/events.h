@@ -23,7 +23,7 @@
 //   kFailed     u32 n_bytes, message bytes, padded                           once per request, ends it
 //
 // Tokens of a choice arrive in order. After the last choice's kFinished, or after kFailed, no record of that request
-// follows; nor is one in what is drained after cancel() has returned, even if the request had ended by then.
+// follows. Once cancel() has returned, drain() gives no record of it either, even if it had ended before.
 #pragma once
 
 #include <cstdint>

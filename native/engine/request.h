@@ -77,9 +77,14 @@ struct CallParams {
   // and `starts` are then as many as `prefixes`, or none, and each has that of its place; with a marker that is
   // no token there need be no `prefixes`.
   std::vector<GrammarRef> grammars;
+  // Of a section that holds several calls, each ended by its grammar: what another begins with, entry i by the grammar of
+  // i modulo their number, and what ends the section, close marker included. Without an end a grammar ends it.
+  std::vector<std::vector<TokenId>> next;
+  std::vector<TokenId> end;
+  bool ends_itself = false;          // without a close marker: a grammar ends the section, and not the turn
 };
 
-// What is wanted of a sequence: it decides which rows want logits, and where the sequence ends.
+// The kind of output of a sequence: it decides which rows want logits, and where the sequence ends.
 enum class OutputKind : uint8_t {
   kTokens,     // sampled: the logits of the prompt's last position, then of each new one; until something ends them
   kLogprobs,   // of the prompt's tokens: the logits of every position; with the prompt. Not yet

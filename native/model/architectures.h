@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "backend/operations.h"
 #include "model/model.h"
+#include "model/rope_frequencies.h"
 
 namespace monolith {
 
@@ -15,16 +17,25 @@ enum class Windows : uint8_t {
   kRefused,      // the architecture has none: a file that states one is another kind of model
   kEveryLayer,   // `attention.sliding_window` is every layer's
   kPattern,      // it is that of all layers but each `window_period`-th
+  kChunks,       // likewise, in chunks of `default_window`, unless the key is 0
 };
 
 // The frequencies of layers with a window, where the others have those the file describes.
 enum class WindowedRope : uint8_t {
   kSame,
-  kOwnBase,    // rope.freq_base_swa, or windowed_base, without scaling
+  kOwnBase,    // rope.freq_base_swa, or windowed_base, and rope.dimension_count_swa, without scaling
   kUnscaled,   // the file's base without its scaling
 };
 
-enum class Experts : uint8_t { kNone, kOptional, kRequired };
+enum class Experts : uint8_t {
+  kNone,
+  kOptional,
+  kRequired,
+  kWhereCarried,   // required by layers that carry a router
+  kBesideNetwork,  // likewise, but optional, and beside the layer's network (FeedForwardKind::kGatedAndMixture)
+};
+
+enum class Sinks : uint8_t { kNone, kAlways, kWhereCarried };
 
 enum class SharedExpert : uint8_t {
   kNone,
@@ -33,24 +44,52 @@ enum class SharedExpert : uint8_t {
   kGated,   // always, its result scaled by a sigmoid of the row
 };
 
+enum class ParallelResidual : uint8_t {
+  kNo,
+  kAlways,
+  kWithoutFfnNorm,   // where the file has no norm of the feed-forward network's own
+};
+
+enum class DeltaNetKind : uint8_t {
+  kNone,
+  kTiled,     // key heads are dealt out to value heads in turn; beta and decay have matrices of their own
+  kRuns,      // a key head serves a run of value heads; beta and decay lie in one matrix
+  kChannels,  // Kimi delta attention: a decay for each dimension of a key
+};
+
 struct ArchitectureTraits {
   std::string_view name;
+  NormKind norm = NormKind::kRms;
+  ParallelResidual parallel_residual = ParallelResidual::kNo;
+  // The mixer of layers that state no KV heads; kNone: every layer has some. Such networks may also have layers
+  // without a feed-forward network, which state a length of 0.
+  MixerKind other_mixer = MixerKind::kNone;
+  bool one_part = false;              // layers with a feed-forward network have no mixer
+  DeltaNetKind delta_net = DeltaNetKind::kNone;
+  bool attention_interval = false;    // only each so-manieth layer attends, as full_attention_interval says
+  bool output_gate = false;           // LayerParams::output_gate
+  bool rope_sections = false;         // M-RoPE: text turns all sections alike, so they mean nothing here
+  bool gateless = false;              // its feed-forward networks have no gate, nor have its experts
   RopeStyle rope_style = RopeStyle::kHalves;
   bool rope_factors = false;          // applies rope_freqs.weight and rope_factors_*.weight
   bool rope_switch = false;           // rope.scaling.finetuned = false: nothing rotates
+  bool full_layers_rotate_half = false;   // of the dimensions stated, where layers see all positions
   int unrotated_period = 0;           // each so-manieth layer does not rotate; 0: all do
   bool rotates_windows_only = false;  // if any layer has a window, those without do not rotate
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
   bool qk_norm_optional = false;      // where the file carries it
+  int unnormed_experts = 0;           // with so many experts there is none
   bool pre_norm = true;
   bool post_norm = false;
   std::string_view ffn_norm_name = "ffn_norm.weight";
+  std::string_view output_norm_name = "output_norm.weight";
   bool qkv_bias = false;
   bool fused_gate_up = false;
   bool embedding_root = false;        // embeddings are scaled by sqrt(n_embd)
   bool scale_keys = false;            // reads those of attention, embeddings, residuals, logits
   bool scale_keys_required = false;   // the last three must be there
+  bool logit_factor = false;          // logit_scale multiplies the logits; it must be there
   bool soft_cap_keys = false;         // reads attn_logit_softcapping and final_logit_softcapping
   float attention_soft_cap = 0.0f;    // where the file states none
   float logit_soft_cap = 0.0f;
@@ -64,7 +103,22 @@ struct ArchitectureTraits {
   bool normalized_weights = true;     // of experts, where the file does not state it
   RouterScore router = RouterScore::kSoftmax;   // likewise
   bool expert_biases = false;         // of the router and of the experts' matrices
-  bool attention_sinks = false;
+  bool weighs_input = false;          // Mixture::weighs_input
+  Sinks sinks = Sinks::kNone;
+  float attention_scale = 0.0f;       // of scores; 0: as key lengths have it
+  bool value_norm = false;
+  bool value_scale_key = false;       // reads attention.value_scale
+  bool key_as_value = false;          // in layers that carry no attn_v.weight
+  bool head_gates = false;            // where carried
+  bool limit_keys = false;            // reads swiglu_clamp_exp and swiglu_clamp_shexp
+  bool shared_kv = false;             // reads attention.shared_kv_layers
+  int own_kv_layers = 0;              // where the file does not state them, layers behind so many share; 0: none do
+  bool per_layer_inputs = false;
+  bool streams = false;               // see StreamParams; it implies per_layer_inputs
+  bool latents = false;               // layers that attend have latent attention
+  std::optional<RopeStyle> position_index = std::nullopt;   // rows choose what they attend to; how the index's keys rotate
+  bool temperature_keys = false;      // reads attention.temperature_scale and attention.temperature_length
+  YarnLog yarn_log = YarnLog::kRefused;
   bool guess_layers = false;          // its last layers may guess tokens: left out
   SharedExpert shared_expert = SharedExpert::kNone;
 };

@@ -19,8 +19,6 @@ constexpr int64_t kMaxVocab = 1 << 22;
 constexpr int64_t kMaxEmbedding = 1 << 17;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxGuessLayers = 16;
-constexpr int64_t kMaxHeads = 1024;
-constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxContext = 1 << 27;
 
 // Keys that change what a network computes, with the value that means "not used". `computed` says
@@ -43,19 +41,28 @@ constexpr std::array kRefusedKeys = {
     RefusedKey{"attention.clamp_kqv", 0, "clamping of queries, keys and values"},
     RefusedKey{"attention.max_alibi_bias", 0, "an ALiBi bias"},
     RefusedKey{"attention.causal", 1, "attention that is not causal"},
-    RefusedKey{"attention.temperature_length", 0, "attention temperature by position"},
-    RefusedKey{"attention.temperature_scale", 0, "attention temperature by position"},
+    RefusedKey{"attention.temperature_length", 0, "attention temperature by position",
+               &ArchitectureTraits::temperature_keys},
+    RefusedKey{"attention.temperature_scale", 0, "attention temperature by position",
+               &ArchitectureTraits::temperature_keys},
     RefusedKey{"attention.output_scale", 0, "a scale on attention's output"},
-    RefusedKey{"attention.value_scale", 0, "a scale on values"},
-    RefusedKey{"attention.shared_kv_layers", 0, "keys and values that layers share"},
+    RefusedKey{"attention.value_scale", 0, "a scale on values", &ArchitectureTraits::value_scale_key},
+    RefusedKey{"attention.shared_kv_layers", 0, "keys and values that layers share",
+               &ArchitectureTraits::shared_kv},
+    RefusedKey{"embedding_length_per_layer_input", 0, "inputs of each layer's own",
+               &ArchitectureTraits::per_layer_inputs},
+    RefusedKey{"altup.num_inputs", 1, "several residual streams", &ArchitectureTraits::streams},
+    RefusedKey{"altup.active_idx", 0, "a residual stream other than the first as the active one"},
+    RefusedKey{"swiglu_clamp_exp", 0, "a limit on gated numbers", &ArchitectureTraits::limit_keys},
+    RefusedKey{"swiglu_clamp_shexp", 0, "a limit on gated numbers", &ArchitectureTraits::limit_keys},
+    RefusedKey{"activation_sparsity_scale", 0, "sparse activations", &ArchitectureTraits::streams},
     RefusedKey{"logit_scale", 1, "a scale on logits", &ArchitectureTraits::scale_keys},
     RefusedKey{"embedding_scale", 1, "a scale on embeddings", &ArchitectureTraits::scale_keys},
     RefusedKey{"residual_scale", 1, "a scale on residuals", &ArchitectureTraits::scale_keys},
-    RefusedKey{"use_parallel_residual", 0, "a parallel residual"},
     RefusedKey{"deepstack_mapping", -1, "images fed to inner layers"},
     RefusedKey{"nextn_predict_layers", 0, "layers that predict further tokens",
                &ArchitectureTraits::guess_layers},
-    RefusedKey{"rope.dimension_sections", 0, "RoPE in sections"},
+    RefusedKey{"rope.dimension_sections", 0, "RoPE in sections", &ArchitectureTraits::rope_sections},
     RefusedKey{"pooling_type", 0, "a pooled (embedding or reranking) model"},
 };
 
@@ -100,6 +107,7 @@ Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
 
 Status refuse_what_is_not_computed(const MetadataReader& read, const ArchitectureTraits& traits) {
   for (const RefusedKey& refused : kRefusedKeys) {
+    if (traits.logit_factor && refused.name == "logit_scale") continue;
     if (refused.computed != nullptr && traits.*refused.computed) continue;
     if (Status status = read.refuse_unless(refused.name, refused.harmless, refused.what); !status)
       return status;
@@ -107,14 +115,7 @@ Status refuse_what_is_not_computed(const MetadataReader& read, const Architectur
   return {};
 }
 
-Error not_a_multiple(const MetadataReader& read, std::string_view key, int value,
-                     std::string_view divisor_key, int divisor) {
-  return {ErrorCode::kInvalidFile, "'" + read.key(key) + "' (" + std::to_string(value) +
-                                       ") is not a multiple of '" + read.key(divisor_key) + "' (" +
-                                       std::to_string(divisor) + ")"};
-}
-
-// n_vocab, n_embd, n_layers, heads, widths, eps, rope_dims.
+// n_vocab, n_embd, n_layers, norm_eps.
 Status read_sizes(const GgufFile& file, const MetadataReader& read,
                   const ArchitectureTraits& traits, HyperParams& params) {
   // Assigns or remembers the first error, so that the list below reads as a list.
@@ -129,17 +130,9 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read,
   };
   set(params.n_embd, read.integer("embedding_length", 1, kMaxEmbedding));
   set(params.n_layers, read.integer("block_count", 1, kMaxLayers));
-  set(params.n_heads, read.integer("attention.head_count", 1, kMaxHeads));
-  if (!failed) return failed;
-  set(params.n_kv_heads, read.integer("attention.head_count_kv", 1, kMaxHeads, params.n_heads));
-  if (!read.has("attention.key_length") && params.n_embd % params.n_heads != 0) {
-    return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count",
-                          params.n_heads);
-  }
-  set(params.head_dim,
-      read.integer("attention.key_length", 2, kMaxHeadDim, params.n_embd / params.n_heads));
-  set(params.n_ff, read.integer("feed_forward_length", 1, kMaxFeedForward));
-  set(params.rms_eps, read.number("attention.layer_norm_rms_epsilon", 1e-30, 1.0));
+  set(params.norm_eps, read.number(traits.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
+                                                                 : "attention.layer_norm_epsilon",
+                                   1e-30, 1.0));
   if (!failed) return failed;
   if (traits.guess_layers) {
     set(params.n_guess_layers, read.integer("nextn_predict_layers", 0, kMaxGuessLayers, 0));
@@ -152,26 +145,8 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read,
     }
     params.n_layers -= params.n_guess_layers;
   }
-  if (params.n_heads % params.n_kv_heads != 0) {
-    return not_a_multiple(read, "attention.head_count", params.n_heads, "attention.head_count_kv",
-                          params.n_kv_heads);
-  }
-  int value_length = 0;
-  set(value_length, read.integer("attention.value_length", 1, kMaxHeadDim, params.head_dim));
-  set(params.rope_dims, read.integer("rope.dimension_count", 2, params.head_dim, params.head_dim));
   set(params.n_vocab, read_vocab(file, read));
-  if (!failed) return failed;
-  if (value_length != params.head_dim) {
-    return Error{ErrorCode::kUnsupported,
-                 "values of another length than keys are not supported ('" +
-                     read.key("attention.value_length") + "' is " + std::to_string(value_length) +
-                     ", keys have " + std::to_string(params.head_dim) + ")"};
-  }
-  if (params.rope_dims % 2 != 0) {
-    return Error{ErrorCode::kInvalidFile, "'" + read.key("rope.dimension_count") + "' is " +
-                                              std::to_string(params.rope_dims) + ", expected even"};
-  }
-  return {};
+  return failed;
 }
 
 // Scales and soft caps. 0 stands for "none" in all these keys.
@@ -179,8 +154,15 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
                    HyperParams& params) {
   const bool wide_queries =
       traits.wide_query_layers > 0 && params.n_layers == traits.wide_query_layers;
-  const int query_width = wide_queries ? params.n_embd / params.n_heads : params.head_dim;
-  params.attention_scale = 1.0f / std::sqrt(static_cast<float>(query_width));
+  for (LayerParams& layer : params.layers) {
+    if (layer.n_heads == 0) continue;
+    const int query_width = wide_queries     ? params.n_embd / layer.n_heads
+                            : layer.latent() ? params.latents.key_dim
+                                             : layer.key_dim;
+    layer.attention_scale = traits.attention_scale > 0 ? traits.attention_scale
+                                                       : 1.0f / std::sqrt(static_cast<float>(query_width));
+    if (layer.latent() && layer.rope >= 0) layer.attention_scale *= params.ropes[static_cast<size_t>(layer.rope)].score_factor;
+  }
   if (traits.embedding_root)
     params.embedding_scale = std::sqrt(static_cast<float>(params.n_embd));
   const auto read_factor = [&](std::string_view key, float& field) -> Status {
@@ -191,13 +173,25 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
     return {};
   };
   if (traits.scale_keys) {
-    for (const auto& [key, field] : {std::pair{"attention.scale", &params.attention_scale},
+    float attention_scale = 0;
+    for (const auto& [key, field] : {std::pair{"attention.scale", &attention_scale},
                                      std::pair{"embedding_scale", &params.embedding_scale},
                                      std::pair{"residual_scale", &params.residual_scale},
                                      std::pair{"logit_scale", &params.logit_scale}}) {
       if (Status s = read_factor(key, *field); !s) return s;
     }
     params.logit_scale = 1.0f / params.logit_scale;   // the key holds a divisor
+    for (LayerParams& layer : params.layers) {
+      if (attention_scale > 0) layer.attention_scale = attention_scale;
+    }
+  }
+  if (traits.logit_factor) {
+    auto factor = read.number("logit_scale", 1e-6, 1e6);
+    if (!factor) return factor.error();
+    params.logit_scale = static_cast<float>(*factor);
+  }
+  if (traits.value_scale_key) {
+    if (Status s = read_factor("attention.value_scale", params.value_scale); !s) return s;
   }
   if (traits.soft_cap_keys) {
     auto attention = read.number("attn_logit_softcapping", 0, 1e6, traits.attention_soft_cap);
@@ -210,19 +204,27 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
   return {};
 }
 
-// Which of the tensors that some files carry and others do not are here. Every layer must be as the
-// first is.
+// Which of the tensors that some files carry and others do not are here. If one layer has it, every layer of its kind
+// must.
 void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits,
                           HyperParams& params) {
-  const auto carried = [&file](std::string_view name) {
-    return file.tensor("blk.0." + std::string(name)) != nullptr;
+  const auto carried = [&](std::string_view name) {
+    for (int i = 0; i < params.n_layers; ++i)
+      if (file.tensor("blk." + std::to_string(i) + "." + std::string(name)) != nullptr) return true;
+    return false;
   };
   params.tied_output = file.tensor("output.weight") == nullptr;
-  params.fused_qkv = carried("attn_qkv.weight");
+  params.fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;   // such nets have one of their own
   params.fused_gate_up = traits.fused_gate_up;
   params.qkv_bias = traits.qkv_bias || carried("attn_q.bias") || carried("attn_qkv.bias");
   params.attention_bias = carried("attn_output.bias");
-  params.attention_sinks = traits.attention_sinks;
+  params.value_norm = traits.value_norm;
+  params.head_gates = traits.head_gates && carried("attn_gate.weight");
+  params.norm_bias = file.tensor("output_norm.bias") != nullptr;
+  params.output_bias = file.tensor("output.bias") != nullptr;
+  params.parallel_residual =
+      traits.parallel_residual == ParallelResidual::kAlways ||
+      (traits.parallel_residual == ParallelResidual::kWithoutFfnNorm && !carried(traits.ffn_norm_name));
   if (traits.qk_norm_optional && !carried("attn_q_norm.weight")) params.qk_norm = QkNorm::kNone;
   params.gate_bias = carried("ffn_gate.bias");
   params.up_bias = carried("ffn_up.bias");
@@ -238,20 +240,25 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context) {
   HyperParams params{};
   params.architecture_name = traits.name;
   params.rope_style = traits.rope_style;
+  params.norm = traits.norm;
   params.activation = traits.activation;
   params.qk_norm = traits.qk_norm;
   params.pre_norm = traits.pre_norm;
   params.post_norm = traits.post_norm;
   params.ffn_norm_name = traits.ffn_norm_name;
+  params.output_norm_name = traits.output_norm_name;
   const MetadataReader read(file, params.architecture_name);
   auto context = read.integer("context_length", 1, kMaxContext);
   if (!context) return context.error();
   params.context_length = *context;
   if (Status s = refuse_what_is_not_computed(read, traits); !s) return s.error();
   if (Status s = read_sizes(file, read, traits, params); !s) return s.error();
-  if (Status s = read_scales(read, traits, params); !s) return s.error();
   if (Status s = read_layers(file, read, traits, max_context, params); !s) return s.error();
+  if (Status s = read_delta_nets(file, read, traits, params); !s) return s.error();
+  if (Status s = read_state_spaces(file, read, params); !s) return s.error();
+  if (Status s = read_scales(read, traits, params); !s) return s.error();
   if (Status s = read_experts(file, read, traits, params); !s) return s.error();
+  if (Status s = read_layer_extras(file, read, traits, params); !s) return s.error();
   read_carried_tensors(file, traits, params);
   return params;
 }

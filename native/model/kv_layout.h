@@ -2,7 +2,8 @@
 // positions of `layers_per_page` layers. Layers that see all positions share pages among themselves, and layers
 // with a window do, so that pages of the latter can be given back once the window has passed them; a sequence has a
 // table of pages for each such set of layers. Any page may become one of either kind: long
-// and short sequences share one pool.
+// and short sequences share one pool. Layers may differ in what they keep of a position: a page has room for the largest
+// that lie in each of its places, which the choice of the number of layers weighs.
 //
 //   5 windowed : 1 full, 12 layers   layers_per_page 2
 //     table 0      layers 5, 11                       kept as long as the sequence runs
@@ -41,13 +42,17 @@ struct KvLayout {
 // `by_window` false: one table for all layers, and no page is given back early.
 KvLayout kv_layout(const HyperParams& params, bool by_window);
 
-// Where a layer's keys and values are: in pages of `table`, as its layer `slot`.
+// The layer of the cache that keeps the keys of layer `index`'s own index.
+int index_layer(const HyperParams& params, int index);
+
+// Where a layer's keys and values are: in pages of `table`, as its layer `slot`. -1: it keeps none in pages.
 struct KvPlace {
-  int table, slot;
+  int table = -1, slot = -1;
 };
 std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout);
 
-// What the backend keeps of each layer, and where in a page.
+// What the backend keeps of each layer, and where in a page; then the keys of those layers' index that have one, in
+// order.
 KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type);
 
 }  // namespace monolith

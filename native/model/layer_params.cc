@@ -1,16 +1,22 @@
 #include "model/layer_params.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "formats/gguf/parser.h"
+#include "model/latent_params.h"
 #include "model/rope_frequencies.h"
 
 namespace monolith {
 namespace {
 
+constexpr int64_t kMaxHeads = 1024;
+constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxWindow = INT32_MAX;
 constexpr int64_t kMaxExperts = 1 << 12;
 
@@ -53,27 +59,130 @@ Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits
   auto window = read.integer(kKey, 0, kMaxWindow, traits.default_window);
   if (!window) return window.error();
   if (*window == 0) return {};
+  const bool chunks = traits.windows == Windows::kChunks;
+  if (chunks) *window = traits.default_window;
   std::vector<bool> windowed(params.layers.size(), true);
-  if (traits.windows == Windows::kPattern) {
+  if (traits.windows != Windows::kEveryLayer) {
     auto pattern = read_pattern(read, traits, params.n_layers);
     if (!pattern) return pattern.error();
     windowed = std::move(*pattern);
   }
   for (size_t i = 0; i < windowed.size(); ++i) {
-    if (windowed[i]) params.layers[i].window = *window;
+    if (!windowed[i]) continue;
+    params.layers[i].window = *window;
+    params.layers[i].chunked = chunks;
   }
   return {};
 }
 
-// Keys that would give layers with a window rotations that are not computed.
-Status refuse_other_rotations(const MetadataReader& read, const ArchitectureTraits& traits,
-                              const HyperParams& params) {
-  if (Status s = read.refuse_unless("rope.dimension_count_swa", params.rope_dims,
-                                    "RoPE over other dimensions in layers with a window");
-      !s) {
-    return s;
+Error not_a_multiple(const MetadataReader& read, std::string_view key, int value,
+                     std::string_view divisor_key, int divisor) {
+  return {ErrorCode::kInvalidFile, "'" + read.key(key) + "' (" + std::to_string(value) +
+                                       ") is not a multiple of '" + read.key(divisor_key) + "' (" +
+                                       std::to_string(divisor) + ")"};
+}
+
+// Kinds, heads and lengths. Keys that end in _swa are those of layers with a window.
+Status read_shapes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+  const int n = params.n_layers;
+  const bool mixed = traits.other_mixer != MixerKind::kNone;
+  // One longer than the network leaves no layer that attends.
+  constexpr int kUsualInterval = 4;
+  auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval) : Result<int>(1);
+  if (!interval) return interval.error();
+  auto heads = read.integers("attention.head_count", n, mixed ? 0 : 1, kMaxHeads);
+  if (!heads) return heads.error();
+  auto kv_heads = read.has("attention.head_count_kv") ? read.integers("attention.head_count_kv", n, mixed ? 0 : 1, kMaxHeads)
+                                                      : heads;
+  if (!kv_heads) return kv_heads.error();
+  // Networks of experts only need not state what other layers would have.
+  const auto no_ff = mixed && traits.experts == Experts::kRequired ? std::optional<int64_t>(0) : std::nullopt;
+  auto n_ff = read.integers("feed_forward_length", n, mixed ? 0 : 1, kMaxFeedForward, no_ff);
+  if (!n_ff) return n_ff.error();
+  const auto with_heads = std::ranges::find_if(*heads, [](int count) { return count > 0; });
+  const int first_heads = with_heads == heads->end() ? 0 : *with_heads;
+  if (!read.has("attention.key_length") && first_heads > 0 && params.n_embd % first_heads != 0)
+    return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count", first_heads);
+  const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;   // no head: it means nothing
+  auto key_dim = read.integer("attention.key_length", 2, kMaxHeadDim, usual);
+  if (!key_dim) return key_dim.error();
+  auto value_dim = read.integer("attention.value_length", 1, kMaxHeadDim, *key_dim);
+  if (!value_dim) return value_dim.error();
+  auto windowed_key = read.integer("attention.key_length_swa", 2, kMaxHeadDim, *key_dim);
+  if (!windowed_key) return windowed_key.error();
+  auto windowed_value = read.integer("attention.value_length_swa", 1, kMaxHeadDim, *value_dim);
+  if (!windowed_value) return windowed_value.error();
+  for (int i = 0; i < n; ++i) {
+    const auto at = static_cast<size_t>(i);
+    LayerParams& layer = params.layers[at];
+    layer.n_ff = (*n_ff)[at];
+    layer.feed_forward = layer.n_ff == 0     ? FeedForwardKind::kNone
+                         : traits.gateless ? FeedForwardKind::kPlain
+                                           : FeedForwardKind::kGated;
+    if ((*kv_heads)[at] == 0 || (i + 1) % *interval != 0) {
+      layer.mixer = traits.one_part && layer.n_ff > 0 ? MixerKind::kNone : traits.other_mixer;
+      continue;
+    }
+    if (traits.other_mixer == MixerKind::kAttentionAndMamba2) layer.mixer = traits.other_mixer;
+    layer.n_heads = (*heads)[at];
+    layer.n_kv_heads = (*kv_heads)[at];
+    if (layer.n_heads == 0 || layer.n_heads % layer.n_kv_heads != 0)
+      return not_a_multiple(read, "attention.head_count", layer.n_heads, "attention.head_count_kv", layer.n_kv_heads);
+    layer.key_dim = layer.window > 0 ? *windowed_key : *key_dim;
+    layer.value_dim = layer.window > 0 ? *windowed_value : *value_dim;
+    const std::string block = "blk." + std::to_string(i) + ".";
+    layer.sinks = traits.sinks == Sinks::kAlways ||
+                  (traits.sinks == Sinks::kWhereCarried && file.tensor(block + "attn_sinks.weight") != nullptr);
+    layer.output_gate = traits.output_gate;
+    layer.value_is_key = traits.key_as_value && file.tensor(block + "attn_v.weight") == nullptr;
   }
+  return {};
+}
+
+// The last layers may attend to the keys and values of others: of the last layer before them that has its own, or with a
+// window of the last but one. Its kind must be theirs.
+Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+  if (!traits.shared_kv) return {};
+  const int n = params.n_layers;
+  auto shared = read.integer("attention.shared_kv_layers", 0, n,
+                             traits.own_kv_layers > 0 ? std::max(n - traits.own_kv_layers, 0) : 0);
+  if (!shared) return shared.error();
+  const int own = n - *shared;
+  for (int i = own; i < n; ++i) {
+    LayerParams& layer = params.layers[static_cast<size_t>(i)];
+    const int from = own - (layer.window > 0 ? 2 : 1);
+    const auto* source = from >= 0 ? &params.layers[static_cast<size_t>(from)] : nullptr;
+    if (source == nullptr || source->window != layer.window || source->n_kv_heads != layer.n_kv_heads ||
+        source->key_dim != layer.key_dim || source->value_dim != layer.value_dim) {
+      return Error{ErrorCode::kUnsupported, "'" + read.key("attention.shared_kv_layers") + "' is " + std::to_string(*shared) +
+                                                ": layer " + std::to_string(from) + " has no keys and values as layer " +
+                                                std::to_string(i) + " reads them"};
+    }
+    layer.kv_of = from;
+  }
+  return {};
+}
+
+// Leading dimensions that rotate, of layers that see all positions or of those with a window; the key's default is
+// `usual`. 0: there are no such layers.
+Result<int> read_rope_dims(const MetadataReader& read, std::string_view key, const HyperParams& params, bool windowed,
+                           std::optional<int> usual = std::nullopt) {
+  int head = 0;
+  for (const LayerParams& layer : params.layers) {
+    if (layer.attends() && (layer.window > 0) == windowed && (head == 0 || layer.key_dim < head)) head = layer.key_dim;
+  }
+  if (head == 0) return 0;
+  auto dims = read.integer(key, 2, head, std::min(usual.value_or(head), head));
+  if (dims && *dims % 2 != 0)
+    return Error{ErrorCode::kInvalidFile, "'" + read.key(key) + "' is " + std::to_string(*dims) + ", expected even"};
+  return dims;
+}
+
+// Keys that would give layers with a window rotations that are not computed.
+Status refuse_other_rotations(const MetadataReader& read, const ArchitectureTraits& traits, int dims) {
   if (traits.windowed_rope == WindowedRope::kOwnBase) return {};
+  if (Status s = read.refuse_unless("rope.dimension_count_swa", dims, "RoPE over other dimensions in layers with a window"); !s)
+    return s;
   auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
   return read.refuse_unless("rope.freq_base_swa", *base,
@@ -81,23 +190,103 @@ Status refuse_other_rotations(const MetadataReader& read, const ArchitectureTrai
 }
 
 // The second set of frequencies, where layers with a window have their own.
-Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& traits,
+Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& traits, int dims,
                           HyperParams& params) {
   const bool own = traits.windowed_rope == WindowedRope::kOwnBase;
   auto base = own ? read.number("rope.freq_base_swa", kMinRopeBase, kMaxRopeBase,
                                 traits.windowed_base)
                   : read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
-  const std::vector<double> frequencies = plain_rope_frequencies(params.rope_dims, *base);
-  params.ropes.push_back({{frequencies.begin(), frequencies.end()}, 1.0f});
+  const std::vector<double> frequencies = plain_rope_frequencies(dims, *base);
+  params.ropes.push_back({dims, {frequencies.begin(), frequencies.end()}});
   for (LayerParams& layer : params.layers) {
     if (layer.window > 0) layer.rope = 1;
   }
   return {};
 }
 
+// All sets of frequencies, and which layer turns by which.
+Status read_ropes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
+                  HyperParams& params) {
+  constexpr std::string_view kKey = "rope.dimension_count", kWindowed = "rope.dimension_count_swa";
+  auto full_dims = read_rope_dims(read, kKey, params, false);
+  if (!full_dims) return full_dims.error();
+  if (traits.full_layers_rotate_half) *full_dims = *full_dims / 2 / 2 * 2;
+  const bool own = traits.windowed_rope == WindowedRope::kOwnBase && read.has(kWindowed);
+  auto windowed_dims = read_rope_dims(read, own ? kWindowed : kKey, params, true);
+  if (!windowed_dims) return windowed_dims.error();
+  const int dims = *full_dims > 0 ? *full_dims : *windowed_dims;   // every layer may have a window
+  if (dims == 0) return {};                                        // none attends
+  if (Status s = refuse_other_rotations(read, traits, dims); !s) return s;
+  auto rope = read_rope_frequencies(file, params.architecture_name, dims, params.context_length,
+                                    max_context > 0 ? max_context : params.context_length,
+                                    traits.rope_factors, traits.yarn_log);
+  if (!rope) return rope.error();
+  params.ropes.push_back(std::move(*rope));
+  if (traits.windowed_rope == WindowedRope::kSame || *windowed_dims == 0) return {};
+  return read_windowed_rope(read, traits, *windowed_dims, params);
+}
+
+// Keys without the architecture's name: one number for each layer.
+Status read_xielu(const GgufFile& file, HyperParams& params) {
+  if (params.activation != Activation::kXielu) return {};
+  const MetadataReader read(file, "xielu");
+  const auto positive = read.numbers("alpha_p", params.n_layers, -1e3, 1e3);
+  const auto negative = read.numbers("alpha_n", params.n_layers, -1e3, 1e3);
+  const auto linear = read.numbers("beta", params.n_layers, -1e3, 1e3);
+  const auto least = read.numbers("eps", params.n_layers, -1e3, 1e3);
+  for (const auto* value : {&positive, &negative, &linear, &least})
+    if (!*value) return value->error();
+  const auto softplus = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
+  for (size_t i = 0; i < params.layers.size(); ++i)
+    params.layers[i].xielu = {.positive = static_cast<float>(softplus((*positive)[i])),
+                              .negative = static_cast<float>((*linear)[i] + softplus((*negative)[i])),
+                              .linear = static_cast<float>((*linear)[i]),
+                              .least = static_cast<float>((*least)[i])};
+  return {};
+}
+
+// By how much queries grow with their position.
+Status read_temperature(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+  constexpr std::string_view kScale = "attention.temperature_scale", kLength = "attention.temperature_length";
+  if (traits.windows == Windows::kChunks) {   // Llama 4, whose files do not say it
+    for (LayerParams& layer : params.layers) {
+      if (layer.rope >= 0) continue;
+      layer.temperature_scale = 0.1f;
+      layer.temperature_length = traits.default_window;
+      layer.temperature_offset = 1;
+    }
+    return {};
+  }
+  if (!traits.temperature_keys) return {};
+  auto scale = read.number(kScale, 0, 1e3, 0.0);
+  if (!scale) return scale.error();
+  if (*scale == 0) return {};
+  constexpr std::string_view kOriginal = "rope.scaling.original_context_length";
+  auto length = read.integer(!read.has(kLength) && read.has(kOriginal) ? kOriginal : kLength, 1, INT32_MAX);
+  if (!length) return length.error();
+  for (LayerParams& layer : params.layers) {
+    layer.temperature_scale = static_cast<float>(*scale);
+    layer.temperature_length = *length;
+  }
+  return {};
+}
+
 // Layers before the first stated have none, and of the others each so-manieth has.
-Status read_mixture_layers(const MetadataReader& read, HyperParams& params) {
+Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                           HyperParams& params) {
+  if (traits.experts == Experts::kWhereCarried || traits.experts == Experts::kBesideNetwork) {
+    const bool beside = traits.experts == Experts::kBesideNetwork;
+    bool any = false;
+    for (int i = 0; i < params.n_layers; ++i) {
+      if (file.tensor("blk." + std::to_string(i) + ".ffn_gate_inp.weight") == nullptr) continue;
+      params.layers[static_cast<size_t>(i)].feed_forward =
+          beside ? FeedForwardKind::kGatedAndMixture : FeedForwardKind::kMixture;
+      any = true;
+    }
+    if (any) return {};
+    return Error{ErrorCode::kInvalidFile, "'" + read.key("expert_count") + "' is not 0, but no layer has a tensor 'ffn_gate_inp.weight'"};
+  }
   auto lead = read.integer("leading_dense_block_count", 0, params.n_layers - 1, 0);
   if (!lead) return lead.error();
   int step = 1;
@@ -109,8 +298,9 @@ Status read_mixture_layers(const MetadataReader& read, HyperParams& params) {
   bool any = false;
   for (int i = *lead; i < params.n_layers; ++i) {
     const bool mixture = (i + 1) % step == 0;
-    params.layers[static_cast<size_t>(i)].mixture = mixture;
-    any |= mixture;
+    if (!mixture) continue;
+    params.layers[static_cast<size_t>(i)].feed_forward = FeedForwardKind::kMixture;
+    any = true;
   }
   if (any) return {};
   return Error{ErrorCode::kInvalidFile, "'" + read.key("interleave_moe_layer_step") + "' and '" +
@@ -177,19 +367,12 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
 
 Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params) {
-  params.layers.assign(static_cast<size_t>(params.n_layers),
-                       {.n_kv_heads = params.n_kv_heads, .key_dim = params.head_dim, .value_dim = params.head_dim});
+  params.layers.assign(static_cast<size_t>(params.n_layers), {});
   if (Status s = read_windows(read, traits, params); !s) return s;
-  if (Status s = refuse_other_rotations(read, traits, params); !s) return s;
-  auto rope = read_rope_frequencies(file, params.architecture_name, params.rope_dims,
-                                    params.context_length,
-                                    max_context > 0 ? max_context : params.context_length,
-                                    traits.rope_factors);
-  if (!rope) return rope.error();
-  params.ropes.push_back(std::move(*rope));
-  if (traits.windowed_rope != WindowedRope::kSame) {
-    if (Status s = read_windowed_rope(read, traits, params); !s) return s;
-  }
+  if (Status s = read_shapes(file, read, traits, params); !s) return s;
+  if (Status s = read_latents(file, read, traits, params); !s) return s;
+  if (Status s = read_shared_kv(read, traits, params); !s) return s;
+  if (Status s = read_ropes(file, read, traits, max_context, params); !s) return s;
   if (traits.rope_switch) {
     auto rotates = read.boolean("rope.scaling.finetuned", true);
     if (!rotates) return rotates.error();
@@ -204,30 +387,37 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
       if (any && !windowed(layer)) layer.rope = -1;
     }
   }
+  if (Status s = read_temperature(read, traits, params); !s) return s;
+  for (LayerParams& layer : params.layers) {   // what no position reaches
+    if (max_context == 0) break;
+    if (layer.window >= max_context) layer.chunked = false;
+    if (layer.temperature_length >= max_context + layer.temperature_offset) layer.temperature_scale = 0;
+  }
   for (int i = 0; i < params.n_layers && traits.unrotated_period > 0; ++i) {
     if ((i + 1) % traits.unrotated_period == 0) params.layers[static_cast<size_t>(i)].rope = -1;
   }
-  return {};
+  return read_xielu(file, params);
 }
 
 Status read_experts(const GgufFile& file, const MetadataReader& read,
                     const ArchitectureTraits& traits, HyperParams& params) {
   if (traits.experts == Experts::kNone)
     return read.refuse_unless("expert_count", 0, "a mixture of experts");
-  const bool required = traits.experts == Experts::kRequired;
+  const bool required = traits.experts == Experts::kRequired || traits.experts == Experts::kWhereCarried;
   auto count = required ? read.integer("expert_count", 1, kMaxExperts)
                         : read.integer("expert_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
   if (*count == 0) return {};
-  if (Status s = read_mixture_layers(read, params); !s) return s;
-  const auto first = std::ranges::find_if(params.layers, &LayerParams::mixture);
+  if (Status s = read_mixture_layers(file, read, traits, params); !s) return s;
+  const auto first = std::ranges::find_if(params.layers, &LayerParams::has_experts);
+  const int dense_ff = params.most(&LayerParams::n_ff);
   const std::string block = "blk." + std::to_string(first - params.layers.begin()) + ".";
   ExpertParams& experts = params.experts;
   experts.count = *count;
   // Files from before the key leave the size to the tensor.
   const GgufTensor* gate = file.tensor(block + "ffn_gate_exps.weight");
   const int64_t held =
-      gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : params.n_ff;
+      gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : dense_ff;
   auto used = read.integer("expert_used_count", 1, *count);
   if (!used) return used.error();
   auto n_ff = read.integer("expert_feed_forward_length", 1, kMaxFeedForward, held);
@@ -244,13 +434,17 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
   auto shared = traits.shared_expert == SharedExpert::kCounted
                     ? read_counted_experts(file, read, block, *n_ff)
                     : read.integer("expert_shared_feed_forward_length", gated ? 1 : 0,
-                                   kMaxFeedForward, gated ? params.n_ff : 0);
+                                   kMaxFeedForward, gated ? dense_ff : 0);
   if (!shared) return shared.error();
   experts.used = *used;
   experts.n_ff = *n_ff;
   for (size_t i = 0; i < params.layers.size() && !experts.choice_bias; ++i)
     experts.choice_bias = file.tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr;
   experts.biases = traits.expert_biases;
+  experts.gateless = traits.gateless;
+  experts.weighs_input = traits.weighs_input;
+  if (*count == traits.unnormed_experts) params.qk_norm = QkNorm::kNone;
+  experts.fused_gate_up = file.tensor(block + "ffn_gate_up_exps.weight") != nullptr;
   experts.router.normalized = *normalized;
   experts.router.scale = *scale > 0 ? static_cast<float>(*scale) : 1.0f;
   if (Status s = read_router(read, traits, experts); !s) return s;
@@ -266,6 +460,68 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
                      std::to_string(kExpertRowMultiple)};
   }
   return {};
+}
+
+namespace {
+
+// activation_sparsity_scale, or what Gemma 3n's files leave out: 95 percent of the first ten layers' numbers are dropped.
+Status read_sparsity(const MetadataReader& read, HyperParams& params) {
+  constexpr std::string_view kKey = "activation_sparsity_scale";
+  constexpr int kSparseLayers = 10;
+  constexpr float kDeviations = 1.6448533535003662f;   // the normal distribution's 95th percentile
+  const int n = params.n_layers;
+  if (!read.has(kKey)) {
+    for (int i = 0; i < std::min(n, kSparseLayers); ++i)
+      params.layers[static_cast<size_t>(i)].sparse_deviations = kDeviations;
+    return {};
+  }
+  auto scales = read.numbers(kKey, n, -std::numeric_limits<double>::infinity(), 1e6);   // where all is kept: minus infinity
+  if (!scales) return scales.error();
+  for (int i = 0; i < n; ++i)
+    params.layers[static_cast<size_t>(i)].sparse_deviations = std::max(0.0f, static_cast<float>((*scales)[static_cast<size_t>(i)]));
+  return {};
+}
+
+}  // namespace
+
+Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                         HyperParams& params) {
+  constexpr int kMaxPerLayer = 1 << 14, kMaxStreams = 16;
+  const int n = params.n_layers;
+  if (traits.limit_keys) {
+    for (const auto& [key, field] : {std::pair{"swiglu_clamp_exp", &LayerParams::expert_limit},
+                                     std::pair{"swiglu_clamp_shexp", &LayerParams::gate_limit}}) {
+      auto limits = read.numbers(key, n, 0, 1e6, 0.0);
+      if (!limits) return limits.error();
+      for (int i = 0; i < n; ++i)
+        params.layers[static_cast<size_t>(i)].*field = static_cast<float>((*limits)[static_cast<size_t>(i)]);
+    }
+  }
+  for (int i = 0; i < n; ++i) {
+    const GgufTensor* scale = file.tensor("blk." + std::to_string(i) + ".layer_output_scale.weight");
+    if (scale == nullptr || !traits.per_layer_inputs) continue;
+    if (traits_of(scale->type).block_values != 1 || scale->n_values() != 1)
+      return Error{ErrorCode::kInvalidFile, "tensor '" + std::string(scale->name) + "' must be one number in F32, F16 or BF16"};
+    std::vector<std::byte> scratch;
+    dequantize(scale->type, file.read(*scale, 0, scale->bytes(), scratch).data(), 1,
+               &params.layers[static_cast<size_t>(i)].output_scale);
+  }
+  if (!traits.per_layer_inputs) return {};
+  const GgufTensor* table = file.tensor("per_layer_token_embd.weight");
+  const int64_t held = table != nullptr ? std::min<int64_t>(table->shape[0] / n, kMaxPerLayer) : 0;
+  auto dim = read.integer("embedding_length_per_layer_input", 0, kMaxPerLayer, held);
+  if (!dim) return dim.error();
+  params.per_layer.dim = *dim;
+  if (!traits.streams) return {};
+  constexpr int kUsualStreams = 4;
+  auto streams = read.integer("altup.num_inputs", 2, kMaxStreams, kUsualStreams);
+  if (!streams) return streams.error();
+  params.streams.count = *streams;
+  const GgufTensor* laurel = file.tensor("blk.0.laurel_l.weight");
+  params.streams.laurel_rank = laurel != nullptr ? static_cast<int>(std::min<int64_t>(laurel->shape[1], kMaxFeedForward)) : 1;
+  if (params.per_layer.dim == 0)
+    return Error{ErrorCode::kUnsupported, "'" + read.key("embedding_length_per_layer_input") + "' is 0, which is not supported with several residual streams"};
+  return read_sparsity(read, params);
 }
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// The parts of HyperParams::read that a layer may have of its own: windows, rotations, experts.
+// The parts of HyperParams::read that a layer may have of its own: kinds, shapes, windows, rotations, experts.
 // They fill their part of `params`, whose sizes have been read. Errors name the key.
 #pragma once
 
@@ -15,8 +15,19 @@ inline constexpr int64_t kMaxFeedForward = 1 << 20;
 Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params);
 
+// delta_net, where a layer's mixer is one: after read_layers().
+Status read_delta_nets(const GgufFile& file, const MetadataReader& read,
+                       const ArchitectureTraits& traits, HyperParams& params);
+
+// state_space and convolution_taps, where a layer's mixer needs them: likewise.
+Status read_state_spaces(const GgufFile& file, const MetadataReader& read, HyperParams& params);
+
 // experts, and which layers have them.
 Status read_experts(const GgufFile& file, const MetadataReader& read,
                     const ArchitectureTraits& traits, HyperParams& params);
+
+// What few architectures have: inputs of each layer's own, streams, limits, scales. Last.
+Status read_layer_extras(const GgufFile& file, const MetadataReader& read,
+                         const ArchitectureTraits& traits, HyperParams& params);
 
 }  // namespace monolith

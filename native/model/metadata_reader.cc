@@ -70,6 +70,53 @@ Result<double> MetadataReader::number(std::string_view name, double low, double 
   return value;
 }
 
+namespace {
+
+// Arrays of layers that the network leaves out are longer.
+template <typename Value, typename Item>
+Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<Item>& items, int count, double low, double high) {
+  if (items.size() < static_cast<size_t>(count)) {
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + key + "' has " + std::to_string(items.size()) +
+                                              " elements, expected one per layer, " + std::to_string(count)};
+  }
+  std::vector<Value> values;
+  for (int i = 0; i < count; ++i) {
+    const auto item = static_cast<double>(items[static_cast<size_t>(i)]);
+    if (!(item >= low && item <= high)) {  // NaN fails
+      return Error{ErrorCode::kInvalidFile, "metadata key '" + key + "' is " + text_of(item) + " for layer " +
+                                                std::to_string(i) + ", expected " + text_of(low) + " to " + text_of(high)};
+    }
+    values.push_back(static_cast<Value>(item));
+  }
+  return values;
+}
+
+}  // namespace
+
+Result<std::vector<int>> MetadataReader::integers(std::string_view name, int count, int64_t low, int64_t high,
+                                                  std::optional<int64_t> fallback) const {
+  if (is_array(name)) {
+    auto items = file_.integers(key(name));
+    if (!items) return items.error();
+    return of_layers<int>(key(name), **items, count, static_cast<double>(low), static_cast<double>(high));
+  }
+  auto value = integer(name, low, high, fallback);
+  if (!value) return value.error();
+  return std::vector<int>(static_cast<size_t>(count), *value);
+}
+
+Result<std::vector<double>> MetadataReader::numbers(std::string_view name, int count, double low, double high,
+                                                    std::optional<double> fallback) const {
+  if (is_array(name)) {
+    auto items = file_.numbers(key(name));
+    if (!items) return items.error();
+    return of_layers<double>(key(name), **items, count, low, high);
+  }
+  auto value = number(name, low, high, fallback);
+  if (!value) return value.error();
+  return std::vector<double>(static_cast<size_t>(count), *value);
+}
+
 bool MetadataReader::is_array(std::string_view name) const {
   const GgufValue* found = file_.find(key(name));
   return found != nullptr && found->type == GgufValueType::kArray;

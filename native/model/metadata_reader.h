@@ -27,6 +27,11 @@ class MetadataReader {
   // fallback must be in range too.
   Result<int> integer(std::string_view name, int64_t low, int64_t high,
                       std::optional<int64_t> fallback = std::nullopt) const;
+  // One for each of `count` layers: a number stands for all of them, an array has one for each, or more than that.
+  Result<std::vector<int>> integers(std::string_view name, int count, int64_t low, int64_t high,
+                                    std::optional<int64_t> fallback = std::nullopt) const;
+  Result<std::vector<double>> numbers(std::string_view name, int count, double low, double high,
+                                      std::optional<double> fallback = std::nullopt) const;
   // A finite number in [low, high].
   Result<double> number(std::string_view name, double low, double high,
                         std::optional<double> fallback = std::nullopt) const;

@@ -2,6 +2,7 @@
 // forward pass. Knows nothing of requests or scheduling.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,21 +18,117 @@
 
 namespace monolith {
 
-// Where queries and keys pass a norm before they are rotated.
-enum class QkNorm : uint8_t { kNone, kEachHead, kWholeRow };
+// Where queries and keys pass a norm before they are rotated, or after that.
+enum class QkNorm : uint8_t {
+  kNone,
+  kEachHead,
+  kWholeRow,
+  kEachHeadRotated,
+  kUnweightedRotated,   // of each head, without weights, in layers that rotate
+};
+
+enum class NormKind : uint8_t {
+  kRms,     // x / rms(x) * weight
+  kLayer,   // (x - mean) / deviation * weight
+};
+
+// The part of a layer that lets positions see each other.
+enum class MixerKind : uint8_t {
+  kAttention,
+  kLatentAttention,    // MLA: keys and values of all heads from one row of latents
+  kDeltaNet,
+  kMamba2,
+  kShortConvolution,
+  kAttentionAndMamba2, // side by side on one norm, added
+  kNone,
+};
+
+// The part that computes each position by itself.
+enum class FeedForwardKind : uint8_t {
+  kGated,     // W_down (activation(W_gate x) * W_up x)
+  kPlain,     // W_down activation(W_up x)
+  kMixture,   // experts, with or without a network that all rows pass
+  // A gated network and experts, each between norms of its own, added (Gemma 4).
+  kGatedAndMixture,
+  kNone,
+};
 
 // Which angles a layer turns queries and keys by; layers share them.
 struct RopeSet {
-  std::vector<float> inverse_frequency;   // rope_dims / 2, factors and scaling already applied
+  int n_dims = 0;                         // leading dimensions of a head that turn
+  std::vector<float> inverse_frequency;   // n_dims / 2, factors and scaling already applied
   float magnitude = 1.0f;                 // scales cos and sin (YaRN, LongRoPE)
+  float score_factor = 1.0f;              // scales the scores of latent attention besides (YaRN)
+};
+
+// Of layers whose mixer is a delta net (DeltaRule): all alike.
+struct DeltaNetParams {
+  int n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0;
+  int n_taps = 0;                // of the convolution that queries, keys and values pass
+  bool tiled = false;            // DeltaRule::tiled
+  bool channel_decay = false;    // DeltaRule::channel_decay
+  bool apart = false;            // each of queries, keys and values has a matrix and a convolution; gate and decay come
+  int low_rank = 0;              // through so many values
+  bool grouped_beta = false;     // beta and decay lie in one matrix, by key head
+  Activation gate = Activation::kSilu;   // of the result
+
+  int64_t keys() const { return int64_t{n_key_heads} * key_dim; }
+  int64_t values() const { return int64_t{n_value_heads} * value_dim; }
+  int64_t channels() const { return 2 * keys() + values(); }
+  // Without weights. `eps`: the network's norms'.
+  DeltaRule rule(float eps) const {
+    return {.n_key_heads = n_key_heads, .n_value_heads = n_value_heads, .key_dim = key_dim, .value_dim = value_dim,
+            .tiled = tiled, .channel_decay = channel_decay, .norm_eps = eps};
+  }
+  int64_t decays() const { return rule(0).decays(); }
+};
+
+// Of layers whose mixer is a state space (StateSpace), or has one: all alike.
+struct StateSpaceParams {
+  int n_heads = 0, n_groups = 0, head_dim = 0, state_dim = 0;
+  int n_taps = 0;          // of the convolution that x, B and C pass
+  bool out_norm = false;   // of the gated result, in as many groups
+
+  // Without weights.
+  StateSpace space() const {
+    return {.n_heads = n_heads, .n_groups = n_groups, .head_dim = head_dim, .state_dim = state_dim};
+  }
+  int64_t width() const { return space().width(); }
+  int64_t channels() const { return width() + 2 * space().group_width(); }   // x, B and C
 };
 
 // What one layer may do otherwise than its neighbours.
 struct LayerParams {
-  int n_kv_heads = 0, key_dim = 0, value_dim = 0;   // of what it keeps
+  MixerKind mixer = MixerKind::kAttention;
+  FeedForwardKind feed_forward = FeedForwardKind::kGated;
+  // Of attention; of latent attention what its queries see: one head, whose key is a row of latents. See LatentParams.
+  int n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
+  int n_ff = 0;     // values inside its feed-forward network; of the experts' see ExpertParams
   int window = 0;   // positions a row sees, its own included; 0: all up to its own
   int rope = 0;     // index into HyperParams::ropes; -1: nothing rotates
-  bool mixture = false;   // experts in the place of its feed-forward network
+  int kv_of = -1;   // attends to the keys and values that this earlier layer keeps, and keeps none; -1: its own
+  float attention_scale = 1.0f;   // of scores
+  bool sinks = false;             // AttentionParams::sinks
+  bool chunked = false;           // AttentionParams::chunked
+  Xielu xielu = {};               // of Activation::kXielu
+  float temperature_scale = 0.0f; // as AttentionParams has them
+  int temperature_length = 1, temperature_offset = 0;
+  bool chooses = false;           // it has an index of its own (IndexParams), by which rows choose what they attend to
+  bool output_gate = false;       // what attention gives is scaled by a sigmoid of the row, each number by its own
+  bool value_is_key = false;      // no projection of values: they are the keys before their norm and rotation
+  float output_scale = 1.0f;      // of the residual stream behind the layer
+  // Gating::limit, of the experts and of a network that all rows pass; 0: none.
+  float expert_limit = 0.0f, gate_limit = 0.0f;
+  // Of the gate's numbers only what lies so many standard deviations above their mean is kept; 0: all.
+  float sparse_deviations = 0.0f;
+
+  bool latent() const { return mixer == MixerKind::kLatentAttention; }
+  bool attends() const { return mixer == MixerKind::kAttention || mixer == MixerKind::kAttentionAndMamba2 || latent(); }
+  // It takes room in the pages of keys and values.
+  bool keeps_pages() const { return attends() && kv_of < 0; }
+  bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
+  bool mixture() const { return feed_forward == FeedForwardKind::kMixture; }
+  bool has_experts() const { return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture; }
 };
 
 // The experts of the layers that have them.
@@ -44,23 +141,57 @@ struct ExpertParams {
   bool biases = false;       // of the router's logits and of every expert's three matrices
   int n_ff_shared = 0;       // of the network that all rows pass besides; 0: none
   bool shared_gate = false;  // its result is scaled by a sigmoid of the row
+  bool gateless = false;     // none of these networks has a gate
+  bool weighs_input = false; // Mixture::weighs_input
+  bool fused_gate_up = false;  // one tensor holds each expert's gate and below it its up
+};
+
+// Numbers that each layer gets of a row's token beside the residual stream (Gemma 3n and 4).
+struct PerLayerInputs {
+  int dim = 0;   // of each layer; 0: there are none
+};
+
+// Several residual streams, of which one passes the layer's parts and the others are predicted and corrected (AltUp,
+// Baykal et al. 2023, arXiv:2301.13310), and a low-rank path beside attention (LAuReL, arXiv:2411.07501): Gemma 3n.
+struct StreamParams {
+  int count = 1;          // 1: the residual stream alone, and no path beside attention
+  int laurel_rank = 0;
+};
+
+// How rows choose among latents (PositionIndex), where there are so many that the choice matters. Layers without an index
+// of their own go by the choice of the last one before them that has one.
+struct IndexParams {
+  int most = 0;      // positions chosen; 0: there is no index
+  int n_heads = 0, key_dim = 0;
+  RopeStyle rope_style = RopeStyle::kHalves;   // of the leading dimensions, by the layer's angles
+  float norm_eps = 1e-6f;                      // of the norm with mean and bias that keys pass
+};
+
+// What layers with latent attention have in common. A row of latents, `rank` numbers past a norm and `shared_dim` that
+// rotate, is the key of all heads at once: a matrix of each head takes its query to the former, and another one takes
+// what it attends to out of them.
+struct LatentParams {
+  int rank = 0;                     // 0: there are no such layers
+  int shared_dim = 0;               // the last dimensions of every head's query
+  int key_dim = 0, value_dim = 0;   // of a head
+  int q_rank = 0;                   // queries are made from so many numbers, past a norm of their own; 0: at once
+  bool split = true;                // the file has each head's two matrices apart
+  IndexParams index;
 };
 
 // What a network computes, in full: the forward pass asks for no architecture's name.
 struct HyperParams {
   std::string architecture_name;   // as in the file
-  int n_vocab, n_embd, n_layers, n_heads, n_kv_heads, head_dim;
-  int n_ff;                        // of the feed-forward network of layers without experts
+  int n_vocab, n_embd, n_layers;
   int n_guess_layers = 0;          // further layers in the file, which guess tokens: not computed
   int context_length;              // what the file says the model was made for
-  float rms_eps;
+  NormKind norm = NormKind::kRms;
+  float norm_eps;
 
   RopeStyle rope_style;
-  int rope_dims;
   std::vector<RopeSet> ropes;        // one or two
   std::vector<LayerParams> layers;   // n_layers
 
-  float attention_scale;             // of scores
   float attention_soft_cap = 0.0f;   // of scores; 0: none
   float embedding_scale = 1.0f;
   float residual_scale = 1.0f;       // of what attention and feed-forward add
@@ -71,16 +202,38 @@ struct HyperParams {
   QkNorm qk_norm = QkNorm::kNone;
   bool pre_norm = true;    // a norm before attention and before the feed-forward network
   bool post_norm = false;  // a norm after each, before it is added
-  std::string_view ffn_norm_name = "ffn_norm.weight";  // of the norm before the latter
+  // The feed-forward network reads the norm that the mixer reads, and both results are added to what that norm was of.
+  bool parallel_residual = false;
+  std::string_view ffn_norm_name = "ffn_norm.weight";  // of the norm before the feed-forward network
+  std::string_view output_norm_name = "output_norm.weight";
   ExpertParams experts;
+  LatentParams latents;
+  DeltaNetParams delta_net;
+  StateSpaceParams state_space;
+  int convolution_taps = 0;       // of layers whose mixer is a short convolution
+  PerLayerInputs per_layer;
+  StreamParams streams;
+  float value_scale = 1.0f;       // of what attention gathers
+  bool value_norm = false;        // each head of the values passes a norm without weights
+  bool head_gates = false;        // each head's result is scaled by a sigmoid of the row
 
   bool tied_output;         // no output.weight: the embedding table is used
-  bool qkv_bias;            // the architecture has them, or the file carries them
-  bool attention_sinks = false;   // AttentionParams::sinks
-  bool attention_bias;      // on attention's output; as all below, if the file carries it
+  bool norm_bias = false;   // as all below: the architecture has them, or the file carries them
+  bool output_bias = false;
+  bool qkv_bias;
+  bool attention_bias;      // on attention's output
   bool gate_bias, up_bias, down_bias;
   bool fused_qkv;           // one tensor holds Q, K and V, one below the other
   bool fused_gate_up;       // ffn_up holds gate and up
+
+  bool has_delta_nets() const { return delta_net.n_value_heads > 0; }
+  bool has_state_spaces() const { return state_space.n_heads > 0; }
+  // The most that any layer has.
+  int most(int LayerParams::*field) const {
+    int most = 0;
+    for (const LayerParams& layer : layers) most = std::max(most, layer.*field);
+    return most;
+  }
 
   // `max_context`: the positions one sequence may have, which decides between the frequencies that
   // LongRoPE keeps for short and long contexts; 0 stands for context_length. Errors name the key:
@@ -94,6 +247,7 @@ struct ModelLimits {
   int guess_rows = 0;           // of these, beyond one for each sequence that may run
   int max_context = 4096;       // positions of one sequence
   int64_t n_pages = 256;        // KV pages in the pool
+  int n_slots = 16;             // of recurrent state, where the model has any
   KvType kv_type = KvType::kF16;
   bool pages_by_window = false;  // see KvLayout; false: one page table for all layers
 };
@@ -103,9 +257,11 @@ struct MemoryPlan {
   size_t weight_bytes, kv_bytes;
   size_t activation_bytes;      // buffers of one step, and the backend's scratch
   size_t page_bytes;            // one page
+  size_t slot_bytes = 0;        // recurrent state of one sequence; 0: the model has none
+  size_t slots_bytes = 0;       // of all slots
   size_t overhead_bytes = 0;    // what a device takes beside all these: an estimate, not in total()
   KvLayout layout = {};         // of keys and values over pages
-  size_t total() const { return weight_bytes + kv_bytes + activation_bytes; }
+  size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
 
 // One step's input. Rows of a segment are consecutive; all host memory.

@@ -30,9 +30,10 @@ Status divide_by_factors(const GgufFile& file, const std::string& name,
                          std::vector<double>& frequencies) {
   const GgufTensor* tensor = file.tensor(name);
   if (tensor == nullptr) return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is missing"};
+  // Where layers rotate different shares of a head, the tensor has as many as the largest needs.
   const int64_t n = static_cast<int64_t>(frequencies.size());
-  if (tensor->type != TensorType::kF32 || tensor->shape[0] != n || tensor->n_values() != n) {
-    return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' must be F32 with " +
+  if (tensor->type != TensorType::kF32 || tensor->shape[0] < n || tensor->n_values() != tensor->shape[0]) {
+    return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' must be F32 with at least " +
                                               std::to_string(n) +
                                               " values (half of the rotated dimensions), found " +
                                               std::to_string(tensor->n_values()) + " of " +
@@ -80,7 +81,7 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
 
 Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
                                       int n_dims, int context_length, int max_context,
-                                      bool use_factors) {
+                                      bool use_factors, YarnLog log) {
   const MetadataReader read(file, architecture);
   auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
@@ -113,11 +114,12 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
       for (double& frequency : frequencies) frequency /= stretch;
     }
   } else if (*kind == "yarn") {
-    if (Status s =
-            read.refuse_unless("rope.scaling.yarn_log_multiplier", 0, "YaRN with a log multiplier");
-        !s) {
-      return s.error();
+    constexpr std::string_view kLog = "rope.scaling.yarn_log_multiplier";
+    if (log == YarnLog::kRefused) {
+      if (Status s = read.refuse_unless(kLog, 0, "YaRN with a log multiplier"); !s) return s.error();
     }
+    auto tenth = read.number(kLog, 0, 1e3, 0.0);
+    if (!tenth) return tenth.error();
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
@@ -129,11 +131,19 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     result.magnitude = apply_yarn(
         {stretch, static_cast<double>(*original), *fast, *slow, *extrapolation, *attention}, *base,
         frequencies);
+    if (log == YarnLog::kWhole) *tenth *= 0.1;
+    const double grown = 1 + *tenth * std::log(std::max(stretch, 1.0));   // m(l)
+    if (*tenth > 0) {
+      const bool alone = log == YarnLog::kTenthAlone && *extrapolation > 0;
+      result.magnitude = alone ? static_cast<float>(*attention) : static_cast<float>(result.magnitude / grown);
+    }
+    if (log != YarnLog::kRefused) result.score_factor = static_cast<float>(std::pow(result.magnitude * grown, 2));
   } else {
     return Error{ErrorCode::kUnsupported, "RoPE scaling " + quoted(*kind) + " is not supported ('" +
                                               read.key("rope.scaling.type") +
                                               "'; known: none, linear, yarn, longrope)"};
   }
+  result.n_dims = n_dims;
   result.inverse_frequency.assign(frequencies.begin(), frequencies.end());
   return result;
 }

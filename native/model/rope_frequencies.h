@@ -32,6 +32,17 @@ std::vector<double> plain_rope_frequencies(int n_dims, double base);
 // magnitude sqrt(1/t) = 0.1 ln(s) + 1. `frequencies` are changed in place.
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies);
 
+// What `rope.scaling.yarn_log_multiplier` means. With m(x) = 1 + 0.1 x ln(factor), the magnitude of queries and keys is
+// m(1) without it.
+enum class YarnLog : uint8_t {
+  kRefused,
+  // The key holds a tenth of l: the magnitude becomes m(1) / m(l), and latent attention's scores are multiplied by
+  // (magnitude * m(l))^2 besides.
+  kTenth,
+  kWhole,        // the key holds l; nothing else follows
+  kTenthAlone,   // likewise, and the magnitude is 1 whatever l is
+};
+
 // Everything the file says: `<arch>.rope.freq_base`, `<arch>.rope.scaling.*`, and, where
 // `use_factors`, the tensors whose values divide the frequencies: rope_freqs.weight (Llama 3), or
 // LongRoPE's (Ding et al. 2024, arXiv:2402.13753) rope_factors_short.weight and
@@ -39,6 +50,6 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
 // trained on. Errors: kInvalidFile (out of range, wrong shape), kUnsupported (scaling kind, named).
 Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
                                       int n_dims, int context_length, int max_context,
-                                      bool use_factors);
+                                      bool use_factors, YarnLog log = YarnLog::kRefused);
 
 }  // namespace monolith

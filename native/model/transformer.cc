@@ -6,9 +6,10 @@
 #include <new>
 #include <string>
 
-#include "model/layers/attention.h"
-#include "model/layers/expert_mixture.h"
-#include "model/layers/gated_network.h"
+#include "model/layers/make_layer.h"
+#include "model/layers/per_layer_input.h"
+#include "model/layers/streams.h"
+#include "model/recurrent_state.h"
 
 namespace monolith {
 namespace {
@@ -27,6 +28,7 @@ Status check_limits(const ModelLimits& limits) {
     return s;
   if (Status s = in_range("max_logit_rows", limits.max_logit_rows, kMaxBatchTokens); !s) return s;
   if (Status s = in_range("max_context", limits.max_context, 1 << 27); !s) return s;
+  if (Status s = in_range("n_slots", limits.n_slots, 1 << 20); !s) return s;
   return in_range("n_pages", limits.n_pages, kMaxPages - 1);
 }
 
@@ -48,7 +50,7 @@ static size_t host_logit_count(const HyperParams& params, const ModelLimits& lim
 static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
                             const Backend& backend) {
   return backend.scratch_bytes(limits.max_batch_tokens, widest_row(p), limits.max_context,
-                               p.head_dim, mixture_shape(p));
+                               most_head_dim(p), mixture_shape(p));
 }
 
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
@@ -60,11 +62,12 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   Weights none;
   auto slots = weight_slots(file, *params, none);
   if (!slots) return slots.error();
-  if (Status status = check_fp8(*slots, backend); !status) return status.error();
+  if (Status status = check_types(*slots, backend); !status) return status.error();
 
   MemoryPlan plan{};
   plan.layout = kv_layout(*params, limits.pages_by_window);
   KvShape shape = kv_shape(*params, limits);
+  if (Status status = backend.can_keep_states(shape); !status) return status.error();
   // What one more page takes: a backend may keep pages of its own besides.
   shape.n_pages = 1;
   const size_t of_one = backend.kv_cache_bytes(shape);
@@ -77,6 +80,14 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                                   " bytes a page is out of range"};
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, limits));
+  if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
+    if (Status status = backend.can_keep_slots(); !status) return status.error();
+    plan.slot_bytes = static_cast<size_t>(floats) * sizeof(float);
+    plan.slots_bytes = plan.slot_bytes * static_cast<size_t>(limits.n_slots);
+    if (plan.slots_bytes / plan.slot_bytes != static_cast<size_t>(limits.n_slots) || plan.slots_bytes > kMaxKvBytes)
+      return Error{ErrorCode::kInvalidArgument, "n_slots is " + std::to_string(limits.n_slots) + ", which at " +
+                                                    std::to_string(plan.slot_bytes) + " bytes a slot is out of range"};
+  }
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
   plan.overhead_bytes = backend.overhead_bytes(params->n_layers) + weight_memory(*slots, backend) - plan.weight_bytes;
   for (const ActivationBuffer& buffer : activation_buffers(*params, limits)) {
@@ -121,8 +132,19 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   allocated.kv_bytes = model->kv_->bytes;
   allocated.page_bytes = plan->page_bytes;
   allocated.layout = plan->layout;
-  model->lists_.resize(static_cast<size_t>(plan->layout.tables()) + 1);
+  model->n_tables_ = static_cast<size_t>(plan->layout.tables());
 
+  if (plan->slot_bytes > 0) {
+    auto memory = backend.allocate(static_cast<int64_t>(plan->slots_bytes / sizeof(float)));
+    if (!memory) return memory.error();
+    const auto of_slot = static_cast<int64_t>(plan->slot_bytes / sizeof(float));
+    model->slots_ = {*memory, of_slot};
+    // Touched here, as pages are: slots for which the machine has no room fail while loading.
+    const std::vector<float> zeros(static_cast<size_t>(of_slot));
+    for (int32_t slot = 0; slot < limits.n_slots; ++slot) backend.write_floats(model->slots_.of(slot), zeros.data(), of_slot);
+    allocated.slot_bytes = plan->slot_bytes;
+    allocated.slots_bytes = plan->slots_bytes;
+  }
   for (const ActivationBuffer& buffer : activation_buffers(p, limits)) {
     if (buffer.count == 0) continue;
     auto memory = backend.allocate(buffer.count);
@@ -138,10 +160,9 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
                  "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
   }
   allocated.activation_bytes += model->host_logits_.size() * sizeof(float);
-  model->last_segments_.reserve(static_cast<size_t>(limits.max_batch_tokens));
 
   if (Status s = backend.reserve(limits.max_batch_tokens, widest_row(p), limits.max_context,
-                                 p.head_dim, mixture_shape(p));
+                                 most_head_dim(p), mixture_shape(p));
       !s) {
     return s.error();
   }
@@ -152,21 +173,40 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
 // Weights, cache and activations are there.
 Status Transformer::build_layers(Backend& backend) {
   const std::vector<KvPlace> places = kv_places(params_, plan_.layout);
+  const std::vector<int64_t> in_slot = recurrent_places(params_);
   for (int i = 0; i < params_.n_layers; ++i) {
     const auto at = static_cast<size_t>(i);
     const LayerParams& layer = params_.layers[at];
-    const LayerWeights& weights = weights_.layers[at];
-    last_to_keep_ = parts_.size();
-    last_table_ = static_cast<size_t>(places[at].table);
-    parts_.push_back({std::make_unique<Attention>(params_, layer, weights.attention, backend, activations_, i, places[at].table, *kv_), i, false});
-    if (layer.mixture) {
-      auto experts = std::make_unique<ExpertMixture>(params_, weights, backend, activations_);
-      if (Status status = backend.can_mix(experts->mixture()); !status) return status;
-      parts_.push_back({std::move(experts), i, true});
-    } else {
-      parts_.push_back({std::make_unique<GatedNetwork>(params_, weights, backend, activations_), i, true});
+    const int kv_layer = layer.kv_of < 0 ? i : layer.kv_of;
+    const int table = places[static_cast<size_t>(kv_layer)].table;
+    auto made = make_layer({.params = params_,
+                            .layer = layer,
+                            .weights = weights_.layers[at],
+                            .operations = backend,
+                            .activations = activations_,
+                            .cache = *kv_,
+                            .index = i,
+                            .kv_layer = kv_layer,
+                            .table = std::max(table, 0),
+                            .max_rows = limits_.max_batch_tokens,
+                            .slots = slots_.from(in_slot[at])},
+                           backend);
+    if (!made) return made.error();
+    for (std::unique_ptr<LayerPart>& part : *made) {
+      if (part->keeps()) {
+        last_to_keep_ = parts_.size();
+        logit_tables_.clear();
+      }
+      const auto read = static_cast<size_t>(std::max(table, 0));
+      if (part->mixes() && std::ranges::find(logit_tables_, read) == logit_tables_.end()) logit_tables_.push_back(read);
+      parts_.push_back({std::move(part), i, false});
     }
+    if (!made->empty()) parts_.back().ends_layer = true;
   }
+  lists_.resize(n_tables_ + logit_tables_.size());
+  logit_lists_.resize(n_tables_);
+  last_segments_.resize(logit_tables_.size());
+  for (std::vector<Segment>& segments : last_segments_) segments.reserve(static_cast<size_t>(limits_.max_batch_tokens));
   return {};
 }
 
@@ -179,11 +219,13 @@ const float* Transformer::forward(const Batch& batch) {
   assert(
       std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
 
-  const size_t n_segments = batch.segments.size() / (lists_.size() - 1);
-  for (size_t table = 0; table + 1 < lists_.size(); ++table)
+  const size_t n_segments = batch.segments.size() / n_tables_;
+  for (size_t table = 0; table < n_tables_; ++table)
     lists_[table] = batch.segments.subspan(table * n_segments, n_segments);
-  note_logit_segments(batch);
-  lists_.back() = last_segments_;
+  for (size_t i = 0; i < logit_tables_.size(); ++i) {
+    note_logit_segments(batch, lists_[logit_tables_[i]], last_segments_[i]);
+    lists_[n_tables_ + i] = logit_lists_[logit_tables_[i]] = last_segments_[i];
+  }
   const StepInput step{.model = this,
                        .tokens = batch.tokens,
                        .logit_rows = batch.logit_rows,
@@ -206,43 +248,53 @@ void Transformer::compute(const Batch& batch) {
   backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x);
   if (params_.embedding_scale != 1.0f)
     backend_.scale(x, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
-  StepRows rows{.tables = std::span(lists_).first(lists_.size() - 1),
+  if (params_.per_layer.dim > 0)
+    compute_per_layer_inputs(params_, weights_.per_layer, backend_, activations_, batch.tokens, x);
+  const bool streams = params_.streams.count > 1;
+  if (streams) open_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  StepRows rows{.tables = std::span(lists_).first(n_tables_),
                 .logit_rows = batch.logit_rows,
-                .logit_segments = last_segments_,
+                .logit_tables = logit_lists_,
                 .x = x,
-                .count = n_rows};
+                .count = n_rows,
+                .per_layer = activations_.per_layer};
   for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
-    parts_[i].part->run(rows, i == last_to_keep_);
+    parts_[i].part->run(rows, i == last_to_keep_ && !streams);
     if (parts_[i].ends_layer && !batch.logit_rows.empty())
       note(rows.x, rows.all ? batch.logit_rows.back() : rows.count - 1, parts_[i].layer);
   }
+  if (streams) {
+    close_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+    rows.count = static_cast<int>(batch.logit_rows.size());
+    if (rows.count > 0 && rows.count < n_rows) {
+      backend_.gather_rows(x, batch.logit_rows.data(), rows.count, params_.n_embd, activations_.last_x);
+      rows.x = activations_.last_x;
+    }
+  }
   if (rows.count == 0) return;
-  backend_.rms_norm(rows.x, weights_.output_norm, params_.rms_eps, rows.count, params_.n_embd,
-                    activations_.normed);
+  apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
   note(activations_.normed, rows.count - 1, params_.n_layers);
   write_logits(rows.count);
 }
 
-// The rows with logits, each as a segment of one token with the pages of the last part that keeps something; none when
-// every row has logits (a step of decodes).
-void Transformer::note_logit_segments(const Batch& batch) {
-  last_segments_.clear();
+// The rows with logits, each as a segment of one token with its pages of one table, whose segments `of_all` are; none
+// when every row has logits (a step of decodes).
+void Transformer::note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments) {
+  segments.clear();
   if (batch.logit_rows.size() == batch.tokens.size()) return;
-  const std::span<const Segment> segments = lists_[last_table_];
   size_t s = 0;
   for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
     const int row = batch.logit_rows[i];
-    while (row >= segments[s].first_row + segments[s].n_tokens) ++s;
-    const Segment& from = segments[s];
-    last_segments_.push_back(
-        {static_cast<int>(i), 1, from.first_position + row - from.first_row, from.pages});
+    while (row >= of_all[s].first_row + of_all[s].n_tokens) ++s;
+    const Segment& from = of_all[s];
+    segments.push_back({static_cast<int>(i), 1, from.first_position + row - from.first_row, from.pages});
   }
 }
 
 void Transformer::write_logits(int n_rows) {
   const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;
-  const MatmulTarget target{&output, logits, params_.n_vocab};
+  const MatmulTarget target{&output, logits, params_.n_vocab, weights_.output_bias};
   backend_.matmul({&target, 1}, activations_.normed, n_rows, InputUse::kLast);
   const int64_t count = int64_t{n_rows} * params_.n_vocab;
   if (params_.logit_scale != 1.0f) backend_.scale(logits, count, params_.logit_scale);

@@ -50,7 +50,7 @@ class Transformer final : public Model {
 
   Status build_layers(Backend& backend);
   void compute(const Batch& batch);   // a step's operations
-  void note_logit_segments(const Batch& batch);
+  static void note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments);
   void write_logits(int n_rows);
   void note(const float* x, int row, int index);
 
@@ -66,15 +66,18 @@ class Transformer final : public Model {
   Backend& backend_;
   Weights weights_;
   std::unique_ptr<KvCache> kv_;
+  LayerSlots slots_;   // of all layers; null where none has recurrent state
   MemoryPlan plan_{}, allocated_{};
 
   Activations activations_;
   std::vector<Part> parts_;
   size_t last_to_keep_ = 0;      // of parts_: the last that keeps something for later tokens
-  size_t last_table_ = 0;        // and its page table
+  std::vector<size_t> logit_tables_;   // page tables that it reads and that parts after it read
+  size_t n_tables_ = 1;
   std::vector<float> host_logits_;
-  std::vector<Segment> last_segments_;
-  std::vector<std::span<const Segment>> lists_;  // of each page table, and last_segments_
+  std::vector<std::vector<Segment>> last_segments_;      // of each of logit_tables_
+  std::vector<std::span<const Segment>> logit_lists_;    // these by page table
+  std::vector<std::span<const Segment>> lists_;          // of each page table, and last_segments_
 
   float* observed_ = nullptr;  // null: nobody observes
 };

@@ -1,10 +1,11 @@
-// The list of every tensor a model needs, and its check against the file.
+// The list of every tensor a model needs, and its check against the file. What a layer needs is listed beside its parts.
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
 
 #include "model/architectures.h"
 #include "formats/gguf/parser.h"
+#include "model/weight_list.h"
 #include "model/weights.h"
 
 namespace monolith {
@@ -12,6 +13,8 @@ namespace {
 
 // A message lists this many faults in full; a file of another kind may have hundreds.
 constexpr size_t kNamedFaults = 8;
+// Layers that wanted_tensors() lists, whose file need not have a tensor for each.
+constexpr int kMostWantedLayers = 4096;
 
 class Faults {
  public:
@@ -48,138 +51,28 @@ std::string shape_text(const WeightSlot& slot) {
   return text + "]";
 }
 
-class SlotList {
- public:
-  SlotList(const HyperParams& params, Weights& weights) : p_(params), weights_(weights) {}
+std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
+  WeightList list(p);
+  list.matrix("token_embd.weight", p.n_vocab, p.n_embd, weights.embedding);
+  weights.layers.resize(static_cast<size_t>(p.n_layers));
+  for (int i = 0; i < p.n_layers; ++i) {
+    list.enter(i);
+    list_weights(p.layers[static_cast<size_t>(i)], weights.layers[static_cast<size_t>(i)], list);
+  }
+  list.enter(-1);
+  list_weights(weights.per_layer, list);
+  list_weights(weights.streams, list);
+  list.norm(p.output_norm_name, p.n_embd, weights.output_norm);
+  if (!p.tied_output) list.matrix("output.weight", p.n_vocab, p.n_embd, weights.output);
+  list.vector_if(p.output_bias, "output.bias", p.n_vocab, weights.output_bias);
+  return std::move(list).take();
+}
 
-  std::vector<WeightSlot> list() && {
-    matrix("token_embd.weight", p_.n_vocab, p_.n_embd, weights_.embedding);
-    weights_.layers.resize(static_cast<size_t>(p_.n_layers));
-    for (int i = 0; i < p_.n_layers; ++i) {
-      block_ = "blk." + std::to_string(i) + ".";
-      LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
-      attention(p_.layers[static_cast<size_t>(i)], layer.attention);
-      if (p_.pre_norm) norm(p_.ffn_norm_name, p_.n_embd, layer.ffn_norm);
-      if (p_.layers[static_cast<size_t>(i)].mixture) {
-        experts(layer.experts, layer.network);
-      } else {
-        feed_forward(layer.network);
-      }
-      if (p_.post_norm) norm("post_ffw_norm.weight", p_.n_embd, layer.ffn_post_norm);
-    }
-    block_.clear();
-    norm("output_norm.weight", p_.n_embd, weights_.output_norm);
-    if (!p_.tied_output) matrix("output.weight", p_.n_vocab, p_.n_embd, weights_.output);
-    return std::move(slots_);
-  }
-
- private:
-  // A part of a tensor: `rows` from `first` on, of `of_rows`.
-  void part(std::string_view name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
-            std::unique_ptr<Matrix>& to) {
-    slots_.push_back(
-        {block_ + std::string(name), rows, cols, &to, nullptr, {cols, of_rows, 1}, first});
-  }
-  void part(std::string_view name, int64_t first, int64_t count, int64_t of_count,
-            const float*& to) {
-    slots_.push_back(
-        {block_ + std::string(name), 1, count, nullptr, &to, {of_count, 1, 1}, first});
-  }
-  void matrix(std::string_view name, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
-    part(name, 0, rows, rows, cols, to);
-  }
-  void norm(std::string_view name, int64_t count, const float*& to) {
-    part(name, 0, count, count, to);
-  }
-  void bias(bool carried, std::string_view name, int64_t count, const float*& to) {
-    if (carried) part(name, 0, count, count, to);
-  }
-  void expert_matrix(std::string_view name, int64_t rows, int64_t cols,
-                     std::unique_ptr<Matrix>& to) {
-    const int64_t count = p_.experts.count;
-    slots_.push_back(
-        {block_ + std::string(name), rows * count, cols, &to, nullptr, {cols, rows, count}, 0});
-  }
-
-  void expert_bias(std::string_view name, int64_t rows, const float*& to) {
-    const int64_t count = p_.experts.count;
-    slots_.push_back(
-        {block_ + std::string(name), 1, rows * count, nullptr, &to, {rows, count, 1}, 0});
-  }
-
-  void attention(const LayerParams& shape, AttentionWeights& layer) {
-    const int64_t q_dim = int64_t{p_.n_heads} * shape.key_dim;
-    const int64_t k_dim = int64_t{shape.n_kv_heads} * shape.key_dim;
-    const int64_t v_dim = int64_t{shape.n_kv_heads} * shape.value_dim;
-    if (p_.pre_norm) norm("attn_norm.weight", p_.n_embd, layer.norm);
-    if (p_.fused_qkv) {
-      const int64_t all = q_dim + k_dim + v_dim;
-      part("attn_qkv.weight", 0, q_dim, all, p_.n_embd, layer.q);
-      part("attn_qkv.weight", q_dim, k_dim, all, p_.n_embd, layer.k);
-      part("attn_qkv.weight", q_dim + k_dim, v_dim, all, p_.n_embd, layer.v);
-      if (p_.qkv_bias) {
-        part("attn_qkv.bias", 0, q_dim, all, layer.q_bias);
-        part("attn_qkv.bias", q_dim, k_dim, all, layer.k_bias);
-        part("attn_qkv.bias", q_dim + k_dim, v_dim, all, layer.v_bias);
-      }
-    } else {
-      matrix("attn_q.weight", q_dim, p_.n_embd, layer.q);
-      matrix("attn_k.weight", k_dim, p_.n_embd, layer.k);
-      matrix("attn_v.weight", v_dim, p_.n_embd, layer.v);
-      bias(p_.qkv_bias, "attn_q.bias", q_dim, layer.q_bias);
-      bias(p_.qkv_bias, "attn_k.bias", k_dim, layer.k_bias);
-      bias(p_.qkv_bias, "attn_v.bias", v_dim, layer.v_bias);
-    }
-    if (p_.qk_norm != QkNorm::kNone) {
-      const bool each = p_.qk_norm == QkNorm::kEachHead;
-      norm("attn_q_norm.weight", each ? shape.key_dim : q_dim, layer.q_norm);
-      norm("attn_k_norm.weight", each ? shape.key_dim : k_dim, layer.k_norm);
-    }
-    matrix("attn_output.weight", p_.n_embd, int64_t{p_.n_heads} * shape.value_dim, layer.output);
-    bias(p_.attention_bias, "attn_output.bias", p_.n_embd, layer.output_bias);
-    if (p_.attention_sinks) part("attn_sinks.weight", 0, p_.n_heads, p_.n_heads, layer.sinks);
-    if (p_.post_norm) norm("post_attention_norm.weight", p_.n_embd, layer.post_norm);
-  }
-
-  void feed_forward(NetworkWeights& layer) {
-    if (p_.fused_gate_up) {
-      part("ffn_up.weight", 0, p_.n_ff, 2 * int64_t{p_.n_ff}, p_.n_embd, layer.gate);
-      part("ffn_up.weight", p_.n_ff, p_.n_ff, 2 * int64_t{p_.n_ff}, p_.n_embd, layer.up);
-    } else {
-      matrix("ffn_gate.weight", p_.n_ff, p_.n_embd, layer.gate);
-      matrix("ffn_up.weight", p_.n_ff, p_.n_embd, layer.up);
-      bias(p_.gate_bias, "ffn_gate.bias", p_.n_ff, layer.gate_bias);
-      bias(p_.up_bias, "ffn_up.bias", p_.n_ff, layer.up_bias);
-    }
-    matrix("ffn_down.weight", p_.n_embd, p_.n_ff, layer.down);
-    bias(p_.down_bias, "ffn_down.bias", p_.n_embd, layer.down_bias);
-  }
-
-  void experts(ExpertWeights& layer, NetworkWeights& shared) {
-    const ExpertParams& e = p_.experts;
-    matrix("ffn_gate_inp.weight", e.count, p_.n_embd, layer.router);
-    expert_matrix("ffn_gate_exps.weight", e.n_ff, p_.n_embd, layer.all.gate);
-    expert_matrix("ffn_up_exps.weight", e.n_ff, p_.n_embd, layer.all.up);
-    expert_matrix("ffn_down_exps.weight", p_.n_embd, e.n_ff, layer.all.down);
-    bias(e.choice_bias, "exp_probs_b.bias", e.count, layer.choice_bias);
-    if (e.biases) {
-      bias(true, "ffn_gate_inp.bias", e.count, layer.router_bias);
-      expert_bias("ffn_gate_exps.bias", e.n_ff, layer.all.gate_bias);
-      expert_bias("ffn_up_exps.bias", e.n_ff, layer.all.up_bias);
-      expert_bias("ffn_down_exps.bias", p_.n_embd, layer.all.down_bias);
-    }
-    if (e.n_ff_shared == 0) return;
-    matrix("ffn_gate_shexp.weight", e.n_ff_shared, p_.n_embd, shared.gate);
-    matrix("ffn_up_shexp.weight", e.n_ff_shared, p_.n_embd, shared.up);
-    matrix("ffn_down_shexp.weight", p_.n_embd, e.n_ff_shared, shared.down);
-    if (e.shared_gate) matrix("ffn_gate_inp_shexp.weight", 1, p_.n_embd, layer.shared_gate);
-  }
-
-  const HyperParams& p_;
-  Weights& weights_;
-  std::string block_;
-  std::vector<WeightSlot> slots_;
-};
+// HyperParams has it already.
+bool read_with_params(std::string_view name, const HyperParams& params) {
+  return find_architecture(params.architecture_name)->per_layer_inputs && name.starts_with("blk.") &&
+         name.ends_with(".layer_output_scale.weight");
+}
 
 // Tensors that hold nothing the network would use, or what HyperParams has of it already.
 bool is_harmless(std::string_view name, const HyperParams& params, bool applies_factors) {
@@ -188,8 +81,21 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
     return applies_factors;
   for (int i = params.n_layers; i < params.n_layers + params.n_guess_layers; ++i)
     if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
+  // Layers that attend to another's keys and values may carry projections of their own all the same.
+  for (int i = 0; i < params.n_layers; ++i) {
+    if (params.layers[static_cast<size_t>(i)].kv_of < 0) continue;
+    const std::string block = "blk." + std::to_string(i) + ".";
+    for (const char* unused : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"})
+      if (name == block + unused) return true;
+  }
+  for (int i = 0; i < params.n_layers; ++i)   // an index that is not asked
+    if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
+        name.starts_with("blk." + std::to_string(i) + ".indexer."))
+      return true;
+  // RoPE frequencies, derived; both of each head's matrices in one, beside the two.
   return name.starts_with("blk.") &&
-         name.ends_with(".attn_rot_embd.weight");  // RoPE frequencies, derived
+         (name.ends_with(".attn_rot_embd.weight") ||
+          (params.latents.rank > 0 && params.latents.split && name.ends_with(".attn_kv_b.weight")));
 }
 
 // Finds the slot's tensor. `faults` is null where another slot's check names the same tensor's.
@@ -211,15 +117,34 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
     faults->add(ErrorCode::kUnsupported, "tensor '" + slot.name + "' has type " +
                                              std::string(traits_of(tensor.type).name) +
                                              ", expected F32, F16 or BF16");
-  } else if (slot.cols % traits_of(tensor.type).block_values != 0) {
+  } else if (const int64_t row = slot.heads.n_heads > 0 ? slot.shape[0] : slot.cols;
+             row % traits_of(tensor.type).block_values != 0) {
     faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has rows of " +
-                                             std::to_string(slot.cols) +
+                                             std::to_string(row) +
                                              " values, not a multiple of the block of " +
                                              std::string(traits_of(tensor.type).name));
   }
 }
 
 }  // namespace
+
+Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
+  auto params = HyperParams::read(file);
+  if (!params) return params.error();
+  if (params->n_layers > kMostWantedLayers)
+    return Error{ErrorCode::kUnsupported, "'block_count' is " + std::to_string(params->n_layers) + ", expected at most " + std::to_string(kMostWantedLayers)};
+  Weights none;
+  const std::vector<WeightSlot> slots = list_all(*params, none);
+  std::vector<WantedTensor> wanted;
+  std::unordered_set<std::string_view> named;   // slots may share a tensor
+  for (const WeightSlot& slot : slots) {
+    if (!named.insert(slot.name).second) continue;
+    const bool is_vector = slot.vector != nullptr;
+    size_t dims = slot.shape[2] > 1 ? 3 : !is_vector || slot.shape[1] > 1 ? 2 : 1;
+    wanted.push_back({slot.name, {slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims)}, is_vector});
+  }
+  return wanted;
+}
 
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
                                              Weights& weights) {
@@ -231,7 +156,7 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
                                               ", but the file has only " +
                                               std::to_string(file.tensors().size()) + " tensors"};
   }
-  std::vector<WeightSlot> slots = SlotList(params, weights).list();
+  std::vector<WeightSlot> slots = list_all(params, weights);
   const bool applies_factors = find_architecture(params.architecture_name)->rope_factors;
   Faults faults;
   std::unordered_set<std::string_view> expected;
@@ -240,7 +165,7 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
     check_slot(file, slot, seen ? nullptr : &faults);
   }
   for (const GgufTensor& tensor : file.tensors()) {
-    if (expected.contains(tensor.name) || is_harmless(tensor.name, params, applies_factors)) continue;
+    if (expected.contains(tensor.name) || read_with_params(tensor.name, params) || is_harmless(tensor.name, params, applies_factors)) continue;
     faults.add(ErrorCode::kUnsupported,
                "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
                    " has no place in architecture '" + params.architecture_name + "' with " +

@@ -2,6 +2,9 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "formats/gguf/parser.h"
 
 namespace monolith {
 namespace {
@@ -16,6 +19,7 @@ struct Part {
   size_t offset, size;
 };
 Part part_of(const WeightSlot& slot) {
+  if (slot.heads.n_heads > 0) return {0, slot.tensor->bytes()};
   const TensorTypeTraits& traits = traits_of(slot.tensor->type);
   const auto bytes = [&traits](int64_t values) {
     return static_cast<size_t>(values / traits.block_values * traits.block_bytes);
@@ -24,17 +28,66 @@ Part part_of(const WeightSlot& slot) {
   return {bytes(before), bytes(slot.rows * slot.cols)};
 }
 
+// The bytes of a slot's rows where they lie in several runs, one behind the other in `gathered`.
+std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& gathered,
+                                     std::vector<std::byte>& scratch) {
+  gathered.clear();
+  for (int64_t i = 0; i < slot.runs; ++i) {
+    WeightSlot run = {.name = {}, .rows = slot.rows / slot.runs, .cols = slot.cols};
+    run.first = slot.first + i * slot.run_stride;
+    run.tensor = slot.tensor;
+    const Part part = part_of(run);
+    const std::span<const std::byte> bytes = file.read(*slot.tensor, part.offset, part.size, scratch);
+    gathered.insert(gathered.end(), bytes.begin(), bytes.end());
+  }
+  return gathered;
+}
+
 size_t slot_bytes(const WeightSlot& slot, const Loading& backend) {
   return slot.vector != nullptr ? vector_bytes(slot)
-                                : backend.matrix_bytes(slot.tensor->kept_as(), slot.rows, slot.cols);
+                                : backend.matrix_bytes(slot.kept_as(), slot.rows, slot.cols);
+}
+
+// The matrix of a slot with a HeadPart, from the tensor's whole data; padding is zero.
+std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::byte> data) {
+  const HeadPart& heads = slot.heads;
+  const GgufTensor& tensor = *slot.tensor;
+  const TensorTypeTraits& traits = traits_of(tensor.type);
+  const int64_t values = slot.shape[0], padded = slot.rows / heads.n_heads;   // of a row of the tensor; rows of a head
+  const auto row_bytes = static_cast<size_t>(values / traits.block_values * traits.block_bytes);
+  const auto from_row = [&](int64_t head, int64_t row) {
+    return data.data() + static_cast<size_t>(head * heads.of_rows + heads.first + row) * row_bytes;
+  };
+  if (!heads.transposed) {
+    std::vector<std::byte> rows(static_cast<size_t>(slot.rows) * row_bytes);
+    for (int64_t head = 0; head < heads.n_heads; ++head)
+      std::memcpy(rows.data() + static_cast<size_t>(head * padded) * row_bytes, from_row(head, 0),
+                  static_cast<size_t>(heads.rows) * row_bytes);
+    return rows;
+  }
+  std::vector<std::byte> rows(static_cast<size_t>(slot.rows * slot.cols) * sizeof(float));
+  auto* const to = reinterpret_cast<float*>(rows.data());
+  std::vector<float> row(static_cast<size_t>(values));
+  for (int64_t head = 0; head < heads.n_heads; ++head)
+    for (int64_t i = 0; i < heads.rows; ++i) {
+      dequantize(tensor.type, from_row(head, i), values, row.data());
+      for (int64_t j = 0; j < values; ++j) to[(head * padded + j) * slot.cols + i] = row[static_cast<size_t>(j)];
+    }
+  return rows;
 }
 
 }  // namespace
 
-Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend) {
-  if (backend.keeps_fp8()) return {};
+Status check_types(const std::vector<WeightSlot>& slots, const Backend& backend) {
   for (const WeightSlot& slot : slots) {
-    if (slot.matrix == nullptr || !slot.tensor->fp8) continue;
+    if (slot.matrix == nullptr) continue;
+    if (!backend.keeps_type(slot.kept_as())) {
+      return Error{ErrorCode::kUnsupported, "tensor " + quoted(slot.name) + " has type " +
+                                                std::string(traits_of(slot.tensor->type).name) +
+                                                ", which is computed on processors only: the device is " +
+                                                backend.info().name};
+    }
+    if (!slot.tensor->fp8 || backend.keeps_fp8()) continue;
     return Error{ErrorCode::kUnsupported,
                  "'quantize' is fp8, which needs a CUDA device: the device is " + backend.info().name};
   }
@@ -62,11 +115,12 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
-  std::vector<std::byte> scratch;
+  std::vector<std::byte> scratch, gathered;
   for (WeightSlot& slot : slots) {
     const GgufTensor& tensor = *slot.tensor;
     const Part part = part_of(slot);
-    const std::span<const std::byte> data = file.read(tensor, part.offset, part.size, scratch);
+    const std::span<const std::byte> data = slot.runs > 1 ? read_runs(file, slot, gathered, scratch)
+                                                          : file.read(tensor, part.offset, part.size, scratch);
     if (slot.vector != nullptr) {
       auto memory = backend.allocate(slot.cols);
       if (!memory) return memory.error();
@@ -75,14 +129,17 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
       *slot.vector = *memory;
       allocated += vector_bytes(slot);
     } else {
-      auto matrix = backend.matrix({tensor.type, slot.rows, slot.cols, data, tensor.fp8});
+      std::vector<std::byte> heads;
+      if (slot.heads.n_heads > 0) heads = head_rows(slot, data);
+      auto matrix = backend.matrix({slot.heads.transposed ? TensorType::kF32 : tensor.type, slot.rows, slot.cols,
+                                    slot.heads.n_heads > 0 ? std::span<const std::byte>(heads) : data, tensor.fp8});
       if (!matrix)
         return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
     // The repacked copy is what will be read from now on: without this, both would count as resident.
-    file.give_back(tensor, part.offset, part.size);
+    if (slot.runs == 1) file.give_back(tensor, part.offset, part.size);
     done += part.size;
     if (progress)
       progress(total == 0

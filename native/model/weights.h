@@ -11,52 +11,28 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
+#include "model/layers/layer_weights.h"
 #include "model/model.h"
 
 namespace monolith {
 
-// Vectors are memory of the backend; null where the architecture has none.
-struct AttentionWeights {
-  const float* norm = nullptr;
-  std::unique_ptr<Matrix> q, k, v, output;
-  const float* q_bias = nullptr;
-  const float* k_bias = nullptr;
-  const float* v_bias = nullptr;
-  const float* output_bias = nullptr;
-  const float* q_norm = nullptr;
-  const float* k_norm = nullptr;
-  const float* sinks = nullptr;                           // [n_heads]
-  const float* post_norm = nullptr;
-};
-
-struct NetworkWeights {
-  std::unique_ptr<Matrix> gate, up, down;
-  const float* gate_bias = nullptr;
-  const float* up_bias = nullptr;
-  const float* down_bias = nullptr;
-};
-
-struct ExpertWeights {
-  std::unique_ptr<Matrix> router;                         // [n_experts, n_embd]
-  const float* router_bias = nullptr;                     // [n_experts]
-  const float* choice_bias = nullptr;                     // [n_experts]
-  NetworkWeights all;                                     // see Mixture
-  std::unique_ptr<Matrix> shared_gate;                    // [1, n_embd]
-};
-
-struct LayerWeights {
-  AttentionWeights attention;
-  const float* ffn_norm = nullptr;
-  NetworkWeights network;    // that all rows pass; empty if only experts
-  ExpertWeights experts;     // empty if there are none
-  const float* ffn_post_norm = nullptr;
-};
-
 struct Weights {
   std::unique_ptr<Matrix> embedding;
   std::unique_ptr<Matrix> output;  // null if tied: `embedding` serves both ends, one copy
-  const float* output_norm = nullptr;
+  const float* output_bias = nullptr;
+  NormWeights output_norm;
+  PerLayerTables per_layer;
+  StreamProjections streams;
   std::vector<LayerWeights> layers;
+};
+
+// Of each head's rows of a tensor some, the parts of all heads one below the other and each padded to a multiple of
+// kExpertRowMultiple: as HeadProducts::weight has them.
+struct HeadPart {
+  int64_t n_heads = 0;        // 0: not such a part
+  int64_t of_rows = 0;        // that each head has in the tensor
+  int64_t first = 0, rows = 0;
+  bool transposed = false;    // its columns become the rows, all as F32
 };
 
 // What the model needs of one tensor and where it goes: exactly one of `matrix` and `vector` is
@@ -72,6 +48,12 @@ struct WeightSlot {
   std::array<int64_t, 3> shape{};
   int64_t first = 0;
   const GgufTensor* tensor = nullptr;  // found in the file
+  HeadPart heads = {};
+  // The rows lie in so many runs of equal length, whose beginnings are `run_stride` rows apart.
+  int64_t runs = 1, run_stride = 0;
+
+  // The type of its matrix once loaded.
+  TensorType kept_as() const { return heads.transposed ? TensorType::kF32 : tensor->kept_as(); }
 };
 
 // Resizes weights.layers and lists every tensor `params` calls for, each found in `file` with the
@@ -80,8 +62,17 @@ struct WeightSlot {
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
                                              Weights& weights);
 
-// kUnsupported where a matrix is to be kept in FP8 and the backend keeps none so.
-Status check_fp8(const std::vector<WeightSlot>& slots, const Backend& backend);
+// A tensor that the network needs, from the file's metadata and from which optional tensors it carries: of those only
+// name and shape are looked at. For tools that write models.
+struct WantedTensor {
+  std::string name;
+  std::vector<int64_t> shape;   // row length first
+  bool is_vector;               // F32 in files
+};
+Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file);
+
+// kUnsupported where a matrix is of a type that the backend does not have, or is to be kept in FP8 and it keeps none so.
+Status check_types(const std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Bytes the loaded weights hold.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const Loading& backend);

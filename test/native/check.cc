@@ -50,8 +50,10 @@ std::string data_path(const std::string& relative) { return repository() + "test
 
 std::string vectors_path(const std::string& relative) {
   std::vector<std::string> roots;
-  if (const char* root = std::getenv("MONOLITH_VECTORS")) roots.push_back(root);
-  roots.push_back(repository() + "test/data/vectors");
+  for (const char* variable : {"MONOLITH_VECTORS", "MONOLITH_VECTORS2"})
+    if (const char* root = std::getenv(variable)) roots.push_back(root);
+  for (const char* folder : {"test/data/vectors", "test/data/vectors2", "../shared/vectors2"})
+    roots.push_back(repository() + folder);
   for (const auto& root : roots) {
     const std::string path = root + "/" + relative;
     if (FILE* file = std::fopen(path.c_str(), "rb")) {

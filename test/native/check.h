@@ -24,7 +24,8 @@ void skip(const std::string& why);                                // marks the r
 bool needs(std::string (*what_is_missing)());
 // A file of the repository's own test data: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
-// A file of the golden vectors: in $MONOLITH_VECTORS, or in test/data/vectors. Empty if it is nowhere: the test calls skip().
+// A file of the golden vectors, of their first part or their second: in $MONOLITH_VECTORS or $MONOLITH_VECTORS2, in
+// test/data/vectors or vectors2, or in ../shared/vectors2. Empty if it is nowhere: the test calls skip().
 std::string vectors_path(const std::string& relative);
 
 template <typename A, typename B>

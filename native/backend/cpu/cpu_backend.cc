@@ -46,6 +46,7 @@ class CpuBackend final : public Backend {
                  "kv_type fp8 is for GPUs (engine.device cuda): the processor keeps keys and "
                  "values in f16, q8_0 or f32"};
   }
+  Status can_keep_states(const KvShape& shape) const override { return check_shape(shape, CpuKvCache::kKeeps); }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override {
     if (Status status = can_keep(shape.type); !status) return status.error();
     auto cache = CpuKvCache::create(shape);
@@ -99,6 +100,7 @@ class CpuBackend final : public Backend {
   }
   void end_step() override { pool_.end_step(); }
 
+  bool attends_by_position() const override { return true; }
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
     // A row is a few microseconds of work: worth sharing out in a prompt, not in decode.
@@ -118,20 +120,61 @@ class CpuBackend final : public Backend {
                       int head_dim) override {
     ops_.rms_norm_heads(pool_, x, row_stride, weight, eps, n_rows, n_heads, head_dim);
   }
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+                  float* out) override {
+    ops_.layer_norm(pool_, x, weight, bias, eps, n_rows, dim, out);
+  }
+  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
+    ops_.add_bias(pool_, x, bias, n_rows, dim);
+  }
   void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
                       int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
                       KvCache& cache) override {
     ops_.rope_and_store(pool_, ops_scratch_, rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer,
                         static_cast<CpuKvCache&>(cache));
   }
+  void matmul_heads(const HeadProducts& products, int n_rows) override {
+    cpu_matmul_heads(matmul_, pool_, scratch_, products, n_rows);
+  }
+  void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
+                        float* chosen) override {
+    ops_.choose_positions(pool_, ops_scratch_, index, segments, static_cast<const CpuKvCache&>(cache), chosen);
+  }
+  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
+                              float* rows, int64_t row_stride, int layer, KvCache& cache) override {
+    ops_.rope_and_store_latents(pool_, ops_scratch_, rope, segments, queries, rows, row_stride, layer,
+                                static_cast<CpuKvCache&>(cache));
+  }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer,
                    static_cast<const CpuKvCache&>(cache), params, out, out_stride);
   }
-  void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
              float* out) override {
-    ops_.gated(pool_, activation, gate, up, n_rows, dim, out);
+    ops_.gated(pool_, gating, gate, up, n_rows, dim, out);
+  }
+  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
+    ops_.gate_heads(pool_, x, gate, n_rows, n_heads, head_dim);
+  }
+  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
+    ops_.scale_columns(pool_, x, factors, n_rows, dim);
+  }
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+                    int64_t dim) override {
+    ops_.add_weighted(pool_, x, y, weights, weight_stride, offset, n_rows, dim);
+  }
+  void match_length(float* x, const float* y, int n_rows, int64_t dim) override {
+    ops_.match_length(pool_, x, y, n_rows, dim);
+  }
+  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override {
+    ops_.keep_outliers(pool_, x, deviations, n_rows, dim);
+  }
+  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
+    ops_.copy_rows(pool_, x, x_stride, n_rows, dim, out);
+  }
+  void activate(Activation activation, float* x, int64_t count) override {
+    ops_.activate(pool_, activation, x, count);
   }
   void scale(float* x, int64_t count, float factor) override { ops_.scale(pool_, x, count, factor); }
   void soft_cap(float* x, int64_t count, float cap) override { ops_.soft_cap(pool_, x, count, cap); }
@@ -141,6 +184,26 @@ class CpuBackend final : public Backend {
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
                bool add_to_out) override {
     mixture_.run(mixture, router_logits, x, n_rows, out, add_to_out);
+  }
+  void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
+                int64_t stride) override {
+    ops_.convolve(pool_, convolution, segments, state, x, stride);
+  }
+  void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
+                  const DeltaInputs& inputs, float* out) override {
+    ops_.delta_rule(pool_, rule, segments, state, inputs, out);
+  }
+  void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
+                   const StateSpaceInputs& inputs, float* out) override {
+    ops_.state_space(pool_, space, segments, state, inputs, out);
+  }
+  void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
+              int head_dim) override {
+    ops_.rotate(pool_, ops_scratch_, rope, segments, x, row_stride, n_heads, head_dim);
+  }
+  void xielu(const Xielu& params, float* x, int64_t count) override { ops_.xielu(pool_, params, x, count); }
+  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
+    ops_.rms_norm_groups(pool_, x, weight, eps, n_rows, n_groups, dim);
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     ops_.gather_rows(pool_, x, rows, n_rows, dim, out);

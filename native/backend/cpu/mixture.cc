@@ -159,6 +159,8 @@ void CpuMixture::choose(const Router& router, const float* logits, int row) {
   }
   const float share = router.scale / sum;
   for (int i = 0; i < n_used; ++i) weights[i] *= share;
+  if (router.expert_scales == nullptr) return;
+  for (int i = 0; i < n_used; ++i) weights[i] *= router.expert_scales[best[i]];
 }
 
 void CpuMixture::arrange(int n_rows) {
@@ -290,8 +292,10 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
                      });
   arrange(n_rows);
 
-  const MatmulTarget inner[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
-                                {mixture.up, up_, n_ff, mixture.up_bias}};
+  const bool gateless = mixture.gate == nullptr;
+  const MatmulTarget both[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
+                               {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
+  const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
   bool wanted[kActivationKinds] = {};
   for (const MatmulTarget& target : inner)
     wanted[static_cast<int>(kind_of(*target.weight))] = true;
@@ -303,11 +307,18 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   });
   multiply(inner, n_ff, n_embd, n_rows == 1);
 
-  const OpKernels::Gate gated = ops_.gate(mixture.activation);
+  const OpKernels::Plain plain = ops_.plain(mixture.activation.activation);
   const ActivationKind outer_kind = kind_of(*mixture.down);
-  for_slots(n_slots, n_ff, [&](int slot) {
+  for_slots(n_slots, n_ff, [&](int choice) {
+    const int slot = slot_of_[choice];
     float* const inside = gate_ + slot * n_ff;
-    gated(inside, up_ + slot * n_ff, n_ff, inside);
+    // A network without biases takes its input's factor behind its first matrices.
+    if (mixture.weighs_input) {
+      ops_.scale(inside, n_ff, weights_[choice]);
+      if (!gateless) ops_.scale(up_ + slot * n_ff, n_ff, weights_[choice]);
+    }
+    if (gateless) plain(inside, n_ff);
+    else ops_.gated(mixture.activation, inside, up_ + slot * n_ff, n_ff, inside);
     pack(outer_kind, gate_, slot, n_ff, slot);
   });
   const MatmulTarget outer{mixture.down, result_, n_embd, mixture.down_bias};
@@ -317,7 +328,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
     float* const sum = out + row * n_embd;
     if (!add_to_out) std::memset(sum, 0, static_cast<size_t>(n_embd) * sizeof(float));
     for (int64_t i = int64_t{row} * shape_.n_used; i < int64_t{row + 1} * shape_.n_used; ++i)
-      ops_.add_scaled(sum, result_ + slot_of_[i] * n_embd, weights_[i], nullptr, n_embd);
+      ops_.add_scaled(sum, result_ + slot_of_[i] * n_embd, mixture.weighs_input ? 1.0f : weights_[i], nullptr, n_embd);
   });
 }
 

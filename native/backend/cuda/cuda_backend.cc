@@ -1,6 +1,7 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <array>
 #include <deque>
 #include <memory>
@@ -83,6 +84,7 @@ class CudaBackend final : public Backend {
     return kCodeBytes + kScratchAllocations * kAllocationPiece + recordings * nodes * kNodeBytes;
   }
   bool keeps_fp8() const override { return true; }
+  bool keeps_type(TensorType type) const override { return cuda::keeps_type(type, options_.exact); }
 
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return cuda::matrix_bytes(format_for(type, rows, cols, options_.exact), type, rows, cols);
@@ -136,6 +138,9 @@ class CudaBackend final : public Backend {
     return partial_.reserve(max_cols);
   }
 
+  Status can_keep_slots() const override {
+    return Error{ErrorCode::kUnsupported, "recurrent layers are not computed on GPUs yet (engine.device cpu computes them)"};
+  }
   Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
@@ -181,6 +186,13 @@ class CudaBackend final : public Backend {
                       int head_dim) override {
     pending_.hold(PendingHeads{x, row_stride, weight, eps, padded(n_rows), n_heads, head_dim});
   }
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+                  float* out) override {
+    cuda::layer_norm(now(), x, weight, bias, eps, padded(n_rows), dim, out);
+  }
+  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
+    cuda::add_bias(now(), x, bias, padded(n_rows), dim);
+  }
   void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
     pending_.matmul(matmul_, targets, x, padded(n_rows), use);
   }
@@ -189,6 +201,7 @@ class CudaBackend final : public Backend {
     auto& own = static_cast<CudaKvCache&>(cache);
     const RowList rows = list_of(segments);
     RopeCall call{&rows, q, q_stride, n_heads, k, k_stride, v, v_stride, own.view(layer), own.shape.type};
+    if (k == nullptr) call.cache.n_kv_heads = 0;   // queries alone
     call.norms = pending_.head_norms(call, rope.n_dims);
     cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
   }
@@ -199,8 +212,30 @@ class CudaBackend final : public Backend {
         &partial_, list_of(segments), {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
         own.shape.type});
   }
-  void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    pending_.hold(PendingGate{activation, gate, up, padded(n_rows), dim, out});
+  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
+    pending_.hold(PendingGate{gating, gate, up, padded(n_rows), dim, out});
+  }
+  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
+    cuda::gate_heads(now(), x, gate, padded(n_rows), n_heads, head_dim);
+  }
+  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
+    cuda::scale_columns(now(), x, factors, padded(n_rows), dim);
+  }
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+                    int64_t dim) override {
+    cuda::add_weighted(now(), x, y, weights, weight_stride, offset, padded(n_rows), dim);
+  }
+  void match_length(float* x, const float* y, int n_rows, int64_t dim) override {
+    cuda::match_length(now(), x, y, padded(n_rows), dim);
+  }
+  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override {
+    cuda::keep_outliers(now(), x, deviations, padded(n_rows), dim);
+  }
+  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
+    cuda::copy_rows(now(), x, x_stride, padded(n_rows), dim, out);
+  }
+  void activate(Activation activation, float* x, int64_t count) override {
+    cuda::activate(now(), activation, x, padded_count(count));
   }
   void scale(float* x, int64_t count, float factor) override { cuda::scale(now(), x, padded_count(count), factor); }
   void soft_cap(float* x, int64_t count, float cap) override { cuda::soft_cap(now(), x, padded_count(count), cap); }
@@ -211,6 +246,22 @@ class CudaBackend final : public Backend {
                bool add_to_out) override {
     pending_.flush();
     mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out);
+  }
+  // can_keep_slots() has refused whoever would call these.
+  void convolve(const Convolution&, std::span<const Segment>, const LayerSlots&, float*, int64_t) override { std::abort(); }
+  void delta_rule(const DeltaRule&, std::span<const Segment>, const LayerSlots&, const DeltaInputs&, float*) override { std::abort(); }
+  void state_space(const StateSpace&, std::span<const Segment>, const LayerSlots&, const StateSpaceInputs&, float*) override { std::abort(); }
+  void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
+              int head_dim) override {
+    const RowList rows = list_of(segments);
+    KvView none{};   // no keys and values: queries alone
+    none.head_dim = head_dim;
+    const RopeCall call{&rows, x, row_stride, n_heads, nullptr, row_stride, nullptr, row_stride, none, KvType::kF32};
+    cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
+  }
+  void xielu(const Xielu& params, float* x, int64_t count) override { cuda::xielu(now(), params, x, padded_count(count)); }
+  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
+    cuda::rms_norm_groups(now(), x, weight, eps, padded(n_rows), n_groups, dim);
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     const int32_t* known = tables_.find_logit_rows(rows);

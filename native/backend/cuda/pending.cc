@@ -58,7 +58,7 @@ HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& 
                          int n_dims) {
   const auto* const of_q = std::get_if<PendingHeads>(&first);
   const auto* const of_k = std::get_if<PendingHeads>(&second);
-  if (!of_q || !of_k || of_q->eps != of_k->eps) return {};
+  if (!of_q || !of_k || of_q->eps != of_k->eps || !of_q->weight || !of_k->weight) return {};
   const auto is = [&](const PendingHeads& norm, const float* x, int64_t stride, int n_heads) {
     return norm.x == x && norm.row_stride == stride && norm.n_heads == n_heads && norm.n_rows == call.rows->n_rows &&
            norm.head_dim == call.cache.head_dim;
@@ -105,7 +105,7 @@ void Pending::run(const PendingOperation& operation, const ProductInput& input, 
   if (const auto* norm = std::get_if<PendingNorm>(&operation)) {
     rms_norm(runtime_, norm->x, norm->weight, norm->eps, norm->n_rows, norm->dim, keeps ? norm->out : nullptr, input);
   } else if (const auto* gate = std::get_if<PendingGate>(&operation)) {
-    gated_input(runtime_, gate->activation, gate->gate, gate->up, gate->n_rows, gate->dim,
+    gated_input(runtime_, gate->gating, gate->gate, gate->up, gate->n_rows, gate->dim,
                 keeps ? gate->out : nullptr, input);
   } else if (const auto* heads = std::get_if<PendingHeads>(&operation)) {
     rms_norm_heads(runtime_, heads->x, heads->row_stride, heads->weight, heads->eps, heads->n_rows, heads->n_heads,

@@ -29,7 +29,7 @@ struct PendingNorm {
   float* out;
 };
 struct PendingGate {
-  Activation activation;
+  Gating gating;
   const float* gate;
   const float* up;
   int n_rows;

@@ -8,8 +8,8 @@ namespace monolith::cuda {
 
 enum class RecordingOutcome : uint8_t { kRecorded, kRefused, kNoMemory };
 
-// A refusal may come from early launches, so that the next try is without. What is refused even so, and what there was
-// no memory for, waits: longer each time, never for good, as memory comes back.
+// A refusal may come from early launches, so the next try is without them. If that is refused too, or memory is short,
+// the next try waits: longer each time, but never for good, as memory comes back.
 class RecordingTries {
  public:
   static constexpr int64_t kFirstWait = 64, kLongestWait = 65'536;   // steps of this size

@@ -107,10 +107,31 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
+// The mean first, then the squares of what is left. bias null: none.
+__global__ void __launch_bounds__(kRowThreads)
+    layer_norm_kernel(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out) {
+  start_after_inputs();
+  Sums& shared = shared_memory<Sums>();
+  x += blockIdx.x * dim;
+  out += blockIdx.x * dim;
+  float sum = 0;
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) sum += x[i];
+  const float mean = block_sum(sum, shared) / static_cast<float>(dim);
+  float squares = 0;
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) squares = fmaf(x[i] - mean, x[i] - mean, squares);
+  __syncthreads();   // the mean has been read by all
+  const float factor = 1.0f / sqrtf(block_sum(squares, shared) / static_cast<float>(dim) + eps);
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) {
+    const float weighted = (x[i] - mean) * factor * weight[i];
+    out[i] = bias ? weighted + bias[i] : weighted;
+  }
+}
+
 // A warp per head; blocks of rows.
 constexpr int kHeadWarps = 4;
 __global__ void __launch_bounds__(kHeadWarps * kWarp)
-    rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, float eps, int n_heads, int head_dim) {
+    rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, int64_t weight_stride, float eps, int n_heads,
+                          int head_dim) {
   start_after_inputs();
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
   if (head >= n_heads) return;   // whole warps
@@ -119,16 +140,17 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
   for (int i = lane_id(); i < head_dim; i += kWarp) sum = fmaf(x[i], x[i], sum);
   sum = warp_sum(sum);
   const float factor = 1.0f / sqrtf(sum / static_cast<float>(head_dim) + eps);
-  for (int i = lane_id(); i < head_dim; i += kWarp) x[i] = x[i] * factor * weight[i];
+  const float* const own = weight ? weight + head * weight_stride : nullptr;
+  for (int i = lane_id(); i < head_dim; i += kWarp) x[i] = own ? x[i] * factor * own[i] : x[i] * factor;
 }
 
 MONOLITH_DEVICE int64_t thread_number() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
 // `Numbers` is float or Floats4, counts are of these.
-MONOLITH_DEVICE float gate_with(Activation activation, float gate, float up) { return gated_value(activation, gate, up); }
-MONOLITH_DEVICE Floats4 gate_with(Activation activation, const Floats4& gate, const Floats4& up) {
-  return {gate_with(activation, gate.x, up.x), gate_with(activation, gate.y, up.y), gate_with(activation, gate.z, up.z),
-          gate_with(activation, gate.w, up.w)};
+MONOLITH_DEVICE float gate_with(const Gating& gating, float gate, float up) { return gated_value(gating, gate, up); }
+MONOLITH_DEVICE Floats4 gate_with(const Gating& gating, const Floats4& gate, const Floats4& up) {
+  return {gate_with(gating, gate.x, up.x), gate_with(gating, gate.y, up.y), gate_with(gating, gate.z, up.z),
+          gate_with(gating, gate.w, up.w)};
 }
 MONOLITH_DEVICE float times(float x, float factor) { return x * factor; }
 MONOLITH_DEVICE Floats4 times(const Floats4& x, float factor) {
@@ -145,18 +167,18 @@ MONOLITH_DEVICE Floats4 add_times(float factor, const Floats4& y, const Floats4&
 
 template <typename Numbers>
 __global__ void __launch_bounds__(kThreads)
-    gated_kernel(Activation activation, const Numbers* gate, const Numbers* up, int64_t count, Numbers* out) {
+    gated_kernel(Gating gating, const Numbers* gate, const Numbers* up, int64_t count, Numbers* out) {
   start_after_inputs();
   const int64_t i = thread_number();
-  if (i < count) out[i] = gate_with(activation, gate[i], up[i]);
+  if (i < count) out[i] = gate_with(gating, gate[i], up[i]);
 }
 
 // Four numbers of a row of `dim`, gated; zeros beyond its end. Kept in `out`, unless that is null.
-MONOLITH_DEVICE Floats4 gated_quad(Activation activation, const Floats4* gate, const Floats4* up, int64_t row,
+MONOLITH_DEVICE Floats4 gated_quad(const Gating& gating, const Floats4* gate, const Floats4* up, int64_t row,
                                    int quads, int at, Floats4* out) {
   if (at >= quads) return {0, 0, 0, 0};
   const int64_t place = row * quads + at;
-  const Floats4 result = gate_with(activation, gate[place], up[place]);
+  const Floats4 result = gate_with(gating, gate[place], up[place]);
   if (out) out[place] = result;
   return result;
 }
@@ -164,46 +186,127 @@ MONOLITH_DEVICE Floats4 gated_quad(Activation activation, const Floats4* gate, c
 // bfloat16, a thread per 8 numbers: a warp reads 128 bytes of each of 8 rows and writes 4 runs of 128 bytes.
 constexpr int kPieces = kThreads / 8;
 __global__ void __launch_bounds__(kThreads)
-    gated_pieces_kernel(Activation activation, const Floats4* gate, const Floats4* up, int n_rows, int quads,
+    gated_pieces_kernel(Gating gating, const Floats4* gate, const Floats4* up, int n_rows, int quads,
                         Floats4* out, ProductInput input) {
   start_after_inputs();
   const int64_t row = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x % 8;
   const int piece = static_cast<int>(blockIdx.y * kPieces + threadIdx.x / 8);
   if (row >= n_rows || 2 * piece >= filled_quads<InputForm::kBf16>(input)) return;
-  const Words2 low = pack_quad<InputForm::kBf16>(gated_quad(activation, gate, up, row, quads, 2 * piece, out), 1.0f);
+  const Words2 low = pack_quad<InputForm::kBf16>(gated_quad(gating, gate, up, row, quads, 2 * piece, out), 1.0f);
   const Words2 high =
-      pack_quad<InputForm::kBf16>(gated_quad(activation, gate, up, row, quads, 2 * piece + 1, out), 1.0f);
+      pack_quad<InputForm::kBf16>(gated_quad(gating, gate, up, row, quads, 2 * piece + 1, out), 1.0f);
   *piece_place(input.data, input.column_groups, row, piece) = {low.x, low.y, high.x, high.y};
 }
 
 // 8 bits, a thread per four numbers.
 __global__ void __launch_bounds__(kThreads)
-    gated_blocks_kernel(Activation activation, const Floats4* gate, const Floats4* up, int quads, Floats4* out,
+    gated_blocks_kernel(Gating gating, const Floats4* gate, const Floats4* up, int quads, Floats4* out,
                         ProductInput input) {
   start_after_inputs();
   const int64_t row = blockIdx.x;
   const int at = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
   if (at - lane_id() >= filled_quads<InputForm::kInt8>(input)) return;   // a whole warp
-  const Floats4 result = gated_quad(activation, gate, up, row, quads, at, out);
+  const Floats4 result = gated_quad(gating, gate, up, row, quads, at, out);
   put_quad<InputForm::kInt8>(input, row, at, result, 1.0f);
 }
 
 // binary16, a block per row, whose largest number comes first: all are computed twice.
 __global__ void __launch_bounds__(kRowThreads)
-    gated_row_kernel(Activation activation, const Floats4* gate, const Floats4* up, int quads, Floats4* out,
+    gated_row_kernel(Gating gating, const Floats4* gate, const Floats4* up, int quads, Floats4* out,
                      ProductInput input) {
   start_after_inputs();
   Sums& shared = shared_memory<Sums>();
   const int64_t row = blockIdx.x;
   float largest = 0;
   for (int at = static_cast<int>(threadIdx.x); at < quads; at += kRowThreads)
-    largest = larger(largest, gated_quad(activation, gate, up, row, quads, at, nullptr));
+    largest = larger(largest, gated_quad(gating, gate, up, row, quads, at, nullptr));
   const float scale = scale_for(block_largest(largest, shared.largest)), inverse = inverse_of(scale);
   if (threadIdx.x == 0) input.scales[row] = scale;
   for (int at = static_cast<int>(threadIdx.x); at < filled_quads<InputForm::kF16>(input); at += kRowThreads) {
-    const Floats4 result = gated_quad(activation, gate, up, row, quads, at, out);
+    const Floats4 result = gated_quad(gating, gate, up, row, quads, at, out);
     put_quad<InputForm::kF16>(input, row, at, result, inverse);
   }
+}
+
+__global__ void __launch_bounds__(kThreads) activate_kernel(Activation activation, float* x, int64_t count) {
+  start_after_inputs();
+  const int64_t i = thread_number();
+  if (i < count) x[i] = activate(activation, x[i]);
+}
+
+__global__ void __launch_bounds__(kThreads) xielu_kernel(Xielu params, float* x, int64_t count) {
+  start_after_inputs();
+  const int64_t i = thread_number();
+  if (i >= count) return;
+  const float v = x[i], least = params.least < v ? params.least : v;
+  x[i] = fmaf(params.linear, v, 0.0f < v ? v * v * params.positive : (expm1f(least) - v) * params.negative);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    gate_heads_kernel(float* x, const float* gate, int head_dim, int64_t dim) {
+  start_after_inputs();
+  const int64_t row = blockIdx.y, i = thread_number();
+  if (i < dim) x[row * dim + i] *= sigmoid(gate[row * (dim / head_dim) + i / head_dim]);
+}
+
+__global__ void __launch_bounds__(kThreads) scale_columns_kernel(float* x, const float* factors, int64_t dim) {
+  start_after_inputs();
+  const int64_t row = blockIdx.y, i = thread_number();
+  if (i < dim) x[row * dim + i] *= factors[i];
+}
+
+__global__ void __launch_bounds__(kThreads)
+    add_weighted_kernel(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int64_t dim) {
+  start_after_inputs();
+  const int64_t row = blockIdx.y, i = thread_number();
+  if (i < dim) x[row * dim + i] = fmaf(weights[row * weight_stride] + offset, y[row * dim + i], x[row * dim + i]);
+}
+
+__global__ void __launch_bounds__(kRowThreads) match_length_kernel(float* x, const float* y, int64_t dim) {
+  start_after_inputs();
+  Sums& shared = shared_memory<Sums>();
+  x += blockIdx.x * dim;
+  y += blockIdx.x * dim;
+  float wanted = 0, found = 0;
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) {
+    wanted = fmaf(y[i], y[i], wanted);
+    found = fmaf(x[i], x[i], found);
+  }
+  wanted = block_sum(wanted, shared);
+  __syncthreads();   // read by all
+  found = block_sum(found, shared);
+  const float factor = sqrtf(wanted) / sqrtf(found < 1e-30f ? 1e-30f : found);
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) x[i] *= factor;
+}
+
+__global__ void __launch_bounds__(kRowThreads) keep_outliers_kernel(float* x, float deviations, int64_t dim) {
+  start_after_inputs();
+  Sums& shared = shared_memory<Sums>();
+  x += blockIdx.x * dim;
+  float sum = 0;
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) sum += x[i];
+  const float mean = block_sum(sum, shared) / static_cast<float>(dim);
+  float rest = 0;
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) rest = fmaf(x[i] - mean, x[i] - mean, rest);
+  __syncthreads();   // the mean has been read by all
+  const float deviation = sqrtf(block_sum(rest, shared) / static_cast<float>(dim > 1 ? dim - 1 : 1));
+  const float cut = mean + deviation * deviations;
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) {
+    const float over = x[i] - cut;
+    x[i] = over < 0 ? 0.0f : over;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) copy_rows_kernel(const float* x, int64_t x_stride, int64_t dim, float* out) {
+  start_after_inputs();
+  const int64_t row = blockIdx.y, i = thread_number();
+  if (i < dim) out[row * dim + i] = x[row * x_stride + i];
+}
+
+__global__ void __launch_bounds__(kThreads) add_bias_kernel(float* x, const float* bias, int64_t dim) {
+  start_after_inputs();
+  const int64_t row = blockIdx.y, i = thread_number();
+  if (i < dim) x[row * dim + i] += bias[i];
 }
 
 template <typename Numbers>
@@ -281,19 +384,92 @@ void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float*
                     int n_heads, int head_dim) {
   if (n_rows == 0) return;
   const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((n_heads + kHeadWarps - 1) / kHeadWarps), 1};
-  launch(runtime, rms_norm_heads_kernel, grid, kHeadWarps * kWarp, 0, x, row_stride, weight, eps, n_heads, head_dim);
+  launch(runtime, rms_norm_heads_kernel, grid, kHeadWarps * kWarp, 0, x, row_stride, weight, 0, eps, n_heads, head_dim);
 }
 
-void gated(Runtime& runtime, Activation activation, const float* gate, const float* up, int64_t count, float* out) {
+void rms_norm_groups(Runtime& runtime, float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) {
+  if (n_rows == 0) return;
+  const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((n_groups + kHeadWarps - 1) / kHeadWarps), 1};
+  launch(runtime, rms_norm_heads_kernel, grid, kHeadWarps * kWarp, 0, x, n_groups * dim, weight, dim, eps, n_groups,
+         static_cast<int>(dim));
+}
+
+void layer_norm(Runtime& runtime, const float* x, const float* weight, const float* bias, float eps, int n_rows,
+                int64_t dim, float* out) {
+  if (n_rows == 0) return;
+  launch(runtime, layer_norm_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kRowThreads, sizeof(Sums), x, weight,
+         bias, eps, dim, out);
+}
+
+void add_bias(Runtime& runtime, float* x, const float* bias, int n_rows, int64_t dim) {
+  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+    launch(runtime, add_bias_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, bias, dim);
+  }
+}
+
+void activate(Runtime& runtime, Activation activation, float* x, int64_t count) {
+  if (count == 0) return;
+  launch(runtime, activate_kernel, grid_for(count), kThreads, 0, activation, x, count);
+}
+
+void xielu(Runtime& runtime, const Xielu& params, float* x, int64_t count) {
+  if (count == 0) return;
+  launch(runtime, xielu_kernel, grid_for(count), kThreads, 0, params, x, count);
+}
+
+void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n_heads, int head_dim) {
+  const int64_t dim = int64_t{n_heads} * head_dim;
+  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+    launch(runtime, gate_heads_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, gate + row * n_heads, head_dim, dim);
+  }
+}
+
+void scale_columns(Runtime& runtime, float* x, const float* factors, int n_rows, int64_t dim) {
+  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+    launch(runtime, scale_columns_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, factors, dim);
+  }
+}
+
+void add_weighted(Runtime& runtime, float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
+                  int n_rows, int64_t dim) {
+  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+    launch(runtime, add_weighted_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, y + row * dim,
+           weights + row * weight_stride, weight_stride, offset, dim);
+  }
+}
+
+void match_length(Runtime& runtime, float* x, const float* y, int n_rows, int64_t dim) {
+  if (n_rows == 0) return;
+  launch(runtime, match_length_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kRowThreads, sizeof(Sums), x, y, dim);
+}
+
+void keep_outliers(Runtime& runtime, float* x, float deviations, int n_rows, int64_t dim) {
+  if (n_rows == 0) return;
+  launch(runtime, keep_outliers_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kRowThreads, sizeof(Sums), x,
+         deviations, dim);
+}
+
+void copy_rows(Runtime& runtime, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) {
+  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+    launch(runtime, copy_rows_kernel, grid_for(dim, n), kThreads, 0, x + row * x_stride, x_stride, dim, out + row * dim);
+  }
+}
+
+void gated(Runtime& runtime, const Gating& gating, const float* gate, const float* up, int64_t count, float* out) {
   if (count == 0) return;
   if (count % 4 == 0 && in_quads(gate) && in_quads(up) && in_quads(out))
-    launch(runtime, gated_kernel<Floats4>, grid_for(count / 4), kThreads, 0, activation, quads(gate), quads(up),
+    launch(runtime, gated_kernel<Floats4>, grid_for(count / 4), kThreads, 0, gating, quads(gate), quads(up),
            count / 4, quads(out));
   else
-    launch(runtime, gated_kernel<float>, grid_for(count), kThreads, 0, activation, gate, up, count, out);
+    launch(runtime, gated_kernel<float>, grid_for(count), kThreads, 0, gating, gate, up, count, out);
 }
 
-void gated_input(Runtime& runtime, Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+void gated_input(Runtime& runtime, const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
                  float* out, const ProductInput& input) {
   if (n_rows == 0) return;
   const auto rows = static_cast<unsigned>(n_rows);
@@ -303,14 +479,14 @@ void gated_input(Runtime& runtime, Activation activation, const float* gate, con
   switch (input.form) {
     case InputForm::kBf16:
       return launch(runtime, gated_pieces_kernel, dim3{(rows + 7) / 8, pieces(int64_t{input.blocks} * 8, kPieces), 1},
-                    kThreads, 0, activation, quads(gate), quads(up), n_rows, dim / 4, quads(out), input);
+                    kThreads, 0, gating, quads(gate), quads(up), n_rows, dim / 4, quads(out), input);
     case InputForm::kF16:
-      return launch(runtime, gated_row_kernel, dim3{rows, 1, 1}, kRowThreads, sizeof(Sums), activation, quads(gate),
+      return launch(runtime, gated_row_kernel, dim3{rows, 1, 1}, kRowThreads, sizeof(Sums), gating, quads(gate),
                     quads(up), dim / 4, quads(out), input);
     case InputForm::kInt8:
       return launch(runtime, gated_blocks_kernel, dim3{rows, pieces(int64_t{input.blocks} * 8, kThreads), 1}, kThreads,
-                    0, activation, quads(gate), quads(up), dim / 4, quads(out), input);
-    case InputForm::kFloats: return gated(runtime, activation, gate, up, int64_t{n_rows} * dim, out);
+                    0, gating, quads(gate), quads(up), dim / 4, quads(out), input);
+    case InputForm::kFloats: return gated(runtime, gating, gate, up, int64_t{n_rows} * dim, out);
   }
 }
 

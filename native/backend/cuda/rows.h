@@ -23,10 +23,23 @@ void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, 
               const ProductInput& input = {});
 void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
                     int n_heads, int head_dim);
-void gated(Runtime& runtime, Activation activation, const float* gate, const float* up, int64_t count, float* out);
+void xielu(Runtime& runtime, const Xielu& params, float* x, int64_t count);
+void rms_norm_groups(Runtime& runtime, float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim);
+void layer_norm(Runtime& runtime, const float* x, const float* weight, const float* bias, float eps, int n_rows,
+                int64_t dim, float* out);
+void add_bias(Runtime& runtime, float* x, const float* bias, int n_rows, int64_t dim);
+void activate(Runtime& runtime, Activation activation, float* x, int64_t count);
+void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n_heads, int head_dim);
+void scale_columns(Runtime& runtime, float* x, const float* factors, int n_rows, int64_t dim);
+void add_weighted(Runtime& runtime, float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
+                  int n_rows, int64_t dim);
+void match_length(Runtime& runtime, float* x, const float* y, int n_rows, int64_t dim);
+void keep_outliers(Runtime& runtime, float* x, float deviations, int n_rows, int64_t dim);
+void copy_rows(Runtime& runtime, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out);
+void gated(Runtime& runtime, const Gating& gating, const float* gate, const float* up, int64_t count, float* out);
 // gated() of n_rows rows of `dim`, a multiple of four, which go to `input` as converting them would write them; and to
 // `out`, unless that is null.
-void gated_input(Runtime& runtime, Activation activation, const float* gate, const float* up, int n_rows, int64_t dim,
+void gated_input(Runtime& runtime, const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
                  float* out, const ProductInput& input);
 void scale(Runtime& runtime, float* x, int64_t count, float factor);
 void soft_cap(Runtime& runtime, float* x, int64_t count, float cap);

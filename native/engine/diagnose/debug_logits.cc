@@ -66,7 +66,7 @@ class SingleSequence {
   // Feeds `tokens` and returns the logits after those at `logit_rows`:
   // [logit_rows.size()][n_vocab].
   const float* feed(std::span<const int32_t> tokens, std::span<const int32_t> logit_rows) {
-    const Segment segment{0, static_cast<int>(tokens.size()), position_, pages_.data()};
+    const Segment segment{0, static_cast<int>(tokens.size()), position_, pages_.data(), position_ > 0 ? 0 : kNoSlot, 0};
     position_ += segment.n_tokens;
     return model_.forward({tokens, {&segment, 1}, logit_rows});
   }
@@ -117,6 +117,7 @@ Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend,
   limits.max_context = options.max_context > 0 ? std::min(options.max_context, params->context_length) : n_positions;
   limits.n_pages = (n_positions + kPageTokens - 1) / kPageTokens;
   limits.kv_type = options.kv_type;
+  limits.n_slots = 1;
   auto model = Model::load(file, backend, limits, {});
   if (!model) return model.error();
 

@@ -60,7 +60,7 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
   auto info = model_info(file, *params, **tokenizer);
   if (!info) return info.error();
   result.model = std::move(*info);
-  result.plan = {*plan, limits->n_pages, limits->max_context};
+  result.plan = InspectedPlan::of(*plan, *limits);
   return {};
 }
 
@@ -84,11 +84,11 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
   }
   info.context_length = params.context_length;
   info.layers = params.n_layers;
-  info.heads = params.n_heads;
-  info.kv_heads = params.n_kv_heads;
-  info.head_dim = params.head_dim;
+  info.heads = params.most(&LayerParams::n_heads);
+  info.kv_heads = params.most(&LayerParams::n_kv_heads);
+  info.head_dim = params.most(&LayerParams::key_dim);
   info.embedding = params.n_embd;
-  info.feed_forward = params.experts.count > 0 ? params.experts.n_ff : params.n_ff;
+  info.feed_forward = params.experts.count > 0 ? params.experts.n_ff : params.most(&LayerParams::n_ff);
   info.experts = params.experts.count;
   info.used_experts = params.experts.used;
   info.vocabulary = params.n_vocab;

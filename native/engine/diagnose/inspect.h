@@ -54,7 +54,16 @@ struct InspectedTensor {
 struct InspectedPlan {
   MemoryPlan memory;
   int64_t pages = 0;
+  int slots = 0;   // of recurrent state; 0: the model has none
   int context = 0;
+
+  // Of a model with these limits, planned or loaded.
+  static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits) {
+    return {.memory = memory,
+            .pages = limits.n_pages,
+            .slots = memory.slot_bytes > 0 ? limits.n_slots : 0,
+            .context = limits.max_context};
+  }
 };
 
 struct Inspection {

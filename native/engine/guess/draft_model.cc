@@ -28,6 +28,10 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
   own.kv_type = limits.kv_type;
   auto plan = Model::plan(file, backend, own);
   if (!plan) return plan.error();
+  // Its guesses are computed one by one upon each other, and what comes next is mostly something else.
+  if (plan->slot_bytes > 0)
+    return Error{ErrorCode::kUnsupported, "a draft of architecture '" + params->architecture_name +
+                                              "' has recurrent state, which cannot be taken back a token at a time"};
   own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, limits.n_pages);
   return own;
 }
@@ -60,7 +64,7 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   ++round_;
   plan(wishes);
   if (tasks_.empty()) return ms_since(start);
-  // The first step: what is missing of each, and where that is all, the first guess.
+  // The first step computes the tokens that the draft has not seen; their last row gives the first guess.
   for (const Task& task : tasks_) {
     const Slot& slot = *task.slot;
     add_row(slot, task.wish->tokens.subspan(static_cast<size_t>(slot.n_computed), static_cast<size_t>(task.n_tokens)), slot.n_computed);
@@ -96,7 +100,7 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
 void DraftModel::plan(std::span<DraftWish> wishes) {
   assert(wishes.size() <= kMostSequences);
   tasks_.clear();
-  // All are seen before anyone takes pages of those who were not.
+  // Marks all sequences of this round as seen first: only others' pages may be taken.
   for (DraftWish& wish : wishes) {
     wish.n = 0;
     if (Slot* slot = slot_of(wish.owner)) see(*slot, wish.tokens);

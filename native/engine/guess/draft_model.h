@@ -37,7 +37,7 @@ class DraftModel {
   static constexpr int kMostSequences = 32;   // that hold pages
   static constexpr int kMostRows = 64;        // of one step of its own
 
-  // Limits of the draft beside a model of `limits`: as many pages as that has, as far as they take no more than its
+  // The draft's limits, given the main model's: as many pages as the main model has, but no more than fit into its
   // `kv_bytes`. Errors: those of Model::plan.
   static Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
                                            uint64_t kv_bytes);

@@ -14,7 +14,7 @@ void GuessPace::note(int decodes, int guesses, double ms) {
   }
   ++since_plain_;
   if (base == 0) return;
-  if (ms < base) {   // no step is faster for its guesses: what is known is out of date
+  if (ms < base) {   // guesses make no step faster: the stored time is out of date
     base = ms;
     since_plain_ = kPlainEvery;
     return;

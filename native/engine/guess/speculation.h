@@ -3,8 +3,8 @@
 //
 // A step of `d` decodes takes base(d), and `row` more for each guess. Without guesses d tokens come in base(d), so
 // a guess pays if it is right with a probability above d * row / base(d): with many decodes hardly ever, with one on
-// a machine that waits for its memory nearly always. Both times are running averages of measured steps, and the
-// probability one of what became of earlier guesses of the sequence that had as long a match behind them.
+// a machine that waits for its memory nearly always. Both times are running averages of measured steps. So is the
+// probability: it averages how the sequence's earlier guesses fared whose match was as long.
 // A step that something else has held up must not end guessing for good, nor make it look free: see note().
 //
 // Guesses come from two sources: from where the text has been before, and else, if the engine has one, from a smaller

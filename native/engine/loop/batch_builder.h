@@ -16,16 +16,19 @@ class BatchBuilder {
   // `n_tables`: KvLayout::tables() of the model.
   BatchBuilder(const ModelLimits& limits, int n_tables);
 
-  // Items that want logits get theirs in their order, each followed by those of its guesses. Valid until the next call,
-  // and as long as the sequences' pages stay where they are.
+  // Logits come in the order of the items that want some, each item's followed by its guesses'. The batch is valid until
+  // the next call, and as long as the sequences' pages stay where they are.
   Batch build(const StepPlan& plan, bool logits_stay_on_backend);
   // Rows of prompts in the batch built last.
   uint64_t prompt_rows() const { return prompt_rows_; }
 
  private:
+  void add_segments(const StepPlan& plan, const StepPlan::Item& item, int row);
+
   const int n_tables_;
   std::vector<int32_t> tokens_, logit_rows_;
   std::vector<Segment> segments_;
+  std::vector<const Sequence*> owners_;   // of the first table's segments
   uint64_t prompt_rows_ = 0;
 };
 

@@ -25,7 +25,7 @@ class EventWriter final : public PieceSink {
   void failed(FailureCode code, std::string_view message);
 
  private:
-  // `size`: of what is put behind the header.
+  // `size`: bytes that will follow the header.
   void begin(EventKind kind, uint8_t section, uint8_t flags, size_t size);
   void put_bytes(std::string_view bytes);   // padded to 4
   template <typename T>

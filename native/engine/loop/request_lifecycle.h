@@ -32,7 +32,7 @@ class RequestLifecycle {
   bool idle() const { return requests_.empty(); }
   std::vector<RequestId>& ended() { return ended_; }
 
-  // Ends who has waited or generated for too long.
+  // Ends requests that have waited or generated for too long.
   void expire(Clock::time_point now);
   // Those of the plan that have not started do so now.
   void start(const StepPlan& plan, Clock::time_point now);

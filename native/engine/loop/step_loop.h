@@ -55,8 +55,8 @@ class StepLoop {
   // One step. False if there was nothing to compute: idle, or all is held up by full channels. Where steps overlap: the
   // tokens of the one in flight, and the next one begun.
   bool step();
-  // Waits for the answers of the step in flight, if there is one; step() takes them. What is to count for the next step
-  // is best handed in between.
+  // Waits for the answers of the step in flight, if there is one; step() takes them. Requests and cancellations that are
+  // handed in between the two count for the next step.
   void await();
   // Hands over records written outside step() (by drain() and fail_all()).
   void publish();

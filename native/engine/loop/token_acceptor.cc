@@ -146,8 +146,9 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   if (read != Constraints::Outcome::kOk) return stop_by_rule(sequence, Constraints::Outcome::kFailed), false;
   const TokenDirector::Before before = TokenDirector::before(sequence);
   const int stop = parts_.texts.write(sequence, token, logprobs, writer);
-  if (before.scripted) TokenDirector::advance_script(sequence, token, before, writer);
+  const bool is_over = before.scripted && TokenDirector::advance_script(sequence, token, before, writer);
   if (stop >= 0) return ended(FinishReason::kStopString, stop);
+  if (is_over) return ended(FinishReason::kEndOfTurn);
   if (sequence.rule.active() && sequence.rule.position.ends && TokenDirector::end_rule(sequence, writer))
     return ended(FinishReason::kEndOfTurn);
   if (sequence.generated() >= params.max_tokens) return ended(FinishReason::kMaxTokens);

@@ -2,10 +2,10 @@
 // answer, what the engine writes next. Sequences take their tokens one after the other, in the order of the plan, as if
 // each had been sampled just then. Engine thread only.
 //
-// Where steps overlap, a token whose text cannot change what comes next is noted, and its text waits (text_output.h). A
-// stop string is then found when the sequence's next token is being computed already: that row is skipped when it is
-// taken, like those of requests that are cancelled or run out of time in between. Their pages may go to others at once,
-// as the device does one thing after the other; and what such a row has put into the prefix cache is computed from
+// Where steps overlap, a token whose text cannot change what comes next is noted, and its text waits (text_output.h). So
+// a stop string may be found while the sequence's next token is being computed. Such a row is skipped when results are
+// taken, as are rows of requests that were cancelled or timed out meanwhile. Their pages may go to others at once: the
+// device works in order. Pages that such a row has put into the prefix cache are right: they were computed from
 // tokens that are really there.
 #pragma once
 
@@ -36,7 +36,7 @@ class TokenAcceptor {
   TokenAcceptor(const AcceptorParts& parts, int max_context, int row_width, bool writes_later)
       : parts_(parts), director_(parts.tokenizer), max_context_(max_context), row_width_(row_width), may_write_later_(writes_later) {}
 
-  // The tokens of an item that wanted logits: its sequence's, and at the end of the prompt those of every choice.
+  // Takes the tokens of an item that wanted logits: one sequence's, or at the end of the prompt every choice's.
   // `tasks`: what SampleRequests has for each of its rows.
   void take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks);
 

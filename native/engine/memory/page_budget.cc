@@ -34,6 +34,21 @@ Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, 
   return roomy;
 }
 
+// Slots of recurrent state: of each sequence its own, its answer's snapshot and one of its prompt, as far as a share of
+// the memory allows.
+Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) {
+  if (slot_bytes == 0) return {};
+  constexpr uint64_t kLeast = 2;
+  const uint64_t share = budget.memory / (budget.is_device ? 4 : 16), wanted = 3 * static_cast<uint64_t>(limits.max_logit_rows) + 1;
+  const uint64_t slots = budget.memory == 0 ? wanted : std::clamp(share / slot_bytes, kLeast, wanted);
+  if (budget.memory > 0 && kLeast * slot_bytes > budget.memory / 2)
+    return Error{ErrorCode::kOutOfMemory, "recurrent state of this model takes " + std::to_string(slot_bytes) +
+                                              " bytes a sequence, and there must be room for " + std::to_string(kLeast)};
+  limits.n_slots = static_cast<int>(slots);
+  if (budget.memory > 0) budget.memory -= slots * slot_bytes;
+  return {};
+}
+
 }  // namespace
 
 uint64_t physical_memory() {
@@ -57,8 +72,11 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   const bool asked = budget.max_context > 0;
   const int context = asked ? std::min(budget.max_context, file_context) : file_context;
   const int64_t one = budget.layout.pages_at_once(context, budget.rows);
+  const int64_t wanted = (budget.is_device ? kContextsWantedOnDevice : kContextsWanted) * one;
   int64_t pages = 0;
-  if (budget.kv_bytes > 0) {
+  if (page_bytes == 0) {
+    pages = std::min(wanted, kMostPages);   // layers keep nothing in pages, which then are names for the prefix cache
+  } else if (budget.kv_bytes > 0) {
     if (budget.memory > 0 && budget.kv_bytes > budget.memory) {
       return Error{ErrorCode::kInvalidArgument, "a page pool of " +
                                                     std::to_string(budget.kv_bytes) +
@@ -67,7 +85,6 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
     }
     pages = pages_in(budget.kv_bytes);
   } else {
-    const int64_t wanted = (budget.is_device ? kContextsWantedOnDevice : kContextsWanted) * one;
     pages = std::min(wanted, pages_in(budget.is_device ? budget.memory / 4 * 3 : budget.memory / 4));
     if (asked && pages < one)
       pages = std::min(one, pages_in(budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2));
@@ -102,6 +119,7 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
     budget.memory = free_bytes - taken;
     budget.is_device = true;
   }
+  if (Status status = choose_slots(plan->slot_bytes, budget, limits); !status) return status.error();
   auto choice = choose_pages(params->context_length, plan->page_bytes, budget);
   if (!choice) return choice.error();
   limits.max_context = choice->context;

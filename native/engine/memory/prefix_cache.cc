@@ -17,25 +17,7 @@ uint64_t mix(uint64_t state, uint64_t value) {
 
 }  // namespace
 
-void ReleaseOrder::append(PageId page, uint64_t now) {
-  link(page) = {newest_, kNoPage, now};
-  if (newest_ != kNoPage) link(newest_).newer = page; else oldest_ = page;
-  newest_ = page;
-}
-
-void ReleaseOrder::prepend(PageId page) {
-  link(page) = {kNoPage, oldest_, 0};
-  if (oldest_ != kNoPage) link(oldest_).older = page; else newest_ = page;
-  oldest_ = page;
-}
-
-void ReleaseOrder::remove(PageId page) {
-  const Link& gone = link(page);
-  if (gone.older != kNoPage) link(gone.older).newer = gone.newer; else oldest_ = gone.newer;
-  if (gone.newer != kNoPage) link(gone.newer).older = gone.older; else newest_ = gone.older;
-}
-
-PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, const KvLayout& layout, int64_t n_names)
+PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, const KvLayout& layout, int64_t n_names, int n_slots)
     : layout_(layout),
       pool_(n_pages),
       names_(layout.full > 0 ? 0 : n_names),
@@ -45,6 +27,7 @@ PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, con
       owners_(layout.windowed > 0 ? static_cast<size_t>(n_pages) : 0, kNoPage),
       unused_(n_nodes()),
       unused_windows_(static_cast<int64_t>(owners_.size())),
+      slots_(n_slots, n_nodes()),
       seed_(seed),
       hash_mask_(hash_mask) {}
 
@@ -178,6 +161,7 @@ bool PrefixCache::make_free(int n_pages) {
 void PrefixCache::evict(PageId page) {
   assert(node(page).n_children == 0);   // see the file's head: the oldest is a leaf
   if (node(page).window != kNoPage) evict_window(node(page).window);
+  slots_.drop(page);
   unused_.remove(page);
   PageId* link = &buckets_[bucket(node(page).hash)];
   while (*link != page) {

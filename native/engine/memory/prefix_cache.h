@@ -21,6 +21,8 @@
 // long as somebody needs it or nobody else does: whoever refers to it refers to the node, and it may be evicted
 // before the node, but never stays behind. Where all layers have a window, nodes hold no memory: they are names,
 // and only as many as they are.
+//
+// Where a model keeps recurrent state, nodes may have a snapshot of it besides (state_slots.h), which leaves with them.
 #pragma once
 
 #include <cstdint>
@@ -30,53 +32,24 @@
 #include "engine/memory/page_pool.h"
 #include "engine/memory/page_table.h"
 #include "engine/memory/position_key.h"
+#include "engine/memory/release_order.h"
+#include "engine/memory/state_slots.h"
 #include "model/kv_layout.h"
 
 namespace monolith {
 
-// Unreferenced pages in the order in which they became that.
-class ReleaseOrder {
- public:
-  explicit ReleaseOrder(int64_t n_pages) : links_(static_cast<size_t>(n_pages)) {}
-
-  PageId oldest() const { return oldest_; }
-  uint64_t since(PageId page) const { return links_[static_cast<size_t>(page)].since; }
-  void append(PageId page, uint64_t now);
-  void prepend(PageId page);   // as the oldest
-  void remove(PageId page);
-  // True if the links agree, and `belongs` holds for each of `n` pages.
-  template <typename Belongs>
-  bool consistent(int64_t n, Belongs&& belongs) const {
-    PageId older = kNoPage;
-    for (PageId page = oldest_; page != kNoPage; page = link(page).newer) {
-      if (link(page).older != older || --n < 0 || !belongs(page)) return false;
-      older = page;
-    }
-    return older == newest_ && n == 0;
-  }
-
- private:
-  struct Link {
-    PageId older = kNoPage, newer = kNoPage;
-    uint64_t since = 0;
-  };
-  Link& link(PageId page) { return links_[static_cast<size_t>(page)]; }
-  const Link& link(PageId page) const { return links_[static_cast<size_t>(page)]; }
-
-  std::vector<Link> links_;
-  PageId oldest_ = kNoPage, newest_ = kNoPage;
-};
-
 class PrefixCache {
  public:
   // `seed` keys the hash, and position keys, so that clients cannot aim at one bucket. `hash_mask` is for tests, which force
-  // collisions with it. `n_names`: of nodes, where they hold no memory (layout.full is 0).
+  // collisions with it. `n_names`: of nodes, where they hold no memory (layout.full is 0). `n_slots`: of recurrent state.
   PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask = ~uint64_t{0}, const KvLayout& layout = {},
-              int64_t n_names = 0);
+              int64_t n_names = 0, int n_slots = 0);
   // Names of nodes that sequences of up to `max_context` positions can use, given the pages.
   static int64_t names_for(const KvLayout& layout, int64_t n_pages, int max_context);
 
   const KvLayout& layout() const { return layout_; }
+  StateSlots& slots() { return slots_; }
+  const StateSlots& slots() const { return slots_; }
   uint64_t seed() const { return seed_; }
   const PagePool& pool() const { return pool_; }
   // Pages that can still be had.
@@ -147,6 +120,7 @@ class PrefixCache {
   std::vector<PageId> buckets_;   // a power of two of chain heads
   std::vector<PageId> owners_;    // by window page that is indexed: its node
   ReleaseOrder unused_, unused_windows_;
+  StateSlots slots_;
   uint64_t now_ = 0;              // counts releases
   uint64_t seed_;
   uint64_t hash_mask_;

@@ -124,11 +124,15 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   if (Status status = check_marker("calls.close", calls.close, n_vocab); !status) return status;
   if (!whole_characters(calls.open.text)) return invalid("calls.open is not UTF-8");
   if (!whole_characters(calls.close.text)) return invalid("calls.close is not UTF-8");
-  if (!calls.prefixes.empty() && calls.open.token == kNoToken)
-    return invalid("calls.prefixes needs an open marker that is a token");
   if (Status status = check_alternatives("calls.prefixes", calls.prefixes, n_vocab); !status) return status;
   if (Status status = check_alternatives("calls.required", calls.required, n_vocab); !status) return status;
   if (Status status = check_alternatives("calls.starts", calls.starts, n_vocab); !status) return status;
+  if (Status status = check_alternatives("calls.next", calls.next, n_vocab); !status) return status;
+  if (calls.end.size() > static_cast<size_t>(kMaxCallTokens))
+    return invalid("calls.end has more than " + std::to_string(kMaxCallTokens) + " tokens");
+  if (Status status = check_tokens("calls.end", calls.end, n_vocab); !status) return status;
+  if (!calls.next.empty() && calls.end.empty()) return invalid("calls.next needs an end");
+  if (!calls.end.empty() && calls.grammars.empty()) return invalid("calls.end needs grammars");
   if (calls.grammars.empty()) return {};
   for (const auto* alternatives : {&calls.prefixes, &calls.required, &calls.starts})
     if (!alternatives->empty() && alternatives->size() != calls.grammars.size())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace monolith {
 namespace {
@@ -14,6 +15,11 @@ int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? 
 // Nothing can be done with its next token now.
 bool is_held_up(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
 
+// Somebody waits for its first token: not for a prompt that is computed for the prefix cache alone.
+bool awaits_first_token(const Sequence& sequence) {
+  return sequence.generated() == 0 && sequence.request.params.output != OutputKind::kNothing;
+}
+
 void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
   const auto older = [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); };
   list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
@@ -21,7 +27,8 @@ void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
 
 }  // namespace
 
-Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits) : cache_(cache), limits_(limits) {
+Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits)
+    : cache_(cache), limits_(limits), snapshot_distance_(pages_for(std::max(1, limits.snapshot_tokens)) * kPageTokens) {
   const auto n = static_cast<size_t>(limits.max_sequences);
   running_.reserve(n);
   prompts_.reserve(n);
@@ -30,6 +37,7 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits) : cache_
   victims_.reserve(kMostDisplaced);
   plan_.items.reserve(n);
   plan_.copies.reserve(n * static_cast<size_t>(cache.layout().tables()));
+  if (has_slots()) plan_.pieces.reserve(static_cast<size_t>(limits.max_rows));
   configure(limits.max_rows, limits.max_sequences);
 }
 
@@ -39,7 +47,10 @@ void Scheduler::configure(int max_batch_tokens, int max_sequences) {
   max_sequences_ = std::min(wanted_sequences_, sequences_for(max_batch_tokens_));
 }
 
-int Scheduler::most_sequences() const { return std::min(limits_.max_sequences, sequences_for(limits_.max_rows)); }
+int Scheduler::most_sequences() const {
+  const int most = std::min(limits_.max_sequences, sequences_for(limits_.max_rows));
+  return has_slots() ? std::max(1, std::min(most, cache_.slots().size() - 1)) : most;
+}
 
 void Scheduler::add(Request& request) {
   request.arrival = next_arrival_++;
@@ -50,8 +61,10 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   plan_.items.clear();
   prompts_.clear();
   plan_.copies.clear();
+  plan_.pieces.clear();
   plan_.n_rows = plan_.n_guesses = 0;
   preempted_now_ = false;
+  drop_guess_slots();
   suspend_held_up();
   extend_windows();
   count_kept_places();
@@ -200,23 +213,28 @@ bool Scheduler::plan_first_tokens(int budget) {
   if (!decodes || !prompts) return false;
   count_places();
   for (Sequence* sequence : running_) {
-    if (sequence->generated() > 0 || places_of(sequence->request.params.organization) > 1) continue;
+    if (!awaits_first_token(*sequence) || places_of(sequence->request.params.organization) > 1) continue;
     go_on_from_cache(*sequence);
     const int n_tokens = sequence->remaining();
     if (n_tokens > std::min(budget, writable(*sequence))) continue;
-    budget -= n_tokens;
     sequence->n_planned = n_tokens;
-    plan_item(*sequence, n_tokens);
+    if (plan_item(*sequence, n_tokens)) budget -= n_tokens;
   }
   if (plan_.items.empty() && !plan_long_span()) return false;
   steps_since_first_tokens_ = 0;
   return true;
 }
 
-void Scheduler::plan_item(Sequence& sequence, int n_tokens) {
+bool Scheduler::plan_item(Sequence& sequence, int n_tokens) {
   const bool is_last = n_tokens == sequence.remaining();
-  plan_.items.push_back({&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens});
+  StepPlan::Item item{&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens};
+  if (has_slots() && !plan_pieces(sequence, item)) {
+    sequence.n_planned = 0;   // its turn comes when others have left theirs
+    return false;
+  }
+  plan_.items.push_back(item);
   plan_.n_rows += n_tokens;
+  return true;
 }
 
 // The oldest prompt's next tokens, if they are a bidirectional span that may be too long to be computed beside decodes.
@@ -228,8 +246,7 @@ bool Scheduler::plan_long_span() {
   const int n_tokens = least_piece(sequence);
   if (n_tokens <= least_prompt_share() || n_tokens > std::min(limits_.max_rows, writable(sequence))) return false;
   sequence.n_planned = n_tokens;
-  plan_item(sequence, n_tokens);
-  return true;
+  return plan_item(sequence, n_tokens);
 }
 
 void Scheduler::plan_decodes(int bound) {
@@ -242,9 +259,8 @@ void Scheduler::plan_decodes(int bound) {
     if (!sequence.decoding()) continue;
     const int n_ahead = std::clamp(ahead, 0, sequence.remaining() - 1), n_tokens = 1 + n_ahead;
     // Victims are younger, hence behind `i` and not planned yet.
-    if (!make_writable(sequence, n_tokens)) continue;
+    if (!make_writable(sequence, n_tokens) || !plan_item(sequence, n_tokens)) continue;
     ahead -= n_ahead;
-    plan_item(sequence, n_tokens);
     plan_.n_ahead += n_ahead;
     ++plan_.n_decodes;
   }
@@ -254,6 +270,7 @@ void Scheduler::preempt(Sequence& sequence) {
   assert(sequence.state == SequenceState::kRunning);
   std::erase(running_, &sequence);
   cache_.release_all(sequence.pages, sequence.window_pages);
+  release_slots(sequence);
   sequence.n_computed = sequence.n_indexed = sequence.n_unseen = sequence.n_planned = sequence.n_ahead = 0;
   sequence.state = SequenceState::kPreempted;
   insert_by_age(preempted_, sequence);
@@ -302,7 +319,7 @@ void Scheduler::group_prompts() {
               [](const Sequence* a, const Sequence* b) {
                 return a->remaining() != b->remaining() ? a->remaining() < b->remaining() : a->order() < b->order();
               });
-    if (places_of(organization) == 1 && oldest.generated() == 0) group.shares = kFirstTokenShares;
+    if (places_of(organization) == 1 && awaits_first_token(oldest)) group.shares = kFirstTokenShares;
     groups_.push_back(group);
     begin = group.end;
   }
@@ -412,6 +429,7 @@ Admission Scheduler::try_admit(Sequence& sequence) {
   if (running_.empty()) windows = std::min<int64_t>(windows, 1);   // alone, a sequence goes on with what there is
   if (wait || !cache_.has_room(needed + reserve, windows + reserve)) {
     cache_.release_all(sequence.pages, sequence.window_pages);
+    release_slots(sequence);
     sequence.n_computed = sequence.n_indexed = sequence.n_unseen = 0;
     return wait ? Admission::kNotNow : Admission::kNoRoom;
   }
@@ -433,12 +451,20 @@ void Scheduler::advance() {
   for (const StepPlan::Item& item : plan_.items) {
     item.sequence->n_computed += item.n_tokens;
     index_pages(*item.sequence);
+    settle_pieces(item);
     give_back_unseen_pages(*item.sequence);
   }
 }
 
 void Scheduler::keep_guess(Sequence& sequence) {
-  ++sequence.n_computed;
+  if (!has_slots()) {
+    ++sequence.n_computed;
+  } else {
+    if (--sequence.n_guessed > 0) return;   // its state is behind all guesses or behind none
+    cache_.slots().release(sequence.slot);
+    sequence.slot = std::exchange(sequence.guess_slot, kNoSlot);
+    sequence.n_computed = sequence.length();
+  }
   index_pages(sequence);
 }
 
@@ -447,7 +473,7 @@ int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
   Sequence& sequence = *item.sequence;
   const auto n_logits = static_cast<int>(std::ranges::count_if(plan_.items, &StepPlan::Item::wants_logits)) + plan_.n_guesses;
   int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows, std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
-  if (n <= 0) return 0;
+  if (n <= 0 || (has_slots() && cache_.slots().available() == 0)) return 0;
   const int end = sequence.n_computed + item.n_tokens;
   const auto held = [&] {
     return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size()) : sequence.pages.size());
@@ -461,6 +487,10 @@ int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
     const auto n_held = static_cast<size_t>(held());
     if (sequence.pages.size() == n_held) sequence.pages.push_back(cache_.allocate(), cache_.pool());
     if (has_windows() && sequence.window_pages.size() == n_held) sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
+  }
+  if (n > 0 && has_slots()) {
+    sequence.guess_slot = cache_.slots().allocate();
+    sequence.n_guessed = n;
   }
   item.n_guesses = n;
   plan_.n_guesses += n;
@@ -487,6 +517,8 @@ void Scheduler::fork(Sequence& lead, Sequence& fork) {
   for (const PageId page : fork.pages) cache_.share(page);
   for (const PageId page : fork.window_pages)
     if (page != kNoPage) cache_.share_window(page);
+  fork.slot = lead.slot;
+  if (fork.slot != kNoSlot) cache_.slots().share(fork.slot);
   fork.n_computed = lead.n_computed;
   fork.n_indexed = lead.n_indexed;
   fork.n_unseen = lead.n_unseen;
@@ -503,6 +535,7 @@ void Scheduler::remove(Sequence& sequence) {
     case SequenceState::kEnded: return;
   }
   cache_.release_all(sequence.pages, sequence.window_pages);
+  release_slots(sequence);
   sequence.state = SequenceState::kEnded;
 }
 

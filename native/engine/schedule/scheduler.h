@@ -9,9 +9,9 @@
 //  2. First tokens: prompts that are their organization's only sequence and fit a step as a whole are computed
 //     without the decodes of others, so that they take no longer than on an idle engine once it is their step.
 //     Between two such steps there are kStepsBetween others; the decodes lose no token, they come one step later.
-//  3. Every running decode gets its token. Where the engine has written several at once they are one piece, as far
-//     as the step's tokens reach: of what is left beside the decodes and the quarter of the prompts, and of half the
-//     caller's bound, which the prompts do not get then. No page left: the youngest running sequence is preempted
+//  3. Every running decode gets its token. Where the engine has written several at once, they are computed as one
+//     piece if the budget allows: what decodes and the prompts' quarter leave, but at most half of the caller's
+//     bound, and prompts get less for it. No page left: the youngest running sequence is preempted
 //     (possibly the asking one), so the oldest always goes on and a running one never fails.
 //  4. Prompt pieces fill what is left of max_batch_tokens, but never less than a quarter of it: as many
 //     running sequences as would leave less are not admitted. Organizations share that evenly, what one does
@@ -24,8 +24,8 @@
 //     with a window: for one window and a step) plus one for each running sequence. Admission is at the step that
 //     computes the first piece. A request of n choices is given up to n places at once; choices beyond wait their
 //     organization's turn one by one.
-// A bidirectional span is computed in one piece, also where that is more than its prompt's share; where it does not fit
-// beside the decodes, in a step like those of first tokens.
+// A bidirectional span is computed in one piece, even if it exceeds its prompt's share. One that does not fit beside the
+// decodes gets a step of its own, as first tokens do.
 // A prompt whose next page another sequence computes in this very step waits for it and takes the page
 // from the prefix cache in the next step.
 //
@@ -37,6 +37,12 @@
 // holds those of one window and a step at most, however long it is. In the prefix cache they stay until others need
 // room. A prefix is taken from there as far as everything is there that its next row sees. A prompt takes its
 // window pages as it goes; if there is none for its next token, the youngest running sequence is preempted.
+//
+// Where the model has recurrent state (StateSlots), a sequence goes on from one slot and into the same, unless somebody
+// else refers to it: then into another one. There is one slot more than sequences may run, so one of them always finds
+// one; who does not is left out of the step. A prompt leaves snapshots at multiples of the snapshot distance and at the
+// last page boundary before its end, an answer one at a time at the last page boundary that a step has ended at. A
+// prefix is taken from the cache only up to a snapshot.
 //
 // Worst case for a decode without such pieces: one step of max(max_batch_tokens, decodes + max_batch_tokens / 4) rows, behind one of
 // first tokens.
@@ -58,9 +64,10 @@ struct SchedulerLimits {
   int max_sequences;   // running at once: allocated logit rows
   bool prefix_cache = true;
   int max_logit_rows = 0;   // of one step, guesses included; at least max_sequences are taken for granted
+  int snapshot_tokens = 1024;   // of recurrent state: distance of a prompt's snapshots, rounded up to whole pages
 };
 
-// One step. Segments first those of decodes, oldest first, then those of prompts.
+// One step: segments of decodes, oldest first, then segments of prompts.
 struct StepPlan {
   struct Item {
     Sequence* sequence;
@@ -68,19 +75,30 @@ struct StepPlan {
     bool is_last;        // it reaches the sequence's last token
     bool wants_logits;   // of that token
     int n_guesses = 0;   // rows behind it, logits wanted of each
-    bool ends() const { return is_last && !wants_logits; }   // with it the sequence has what is wanted of it
+    int first_piece = 0, n_pieces = 0;   // of `pieces`; none where there is no recurrent state
+    bool ends() const { return is_last && !wants_logits; }   // the sequence is complete with this step
     int logit_rows() const { return wants_logits ? 1 + n_guesses : 0; }
   };
   struct PageCopy {
     PageId from, to;
   };
+  // Tokens of an item, and the slots that their state goes through. It stops where a snapshot is to be kept.
+  struct Piece {
+    int n_tokens;
+    SlotId from, to;
+  };
   std::vector<Item> items;
   std::vector<PageCopy> copies;   // to be made in this order before the step
+  std::vector<Piece> pieces;
   int n_rows = 0;
   int n_decodes = 0;   // items of running decodes
   int n_ahead = 0;     // rows of theirs beyond one each
   int n_guesses = 0;   // rows of guesses
   bool first_tokens = false;   // decodes that run are left out
+
+  std::span<const Piece> pieces_of(const Item& item) const {
+    return std::span(pieces).subspan(static_cast<size_t>(item.first_piece), static_cast<size_t>(item.n_pieces));
+  }
 };
 
 class Scheduler {
@@ -171,6 +189,7 @@ class Scheduler {
   bool next_page_is_being_computed(const Sequence& sequence) const;
   bool uses_cache(const Sequence& sequence) const;
   bool has_windows() const { return cache_.layout().windowed > 0; }
+  bool has_slots() const { return cache_.slots().any(); }
   int first_seen_page(int position) const;
   int cached_end(const Sequence& sequence) const;
   void go_on_from_cache(Sequence& sequence);
@@ -180,7 +199,14 @@ class Scheduler {
   int writable(const Sequence& sequence) const;
   void give_back_unseen_pages(Sequence& sequence);
   int give(Sequence& sequence, int n_tokens);
-  void plan_item(Sequence& sequence, int n_tokens);
+  bool plan_item(Sequence& sequence, int n_tokens);
+  bool plan_pieces(Sequence& sequence, StepPlan::Item& item);
+  int next_snapshot(const Sequence& sequence, int after) const;
+  void settle_pieces(const StepPlan::Item& item);
+  void keep_snapshot(Sequence& sequence, int position, SlotId slot);
+  void keep_answer_snapshot(Sequence& sequence);
+  void drop_guess_slots();
+  void release_slots(Sequence& sequence);
   int whole_spans(const Sequence& sequence, int n_tokens, int most) const;
   int least_piece(const Sequence& sequence) const;
   bool plan_long_span();
@@ -188,6 +214,7 @@ class Scheduler {
 
   PrefixCache& cache_;
   const SchedulerLimits limits_;
+  const int snapshot_distance_;        // in tokens, whole pages
   int max_batch_tokens_, max_sequences_;
   int wanted_sequences_;               // what max_sequences_ was asked to be
   WaitingQueue waiting_;

@@ -56,10 +56,11 @@ PageKeys Scheduler::keys_of(const Sequence& sequence, int index) const {
 }
 
 // How many leading pages the sequence can have at most without computing more: behind its own those that the cache
-// knows, as far as it still has the window pages that the next row then sees. They end in no bidirectional span.
+// knows, as far as it still has the window pages that the next row then sees, and up to a snapshot where there is
+// recurrent state. They end in no bidirectional span.
 int Scheduler::cached_end(const Sequence& sequence) const {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
-  if (!has_windows() && spans.empty()) return (sequence.length() - 1) / kPageTokens;   // whoever takes them looks which there are
+  if (!has_windows() && !has_slots() && spans.empty()) return (sequence.length() - 1) / kPageTokens;   // whoever takes them looks which there are
   int end = sequence.n_indexed, seen_from = sequence.n_unseen;
   PageId parent = end > 0 ? sequence.pages[static_cast<size_t>(end) - 1] : kNoPage;
   for (int index = end; (index + 1) * kPageTokens < sequence.length();) {
@@ -67,6 +68,7 @@ int Scheduler::cached_end(const Sequence& sequence) const {
     if (parent == kNoPage) break;
     ++index;
     if (has_windows() && cache_.window_of(parent) == kNoPage) seen_from = index;
+    if (has_slots() && cache_.slots().snapshot_of(parent) == kNoSlot) continue;
     if (seen_from <= first_seen_page(index * kPageTokens) && !span_across(spans, index * kPageTokens)) end = index;
   }
   return end;
@@ -101,6 +103,11 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
     }
   }
   sequence.n_computed = sequence.n_indexed * kPageTokens;
+  if (has_slots() && sequence.n_computed > before) {
+    if (sequence.slot != kNoSlot) cache_.slots().release(sequence.slot);
+    sequence.slot = cache_.slots().snapshot_of(sequence.pages[static_cast<size_t>(sequence.n_indexed) - 1]);
+    cache_.slots().share(sequence.slot);
+  }
   give_back_unseen_pages(sequence);
   return sequence.n_computed - before;
 }
@@ -125,7 +132,7 @@ void Scheduler::give_back_unseen_pages(Sequence& sequence) {
   }
 }
 
-// Where the window pages end that a prompt may hold now: those of its next row and of a whole step.
+// The end of the window pages that a prompt may hold now: enough for its next row and for a whole step.
 int64_t Scheduler::window_end(const Sequence& sequence) const {
   return std::min<int64_t>(pages_for(sequence.length()),
                            first_seen_page(sequence.n_computed) +
@@ -173,11 +180,15 @@ void Scheduler::index_pages(Sequence& sequence) {
 
 bool Scheduler::consistent() const {
   std::vector<const PageTable*> pages, window_pages;
+  std::vector<int32_t> slots(static_cast<size_t>(cache_.slots().size()), 0);
   for (const Sequence* sequence : running_) {
     pages.push_back(&sequence->pages);
     window_pages.push_back(&sequence->window_pages);
+    if (has_slots() && (sequence->slot == kNoSlot) != (sequence->n_computed == 0)) return false;
+    for (const SlotId slot : {sequence->slot, sequence->guess_slot})
+      if (slot != kNoSlot) ++slots[static_cast<size_t>(slot)];
   }
-  return cache_.consistent(pages, window_pages);
+  return cache_.consistent(pages, window_pages) && cache_.slots().consistent(slots);
 }
 
 }  // namespace monolith

@@ -27,6 +27,14 @@ GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
   if (calls.starts.empty() && calls.open.token != kNoToken) calls.starts = {{calls.open.token}};
   rules.prefixes = sort_alternatives(calls.prefixes, calls.grammars);
   rules.required = sort_alternatives(calls.required, calls.grammars);
+  if (!calls.end.empty()) {
+    std::vector<GrammarRef> grammars;
+    for (size_t i = 0; i < calls.next.size(); ++i) grammars.push_back(calls.grammars[i % calls.grammars.size()]);
+    calls.next.push_back(calls.end);
+    grammars.push_back(nullptr);
+    rules.next = sort_alternatives(calls.next, grammars);
+    rules.end = static_cast<size_t>(std::ranges::find(calls.next, calls.end) - calls.next.begin());
+  }
   if (calls.starts.size() > 1 || calls.open.token == kNoToken) rules.starts = sort_alternatives(calls.starts, calls.grammars);
   return params;
 }

@@ -6,17 +6,19 @@
 //                 preempt▼    │admit           │
 //                        kPreempted ───────────┘ (time limit, cancellation; kForked too)
 //
-//  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1. window_pages, those of
-//     layers with a window, cover of these only what later rows see: the first n_unseen are kNoPage.
-//  2. tokens = prompt + generated. n_computed <= tokens.size(); what lies between is the work left. The
-//     last token's forward pass gives the logits of the next, so a decode is work of one token, and of those
-//     that stand before it where the engine has written several at once.
+//  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1. window_pages, for
+//     layers with a window, cover only positions that later rows see: the first n_unseen are kNoPage.
+//  2. tokens = prompt + generated. n_computed <= tokens.size(); the tokens between are the work left. The
+//     last token's forward pass gives the logits of the next, so a decode computes one token, or several where
+//     the engine has written more than one at once.
 //  3. The first n_indexed pages are full and stand in the prefix cache as they stand in `pages`, and their window
 //     pages with them.
 //  4. A kPreempted sequence keeps tokens, text and counts, and forgets only what can be recomputed. A kForked
 //     one is the same, but has had no place yet.
+//     It holds one slot besides, where the model has recurrent state and n_computed > 0; slots may be shared.
 //  5. Guesses are in no list of tokens. What a step computed for them counts once the sampler has chosen the same;
-//     else the next step computes over it.
+//     else the next step computes over it. Recurrent state cannot be computed over: behind guesses it is another slot's,
+//     which counts only if all are right; else the tokens that were guessed right are computed once more.
 //  6. Choices 1 .. n-1 come into being when choice 0 has computed the prompt; all take their first token
 //     from that one row of logits.
 #pragma once
@@ -33,6 +35,7 @@
 #include "engine/engine.h"
 #include "engine/sampling/logit_processors.h"
 #include "engine/memory/page_table.h"
+#include "engine/memory/state_slots.h"
 #include "engine/guess/speculation.h"
 #include "engine/text/text_stage.h"
 #include "engine/text/token_script.h"
@@ -51,9 +54,10 @@ struct Rule {
   bool active() const { return grammar != nullptr; }
 };
 
-// Grammars of a request's calls in the order of their alternatives, which is that of scripts; empty: none.
+// Grammars of a request's calls, in the order of the scripts' alternatives; empty: none.
 struct CallRules {
-  std::vector<GrammarRef> prefixes, required, starts;
+  std::vector<GrammarRef> prefixes, required, starts, next;
+  size_t end = SIZE_MAX;               // which of `next` ends the section
 };
 
 enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kEnded };
@@ -70,6 +74,11 @@ struct Sequence {
   int n_indexed = 0;          // leading pages known to the prefix cache
   int n_unseen = 0;           // window pages before this one are given back: no row sees them any more
   int n_planned = 0;          // tokens the step being planned computes
+  // Where the model has recurrent state: the slot of it behind n_computed tokens, and behind the guesses of the step under
+  // way. kNoSlot: there is none.
+  SlotId slot = kNoSlot, guess_slot = kNoSlot;
+  int n_guessed = 0;          // guesses of that step that are not yet known to be right
+  PageId answer_snapshot = kNoPage;   // of its pages the one behind which it last left a snapshot in its answer
   int n_ahead = 0;            // of a running decode: tokens written at once with the last one, before it
   int open_at = -1;           // generated() at which it was last found that only the sampler can tell what comes next
   int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never
@@ -82,10 +91,10 @@ struct Sequence {
   const std::vector<GrammarRef>* script_rules = nullptr;   // what follows the script's alternatives; null: anything
   Rule rule;
   bool rule_due = false;      // what its rule allows next is still being found: it is not computed before
-  TokenId due_token = kNoToken;   // where that leads, and not what is allowed
+  TokenId due_token = kNoToken;   // if set, the rule's state behind this token is being found, not what is allowed
   bool call_due;              // the content must begin with a call, and has not begun
   bool format_due;            // the content must begin with the format, or with a call, and has not begun
-  const GrammarRef* after_call = nullptr;   // that of a call that has ended: the end of the turn or another call follows
+  const GrammarRef* after_call = nullptr;   // the grammar of a call that has ended: the turn ends or another call follows
   int spaces_after_call = 0;  // tokens of white space since
   std::optional<Clock::time_point> first_token_at;
 

@@ -79,7 +79,7 @@ void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
   }
 }
 
-// The rule that says what comes next, and that of a format about to begin.
+// The rule that decides what comes next: the active one, or the rule of a format that is about to begin.
 Rule Constraints::rule_of(const Sequence& sequence) {
   if (sequence.rule.active()) return sequence.rule;
   const GrammarRef& format = sequence.request.params.format;

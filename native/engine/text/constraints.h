@@ -22,12 +22,12 @@ struct Allowance {
 
 class Constraints {
  public:
-  // kFailed: a grammar has outgrown its limits, or nothing may come. kSpent: what it allows takes longer to find than this
-  // thread may spend.
+  // kFailed: a grammar has outgrown its limits, or nothing may come. kSpent: finding the allowed tokens takes longer than
+  // this thread may spend.
   using Outcome = grammar::Grammar::Outcome;
 
-  // `rule_steps`: of looking for what rules allow, on this thread, in a step; half of it for one sequence at once. What is
-  // not found then, MaskAhead's thread finds.
+  // `rule_steps`: how many steps of grammars this thread may spend in one step of the engine, half of them for one sequence
+  // at once. MaskAhead's threads do the rest.
   Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps);
 
   // If not, constrain() finds that every token may come.
@@ -36,11 +36,11 @@ class Constraints {
   }
   // What may come next, as `into` has it.
   Outcome constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint);
-  // Whether it is sure that only the sampler can tell what comes next. Where a rule holds that is seen when tokens are
-  // taken; a sequence that has none yet is looked at in its turn.
+  // Whether only the sampler can tell what comes next. A sequence with a rule is examined when its tokens are taken, one
+  // that has no rule yet in its turn.
   bool is_open(const Sequence& sequence);
-  // What comes next without a choice, into forced(): the next token of a script, or those of a rule; not where logprobs
-  // are wanted, which only logits have.
+  // Puts the tokens that must come next into forced(): the next one of a script, or the forced ones of a rule. None where
+  // logprobs are wanted: these need logits.
   Outcome find_forced(Sequence& sequence);
   const std::vector<TokenId>& forced() const { return forced_; }
   // Has a rule, which has read all of the sequence from its first token on, read the next one. kRefused: it may not come;
@@ -49,14 +49,14 @@ class Constraints {
   // How many of the guesses a rule lets through. What it allows behind each is looked up ahead.
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> guesses);
 
-  // Before a step: who waits for what its rule allows (Sequence::rule_due) goes on if that is there, and else it is looked
-  // for, for one sequence of each organization before another of the same.
+  // Before a step: sequences whose rule was still being worked on (Sequence::rule_due) go on if the answer is there. The
+  // others are looked after in turn, one of each organization before a second of any.
   void see_to_due(const std::vector<Sequence*>& preempted);
   // The sequence's next mask is wanted after the next step.
   void look_ahead(const Sequence& sequence) {
     if (sequence.rule.active()) mask_ahead_.add(sequence.rule, tokenizer_for(sequence));
   }
-  // What is wanted is looked for from now on; false: there is nothing to look for.
+  // Starts the search for all masks that were asked for; false: none were.
   bool start_looking_ahead() { return mask_ahead_.start(); }
 
  private:

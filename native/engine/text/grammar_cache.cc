@@ -72,7 +72,7 @@ CompiledGrammar GrammarCache::compile(const grammar::GrammarOptions& options, in
   return compiled;
 }
 
-// Where sequences are is given up last. What is left then is compiled, and goes with those who have it.
+// Shrinks the longest unused grammars first. The first round spares the states that sequences are in, the second does not.
 void GrammarCache::trim() {
   if (!is_over()) return;
   std::vector<std::pair<uint64_t, std::shared_ptr<grammar::Grammar>>> by_use;

@@ -1,7 +1,7 @@
-// Finds what a grammar allows next while the forward pass runs, and what takes longer than the engine thread may spend
-// on it. Two threads, each begun with the first that needs it: one for what is wanted after the next step, which gives
-// each one turn; the other, of low priority, for what is waited for, in turns until it is found, so that nobody's
-// long ones hold up another's. Everything but the threads belongs to the engine thread.
+// Finds the tokens that grammars allow next, while the forward pass runs, and those that take longer to find than the
+// engine thread may spend. Two threads, each started on first use. One works for the step after the next and gives each
+// sequence one turn. The other, of low priority, works for sequences that wait, in turns until each has its mask, so that
+// a long search holds up nobody else. Everything but the threads belongs to the engine thread.
 #pragma once
 
 #include <condition_variable>
@@ -22,10 +22,10 @@ class MaskAhead {
 
   // This rule's next mask is wanted after the next step; with a tokenizer also what it leaves no choice about.
   void add(const Rule& rule, const Tokenizer* tokenizer) { soon_.gathered.push_back({*rule.grammar, rule.position, tokenizer}); }
-  // The same is waited for; with a token where that leads.
+  // The same for a sequence that waits; with a token, the state that the token leads to.
   void add_due(const Rule& rule, const Tokenizer* tokenizer, TokenId token) { due_.gathered.push_back({*rule.grammar, rule.position, tokenizer, token}); }
-  // What was added since the last call is worked on from now on; what is left of older work is dropped. False: nothing is
-  // wanted after the next step.
+  // Starts work on everything added since the last call, and drops older work that is not done. False: nothing was added
+  // for the step after the next.
   bool start();
 
  private:

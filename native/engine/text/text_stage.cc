@@ -112,6 +112,7 @@ int TextStage::take_call_marker(std::string_view spelling, const TokenLogprobs* 
 
 int TextStage::take_in_call(TokenId token, std::string_view spelling, const TokenLogprobs* logprobs, PieceSink& sink) {
   const bool closes = token == call_close_token_;
+  at_open_end_ = false;
   if (closes) utf8_.finish(text_);
   if (!spelling.empty()) append(spelling, logprobs);
   if (!closes) return scan(sink);
@@ -257,6 +258,7 @@ int TextStage::scan_content(PieceSink& sink) {
   while (scanned_ < text_.size()) {
     const char byte = text_[scanned_++];
     if (opens_call(byte)) {
+      at_open_end_ = scanned_ == text_.size() && utf8_.pending() == 0;
       begin_call(only_at_start_ ? 0 : scanned_ - call_open_text_.size(), sink);
       return -1;
     }

@@ -7,14 +7,14 @@
 //                                                                │ └──open marker of a call──► kCall
 //                                                                └────────close marker───────────┘
 //
-// What is released depends on the joined bytes alone, never on how tokens cut them:
+// The released text depends on the joined bytes alone, never on how tokens cut them:
 //  1. The open marker counts only as the first thing after white space, which it swallows. Once in
 //     content never back: a marker's spelling there is text, and so is its token if it is user-defined.
 //  2. Line breaks at the very beginning and end of the reasoning, and at the beginning of content that follows
 //     it, belong to neither text: they are left out before anything is looked for. Content without reasoning
 //     keeps its own, so does reasoning that has begun in the prompt or is cut.
-//  3. Of a call's open marker and the stop strings the one that ends first wins; of those that end
-//     together the marker, then the longest. Content behind a call does not continue that before it.
+//  3. If a call's open marker and stop strings compete, the one that ends first wins; among equals the
+//     marker, then the longest. Content behind a call does not continue the content before it.
 //  4. A call's text is all from its open to its close marker, both included, and the spellings of control
 //     tokens in it. With `at_start` the white space before the open marker is part of it too.
 //  5. Held back is the longest suffix that could begin a stop string or a call (content), or the line breaks
@@ -37,8 +37,8 @@
 namespace monolith {
 
 // Takes released text. `n_tokens`: tokens whose text begins in it, or was line breaks left out before it.
-// `logprobs`: those of tokens that have text in it and in no piece before, if wanted and content. The views
-// end with the call of piece().
+// `logprobs`, if wanted and the text is content: of the tokens whose first text is in this piece. Views are
+// valid during the call of piece() only.
 class PieceSink {
  public:
   virtual void piece(Section section, std::string_view text, int n_tokens,
@@ -68,6 +68,7 @@ class TextStage {
   void begin_plain_content();
   // The call that is open ends where close_call() says, and not where its marker is spelled.
   void hold_call() { call_held_ = phase_ == Phase::kCall; }
+  void release_call() { call_held_ = false; }
   void close_call(PieceSink& sink);
   // Releases all that is held; returns as push() does (a broken character's U+FFFD may end a stop string).
   int finish(PieceSink& sink);
@@ -76,6 +77,8 @@ class TextStage {
   bool in_reasoning() const { return phase_ == Phase::kReasoning; }
   bool in_content() const { return phase_ == Phase::kContent; }    // and in no call
   bool in_call() const { return phase_ == Phase::kCall; }
+  // Whether of the open call nothing was read but its marker, which is spelled.
+  bool at_open_end() const { return phase_ == Phase::kCall && at_open_end_; }
   // Whether this token, were it the next, would decide an undecided beginning for content.
   bool would_begin_content(TokenId token, std::string_view bytes) const;
   // Whether a spelled open marker has begun, and the byte it goes on with; 0: it is a token, or there is none.
@@ -122,6 +125,7 @@ class TextStage {
   TextPattern call_open_text_, call_close_text_;   // empty unless found by spelling
   bool only_at_start_ = false;         // a call opens there or nowhere
   bool call_held_ = false;             // of the open call no close marker is looked for
+  bool at_open_end_ = false;
   bool at_start_ = false;              // of such content all is white space, or the marker as far as it is read
   Utf8Stream utf8_;
   std::string text_;                   // whole characters not yet released
@@ -129,7 +133,7 @@ class TextStage {
   uint64_t released_ = 0;              // bytes of text that were before text_
   int undecided_tokens_ = 0, reasoning_tokens_ = 0;
   bool with_logprobs_;
-  // Tokens of whose text nothing is released yet: where each starts in the stream of text. A queue in vectors.
+  // For each token with no text released yet, where its text starts in the stream. A queue in vectors.
   std::vector<uint64_t> token_starts_;
   std::vector<TokenLogprobs> token_logprobs_;   // parallel, if wanted
   size_t first_token_ = 0;

@@ -98,25 +98,42 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
   return Outcome::kOk;
 }
 
-void TokenDirector::advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink) {
+bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink) {
   sequence.script.advance(token);
-  if (sequence.script.active()) return;
+  if (sequence.script.active()) return false;
   // What it has written is there. Whether or not what closes the reasoning spells the marker:
   if (before.in_reasoning) sequence.text.close_reasoning(sink);
   // A call's text follows its prefix.
   const std::vector<GrammarRef>* rules = std::exchange(sequence.script_rules, nullptr);
-  if (rules == nullptr || rules->empty()) return;
+  if (rules == nullptr || rules->empty()) return false;
+  const CallRules& of_calls = sequence.request.call_rules;
+  if (rules == &of_calls.next && sequence.script.completed() == of_calls.end) return close_call(sequence, sink);
   const GrammarRef& grammar = (*rules)[sequence.script.completed()];
-  if (grammar == nullptr) return;
+  if (grammar == nullptr) {
+    sequence.text.release_call();
+    return false;
+  }
   sequence.rule = {&grammar, grammar->start(), sequence.tokens.size()};
   sequence.text.hold_call();
+  return false;
 }
 
 bool TokenDirector::end_rule(Sequence& sequence, PieceSink& sink) {
   const GenerationRequest& params = sequence.request.params;
-  if (sequence.rule.grammar == &params.format || params.calls.close.text.empty() || params.calls.at_start) return true;
-  sequence.text.close_call(sink);
+  if (sequence.rule.grammar == &params.format) return true;
   sequence.after_call = std::exchange(sequence.rule, Rule{}).grammar;
+  if (params.calls.end.empty()) return close_call(sequence, sink);
+  // Another call, or the end of the section.
+  sequence.script.start(params.calls.next);
+  sequence.script_rules = &sequence.request.call_rules.next;
+  return false;
+}
+
+// The section has ended. True if the turn ends with it.
+bool TokenDirector::close_call(Sequence& sequence, PieceSink& sink) {
+  const CallParams& calls = sequence.request.params.calls;
+  if ((calls.close.text.empty() && !calls.ends_itself) || calls.at_start) return true;
+  sequence.text.close_call(sink);
   sequence.spaces_after_call = 0;
   return false;
 }
@@ -124,7 +141,8 @@ bool TokenDirector::end_rule(Sequence& sequence, PieceSink& sink) {
 void TokenDirector::follow(Sequence& sequence, TokenId token, const Before& before) {
   if (sequence.script.active()) return;
   const GenerationRequest& params = sequence.request.params;
-  if (token == params.calls.open.token && sequence.text.in_call() && !before.in_call) {
+  const bool opens = params.calls.open.token == kNoToken ? sequence.text.at_open_end() : token == params.calls.open.token;
+  if (opens && sequence.text.in_call() && !before.in_call && !sequence.rule.active()) {
     sequence.script.start(params.calls.prefixes);
     sequence.script_rules = &sequence.request.call_rules.prefixes;
   } else if (before.in_reasoning && !before.scripted && (sequence.call_due || sequence.format_due) &&

@@ -33,8 +33,8 @@ class TokenDirector {
   // A token that no script has asked for, and that is about to be the sequence's newest: where it leads. kFailed: a grammar
   // has outgrown its limits; kSpent: this thread has none of its time left for that, and nothing has changed.
   static grammar::Grammar::Outcome read(Sequence& sequence, TokenId token, Constraints& constraints);
-  // Its text has been pushed: a script goes on.
-  static void advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink);
+  // Its text has been pushed: a script goes on. True if the turn ends with it.
+  static bool advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink);
   // A rule has come to its end. True if the turn ends with it.
   static bool end_rule(Sequence& sequence, PieceSink& sink);
   // After a token: an open marker is followed by one of the prefixes; the reasoning before a call or format that is due,
@@ -43,6 +43,7 @@ class TokenDirector {
 
  private:
   static void close_reasoning(Sequence& sequence, PieceSink& sink);
+  static bool close_call(Sequence& sequence, PieceSink& sink);
 
   const Tokenizer& tokenizer_;
 };

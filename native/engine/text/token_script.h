@@ -22,7 +22,7 @@ class TokenScript {
   }
 
   bool active() const { return !left_.empty(); }
-  // The one that was completed last, of those given to start(); only right after it was.
+  // Which of the alternatives given to start() was completed. Valid only right after it was.
   size_t completed() const { return completed_; }
 
   // The tokens that may come next, ascending, into `out` (cleared first). None if not active.

@@ -1,5 +1,5 @@
-// Makes a GgufFile of what was not one: metadata under GGUF's keys and tensors under GGUF's names, translated from
-// another format; or of a GGUF file whose matrices are to be stored as another type while they are loaded. Used on
+// Makes a GgufFile of another format: metadata under GGUF's keys and tensors under GGUF's names. Or makes one of a GGUF
+// file whose matrices are to be stored as another type while they are loaded. Used on
 // the thread that opens the model.
 #pragma once
 

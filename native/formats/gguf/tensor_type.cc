@@ -9,6 +9,7 @@
 
 #include "base/float8.h"
 #include "base/half.h"
+#include "formats/gguf/lattice_types.h"
 
 namespace monolith {
 namespace {
@@ -26,6 +27,11 @@ constexpr NamedTraits kSupported[] = {
     {TensorType::kQ5_K, {"Q5_K", 256, 176}},     {TensorType::kQ6_K, {"Q6_K", 256, 210}},
     {TensorType::kIQ4_NL, {"IQ4_NL", 32, 18}},   {TensorType::kIQ4_XS, {"IQ4_XS", 256, 136}},
     {TensorType::kBF16, {"BF16", 1, 2}},         {TensorType::kMXFP4, {"MXFP4", 32, 17}},
+    {TensorType::kIQ1_S, {"IQ1_S", 256, 50}},    {TensorType::kIQ1_M, {"IQ1_M", 256, 56}},
+    {TensorType::kIQ2_XXS, {"IQ2_XXS", 256, 66}}, {TensorType::kIQ2_XS, {"IQ2_XS", 256, 74}},
+    {TensorType::kIQ2_S, {"IQ2_S", 256, 82}},    {TensorType::kIQ3_XXS, {"IQ3_XXS", 256, 98}},
+    {TensorType::kIQ3_S, {"IQ3_S", 256, 110}},   {TensorType::kTQ1_0, {"TQ1_0", 256, 54}},
+    {TensorType::kTQ2_0, {"TQ2_0", 256, 66}},    {TensorType::kNVFP4, {"NVFP4", 64, 36}},
 };
 
 // Indexed by ggml_type. Numbers whose type was withdrawn keep the name they had.
@@ -35,7 +41,8 @@ constexpr std::string_view kNames[] = {
     "Q6_K",  "Q8_K",       "IQ2_XXS",    "IQ2_XS",     "IQ3_XXS",  "IQ1_S",    "IQ4_NL",
     "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
     "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
-    "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",
+    "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",      "NVFP4",    "Q1_0",
+    "Q2_0",
 };
 
 using Bytes = const uint8_t*;
@@ -108,6 +115,19 @@ void decode_mxfp4(Bytes block, float* out) {
   for (int i = 0; i < 16; ++i) {
     out[i] = step * static_cast<float>(kMxfp4Levels[block[1 + i] & 15]);
     out[i + 16] = step * static_cast<float>(kMxfp4Levels[block[1 + i] >> 4]);
+  }
+}
+
+// 64 values in groups of 16: four scales, then 8 bytes for each group; low nibbles are its values 0..7, high ones
+// 8..15. value = nvfp4_step(scale) * kMxfp4Levels[q], exact in float.
+void decode_nvfp4(Bytes block, float* out) {
+  for (int group = 0; group < 4; ++group, out += 16) {
+    const float step = nvfp4_step(block[group]);
+    Bytes quants = block + 4 + 8 * group;
+    for (int i = 0; i < 8; ++i) {
+      out[i] = step * static_cast<float>(kMxfp4Levels[quants[i] & 15]);
+      out[i + 8] = step * static_cast<float>(kMxfp4Levels[quants[i] >> 4]);
+    }
   }
 }
 
@@ -271,6 +291,16 @@ void dequantize(TensorType type, const void* data, int64_t count, float* out) {
     case TensorType::kQ5_K: return blocks(decode_q5_k);
     case TensorType::kIQ4_XS: return blocks(decode_iq4_xs);
     case TensorType::kQ6_K: return blocks(decode_q6_k);
+    case TensorType::kNVFP4: return blocks(decode_nvfp4);
+    case TensorType::kIQ1_S: return blocks(decode_lattice<TensorType::kIQ1_S>);
+    case TensorType::kIQ1_M: return blocks(decode_lattice<TensorType::kIQ1_M>);
+    case TensorType::kIQ2_XXS: return blocks(decode_lattice<TensorType::kIQ2_XXS>);
+    case TensorType::kIQ2_XS: return blocks(decode_lattice<TensorType::kIQ2_XS>);
+    case TensorType::kIQ2_S: return blocks(decode_lattice<TensorType::kIQ2_S>);
+    case TensorType::kIQ3_XXS: return blocks(decode_lattice<TensorType::kIQ3_XXS>);
+    case TensorType::kIQ3_S: return blocks(decode_lattice<TensorType::kIQ3_S>);
+    case TensorType::kTQ1_0: return blocks(decode_lattice<TensorType::kTQ1_0>);
+    case TensorType::kTQ2_0: return blocks(decode_lattice<TensorType::kTQ2_0>);
   }
 }
 

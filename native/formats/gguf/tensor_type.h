@@ -20,22 +20,41 @@ enum class TensorType : uint32_t {
   kQ4_K = 12,
   kQ5_K = 13,
   kQ6_K = 14,
+  kIQ2_XXS = 16,
+  kIQ2_XS = 17,
+  kIQ3_XXS = 18,
+  kIQ1_S = 19,
   kIQ4_NL = 20,
+  kIQ3_S = 21,
+  kIQ2_S = 22,
   kIQ4_XS = 23,
+  kIQ1_M = 29,
   kBF16 = 30,
+  kTQ1_0 = 34,
+  kTQ2_0 = 35,
   kMXFP4 = 39,
+  kNVFP4 = 40,
   // Of no GGUF file: codes of base/float8.h, whose scales are kept apart from them.
   kF8E4M3 = 0xf8e4,
 };
 
 // What the 16 codes of IQ4_NL and IQ4_XS stand for: levels denser around zero than at the ends.
 inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-// And those of MXFP4, doubled to be whole: a sign, two bits of exponent and one of mantissa (OCP Microscaling
+// And those of MXFP4 and NVFP4, doubled to be whole: a sign, two bits of exponent and one of mantissa (OCP Microscaling
 // Formats 1.0, E2M1).
 inline constexpr int8_t kMxfp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 // What a doubled level is multiplied with, by the block's exponent: 2^(e - 128), subnormal for 0 and 1.
 constexpr float mxfp4_step(uint8_t e) {
   return std::bit_cast<float>(e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23);
+}
+
+// The scale of 16 values of NVFP4, halved as the levels are doubled: four bits of exponent and three of mantissa
+// (E4M3) above a bit without meaning. 0x7f, its NaN, is 0 to the programs that write such files; 0xff is 480.
+constexpr uint8_t nvfp4_scale_bits(uint8_t scale) { return scale == 0x7f ? 0 : scale & 0x7f; }
+constexpr float nvfp4_step(uint8_t scale) {
+  const int bits = nvfp4_scale_bits(scale), exponent = bits >> 3, mantissa = bits & 7;
+  const float power = std::bit_cast<float>(static_cast<uint32_t>(127 + (exponent == 0 ? 1 : exponent) - 7 - 3 - 1) << 23);
+  return static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * power;
 }
 
 // How a type stores a row: `block_values` consecutive values share `block_bytes` bytes.

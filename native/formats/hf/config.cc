@@ -159,6 +159,18 @@ void add_yarn(Translation& t, const JsonValue& rope) {
     if (rope[name].exists()) t.fail(rope[name].unsupported("is not computed"));
 }
 
+// The first share of a head's pairs turn, by angles of which the whole head has its own; those of the rest are divided by
+// so much that they do not.
+void add_proportional_rope(Translation& t, double share, int64_t head_dim) {
+  constexpr float kNever = 1e30f;
+  if (head_dim < 2 || head_dim > 1 << 16) return t.fail(t.find("rope_parameters").invalid("is of heads of no size"));
+  t.out().integer(t.key("rope.dimension_count"), static_cast<uint64_t>(head_dim));
+  std::vector<float> factors(static_cast<size_t>(head_dim / 2), kNever);
+  const auto turning = static_cast<size_t>(static_cast<double>(head_dim) * share / 2);
+  std::fill_n(factors.begin(), std::min(turning, factors.size()), 1.0f);
+  t.out().tensor("rope_freqs.weight", factors);
+}
+
 void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   // Old files keep the base beside "rope_scaling", new ones everything in "rope_parameters", some by kind of layer.
   JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
@@ -174,11 +186,12 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   if (windowed_base > 0) t.out().number(t.key("rope.freq_base_swa"), windowed_base);
   const double share = value("partial_rotary_factor", t.architecture().rotated_share);
   if (!(share > 0 && share <= 1)) return t.fail(t.find("partial_rotary_factor").invalid("is out of range"));
+  const JsonValue kind_value = rope["rope_type"].exists() ? rope["rope_type"] : rope["type"];
+  const std::string_view kind = kind_value.text();
+  if (kind == "proportional") return add_proportional_rope(t, share, head_dim);
   const int64_t dims = static_cast<int64_t>(static_cast<double>(head_dim) * share);
   t.out().integer(t.key("rope.dimension_count"), static_cast<uint64_t>(dims));
 
-  const JsonValue kind_value = rope["rope_type"].exists() ? rope["rope_type"] : rope["type"];
-  const std::string_view kind = kind_value.text();
   // "dynamic" stretches what goes beyond the context the model was made for, which is the most that is served.
   if (kind.empty() || kind == "default" || (kind == "dynamic" && !rope["alpha"].exists())) return;
   if (kind == "linear") {
@@ -220,11 +233,12 @@ void translate_router(Translation& t, int64_t layers) {
 
 void translate_experts(Translation& t, Config& config) {
   const JsonValue count = t.first_of({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"});
+  if (t.architecture().gguf == "gemma4" && !t.boolean("enable_moe_block", false)) return;
   config.experts = t.take(count.integer(0, 4096), int64_t{0});
   if (config.experts == 0) return;
   AssembledFile& out = t.out();
   out.integer(t.key("expert_count"), static_cast<uint64_t>(config.experts));
-  out.integer(t.key("expert_used_count"), static_cast<uint64_t>(t.needed({"num_experts_per_tok", "moe_k"})));
+  out.integer(t.key("expert_used_count"), static_cast<uint64_t>(t.needed({"num_experts_per_tok", "moe_k", "top_k_experts"})));
   t.copy_integer("moe_intermediate_size", "expert_feed_forward_length");
   t.copy_integer("shared_expert_intermediate_size", "expert_shared_feed_forward_length");
   t.copy_integer("shared_intermediate_size", "expert_shared_feed_forward_length");
@@ -297,7 +311,42 @@ void translate_scales(Translation& t, int64_t layers, int64_t embedding) {
   t.out().number(t.key("logit_scale"), static_cast<double>(embedding) / t.needed_number("dim_model_base"));
 }
 
-// Settings that change what is computed in a way that GGUF has no key for, and values that mean "not used".
+// Gemma 4: layers that see all positions have heads of their own, the last layers share keys and values, and their
+// networks may be twice as wide.
+void translate_gemma4(Translation& t, const Config& config, int64_t head_dim, int64_t global_head_dim) {
+  if (config.layers > kMostLayers) return;   // the model refuses so many
+  AssembledFile& out = t.out();
+  const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
+  size("attention.key_length", global_head_dim);
+  size("attention.value_length", global_head_dim);
+  size("attention.key_length_swa", head_dim);
+  size("attention.value_length_swa", head_dim);
+  size("rope.dimension_count_swa", head_dim);
+  const int64_t shared = t.integer("num_kv_shared_layers", 0);
+  size("attention.shared_kv_layers", shared);
+  size("embedding_length_per_layer_input", t.integer("hidden_size_per_layer_input", 0));
+  const auto layers = static_cast<size_t>(config.layers);
+  const int64_t global_heads =
+      t.boolean("attention_k_eq_v", false) ? t.integer("num_global_key_value_heads", config.kv_heads) : config.kv_heads;
+  if (global_heads != config.kv_heads && global_heads <= kMost) {
+    auto windowed = windowed_layers(t, layers);
+    std::vector<int32_t> heads(layers);
+    for (size_t i = 0; i < layers; ++i)
+      heads[i] = static_cast<int32_t>((windowed ? (*windowed)[i] : (i + 1) % 6 != 0) ? config.kv_heads : global_heads);
+    out.integers(t.key("attention.head_count_kv"), heads);
+  }
+  if (t.boolean("use_double_wide_mlp", false)) {
+    const int64_t n_ff = t.needed({"intermediate_size"});
+    if (n_ff > kMost / 2) return;
+    std::vector<int32_t> widths(layers, static_cast<int32_t>(n_ff));
+    for (size_t i = layers - std::min(layers, static_cast<size_t>(shared)); i < layers; ++i) widths[i] *= 2;
+    out.integers(t.key("feed_forward_length"), widths);
+  }
+  if (t.find("use_bidirectional_attention").text() == "all")
+    t.fail(t.find("use_bidirectional_attention").unsupported("is 'all', which is not computed"));
+}
+
+// Settings that change the network and have no key in GGUF, each with the values that mean "not used".
 void check_unused(Translation& t) {
   for (const std::string_view name : {"clip_qkv", "sparse_config"})
     if (const JsonValue value = t.find(name); value.exists())
@@ -338,16 +387,20 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   result.layers = t.needed({"num_hidden_layers", "num_layers"});
   result.heads = t.needed({"num_attention_heads"});
   result.kv_heads = t.integer("num_key_value_heads", result.heads);
+  const bool gemma4 = (*architecture)->gguf == "gemma4";
   const bool own_head_dim = t.find("head_dim").exists() && (*architecture)->gguf != "granite";
   const int64_t head_dim = own_head_dim ? t.needed({"head_dim"}) : embedding / std::max<int64_t>(result.heads, 1);
   const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
   size("context_length", context);
   size("embedding_length", embedding);
   size("block_count", result.layers);
-  size("feed_forward_length", t.needed({"intermediate_size", "moe_intermediate_size"}));
+  const bool double_wide = gemma4 && t.boolean("use_double_wide_mlp", false);
+  if (!double_wide) size("feed_forward_length", t.needed({"intermediate_size", "moe_intermediate_size"}));
   size("attention.head_count", result.heads);
-  size("attention.head_count_kv", result.kv_heads);
-  if (own_head_dim) {
+  const bool other_global_heads = gemma4 && t.boolean("attention_k_eq_v", false) &&
+                                  t.integer("num_global_key_value_heads", result.kv_heads) != result.kv_heads;
+  if (!other_global_heads) size("attention.head_count_kv", result.kv_heads);
+  if (own_head_dim && !gemma4) {
     size("attention.key_length", head_dim);
     size("attention.value_length", head_dim);
   }
@@ -355,10 +408,13 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
              t.number("rms_norm_eps", t.number("layer_norm_epsilon", (*architecture)->rms_eps)));
   check_activation(t);
   check_unused(t);
-  translate_rope(t, context, head_dim);
+  constexpr int64_t kUsualGlobalHead = 512;
+  const int64_t global_head_dim = gemma4 ? t.integer("global_head_dim", kUsualGlobalHead) : head_dim;
+  translate_rope(t, context, global_head_dim);
   translate_windows(t, result.layers);
   translate_experts(t, result);
   check_unrotated_layers(t);
+  if (gemma4) translate_gemma4(t, result, head_dim, global_head_dim);
   translate_scales(t, result.layers, embedding);
   if ((*architecture)->gguf == "gemma2" || (*architecture)->gguf == "gemma3") {
     // The scale of scores is the width of a head to -1/2, but in the largest of each: GGUF knows them by their layers.

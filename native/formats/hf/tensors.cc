@@ -47,6 +47,9 @@ struct Name {
 
 constexpr Name kOfModel[] = {
     {"embed_tokens", "token_embd"}, {"norm", "output_norm"},
+    {"embed_tokens_per_layer", "per_layer_token_embd"},        // Gemma 4
+    {"per_layer_model_projection", "per_layer_model_proj"},
+    {"per_layer_projection_norm", "per_layer_proj_norm"},
     {"wte", "token_embd"},          {"ln_f", "output_norm"},   // Exaone
     {"tok_embeddings", "token_embd"},                          // InternLM 2
     {"word_embeddings", "token_embd"},                         // Ling
@@ -90,6 +93,14 @@ constexpr Name kOfLayer[] = {
     {"attention.dense", "attn_output"},
     {"attention.query_layernorm", "attn_q_norm"},
     {"attention.key_layernorm", "attn_k_norm"},
+    // Gemma 4
+    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
+    {"post_feedforward_layernorm_1", "post_ffw_norm_1"},
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2"},
+    {"router.proj", "ffn_gate_inp"},
+    {"per_layer_input_gate", "inp_gate"},
+    {"per_layer_projection", "proj"},
+    {"post_per_layer_input_norm", "post_norm"},
     // Exaone
     {"ln_1", "attn_norm"},
     {"ln_2", "ffn_norm"},
@@ -115,6 +126,15 @@ constexpr Name kOfExpert[] = {
     {"w1", "ffn_gate_exps"},        {"w3", "ffn_up_exps"},      {"w2", "ffn_down_exps"},
 };
 
+// Whole names within a layer, without a suffix.
+constexpr Name kPlainOfLayer[] = {
+    {"self_attn.sinks", "attn_sinks.weight"},
+    {"layer_scalar", "layer_output_scale.weight"},
+    {"router.scale", "ffn_gate_inp.scale"},
+    {"router.per_expert_scale", "ffn_down_exps.scale"},
+    {"experts.down_proj", "ffn_down_exps.weight"},
+};
+
 // What is added to the scores of experts for the choice among them: a vector of one value for each.
 constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias", "mlp.gate.expert_bias",
                                               "mlp.moe_statics.e_score_correction_bias"};
@@ -123,6 +143,7 @@ constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias"
 constexpr Name kFused[] = {
     {"block_sparse_moe.input_linear", "exps"},
     {"mlp.experts.gate_up_proj", "exps"},
+    {"experts.gate_up_proj", "exps"},
     {"shared_mlp.input_linear", "shexp"},
 };
 
@@ -219,7 +240,8 @@ class Translator {
       for (const int64_t length : tensor.shape) count *= length;
       return put_parts(block + "exp_probs_b.bias", {count}, {tensor.data}, tensor, type);
     }
-    if (rest == "self_attn.sinks") return put(block + "attn_sinks.weight", tensor, type);
+    if (const std::string_view plain = find(kPlainOfLayer, rest); !plain.empty())
+      return put(block + std::string(plain), tensor, type);
     if (config_.architecture->gguf == "gpt-oss" && rest.starts_with("mlp.experts."))
       return add_expert_bias(block, rest, tensor, type);
     const auto [stem, suffix] = split(rest);

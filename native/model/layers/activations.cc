@@ -14,44 +14,91 @@ int64_t most(const HyperParams& p, Dim&& dim) {
   return most;
 }
 
-int64_t most_q(const HyperParams& p) {
-  return most(p, [&](const LayerParams& layer) { return q_dim(p, layer); });
+int64_t most_of_heads(const HyperParams& p, int dim) {
+  return most(p, [&](const LayerParams& layer) { return latent_heads(p, layer, dim); });
 }
-int64_t most_attended(const HyperParams& p) {
-  return most(p, [&](const LayerParams& layer) { return attended_dim(p, layer); });
+// Values of a row that a delta net's layers take of a buffer; 0 where there are none.
+int64_t delta_channels(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.channels() : 0; }
+int64_t delta_values(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.values() : 0; }
+// Likewise of state spaces and short convolutions.
+int64_t recurrent_channels(const HyperParams& p) {
+  return std::max({delta_channels(p), p.has_state_spaces() ? p.state_space.channels() : 0,
+                   p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
 }
+int64_t recurrent_values(const HyperParams& p) {
+  return std::max({delta_values(p), p.has_state_spaces() ? p.state_space.width() : 0,
+                   p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
+}
+int64_t gated_dim(const LayerParams& layer) { return layer.output_gate ? attended_dim(layer) : 0; }
 
 }  // namespace
 
 std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const ModelLimits& limits) {
   const int64_t rows = limits.max_batch_tokens;
   const int64_t logit_rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
+  const IndexParams& index = p.latents.index;
+  const DeltaNetParams& delta = p.delta_net;
+  const bool beside = std::ranges::any_of(
+      p.layers, [](const LayerParams& layer) { return layer.feed_forward == FeedForwardKind::kGatedAndMixture; });
+  const int64_t gates = p.head_gates ? p.most(&LayerParams::n_heads) : 0;
+  const int64_t streams = p.streams.count > 1 ? p.streams.count : 0;
   return {
       {&Activations::x, rows * p.n_embd},
       {&Activations::normed, rows * p.n_embd},
-      {&Activations::q, rows * most_q(p)},
+      {&Activations::q, rows * std::max(most(p, q_dim), recurrent_channels(p))},
       {&Activations::k, rows * most(p, k_dim)},
       {&Activations::v, rows * most(p, v_dim)},
-      {&Activations::attended, rows * most_attended(p)},
+      {&Activations::attended, rows * std::max(most(p, attended_dim), recurrent_values(p))},
+      {&Activations::mixer_gate, rows * std::max(most(p, gated_dim), recurrent_values(p))},
+      {&Activations::decay, p.has_delta_nets() ? rows * delta.decays() : 0},
+      {&Activations::beta, rows * std::max(delta.n_value_heads, p.state_space.n_heads)},
+      {&Activations::low_decay, rows * delta.low_rank},
+      {&Activations::low_gate, rows * delta.low_rank},
       {&Activations::branch, p.post_norm || p.residual_scale != 1.0f ? rows * p.n_embd : 0},
       {&Activations::gate, rows * dense_ff(p)},
       {&Activations::up, rows * dense_ff(p)},
       {&Activations::router, rows * p.experts.count},
-      {&Activations::shared, p.experts.shared_gate ? rows * p.n_embd : 0},
+      {&Activations::shared, p.experts.shared_gate || beside ? rows * p.n_embd : 0},
       {&Activations::shared_gate, p.experts.shared_gate ? rows : 0},
-      {&Activations::last_q, logit_rows * most_q(p)},
+      {&Activations::low_q, rows * p.latents.q_rank},
+      {&Activations::head_q, rows * most_of_heads(p, p.latents.key_dim)},
+      {&Activations::head_values, rows * most_of_heads(p, p.latents.value_dim)},
+      {&Activations::index_q, rows * index.n_heads * index.key_dim},
+      {&Activations::index_k, rows * index.key_dim},
+      {&Activations::index_weights, rows * index.n_heads},
+      {&Activations::chosen, rows * index.most},
+      {&Activations::last_chosen, logit_rows * index.most},
+      {&Activations::last_q, logit_rows * std::max(most(p, q_dim), recurrent_values(p))},
+      {&Activations::last_gate, logit_rows * most(p, gated_dim)},
       {&Activations::last_x, logit_rows * p.n_embd},
+      {&Activations::last_normed, p.parallel_residual ? logit_rows * p.n_embd : 0},
+      {&Activations::head_gates, rows * gates},
+      {&Activations::last_head_gates, logit_rows * gates},
+      {&Activations::per_layer, rows * per_layer_dim(p)},
+      {&Activations::last_per_layer, logit_rows * per_layer_dim(p)},
+      {&Activations::per_layer_inner, rows * std::max(per_layer_dim(p), int64_t{2} * p.per_layer.dim)},
+      {&Activations::streams, rows * streams * p.n_embd},
+      {&Activations::predicted, rows * streams * p.n_embd},
+      {&Activations::mixing, rows * streams * (streams + 1)},
+      {&Activations::laurel, streams > 0 ? rows * p.n_embd : 0},
+      {&Activations::laurel_inner, rows * p.streams.laurel_rank},
       {&Activations::logits, logit_rows * p.n_vocab},
   };
 }
 
 int64_t dense_ff(const HyperParams& p) {
-  const auto mixture = [](const LayerParams& layer) { return layer.mixture; };
-  return std::max(std::ranges::all_of(p.layers, mixture) ? 0 : p.n_ff, p.experts.n_ff_shared);
+  const auto dense = [](const LayerParams& layer) {
+    return layer.mixture() || layer.feed_forward == FeedForwardKind::kNone ? 0 : layer.n_ff;
+  };
+  return std::max<int64_t>(most(p, dense), p.experts.n_ff_shared);
 }
 
 int64_t widest_row(const HyperParams& p) {
-  return std::max({int64_t{p.n_embd}, most_q(p), most_attended(p), dense_ff(p)});
+  // Inputs of heads' own matrices are packed one by one, in blocks of 32.
+  const LatentParams& latents = p.latents;
+  const int head = (std::max({latents.key_dim, latents.value_dim, latents.rank}) + 31) / 32 * 32;
+  return std::max({int64_t{p.n_embd}, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p), most_of_heads(p, head),
+                   int64_t{latents.q_rank}, int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {

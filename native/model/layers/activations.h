@@ -16,14 +16,39 @@ struct Activations {
   float* k = nullptr;
   float* v = nullptr;
   float* attended = nullptr;
+  float* mixer_gate = nullptr;   // of what attention or a delta net gives
+  float* decay = nullptr;        // of a delta net, as the following four
+  float* beta = nullptr;
+  float* low_decay = nullptr;
+  float* low_gate = nullptr;
   float* branch = nullptr;   // what a part of a layer adds, unless it adds directly
   float* gate = nullptr;
   float* up = nullptr;
   float* router = nullptr;       // [rows][n_experts]
   float* shared = nullptr;       // result of a gated network beside the experts
   float* shared_gate = nullptr;  // [rows]
+  float* low_q = nullptr;        // of latent attention: [rows][q_rank]
+  float* head_q = nullptr;       // queries before they are taken to the latents, [rows][n_heads][key_dim]
+  float* head_values = nullptr;  // what is attended to, taken out of them, [rows][n_heads][value_dim]
+  float* index_q = nullptr;      // [rows][heads of the index][key_dim]
+  float* index_k = nullptr;
+  float* index_weights = nullptr;
+  float* chosen = nullptr;       // [rows][most], numbers of 32 bits; for the layers that follow too
+  float* last_chosen = nullptr;
   float* last_q = nullptr;       // the last layer's rows with logits, gathered
   float* last_x = nullptr;
+  float* last_gate = nullptr;
+  float* last_normed = nullptr;
+  float* head_gates = nullptr;       // [rows][n_heads] of Attention, and gathered like q
+  float* last_head_gates = nullptr;
+  float* per_layer = nullptr;        // [rows][n_layers * dim], see PerLayerInputs; and gathered
+  float* last_per_layer = nullptr;
+  float* per_layer_inner = nullptr;  // [rows][dim] twice: the gate, and this layer's input
+  float* streams = nullptr;          // [count][rows][n_embd], see StreamParams
+  float* predicted = nullptr;        // likewise
+  float* mixing = nullptr;           // [rows][count * count] coefficients, and before them [rows][count]
+  float* laurel = nullptr;           // [rows][n_embd]
+  float* laurel_inner = nullptr;     // [rows][rank]
   float* logits = nullptr;
 };
 
@@ -34,15 +59,24 @@ struct ActivationBuffer {
 };
 std::vector<ActivationBuffer> activation_buffers(const HyperParams& params, const ModelLimits& limits);
 
-// Values of a row of a layer's queries, keys and values, and of what it attends to.
-inline int64_t q_dim(const HyperParams& p, const LayerParams& layer) { return int64_t{p.n_heads} * layer.key_dim; }
+inline int64_t per_layer_dim(const HyperParams& p) { return int64_t{p.n_layers} * p.per_layer.dim; }
+// Values of a row of a layer's queries, keys and values, and of what it attends to. Of latent attention: once queries
+// are taken to the latents, rows of these as keys.
+inline int64_t q_dim(const LayerParams& layer) { return int64_t{layer.n_heads} * layer.key_dim; }
 inline int64_t k_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.key_dim; }
 inline int64_t v_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.value_dim; }
-inline int64_t attended_dim(const HyperParams& p, const LayerParams& layer) { return int64_t{p.n_heads} * layer.value_dim; }
+inline int64_t attended_dim(const LayerParams& layer) { return int64_t{layer.n_heads} * layer.value_dim; }
+inline int64_t latent_heads(const HyperParams& p, const LayerParams& layer, int dim) {
+  return p.latents.rank > 0 && layer.latent() ? int64_t{layer.n_heads} * dim : 0;
+}
 // Values inside the widest feed-forward network that all rows pass; 0: there is none.
 int64_t dense_ff(const HyperParams& p);
 // Values of the longest row any operation takes.
 int64_t widest_row(const HyperParams& p);
+// Dimensions of the widest head; 1 where no layer attends.
+inline int most_head_dim(const HyperParams& p) {
+  return std::max({p.most(&LayerParams::key_dim), p.most(&LayerParams::value_dim), p.latents.index.key_dim, 1});
+}
 MixtureShape mixture_shape(const HyperParams& p);
 
 }  // namespace monolith

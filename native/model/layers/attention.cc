@@ -1,5 +1,7 @@
 #include "model/layers/attention.h"
 
+#include <array>
+
 namespace monolith {
 
 void Attention::run(StepRows& rows, bool last) const {
@@ -8,37 +10,60 @@ void Attention::run(StepRows& rows, bool last) const {
   const float* q = buffers_.q;
   if (last) q = leave_logit_rows(rows);
   if (rows.count == 0) return;
-  const std::span<const Segment> segments =
-      rows.all ? rows.tables[static_cast<size_t>(table_)] : rows.logit_segments;
-  operations_.attention(segments, q, q_dim(params_, layer_), params_.n_heads, index_, cache_,
-                        {.scale = params_.attention_scale,
+  operations_.attention(segments(rows), q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_,
+                        {.scale = layer_.attention_scale,
                          .window = layer_.window,
+                         .chunked = layer_.chunked,
                          .soft_cap = params_.attention_soft_cap,
-                         .sinks = weights_.sinks},
-                        buffers_.attended, attended_dim(params_, layer_));
+                         .sinks = weights_.sinks,
+                         .temperature_scale = layer_.temperature_scale,
+                         .temperature_length = layer_.temperature_length,
+                         .temperature_offset = layer_.temperature_offset},
+                        buffers_.attended, attended_dim(layer_));
+  if (params_.head_gates)
+    operations_.gate_heads(buffers_.attended, rows.all ? buffers_.head_gates : buffers_.last_head_gates, rows.count,
+                           layer_.n_heads, layer_.value_dim);
+  if (params_.value_scale != 1.0f)
+    operations_.scale(buffers_.attended, rows.count * attended_dim(layer_), params_.value_scale);
+  const float* attended = buffers_.attended;
+  if (layer_.output_gate) {
+    float* const gate = rows.all ? buffers_.mixer_gate : buffers_.last_gate;
+    operations_.gated(Activation::kSigmoid, gate, attended, rows.count, attended_dim(layer_), gate);
+    attended = gate;
+  }
   const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd,
                             weights_.output_bias, residual_.is_direct()};
-  operations_.matmul({&target, 1}, buffers_.attended, rows.count, InputUse::kLast);
+  operations_.matmul({&target, 1}, attended, rows.count, InputUse::kLast);
   residual_.add(weights_.post_norm, rows);
 }
 
-void Attention::project(const StepRows& rows) const {
+void Attention::project(StepRows& rows) const {
   const Activations& to = buffers_;
-  const float* const x = residual_.read(rows.x, weights_.norm, rows.count);
-  const MatmulTarget targets[] = {
-      {weights_.q.get(), to.q, q_dim(params_, layer_), weights_.q_bias},
-      {weights_.k.get(), to.k, k_dim(layer_), weights_.k_bias},
-      {weights_.v.get(), to.v, v_dim(layer_), weights_.v_bias},
-  };
-  operations_.matmul(targets, x, rows.count, residual_.last_use());
+  const float* const x = residual_.read(rows, weights_.norm);
+  std::array<MatmulTarget, 5> targets;
+  size_t n = 0;
+  targets[n++] = {weights_.q.get(), to.q, q_dim(layer_), weights_.q_bias};
+  if (layer_.kv_of < 0) {
+    targets[n++] = {weights_.k.get(), to.k, k_dim(layer_), weights_.k_bias};
+    if (!layer_.value_is_key) targets[n++] = {weights_.v.get(), to.v, v_dim(layer_), weights_.v_bias};
+  }
+  if (params_.head_gates) targets[n++] = {weights_.head_gates.get(), to.head_gates, layer_.n_heads};
+  if (layer_.output_gate) targets[n++] = {weights_.gate.get(), to.mixer_gate, attended_dim(layer_)};
+  operations_.matmul({targets.data(), n}, x, rows.count, residual_.last_use());
+  if (layer_.kv_of < 0) {
+    if (layer_.value_is_key) operations_.copy_rows(to.k, k_dim(layer_), rows.count, k_dim(layer_), to.v);
+    if (params_.value_norm)
+      operations_.rms_norm_heads(to.v, v_dim(layer_), nullptr, params_.norm_eps, rows.count, layer_.n_kv_heads, layer_.value_dim);
+  }
   if (params_.qk_norm == QkNorm::kEachHead) {
-    operations_.rms_norm_heads(to.q, q_dim(params_, layer_), weights_.q_norm, params_.rms_eps, rows.count,
-                               params_.n_heads, layer_.key_dim);
-    operations_.rms_norm_heads(to.k, k_dim(layer_), weights_.k_norm, params_.rms_eps, rows.count,
-                               layer_.n_kv_heads, layer_.key_dim);
+    operations_.rms_norm_heads(to.q, q_dim(layer_), weights_.q_norm, params_.norm_eps, rows.count, layer_.n_heads,
+                               layer_.key_dim);
+    if (layer_.kv_of < 0)
+      operations_.rms_norm_heads(to.k, k_dim(layer_), weights_.k_norm, params_.norm_eps, rows.count, layer_.n_kv_heads,
+                                 layer_.key_dim);
   } else if (params_.qk_norm == QkNorm::kWholeRow) {
-    operations_.rms_norm(to.q, weights_.q_norm, params_.rms_eps, rows.count, q_dim(params_, layer_), to.q);
-    operations_.rms_norm(to.k, weights_.k_norm, params_.rms_eps, rows.count, k_dim(layer_), to.k);
+    operations_.rms_norm(to.q, weights_.q_norm, params_.norm_eps, rows.count, q_dim(layer_), to.q);
+    if (layer_.kv_of < 0) operations_.rms_norm(to.k, weights_.k_norm, params_.norm_eps, rows.count, k_dim(layer_), to.k);
   }
 }
 
@@ -47,12 +72,22 @@ void Attention::store(const StepRows& rows) const {
   RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
   if (layer_.rope >= 0) {
     const RopeSet& angles = params_.ropes[static_cast<size_t>(layer_.rope)];
-    rope = {params_.rope_style, params_.rope_dims, angles.inverse_frequency.data(),
-            angles.magnitude};
+    rope = {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude};
   }
-  operations_.rope_and_store(rope, rows.tables[static_cast<size_t>(table_)], buffers_.q,
-                             q_dim(params_, layer_), params_.n_heads, buffers_.k, k_dim(layer_),
-                             buffers_.v, v_dim(layer_), index_, cache_);
+  const bool weighted = params_.qk_norm == QkNorm::kEachHeadRotated;
+  if (weighted || (params_.qk_norm == QkNorm::kUnweightedRotated && layer_.rope >= 0)) {
+    const auto rotate_and_norm = [&](float* x, int64_t stride, int n_heads, const float* norm) {
+      operations_.rotate(rope, segments(rows), x, stride, n_heads, layer_.key_dim);
+      operations_.rms_norm_heads(x, stride, norm, params_.norm_eps, rows.count, n_heads, layer_.key_dim);
+    };
+    rotate_and_norm(buffers_.q, q_dim(layer_), layer_.n_heads, weights_.q_norm);
+    if (layer_.kv_of < 0) rotate_and_norm(buffers_.k, k_dim(layer_), layer_.n_kv_heads, weights_.k_norm);
+    rope.n_dims = 0;
+  }
+  const bool own = layer_.kv_of < 0;
+  operations_.rope_and_store(rope, segments(rows), buffers_.q, q_dim(layer_), layer_.n_heads,
+                             own ? buffers_.k : nullptr, k_dim(layer_), own ? buffers_.v : nullptr, v_dim(layer_),
+                             kv_layer_, cache_);
 }
 
 // Returns their queries. When every row has logits nothing is copied.
@@ -60,9 +95,19 @@ const float* Attention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
   if (n == rows.count) return buffers_.q;
   if (n > 0) {
-    operations_.gather_rows(buffers_.q, rows.logit_rows.data(), n, q_dim(params_, layer_), buffers_.last_q);
+    operations_.gather_rows(buffers_.q, rows.logit_rows.data(), n, q_dim(layer_), buffers_.last_q);
+    if (layer_.output_gate)
+      operations_.gather_rows(buffers_.mixer_gate, rows.logit_rows.data(), n, attended_dim(layer_), buffers_.last_gate);
     operations_.gather_rows(rows.x, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_x);
+    if (params_.head_gates)
+      operations_.gather_rows(buffers_.head_gates, rows.logit_rows.data(), n, layer_.n_heads, buffers_.last_head_gates);
+    if (params_.per_layer.dim > 0)
+      operations_.gather_rows(rows.per_layer, rows.logit_rows.data(), n, per_layer_dim(params_), buffers_.last_per_layer);
+    if (params_.parallel_residual)
+      operations_.gather_rows(rows.normed, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_normed);
   }
+  rows.normed = buffers_.last_normed;
+  rows.per_layer = buffers_.last_per_layer;
   rows.x = buffers_.last_x;
   rows.count = n;
   rows.all = false;

@@ -2,23 +2,26 @@
 #pragma once
 
 #include "model/layers/layer_part.h"
-#include "model/weights.h"
 
 namespace monolith {
 
 class Attention final : public LayerPart {
  public:
-  // `layer`, number `index`: what it does otherwise than its neighbours. `table`: the pages of its keys and values.
-  Attention(const HyperParams& params, const LayerParams& layer, const AttentionWeights& weights,
-            Operations& operations, const Activations& activations, int index, int table, KvCache& cache)
-      : params_(params), layer_(layer), weights_(weights), operations_(operations), buffers_(activations),
-        residual_(params, operations, activations), index_(index), table_(table), cache_(cache) {}
+  explicit Attention(const LayerContext& context)
+      : params_(context.params), layer_(context.layer), weights_(context.weights.attention),
+        operations_(context.operations), buffers_(context.activations), residual_(context, context.layer.mixer == MixerKind::kAttentionAndMamba2),
+        kv_layer_(context.kv_layer), table_(context.table), cache_(context.cache) {}
 
   void run(StepRows& rows, bool last) const override;
+  bool mixes() const override { return true; }
+  bool keeps() const override { return layer_.kv_of < 0; }
 
  private:
-  void project(const StepRows& rows) const;
+  void project(StepRows& rows) const;
   void store(const StepRows& rows) const;
+  std::span<const Segment> segments(const StepRows& rows) const {
+    return (rows.all ? rows.tables : rows.logit_tables)[static_cast<size_t>(table_)];
+  }
   const float* leave_logit_rows(StepRows& rows) const;
 
   const HyperParams& params_;
@@ -27,7 +30,7 @@ class Attention final : public LayerPart {
   Operations& operations_;
   const Activations& buffers_;
   const Residual residual_;
-  const int index_, table_;
+  const int kv_layer_, table_;
   KvCache& cache_;
 };
 

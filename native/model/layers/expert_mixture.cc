@@ -4,32 +4,33 @@
 
 namespace monolith {
 
-Mixture ExpertMixture::mixture() const {
-  const ExpertWeights& experts = weights_.experts;
-  Router router = params_.experts.router;
+Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const ExpertWeights& experts) {
+  Router router = params.experts.router;
   router.bias = experts.choice_bias;
-  return {.shape = mixture_shape(params_),
+  router.expert_scales = experts.expert_scales;
+  return {.shape = mixture_shape(params),
           .gate = experts.all.gate.get(),
           .up = experts.all.up.get(),
           .down = experts.all.down.get(),
           .gate_bias = experts.all.gate_bias,
           .up_bias = experts.all.up_bias,
           .down_bias = experts.all.down_bias,
-          .activation = params_.activation,
-          .router = router};
+          .activation = {params.activation, layer.expert_limit},
+          .router = router,
+          .weighs_input = params.experts.weighs_input};
 }
 
 void ExpertMixture::run(StepRows& rows, bool) const {
   const ExpertParams& experts = params_.experts;
   const ExpertWeights& own = weights_.experts;
   const Activations& to = buffers_;
-  const float* const x = residual_.read(rows.x, weights_.ffn_norm, rows.count);
+  const float* const x = residual_.read(rows, weights_.ffn_norm);
   float* const out = residual_.target(rows);
   const MatmulTarget routing[] = {{own.router.get(), to.router, experts.count, own.router_bias},
                                   {own.shared_gate.get(), to.shared_gate, 1}};
   operations_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, rows.count);
   const auto shared_network = [&](float* result, bool add, InputUse use) {
-    run_gated_network(params_, weights_.network, experts.n_ff_shared, operations_, to, x, rows.count,
+    run_gated_network(params_, layer_, weights_.network, experts.n_ff_shared, operations_, to, x, rows.count,
                       result, add, use);
   };
   if (experts.shared_gate) shared_network(to.shared, false, InputUse::kAgain);

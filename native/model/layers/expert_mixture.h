@@ -1,28 +1,18 @@
 // Experts in the place of a layer's feed-forward network, with or without a network that all rows pass besides.
 #pragma once
 
-#include "model/layers/layer_part.h"
-#include "model/weights.h"
+#include "model/layers/feed_forward.h"
 
 namespace monolith {
 
-class ExpertMixture final : public LayerPart {
- public:
-  ExpertMixture(const HyperParams& params, const LayerWeights& weights, Operations& operations,
-                const Activations& activations)
-      : params_(params), weights_(weights), operations_(operations), buffers_(activations),
-        residual_(params, operations, activations) {}
+Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const ExpertWeights& experts);
 
+class ExpertMixture final : public FeedForward {
+ public:
+  using FeedForward::FeedForward;
   void run(StepRows& rows, bool last) const override;
   // As operations take it.
-  Mixture mixture() const;
-
- private:
-  const HyperParams& params_;
-  const LayerWeights& weights_;
-  Operations& operations_;
-  const Activations& buffers_;
-  const Residual residual_;
+  Mixture mixture() const { return mixture_of(params_, layer_, weights_.experts); }
 };
 
 }  // namespace monolith

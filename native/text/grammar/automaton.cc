@@ -19,8 +19,11 @@ Automaton::Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptio
   lexes_.push_back({ExpressionPool::kNothing});
   intern(false);                         // kDead
   bool accepts = false;
-  if (schema.text() == ExpressionPool::kNothing) {
-    put({Phase::kValue, schema.root(), 0, 0});
+  if (options_.lead.most > 0) {
+    put({Phase::kLead, 0, 0, 0});
+  } else if (schema.text() == ExpressionPool::kNothing) {
+    begin_whole();
+    accepts = accepts_next_;
   } else {
     put_lex(Phase::kText, {schema.text()}, 0);
     accepts_next_ = false;
@@ -76,9 +79,9 @@ StateId Automaton::intern(bool accepts) {
   }
   uint32_t free = 0;
   for (const Place& place : next_) {
-    if (place.phase != Phase::kString && place.phase != Phase::kKey && place.phase != Phase::kText) continue;
+    if (!has_lex(place.phase) || place.phase == Phase::kScalar) continue;
     const Lex& lex = lexes_[place.lex];
-    if (lex.between() && lex.name == 0) free = std::max(free, pool_.free_characters(lex.expression));
+    if (lex.between() && lex.name == 0) free = std::max(free, pool_.free_before(lex.expression));
   }
   const StateId id = static_cast<StateId>(headers_.size());
   headers_.push_back({static_cast<uint32_t>(places_.size()), static_cast<uint32_t>(next_.size()), accepts, free});
@@ -165,13 +168,18 @@ uint32_t Automaton::intern_progress(Progress progress) {
 void Automaton::complete(uint32_t frame) {
   if (frame == 0 && options_.suffix.empty()) accepts_next_ = true;
   else if (frame == 0) put({Phase::kSuffix, 0, 0, 0});
+  else if (is_spelled(frame)) begin_literal(Phase::kValueClose, 0, frame);
   else put({frames_[frame].is_object ? Phase::kAfterMember : Phase::kAfterItem, 0, 0, frame});
 }
 
 void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
   const Shape& shape = schema_.shape(shape_id);
+  const bool nested = options_.spelling && options_.spelling->nested;
+  if (options_.spelling && !options_.spelling->string_mark.empty() && shape.string != ExpressionPool::kNothing)
+    advance_literal({Phase::kStringOpen, shape_id * 2, 0, frame}, byte);
   switch (byte) {
     case '"': {
+      if (options_.spelling && !options_.spelling->string_mark.empty()) return;
       Lex lex{shape.string};
       lex.plain = writes_plainly() && pool_.free_characters(shape.string) == 0;
       put_lex(Phase::kString, lex, frame);
@@ -179,6 +187,10 @@ void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
     }
     case '{':
       for (const uint32_t id : shape.objects) {
+        if (nested) {
+          begin_members(id, frame);
+          continue;
+        }
         Progress fresh;
         fresh.object = id;
         fresh.seen.resize((schema_.object(id).properties.size() + 63) / 64);
@@ -190,7 +202,8 @@ void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
       return;
     default: {
       if (byte >= 0x80 || shape.scalar == ExpressionPool::kNothing) return;
-      Lex lex{shape.scalar};
+      const bool python = options_.spelling && options_.spelling->python && is_spelled(frame);
+      Lex lex{python ? python_scalar(shape.scalar) : shape.scalar};
       if (!read(lex, byte)) return;
       if (pool_.nullable(lex.expression)) complete(frame);
       put_lex(Phase::kScalar, lex, frame);
@@ -239,6 +252,21 @@ void Automaton::advance(const Place& place, uint8_t byte) {
       if (step_character(lex, byte, at_boundary)) put_lex(place.phase, lex, place.frame);
       return;
     }
+    case Phase::kLead:
+    case Phase::kLeadClose: return advance_lead(place, byte);
+    case Phase::kName:
+    case Phase::kBare:
+    case Phase::kMarked: return advance_text(place, byte);
+    case Phase::kNameOpen:
+    case Phase::kTextOpen:
+    case Phase::kJsonOpen:
+    case Phase::kStringOpen:
+    case Phase::kStringClose:
+    case Phase::kValueClose:
+    case Phase::kSeparator: return advance_literal(place, byte);
+    case Phase::kBraceClose:
+      if (byte == '}') complete(frames_[place.frame].parent);
+      return;
     default: break;
   }
   if (options_.white_space == WhiteSpace::kFlexible && is_space(byte)) {
@@ -317,19 +345,12 @@ StateId Automaton::recall(Past& past, StateId state) {
   const Header header = past.headers[state];
   std::vector<Place> places(past.places.begin() + header.first_place, past.places.begin() + header.first_place + header.n_places);
   for (Place& place : places) {
-    switch (place.phase) {
-      case Phase::kText:
-      case Phase::kScalar:
-      case Phase::kString:
-      case Phase::kKey: {
-        Lex lex = past.lexes[place.lex];
-        lex.expression = pool_.recall(*past.expressions, lex.expression);
-        if (lex.name != 0) lex.name = recall_name(past, lex.name);
-        if (failed()) return kDead;
-        place.lex = intern_lex(lex);
-        break;
-      }
-      default: break;
+    if (has_lex(place.phase)) {
+      Lex lex = past.lexes[place.lex];
+      lex.expression = pool_.recall(*past.expressions, lex.expression);
+      if (lex.name != 0) lex.name = recall_name(past, lex.name);
+      if (failed()) return kDead;
+      place.lex = intern_lex(lex);
     }
     place.frame = recall_frame(past, place.frame);
   }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "text/grammar/schema.h"
+#include "text/grammar/spelling.h"
 #include "text/grammar/token_trie.h"
 
 namespace monolith::grammar {
@@ -27,6 +29,8 @@ struct AutomatonOptions {
   PropertyOrder order = PropertyOrder::kSchema;
   WhiteSpace white_space = WhiteSpace::kNone;
   std::string suffix;                 // bytes that follow the value
+  Lead lead;                          // and stand before it
+  std::optional<Spelling> spelling;   // of the value, an object; its texts are bytes
   size_t most_states = 200'000;
   size_t most_places = 4'000'000;     // of all states together
   size_t most_rows = 200'000;         // states with transitions: 1 KiB each
@@ -69,7 +73,7 @@ class Automaton {
   }
   bool knows_only_byte(StateId state) const { return only_bytes_[state] != kUnknownByte; }
   int known_only_byte(StateId state) const { return only_bytes_[state]; }
-  // What is left of an automaton that has grown to its limits: its states, and nothing of how they are stepped.
+  // The states of an automaton that has grown to its limits, without its transitions.
   struct Past;
   std::unique_ptr<Past> into_past(std::unique_ptr<ExpressionPool::Past> expressions);   // it is empty from then on
   // The same state in this automaton, of the same schema and options; kDead when failed().
@@ -81,12 +85,14 @@ class Automaton {
  private:
   static constexpr uint32_t kNoRow = UINT32_MAX, kUnknown = UINT32_MAX;
   static constexpr int16_t kUnknownByte = -2;
-  enum class Phase : uint8_t { kText, kSuffix, kValue, kScalar, kString, kKey, kObjectStart, kColon, kAfterMember, kNextKey, kArrayStart, kAfterItem };
+  enum class Phase : uint8_t { kText, kSuffix, kValue, kScalar, kString, kKey, kObjectStart, kColon, kAfterMember, kNextKey, kArrayStart, kAfterItem,
+    // automaton_spelling.cc's
+    kLead, kLeadClose, kNameOpen, kName, kTextOpen, kJsonOpen, kBare, kMarked, kStringOpen, kStringClose, kValueClose, kSeparator, kBraceClose };
 
   struct Place {
     Phase phase;
-    uint32_t what = 0;     // kValue, kColon: shape; kSuffix: bytes read
-    uint32_t lex = 0;      // kText, kScalar, kString, kKey: into lexes_; others: spaces read
+    uint32_t what = 0;     // kValue, kColon, kJsonOpen: shape; kTextOpen, kStringOpen: see text_of(); kSuffix: bytes read
+    uint32_t lex = 0;      // has_lex(): into lexes_; a literal: bytes read; others: spaces read
     uint32_t frame = 0;
     auto operator<=>(const Place&) const = default;
   };
@@ -117,12 +123,16 @@ class Automaton {
     std::vector<uint64_t> seen;
     uint32_t next = 0;             // kSchema: first property that may still come
     uint32_t others = 0;           // members that are no properties
-    std::vector<uint32_t> names;   // of those, sorted, where they are remembered
+    std::vector<uint32_t> names;   // of the others, sorted, where names are remembered
     // Found on first use.
     bool known = false, may_close = false;
     ExprId keys = ExpressionPool::kNothing;
   };
 
+  static bool has_lex(Phase phase) {
+    return phase == Phase::kText || phase == Phase::kScalar || phase == Phase::kString || phase == Phase::kKey || phase == Phase::kName ||
+           phase == Phase::kBare || phase == Phase::kMarked;
+  }
   // Names, and strings of which few fit, as JSON writers spell them: where texts are read that others wrote, any spelling.
   bool writes_plainly() const { return options_.order == PropertyOrder::kSchema; }
   StateId compute(StateId state, uint8_t byte);
@@ -148,6 +158,24 @@ class Automaton {
   bool remembers_names(const ObjectShape& object) const;
   void add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways);
   void close_key(const Place& place);
+  bool is_spelled(uint32_t frame) const;
+  const std::string& literal(Phase phase) const;
+  void begin_literal(Phase phase, uint32_t what, uint32_t frame);
+  void advance_literal(Place place, uint8_t byte);
+  void end_literal(const Place& place);
+  void begin_members(uint32_t object, uint32_t parent);
+  void end_members(uint32_t frame);
+  void end_member(uint32_t frame);
+  void end_name(uint32_t frame, const Lex& lex);
+  ExprId other_name(uint32_t object, uint32_t index);
+  ExprId text_of(uint32_t what);
+  void begin_text(Phase phase, ExprId text, uint32_t frame);
+  void end_text(Phase phase, uint32_t frame);
+  void advance_text(const Place& place, uint8_t byte);
+  ExprId python_scalar(ExprId scalar);
+  void advance_lead(Place place, uint8_t byte);
+  void begin_lead_close(uint32_t read);
+  void begin_whole();
   uint32_t with_member(uint32_t progress_id, uint32_t property);
   bool any_alive(ExprId e, uint32_t first, uint32_t last);
   ExprId uniform(ExprId e, uint32_t first, uint32_t last);
@@ -179,6 +207,8 @@ class Automaton {
   std::unordered_map<uint64_t, uint32_t> name_children_;   // name << 21 | code point -> name
   uint32_t n_names_ = 1;
   std::vector<std::vector<ExprId>> name_expressions_;      // by object: each property's name with its tag
+  std::unordered_map<uint32_t, ExprId> texts_;             // of text_of()
+  std::unordered_map<ExprId, ExprId> python_;              // of python_scalar()
   std::vector<StateId> stack_;                    // scratch of walks
   struct KnownMask {
     StateId state;
@@ -187,7 +217,7 @@ class Automaton {
   std::vector<KnownMask> known_masks_;            // a ring
   struct Walk {
     StateId state;
-    bool subtracts;        // of what all plain tokens are
+    bool subtracts;        // begins with all plain tokens and removes those that may not come
     uint32_t tree, node;
   };
   Walk unfinished_{kDead, false, 0, 0};           // of the mask that is found next

@@ -52,7 +52,7 @@ bool Automaton::mostly_free(StateId state) {
   return n_free * 2 >= tree.tokens.size();
 }
 
-// By first bytes: what is found of one is kept when the fuel is used up.
+// Goes by first bytes. When the fuel is used up, the bytes that are done are kept.
 void Automaton::find_allowed(StateId state, TokenMask& mask) {
   Walk& done = unfinished_;
   if (done.state != state) {

@@ -51,8 +51,8 @@ bool Automaton::feasible(const ObjectShape& object, const Progress& progress) co
   return remembers || (progress.others == 0 && counted + possible + 1 >= object.least);
 }
 
-// The names that may come next where they come in order and none needs another: feasible() of each, for all of them from
-// what is counted behind it.
+// The names that may come next where properties come in order and none requires another. Counting the properties behind
+// each name answers feasible() for all names in one pass.
 void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways) {
   const uint32_t n = static_cast<uint32_t>(object.properties.size());
   if (now.others > 0 || now.next >= n) return;
@@ -85,7 +85,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   if (names.empty() && n + object.others.size() > 0) {
     for (uint32_t i = 0; i < n; ++i) names.push_back(pool_.concat(pool_.literal(object.properties[i].name), pool_.tag(i)));
     for (uint32_t i = 0; i < object.others.size(); ++i)
-      names.push_back(pool_.concat(object.others[i].name, pool_.tag(static_cast<uint32_t>(n) + i)));
+      names.push_back(pool_.concat(other_name(now.object, i), pool_.tag(static_cast<uint32_t>(n) + i)));
     if (failed()) {   // some of them are not what they should be
       names.clear();
       return progress_[id];

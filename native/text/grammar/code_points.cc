@@ -108,8 +108,8 @@ bool CharPartition::freeze() {
   std::sort(starts_.begin(), starts_.end());
   starts_.erase(std::unique(starts_.begin(), starts_.end()), starts_.end());
 
-  // Intervals are alike if the same sets have them. Each set has a number; an interval's is the sum of those that have it,
-  // twice over, so that two sums agree by chance as good as never.
+  // Intervals are alike if the same sets contain them. Each set has two random numbers, and an interval is known by their
+  // sums over the sets that contain it: unlike intervals agree in both by chance practically never.
   struct Sum {
     uint64_t a = 0, b = 0;
     auto operator<=>(const Sum&) const = default;

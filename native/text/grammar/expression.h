@@ -1,8 +1,8 @@
-// Regular expressions with intersection and complement over character classes, and with rules that name one
-// another, hash-consed, and stepped by derivatives (Brzozowski 1964): an expression is itself the state of the
-// automaton that recognizes it, and states come into being as they are reached; of rules that nest, a chain of what is
-// still to come is the automaton's stack. Bounded by fuel: an expression that would grow past it is a
-// failure, never a wrong answer. Not thread-safe: one compiled grammar, one thread at a time.
+// Regular expressions with intersection and complement over character classes, and with rules that name one another.
+// They are hash-consed and stepped by derivatives (Brzozowski 1964): an expression is itself the state of its automaton,
+// and states come into being as they are reached. Where rules nest, the concatenation that is left to read serves as the
+// stack. Bounded by fuel: an expression that would grow past it is a failure, never a wrong answer. Not thread-safe: one
+// compiled grammar, one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -77,10 +77,12 @@ class ExpressionPool {
   bool nullable(ExprId e) const { return nodes_[e].nullable; }
   // Whether some text fits. Searched for and remembered; false when out of fuel (failed() tells).
   bool alive(ExprId e);
-  // Tags of what is complete at `e`, ascending.
+  // The tags of the alternatives that are complete at `e`, ascending.
   void tags(ExprId e, std::vector<uint32_t>& out) const;
   // So many characters, whatever they are, surely leave something that can be completed; 0 if that is not seen at once.
   uint32_t free_characters(ExprId e) const;
+  // The same where texts of repeated characters must not have a certain one within: so many cannot bring it about.
+  uint32_t free_before(ExprId e) const;
   bool failed() const { return halt_ != Halt::kNone; }
   // Out of fuel, and nothing else: with more of it what failed can be asked again, and goes on from what was found.
   bool spent() const { return halt_ == Halt::kSpent; }
@@ -92,10 +94,10 @@ class ExpressionPool {
     fuel_ = fuel;
     if (spent()) halt_ = Halt::kNone;
   }
-  // What is there now stays; of what use adds, up to `most_nodes` more, forget() takes all away, a failure too.
+  // Keeps all nodes there are. Use may add up to `most_nodes` more; forget() removes those, and clears a failure.
   void keep(size_t most_nodes);
   void forget();
-  // What use has added, as it was before forget().
+  // A copy of the nodes that use has added, taken before they are forgotten.
   struct Past;
   std::unique_ptr<Past> forget_into_past();
   // An expression of that time as one of now; kFailed when there is no room for it.
@@ -143,6 +145,7 @@ class ExpressionPool {
   std::vector<DigitCount> count_digits(std::span<const ExprId> parts, int depth, bool& exact) const;
   bool digits_reach(const DigitCount& count, const Node& remainder) const;
   bool takes_every_digit(ExprId e) const;
+  uint32_t shortest(ExprId e, int depth = 0) const;
   bool begins_without_digit(ExprId e) const;
 
   static constexpr size_t kMostSearches = 8;   // kept

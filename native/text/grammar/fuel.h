@@ -51,7 +51,7 @@ class Fuel {
     until_look_ = kLook;
     if ((cancelled_ && cancelled_->load(std::memory_order_relaxed)) ||
         (deadline_ != INT64_MAX && thread_time() >= deadline_))
-      stopped_ = true;   // what is left says still what was spent
+      stopped_ = true;   // `left` stays: it still tells how much was spent
     return !stopped_;
   }
 

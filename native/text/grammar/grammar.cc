@@ -16,6 +16,20 @@ std::string GrammarOptions::key() const {
   const auto add = [&](const std::string& part) { key += std::to_string(part.size()) + ':' + part; };
   add(text);
   add(suffix);
+  add(std::string(lead.letters ? "a" : "0") + std::to_string(lead.least) + ',' + std::to_string(lead.most) + lead.close);
+  if (spelling) {
+    key += 's';
+    for (const std::string* part : {&spelling->name_open, &spelling->text_open, &spelling->json_open, &spelling->value_close, &spelling->separator,
+                                    &spelling->text_end, &spelling->string_mark})
+      add(*part);
+    for (const bool flag : {spelling->nested, spelling->python}) key += static_cast<char>(flag);
+    key += static_cast<char>(spelling->others);
+    for (const auto& [name, kind] : spelling->kinds) {
+      add(name);
+      key += static_cast<char>(kind);
+    }
+    key += 'e';
+  }
   for (const std::string& choice : choices) add(choice);
   return key;
 }
@@ -30,6 +44,11 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
   of_schema.most_shapes = limits.most_shapes;
   const int64_t deadline = Fuel::thread_time() + int64_t{limits.compile_ms} * 1'000'000;
   of_schema.fuel = Fuel(limits.compile_steps, deadline, cancelled);
+  std::optional<Spelling> spelling = options.spelling;
+  if (spelling) {
+    spelling->mark_text = spelling->string_mark;
+    of_schema.spelling = &*spelling;
+  }
 
   std::shared_ptr<Grammar> grammar(new Grammar(std::move(vocabulary), limits));
   switch (options.kind) {
@@ -52,6 +71,13 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
   of_automaton.order = options.order;
   of_automaton.white_space = options.white_space;
   of_automaton.suffix = grammar->vocabulary_->symbols(options.suffix);
+  of_automaton.lead = options.lead;
+  of_automaton.lead.close = grammar->vocabulary_->symbols(options.lead.close);
+  if (spelling) {
+    for (std::string* part : {&spelling->name_open, &spelling->text_open, &spelling->json_open, &spelling->value_close, &spelling->separator, &spelling->string_mark})
+      *part = grammar->vocabulary_->symbols(*part);
+    of_automaton.spelling = std::move(spelling);
+  }
   of_automaton.most_states = limits.most_states;
   of_automaton.most_rows = limits.most_rows;
   of_automaton.most_places = limits.most_places;
@@ -82,7 +108,7 @@ Grammar::Urgent::Urgent(Grammar& grammar) {
   grammar.urgent_.store(false, std::memory_order_relaxed);
 }
 
-// A new automaton, and what is left of the last one.
+// Begins a new automaton. The last one's states are kept, so that positions in it can be recalled.
 void Grammar::begin() {
   auto expressions = schema_->expressions().forget_into_past();
   past_ = automaton_ ? automaton_->into_past(std::move(expressions)) : nullptr;
@@ -106,8 +132,8 @@ void Grammar::count_bytes() {
   if (memory_ && before != now) memory_->change(before, now);
 }
 
-// `work` at the position, with what is left to spend for it and no more than `fuel`. After a limit of memory was met, once
-// more in a new automaton.
+// Runs `work` at the position. It may spend what its state has left, and no more than `fuel`. If the automaton meets its
+// memory limit, the work is done once more in a new one.
 template <class Work>
 Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
   ExpressionPool& pool = schema_->expressions();
@@ -267,7 +293,7 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
   return tokens;
 }
 
-// How many of the first of `tokens` are those of `text`, too.
+// The number of leading `tokens` that `text` is cut into as well.
 size_t Grammar::tokens_alike(std::string_view text, const Tokenizer& tokenizer, std::span<const TokenId> tokens) const {
   std::vector<TokenId> others;
   tokenizer.encode(text, {.continues = true}, others);

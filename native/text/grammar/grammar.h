@@ -29,6 +29,8 @@ struct GrammarOptions {
   std::string text;                   // the schema, the pattern or the rules
   std::vector<std::string> choices;
   std::string suffix;                 // literal text behind the value; special tokens' spellings are those tokens
+  Lead lead;                          // before it; in its text and the next one's tokens' spellings are those tokens too
+  std::optional<Spelling> spelling;   // of the value, whose schema is an object's; its mark_text is found from its mark
   bool strict = true;
   bool one_of_as_any_of = false;
   PropertyOrder order = PropertyOrder::kSchema;
@@ -78,9 +80,9 @@ class Grammar {
   Outcome forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer, std::vector<TokenId>& out,
                  Fuel* fuel = nullptr);
   static constexpr size_t kMostForced = 64;
-  // Sees to it that forced(), if `tokenizer` is not null, and allowed() need not look: for a thread that has nothing
-  // better to do, and stops for those that have. kSpent: there is more to do.
-  // With a token it is advance() by that which need not look.
+  // Finds in advance what allowed() will need, and forced() too if `tokenizer` is not null. For a thread with nothing
+  // better to do; it stops when another wants the grammar. kSpent: there is more to find.
+  // With a token, finds what advance() by that token will need.
   Outcome prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token = kNoToken);
   // Whether that is done: kSpent if not yet. Never waits for it.
   Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel, TokenId token = kNoToken);
@@ -139,7 +141,7 @@ class Grammar {
   AutomatonOptions automaton_options_;
   std::unique_ptr<Automaton> automaton_;
   std::unique_ptr<Automaton::Past> past_;     // the last epoch's; null: there is none
-  // What was spent already for states of which not all is found out; those of the last epoch.
+  // Fuel already spent on states that are not finished, in this epoch and in the last.
   std::unordered_map<StateId, uint64_t> spent_, spent_before_;
   size_t schema_bytes_ = 0, run_bytes_ = 0;
   std::unordered_map<StateId, std::vector<TokenId>> runs_;   // forced(), where a byte alone may come

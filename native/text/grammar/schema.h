@@ -13,6 +13,7 @@
 
 #include "text/grammar/expression.h"
 #include "formats/json/json_document.h"
+#include "text/grammar/spelling.h"
 
 namespace monolith::grammar {
 
@@ -55,6 +56,7 @@ struct SchemaOptions {
   size_t most_expressions = 200'000;
   size_t most_shapes = 20'000;
   size_t most_steps = 2'000'000;       // of everything else
+  const Spelling* spelling = nullptr;  // that it is for
   Fuel fuel;                           // of all together
 };
 

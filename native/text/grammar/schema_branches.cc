@@ -201,7 +201,7 @@ void SchemaCompiler::take_one_of(JsonId schema, JsonId list, std::vector<std::ve
     for (size_t j = i + 1; j < ways.size(); ++j) {
       if (!spend()) return;
       if (exclude_each_other(ways[i], ways[j], 0)) continue;
-      // Of each pair one has to be false: that of the two whose negation can be written.
+      // One of each pair has to be false: the one whose negation can be written.
       const JsonId not_j = negate(ways[j]), not_i = negate(ways[i]);
       if (not_j != kNoJson && not_i != kNoJson) {
         exact[i].push_back(not_j);

@@ -1,4 +1,4 @@
-// A schema's compilation as a whole: what is gathered before, what is told, and keywords that are not served.
+// A schema's compilation as a whole: characters are gathered first, then shapes defined, and unsupported keywords reported.
 #include "text/grammar/schema_compiler.h"
 
 #include <cmath>
@@ -114,6 +114,7 @@ bool SchemaCompiler::gather_characters() {
     if (pattern == nullptr) continue;
     if (regex(pattern).usable) regex(pattern).regex.separate(partition);
   }
+  if (options_.spelling) options_.spelling->separate(partition);
   if (partition.freeze()) return true;
   problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema tells more than 4,096 kinds of characters apart");
   return false;

@@ -6,6 +6,7 @@
 
 #include "text/tokenizer/char_reader.h"
 #include "text/tokenizer/deepseek_letters.h"
+#include "text/tokenizer/han.h"
 
 namespace monolith {
 namespace {
@@ -55,6 +56,12 @@ bool is_mark(const Char& c) {
          (kBackticks && c.code_point == '`');
 }
 
+// \p{Han}
+bool is_han(const Char& c) {
+  static const CodePoints han(MONOLITH_HAN);
+  return c.code_point >= 0x2E80 && han.has(c.code_point);
+}
+
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 template <typename Emit>
 void split_gpt2(std::string_view text, Emit emit) {
@@ -81,6 +88,7 @@ struct WordRules {
   int max_digits = 1;              // of \p{N}{1,n}; 0: \p{N}+
   bool marks_are_letters = false;  // [\p{L}\p{M}] for \p{L}
   bool signs_take_newlines = true; // ...[^\s\p{L}\p{N}]+[\r\n]*; else ...[^\s\p{L}\p{N}\r\n]+
+  bool phrases = false;            // (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ for \p{L}+, and [\r\n/]? for [\r\n]*
 };
 
 // The end of \p{N}{1,max_digits} where a number stands at `begin`.
@@ -118,16 +126,32 @@ void split_words(std::string_view text, Emit emit) {
   const auto is_sign = [](const Char& c) {
     return c.is_sign() && !(kRules.marks_are_letters && c.is(CharDetail::kMark));
   };
+  // The end of the letters, of which one ends at `i`.
+  const auto skip_letters = [&](size_t i) {
+    if constexpr (!kRules.phrases) return reader.skip(i, is_letter_here);
+    for (;;) {
+      i = reader.skip(i, [](const Char& c) { return c.is(CharDetail::kMark); });
+      Char c = reader.at(i);
+      const size_t letter = i + (c.code_point == ' ' ? c.size : 0);
+      if (letter > i) c = reader.at(letter);
+      if (!is_letter(c)) return i;
+      i = letter + c.size;
+    }
+  };
   const auto match = [&](size_t begin) -> size_t {
     if (const size_t length = reader.contraction<true>(begin)) return begin + length;
     const Char first = reader.at(begin);
-    if (is_letter_here(first)) return reader.skip(begin + first.size, is_letter_here);
+    if (is_letter_here(first)) return skip_letters(begin + first.size);
     if (is_number(first)) return skip_digits(reader, begin, kRules.max_digits);
     const Char second = reader.at(begin + first.size);
     if (!first.is_newline() && is_letter_here(second))
-      return reader.skip(begin + first.size + second.size, is_letter_here);
+      return skip_letters(begin + first.size + second.size);
     if (is_sign(first) || (first.code_point == ' ' && is_sign(second))) {
       const size_t signs = reader.skip(begin + first.size, is_sign);
+      if constexpr (kRules.phrases) {
+        const Char next = reader.at(signs);
+        return next.is_newline() ? signs + next.size : signs;   // a slash is a sign
+      }
       return kRules.signs_take_newlines ? reader.skip(signs, is_newline) : signs;
     }
     return skip_spaces(reader, begin);   // only white space is left
@@ -141,15 +165,17 @@ void split_words(std::string_view text, Emit emit) {
 // With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}], S = (?i:'s|'t|'re|'ve|'m|'ll|'d):
 // [^\r\n\p{L}\p{N}]?U*l+S?|[^\r\n\p{L}\p{N}]?U+l*S?|\p{N}{1,kMaxDigits}|
 // ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-// S only with kContractions.
-template <int kMaxDigits, bool kContractions, typename Emit>
+// S only with kContractions. With kHanApart \p{Han}+ comes first, neither U nor l has \p{Han}, and no slash
+// follows signs and line breaks.
+template <int kMaxDigits, bool kContractions, bool kHanApart, typename Emit>
 void split_by_case(std::string_view text, Emit emit) {
   const CharReader reader(text);
-  const auto is_upper = [](const Char& c) {
-    return c.is_letter_or_mark() && !c.is(CharDetail::kLower);
+  const auto is_apart = [](const Char& c) { return kHanApart && is_han(c); };
+  const auto is_upper = [&](const Char& c) {
+    return c.is_letter_or_mark() && !c.is(CharDetail::kLower) && !is_apart(c);
   };
-  const auto is_lower = [](const Char& c) {
-    return c.is_letter_or_mark() && !c.is(CharDetail::kUpper);
+  const auto is_lower = [&](const Char& c) {
+    return c.is_letter_or_mark() && !c.is(CharDetail::kUpper) && !is_apart(c);
   };
   // U*l+ at `begin`, or `begin`. Where no lower case follows U's run, the run's last character that
   // is in l as well ends the match. A run is walked again only behind that one: linear.
@@ -176,6 +202,7 @@ void split_by_case(std::string_view text, Emit emit) {
   };
   const auto match = [&](size_t begin) -> size_t {
     const Char first = reader.at(begin);
+    if (is_apart(first)) return reader.skip(begin + first.size, is_apart);
     if (is_number(first)) return skip_digits(reader, begin, kMaxDigits);
     if (const size_t end = word(begin, first); end > begin) {
       if (!kContractions || end == text.size()) return end;
@@ -185,7 +212,8 @@ void split_by_case(std::string_view text, Emit emit) {
     if (first.is_sign() || (first.code_point == ' ' && second.is_sign())) {
       const size_t signs =
           reader.skip(begin + first.size, [](const Char& c) { return c.is_sign(); });
-      return reader.skip(signs, [](const Char& c) { return c.is_newline() || c.code_point == '/'; });
+      return reader.skip(
+          signs, [](const Char& c) { return c.is_newline() || (!kHanApart && c.code_point == '/'); });
     }
     return skip_spaces(reader, begin);
   };
@@ -290,6 +318,35 @@ void isolate_number_triples(std::string_view text, Emit emit) {
   });
 }
 
+// Runs of digits in groups of three, counted from the run's end. (?=(\d{3})+(?!\d)), or with kWholeNumbers
+// \d{1,3}(?=(?:\d{3})*\b): then a run that a letter, a mark or another number follows stays as it is.
+template <bool kWholeNumbers, typename Emit>
+void group_digits(std::string_view text, Emit emit) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const CharReader reader(text);
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    while (end < text.size() && is_digit(text[end])) ++end;
+    if (end == i) {
+      ++i;
+      continue;
+    }
+    const auto cut = [&](size_t at) {
+      if (at > done) emit(text.substr(done, at - done));
+      done = at;
+    };
+    const Char next = reader.at(end);
+    if (!kWholeNumbers || !(next.is_letter_or_mark() || is_number(next) || next.code_point == '_')) {
+      if (kWholeNumbers) cut(i);
+      for (size_t at = i + (end - i) % 3; at < end; at += 3) cut(at);
+      if (kWholeNumbers) cut(end);
+    }
+    i = end;
+  }
+  if (done < text.size()) emit(text.substr(done));
+}
+
 // [0-9][0-9][0-9]
 template <typename Emit>
 void isolate_three_digits(std::string_view text, Emit emit) {
@@ -303,6 +360,25 @@ void isolate_three_digits(std::string_view text, Emit emit) {
     digits = 0;
   }
   if (done < text.size()) emit(text.substr(done));
+}
+
+// [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
+template <typename Emit>
+void isolate_scripts(std::string_view text, Emit emit) {
+  static const CodePoints hangul("가-힣ㄱ-ㆎ"), marks("！…“”‘’—：；，、-〿︰-﹏"), bopomofo("ㄅ-ㄯ"),
+      others("一-龥぀-ゟ゠-ヿ");
+  const auto script = [](const Char& c) -> const CodePoints* {
+    if (c.code_point < 0x2000) return nullptr;
+    for (const CodePoints* one : {&hangul, &marks, &bopomofo, &others})
+      if (one->has(c.code_point)) return one;
+    return nullptr;
+  };
+  const CharReader reader(text);
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    const CodePoints* const own = script(reader.at(begin));
+    end = reader.skip(begin, [&](const Char& c) { return script(c) == own; });
+    emit(reader.between(begin, end));
+  }
 }
 
 // \s+$
@@ -346,8 +422,11 @@ void split_stage(SplitStage stage, std::string_view text, Emit emit) {
     case SplitStage::kSeedCoder:
       return split_words<WordRules{.signs_take_newlines = false}>(text, emit);
     case SplitStage::kQwen35: return split_words<WordRules{.marks_are_letters = true}>(text, emit);
-    case SplitStage::kTekken: return split_by_case<1, false>(text, emit);
-    case SplitStage::kGpt4o: return split_by_case<3, true>(text, emit);
+    case SplitStage::kPhrases: return split_words<WordRules{.phrases = true}>(text, emit);
+    case SplitStage::kTekken: return split_by_case<1, false, false>(text, emit);
+    case SplitStage::kGpt4o: return split_by_case<3, true, false>(text, emit);
+    case SplitStage::kKimi: return split_by_case<3, true, true>(text, emit);
+    case SplitStage::kYoutu: return split_by_case<1, true, false>(text, emit);
     case SplitStage::kDeepseek3: return split_deepseek3(text, emit);
     case SplitStage::kBloom: {   // ?[^(\s|.,!?…。，、।۔،)]+
       static const CodePoints ends("(|.,!?…。，、।۔،)");
@@ -359,6 +438,9 @@ void split_stage(SplitStage stage, std::string_view text, Emit emit) {
     case SplitStage::kNumberRuns: return isolate_runs<Before::kNothing>(text, is_number, emit);
     case SplitStage::kNumberTriples: return isolate_number_triples(text, emit);
     case SplitStage::kThreeDigits: return isolate_three_digits(text, emit);
+    case SplitStage::kDigitGroups: return group_digits<false>(text, emit);
+    case SplitStage::kWholeNumberGroups: return group_digits<true>(text, emit);
+    case SplitStage::kYoutuScripts: return isolate_scripts(text, emit);
     case SplitStage::kEachNewline: return isolate_each(text, is_newline, emit);
     case SplitStage::kLines: return split_lines(text, emit);
     case SplitStage::kSpacedLetters:   // \s?\p{L}+

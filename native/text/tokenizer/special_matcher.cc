@@ -42,7 +42,7 @@ SpecialMatcher::SpecialMatcher(const Vocabulary& vocabulary, std::span<const Tok
 uint32_t SpecialMatcher::child(uint32_t node, unsigned char byte) const {
   const Edge* edges = edges_.data() + nodes_[node].first_edge;
   const Edge* end = edges + nodes_[node].n_edges;
-  // Most nodes have one edge; std::string_view's order is that of unsigned bytes.
+  // Most nodes have one edge. std::string_view compares unsigned bytes.
   const Edge* at = std::lower_bound(edges, end, byte,
                                     [](const Edge& edge, unsigned char b) { return edge.byte < b; });
   return at != end && at->byte == byte ? at->node : 0;

@@ -95,7 +95,7 @@ class Utf8Stream {
  public:
   // Appends to `out` every character completed by `bytes`. Does not allocate beyond out's growth.
   void push(std::string_view bytes, std::string& out);
-  // End of text: what is left incomplete becomes one U+FFFD.
+  // End of text: an incomplete character becomes one U+FFFD.
   void finish(std::string& out);
   // Bytes held back (0 to 3).
   int pending() const { return pending_; }

@@ -162,6 +162,8 @@ void check_speculation(const std::string& model) {
 }
 
 TEST(speculation_changes_no_token_llama) { check_speculation("models/llama.q8_0.gguf"); }
+TEST(speculation_changes_no_token_latents) { check_speculation("models/deepseek32.q8_0.gguf"); }
+TEST(speculation_changes_no_token_recurrent_state) { check_speculation("models/qwen35.f16.gguf"); }
 TEST(speculation_changes_no_token_qwen3) { check_speculation("models/qwen3.f16.gguf"); }
 
 // Whatever a draft says: that of the same weights, of others close to them, and of others altogether.

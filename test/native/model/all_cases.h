@@ -9,6 +9,7 @@ namespace monolith::testing {
 inline std::vector<Case> all_cases() {
   return {llama_like("llama", false), llama_like("exaone", true), llama_like("internlm2", false),
           llama_like("ernie4_5", false), llama_like("xverse", false),
+          qwen2vl(),         qwen3vl(),       qwen3moe("qwen3vlmoe"),
           exaone4(false),    exaone4(true),   glm4(),           seed_oss(),
           minicpm(),
           mistral(),         biased_llama(),  mixtral(),        qwen2moe(),

@@ -214,11 +214,11 @@ inline Case qwen2moe() {
           }};
 }
 
-inline Case qwen3moe() {
-  TinyModel model("qwen3moe");
+inline Case qwen3moe(const char* name = "qwen3moe") {
+  TinyModel model(name);
   put_experts(model, kExpertFf);
   add_qk_norms(model, true);
-  return {"qwen3moe", model, [](const P& net, const Tokens& tokens) {
+  return {name, model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
                 net, tokens, 2,
                 [&](uint32_t, const std::string& block, const Rows& h) {
@@ -547,6 +547,37 @@ inline Case seed_oss() {
                               [&](const Row& row) { return gated_network(net, block, row); }));
             }
             return logits_of(net, x);
+          }};
+}
+
+// The text towers of models that see.
+inline Case qwen2vl() {
+  TinyModel model("qwen2vl");
+  model.key("rope.dimension_sections", 8u);
+  for_blocks(model, [&](const std::string& block) {
+    model.bias(block + "attn_q.bias", kQ);
+    model.bias(block + "attn_k.bias", kKv);
+    model.bias(block + "attn_v.bias", kKv);
+  });
+  return {"qwen2vl", model, [](const P& net, const Tokens& tokens) {
+            return logits_of(net, pre_norm_layers(
+                net, tokens, 2,
+                [&](uint32_t, const std::string& block, const Rows& h) { return attention(net, block, h, {.biases = true}); },
+                [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
+          }};
+}
+
+inline Case qwen3vl() {
+  TinyModel model("qwen3vl");
+  model.key("rope.dimension_sections", 8u);
+  add_qk_norms(model, true);
+  return {"qwen3vl", model, [](const P& net, const Tokens& tokens) {
+            return logits_of(net, pre_norm_layers(
+                net, tokens, 2,
+                [&](uint32_t, const std::string& block, const Rows& h) {
+                  return attention(net, block, h, {.qk_norm = norm_of(net)});
+                },
+                [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
           }};
 }
 

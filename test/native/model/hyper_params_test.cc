@@ -42,18 +42,45 @@ TEST(every_value_is_read) {
   CHECK_EQ(params->n_vocab, 40);
   CHECK_EQ(params->n_embd, 64);
   CHECK_EQ(params->n_layers, 2);
-  CHECK_EQ(params->n_heads, 4);
-  CHECK_EQ(params->n_kv_heads, 2);
-  CHECK_EQ(params->head_dim, 32);
-  CHECK_EQ(params->n_ff, 96);
+  CHECK_EQ(params->layers[0].n_heads, 4);
+  CHECK_EQ(params->layers[0].n_kv_heads, 2);
+  CHECK_EQ(params->layers[0].key_dim, 32);
+  CHECK_EQ(params->layers[0].n_ff, 96);
   CHECK_EQ(params->context_length, 256);
-  CHECK_EQ(params->rms_eps, 1e-5f);
+  CHECK_EQ(params->norm_eps, 1e-5f);
   CHECK(params->rope_style == RopeStyle::kHalves);
-  CHECK_EQ(params->rope_dims, 16);
+  CHECK_EQ(params->ropes[0].n_dims, 16);
   REQUIRE(params->ropes.size() == 1 && params->ropes[0].inverse_frequency.size() == 8);
   CHECK_EQ(params->ropes[0].inverse_frequency[0], 1.0f);
   CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-3f) < 1e-9f);
   CHECK(!params->tied_output && !params->qkv_bias && params->qk_norm == QkNorm::kEachHead);
+}
+
+TEST(delta_nets_lie_between_layers_that_attend) {
+  TinyModel model("qwen35");
+  for (const auto& [key, value] : {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 16u}, std::pair{"ssm.group_count", 2u},
+                                   std::pair{"ssm.time_step_rank", 6u}, std::pair{"ssm.inner_size", 48u}})
+    model.key(key, value);
+  // Two layers, and each fourth would attend: none does.
+  auto params = read(model);
+  REQUIRE(params.ok());
+  for (const LayerParams& layer : params->layers) CHECK(layer.mixer == MixerKind::kDeltaNet);
+  CHECK_EQ(params->delta_net.value_dim, 8);
+  CHECK_EQ(params->delta_net.channels(), 2 * 2 * 16 + 48);
+  model.key("full_attention_interval", 2u);
+  params = read(model);
+  REQUIRE(params.ok());
+  CHECK(params->layers[0].mixer == MixerKind::kDeltaNet && params->layers[1].mixer == MixerKind::kAttention);
+  CHECK(params->layers[1].output_gate);
+  TinyModel odd = model;
+  odd.key("ssm.time_step_rank", 3u);
+  check_refused(odd, ErrorCode::kInvalidFile, "'qwen35.ssm.time_step_rank' (3) is not a multiple of 'qwen35.ssm.group_count' (2)");
+  odd = model;
+  odd.key("ssm.inner_size", 50u);
+  check_refused(odd, ErrorCode::kInvalidFile, "'qwen35.ssm.inner_size' (50)");
+  odd = model;
+  odd.key("ssm.conv_kernel", 9u);
+  check_refused(odd, ErrorCode::kInvalidFile, "qwen35.ssm.conv_kernel");
 }
 
 TEST(absent_keys_have_the_defaults_of_the_format) {
@@ -62,9 +89,9 @@ TEST(absent_keys_have_the_defaults_of_the_format) {
   model.tensors.erase("output.weight");
   const auto params = read(model);
   REQUIRE(params.ok());
-  CHECK_EQ(params->n_kv_heads, params->n_heads);
-  CHECK_EQ(params->head_dim, 16);
-  CHECK_EQ(params->rope_dims, 16);
+  CHECK_EQ(params->layers[0].n_kv_heads, params->layers[0].n_heads);
+  CHECK_EQ(params->layers[0].key_dim, 16);
+  CHECK_EQ(params->ropes[0].n_dims, 16);
   CHECK(params->rope_style == RopeStyle::kAdjacentPairs);
   CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-2f) < 1e-8f);  // base 10000
   CHECK_EQ(params->ropes[0].magnitude, 1.0f);
@@ -122,15 +149,44 @@ TEST(values_out_of_range_are_named) {
   check_refused(odd, ErrorCode::kInvalidFile, "not a multiple of 'llama.attention.head_count'");
 }
 
-TEST(per_layer_arrays_are_accepted_when_equal) {
+TEST(layers_have_shapes_of_their_own) {
   TinyModel model;
   model.key("feed_forward_length", std::vector<uint32_t>{96, 96});
   const auto params = read(model);
   REQUIRE(params.ok());
-  CHECK_EQ(params->n_ff, 96);
+  CHECK_EQ(params->layers[0].n_ff, 96);
   model.key("feed_forward_length", std::vector<uint32_t>{96, 128});
-  check_refused(model, ErrorCode::kUnsupported,
-                "'llama.feed_forward_length' differs from layer to layer");
+  model.key("attention.head_count", std::vector<uint32_t>{4, 6});
+  model.key("attention.head_count_kv", std::vector<uint32_t>{2, 3});
+  model.key("attention.value_length", 24u);
+  const auto own = read(model);
+  REQUIRE(own.ok());
+  CHECK(own->layers[0].n_ff == 96 && own->layers[1].n_ff == 128);
+  CHECK(own->layers[0].n_heads == 4 && own->layers[1].n_heads == 6);
+  CHECK(own->layers[0].n_kv_heads == 2 && own->layers[1].n_kv_heads == 3);
+  CHECK(own->layers[1].key_dim == 16 && own->layers[1].value_dim == 24);
+  model.key("attention.head_count_kv", std::vector<uint32_t>{2, 4});
+  check_refused(model, ErrorCode::kInvalidFile, "'llama.attention.head_count' (6) is not a multiple of");
+  model.key("attention.head_count_kv", std::vector<uint32_t>{2, 0});
+  check_refused(model, ErrorCode::kInvalidFile, "'llama.attention.head_count_kv' is 0 for layer 1, expected 1 to 1024");
+  model.key("attention.head_count_kv", std::vector<uint32_t>{2});
+  check_refused(model, ErrorCode::kInvalidFile, "'llama.attention.head_count_kv' has 1 elements, expected one per layer, 2");
+
+  TinyModel gemma("gemma3", 2);
+  gemma.key("attention.sliding_window", 32u);
+  gemma.key("attention.sliding_window_pattern", std::vector<bool>{true, false});
+  gemma.key("attention.key_length", 64u);
+  gemma.key("attention.value_length", 64u);
+  gemma.key("attention.key_length_swa", 32u);
+  gemma.key("attention.value_length_swa", 16u);
+  gemma.key("rope.dimension_count", 64u);
+  gemma.key("rope.dimension_count_swa", 24u);
+  const auto windowed = read(gemma);
+  REQUIRE(windowed.ok());
+  CHECK(windowed->layers[0].key_dim == 32 && windowed->layers[0].value_dim == 16);
+  CHECK(windowed->layers[1].key_dim == 64 && windowed->layers[1].value_dim == 64);
+  CHECK(windowed->ropes[0].n_dims == 64 && windowed->ropes[1].n_dims == 24);
+  CHECK(std::abs(windowed->layers[0].attention_scale * std::sqrt(32.0f) - 1) < 1e-6f);
 }
 
 TEST(what_is_not_computed_is_refused_by_name) {
@@ -138,7 +194,6 @@ TEST(what_is_not_computed_is_refused_by_name) {
       {"attn_logit_softcapping", 50.0f, "soft cap"},
       {"final_logit_softcapping", 30.0f, "soft cap"},
       {"attention.causal", false, "not causal"},
-      {"attention.value_length", 8u, "llama.attention.value_length"},
       {"logit_scale", 0.5f, "scale on logits"},
       {"pooling_type", 3u, "pooled"},
       {"rope.freq_base_swa", 5000.0f, "llama.rope.freq_base_swa"},
@@ -202,6 +257,84 @@ TEST(layers_have_windows_and_rotations_of_their_own) {
   for (size_t i = 0; i < 5; ++i) CHECK_EQ(smol->layers[i].rope, i == 3 ? -1 : 0);
 }
 
+TEST(last_layers_read_the_keys_and_values_of_others) {
+  TinyModel model("gemma4", 6);
+  model.key("attention.sliding_window", 32u);
+  model.key("attention.sliding_window_pattern", std::vector<bool>{true, true, false, true, true, false});
+  model.key("attention.shared_kv_layers", 3u);
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  const int expected[] = {-1, -1, -1, 1, 1, 2};
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK_EQ(params->layers[i].kv_of, expected[i]);
+    CHECK_EQ(params->layers[i].keeps_pages(), i < 3);
+    CHECK_EQ(params->layers[i].attention_scale, 1.0f);
+  }
+  // The last layer with keys and values of its own must be one that sees all, and the one before it one with a window.
+  model.key("attention.shared_kv_layers", 4u);
+  check_refused(model, ErrorCode::kUnsupported, "'gemma4.attention.shared_kv_layers' is 4: layer 1 has no keys");
+  model.key("attention.shared_kv_layers", 6u);
+  check_refused(model, ErrorCode::kUnsupported, "layer -2 has no keys");
+  model.key("attention.shared_kv_layers", 7u);
+  check_refused(model, ErrorCode::kInvalidFile, "'gemma4.attention.shared_kv_layers' is 7, expected 0 to 6");
+  TinyModel other("gemma3", 6);
+  other.key("attention.shared_kv_layers", 3u);
+  check_refused(other, ErrorCode::kUnsupported, "keys and values that layers share");
+}
+
+// What Gemma 3n's files state of streams and sparsity, and what stands for it where they do not.
+TEST(streams_have_their_numbers_from_the_file_or_the_usual_ones) {
+  TinyModel model("gemma3n", 12);
+  model.key("attention.sliding_window", 32u);
+  model.tensors["per_layer_token_embd.weight"] = {{12 * 16, TinyModel::kVocab}};
+  model.tensors["blk.0.laurel_l.weight"] = {{TinyModel::kEmbedding, 8}};
+  auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK(params->streams.count == 4 && params->streams.laurel_rank == 8 && params->per_layer.dim == 16);
+  CHECK(params->value_norm && params->logit_soft_cap == 30.0f);
+  for (size_t i = 0; i < 12; ++i) {
+    CHECK(std::abs(params->layers[i].sparse_deviations - (i < 10 ? 1.6448536f : 0.0f)) < 1e-6f);
+    CHECK_EQ(params->layers[i].window, i % 5 < 4 ? 32 : 0);
+  }
+  model.key("altup.num_inputs", 3u);
+  std::vector<float> scales(12, -INFINITY);   // of the normal distribution's quantiles: none is dropped
+  scales[2] = 1.25f;
+  model.key("activation_sparsity_scale", scales);
+  params = read(model);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->streams.count, 3);
+  for (size_t i = 0; i < 12; ++i) CHECK_EQ(params->layers[i].sparse_deviations, i == 2 ? 1.25f : 0.0f);
+  model.key("altup.active_idx", 1u);
+  check_refused(model, ErrorCode::kUnsupported, "a residual stream other than the first");
+  model.key("altup.active_idx", 0u);
+  model.key("altup.num_inputs", 40u);
+  check_refused(model, ErrorCode::kInvalidFile, "'gemma3n.altup.num_inputs' is 40, expected 2 to 16");
+}
+
+TEST(layers_have_limits_and_rotated_shares_of_their_own) {
+  TinyModel model("step35", 3);
+  model.key("expert_count", 8u);
+  model.key("expert_used_count", 2u);
+  model.key("leading_dense_block_count", 1u);
+  model.key("attention.sliding_window", 32u);
+  model.key("attention.sliding_window_pattern", std::vector<bool>{false, true, false});
+  model.key("rope.dimension_count", 16u);
+  model.key("rope.dimension_count_swa", 12u);
+  model.key("swiglu_clamp_exp", std::vector<float>{0, 0, 7});
+  model.key("swiglu_clamp_shexp", std::vector<float>{0, 16, 0});
+  const auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK(params->layers[2].expert_limit == 7 && params->layers[1].expert_limit == 0);
+  CHECK(params->layers[1].gate_limit == 16 && params->layers[2].gate_limit == 0);
+  CHECK(params->ropes[0].n_dims == 8 && params->ropes[1].n_dims == 12);
+  model.key("swiglu_clamp_exp", std::vector<float>{0, 0});
+  check_refused(model, ErrorCode::kInvalidFile, "'step35.swiglu_clamp_exp' has 2 elements");
+  TinyModel other("dots1", 3);
+  other.key("expert_count", 8u);
+  other.key("swiglu_clamp_exp", std::vector<float>{0, 0, 7});
+  check_refused(other, ErrorCode::kUnsupported, "a limit on gated numbers");
+}
+
 // (groups, of them used, experts of a row) among 8 experts.
 TEST(groups_of_experts_must_fit) {
   for (const auto& [groups, used_groups, used, fits] :
@@ -234,9 +367,9 @@ TEST(layers_with_experts_are_those_the_file_says) {
   REQUIRE(params.ok());
   CHECK_EQ(params->n_layers, 5);
   CHECK_EQ(params->n_guess_layers, 1);
-  for (size_t i = 0; i < 5; ++i) CHECK_EQ(params->layers[i].mixture, i >= 2);
+  for (size_t i = 0; i < 5; ++i) CHECK_EQ(params->layers[i].mixture(), i >= 2);
   CHECK(params->experts.router.score == RouterScore::kSigmoid);
-  CHECK_EQ(params->n_ff, 96);
+  CHECK_EQ(params->layers[0].n_ff, 96);
   model.key("nextn_predict_layers", 6u);
   check_refused(model, ErrorCode::kInvalidFile, "'glm4moe.nextn_predict_layers' is 6 of 6 layers");
 }

@@ -13,7 +13,7 @@ namespace {
 HyperParams network(int n_layers, int period, int window) {
   HyperParams params{};
   params.n_layers = n_layers;
-  params.layers.assign(static_cast<size_t>(n_layers), {});
+  params.layers.assign(static_cast<size_t>(n_layers), {.n_kv_heads = 2, .key_dim = 64, .value_dim = 64});
   for (int i = 0; i < n_layers; ++i) {
     const bool sees_all = period > 0 && i % period == period - 1;
     params.layers[static_cast<size_t>(i)].window = sees_all ? 0 : window;

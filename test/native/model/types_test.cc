@@ -7,6 +7,7 @@
 
 #include "backend/cpu/machine/isa.h"
 #include "backend/cpu/matrix_data.h"
+#include "support/backend_around.h"
 #include "check.h"
 #include "support/golden.h"
 #include "support/model_fixture.h"
@@ -78,6 +79,27 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 }  // namespace
+
+// A device without a type: planned or loaded, the tensor is named before anything is kept.
+TEST(a_type_that_the_device_does_not_have_is_refused_by_name) {
+  class Without : public testing::BackendAround {
+   public:
+    using BackendAround::BackendAround;
+    bool keeps_type(TensorType type) const override { return type != TensorType::kIQ2_XS; }
+  };
+  const ParsedModel parsed(model_of(TensorType::kIQ2_XS, false));
+  const auto inner = make_cpu_backend({.threads = 1});
+  REQUIRE(parsed.file && inner.ok());
+  Without backend(**inner);
+  const ModelLimits limits = {.max_batch_tokens = 8, .max_logit_rows = 8, .max_context = 32, .n_pages = 2};
+  const auto loaded = Transformer::load(*parsed.file, backend, limits, {});
+  const auto planned = Model::plan(*parsed.file, backend, limits);
+  REQUIRE(!loaded.ok() && !planned.ok());
+  for (const Error& error : {loaded.error(), planned.error()}) {
+    CHECK(error.code == ErrorCode::kUnsupported);
+    CHECK(error.message.starts_with("tensor 'token_embd.weight' has type IQ2_XS, which is computed on processors only: the device is "));
+  }
+}
 
 TEST(every_type_computes_what_its_decoded_weights_do) {
   for (const TensorType type : kAllTypes) {

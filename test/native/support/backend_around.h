@@ -10,6 +10,8 @@ class BackendAround : public Backend {
   explicit BackendAround(Backend& inner) : inner_(inner) {}
 
   BackendInfo info() const override { return inner_.info(); }
+  bool keeps_fp8() const override { return inner_.keeps_fp8(); }
+  bool keeps_type(TensorType type) const override { return inner_.keeps_type(type); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override { return inner_.matrix_bytes(type, rows, cols); }
   size_t kv_cache_bytes(const KvShape& shape) const override { return inner_.kv_cache_bytes(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_.matrix(source); }
@@ -33,6 +35,10 @@ class BackendAround : public Backend {
   void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads, int head_dim) override {
     inner_.rms_norm_heads(x, row_stride, weight, eps, n_rows, n_heads, head_dim);
   }
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim, float* out) override {
+    inner_.layer_norm(x, weight, bias, eps, n_rows, dim, out);
+  }
+  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override { inner_.add_bias(x, bias, n_rows, dim); }
   void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
     inner_.matmul(targets, x, n_rows, use);
   }
@@ -44,9 +50,22 @@ class BackendAround : public Backend {
                  const AttentionParams& params, float* out, int64_t out_stride) override {
     inner_.attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
   }
-  void gated(Activation activation, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
-    inner_.gated(activation, gate, up, n_rows, dim, out);
+  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
+    inner_.gated(gating, gate, up, n_rows, dim, out);
   }
+  void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
+    inner_.gate_heads(x, gate, n_rows, n_heads, head_dim);
+  }
+  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override { inner_.scale_columns(x, factors, n_rows, dim); }
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows, int64_t dim) override {
+    inner_.add_weighted(x, y, weights, weight_stride, offset, n_rows, dim);
+  }
+  void match_length(float* x, const float* y, int n_rows, int64_t dim) override { inner_.match_length(x, y, n_rows, dim); }
+  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override { inner_.keep_outliers(x, deviations, n_rows, dim); }
+  void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
+    inner_.copy_rows(x, x_stride, n_rows, dim, out);
+  }
+  void activate(Activation activation, float* x, int64_t count) override { inner_.activate(activation, x, count); }
   void scale(float* x, int64_t count, float factor) override { inner_.scale(x, count, factor); }
   void soft_cap(float* x, int64_t count, float cap) override { inner_.soft_cap(x, count, cap); }
   void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
@@ -54,6 +73,28 @@ class BackendAround : public Backend {
   }
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out, bool add_to_out) override {
     inner_.mixture(mixture, router_logits, x, n_rows, out, add_to_out);
+  }
+  bool attends_by_position() const override { return inner_.attends_by_position(); }
+  Status can_keep_slots() const override { return inner_.can_keep_slots(); }
+  void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
+                int64_t stride) override {
+    inner_.convolve(convolution, segments, state, x, stride);
+  }
+  void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state, const DeltaInputs& inputs,
+                  float* out) override {
+    inner_.delta_rule(rule, segments, state, inputs, out);
+  }
+  void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
+                   const StateSpaceInputs& inputs, float* out) override {
+    inner_.state_space(space, segments, state, inputs, out);
+  }
+  void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
+              int head_dim) override {
+    inner_.rotate(rope, segments, x, row_stride, n_heads, head_dim);
+  }
+  void xielu(const Xielu& params, float* x, int64_t count) override { inner_.xielu(params, x, count); }
+  void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
+    inner_.rms_norm_groups(x, weight, eps, n_rows, n_groups, dim);
   }
   void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) override {
     inner_.gather_rows(x, rows, n_rows, dim, out);

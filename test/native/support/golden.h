@@ -60,6 +60,8 @@ struct GoldenPrompt {
   std::vector<int32_t> greedy;          // 24 tokens
   std::vector<double> exact_margins;    // per greedy token
   GoldenLogits last;                    // after the prompt and all greedy tokens but one
+  // Of recurrent networks: at the prompt's last position when it came in pieces of 7 tokens, and as `last` after that.
+  std::optional<GoldenLogits> after_pieces, last_after_pieces;
   std::vector<std::vector<float>>
       hidden_exact;  // per layer, then the final norm, at the last position
 };
@@ -105,6 +107,10 @@ struct Golden {
       prompt.greedy = from["greedy"]["tokens"].numbers<int32_t>();
       prompt.exact_margins = from["greedy"]["exact_margins"].numbers<double>();
       prompt.last = logits(from["greedy"]["last"]);
+      if (const Json& pieces = from["pieces_of_7"]; !pieces.is_null()) {
+        prompt.after_pieces = logits(pieces);
+        prompt.last_after_pieces = logits(pieces["then_greedy_last"]);
+      }
       for (const Json& layer : from["hidden_exact"].array()) {
         prompt.hidden_exact.push_back(floats_from_base64(layer.string()));
       }
@@ -113,7 +119,8 @@ struct Golden {
       };
       if (prompt.tokens.empty() || prompt.greedy.size() < 2 ||
           prompt.greedy.size() != prompt.exact_margins.size() || prompt.positions.empty() ||
-          !complete(prompt.last) || !std::ranges::all_of(prompt.positions, complete)) {
+          !complete(prompt.last) || !complete(prompt.after_pieces.value_or(prompt.last)) ||
+          !complete(prompt.last_after_pieces.value_or(prompt.last)) || !std::ranges::all_of(prompt.positions, complete)) {
         return std::nullopt;
       }
       golden.prompts.push_back(std::move(prompt));

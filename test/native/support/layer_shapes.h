@@ -80,22 +80,24 @@ inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
   }
 }
 
-// What no backend keeps yet is refused by what it is.
-inline void check_refused_states(Backend& backend) {
+// What a backend does not keep is refused by what it is.
+inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
   KvShape shape = KvShape::of_equal_layers(3, 2, 64, 4, KvType::kF16);
   const auto refused = [&](const char* what) {
     const auto made = backend.kv_cache(shape);
     CHECK_EQ(backend.kv_cache_bytes(shape), SIZE_MAX);
+    const Status asked = backend.can_keep_states(shape);
+    CHECK(!asked.ok() && !made.ok() && asked.error().message == made.error().message);
     if (made.ok() || made.error().code != ErrorCode::kUnsupported || made.error().message.find(what) == std::string::npos)
       check::fail(__FILE__, __LINE__, made.ok() ? what : made.error().message);
   };
   shape.layers[1].kind = StateKind::kLatents;
-  refused("layer 1 keeps latents");
+  if (!keeps.latents) refused("layer 1 keeps latents");
   shape.layers[1].kind = StateKind::kSlot;
   refused("layer 1 keeps a slot of state");
   shape.layers[1] = shape.layers[0];
   shape.layers[2].value_dim = 32;
-  refused("layer 2 has keys of 64 dimensions and values of 32");
+  if (!keeps.other_values) refused("layer 2 has keys of 64 dimensions and values of 32");
 }
 
 }  // namespace monolith::testing

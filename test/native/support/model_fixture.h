@@ -77,6 +77,7 @@ class GoldenRunner {
     std::vector<int32_t> tokens;  // prompt and greedy path
     std::vector<int32_t> pages;  // of each table
     int position = 0;
+    bool odd = false;
     size_t prompt_size() const { return golden->tokens.size(); }
     size_t table_size() const { return (tokens.size() + kPageTokens - 1) / kPageTokens; }
     bool ended() const { return position == static_cast<int>(tokens.size()); }
@@ -113,7 +114,10 @@ class GoldenRunner {
       const int prompt_left = static_cast<int>(s.prompt_size()) - s.position;
       const int n = prompt_left > 0 ? std::min(piece, prompt_left) : 1;
       const int first_row = static_cast<int>(tokens.size());
-      segments.push_back({first_row, n, s.position, s.pages.data()});
+      // Recurrent state goes from one slot to another and back.
+      const auto slot = static_cast<int32_t>(2 * (&s - sequences.data()));
+      segments.push_back({first_row, n, s.position, s.pages.data(), s.position > 0 ? slot + s.odd : kNoSlot, slot + !s.odd});
+      s.odd = !s.odd;
       advanced.push_back(&s);
       tokens.insert(tokens.end(), s.tokens.begin() + s.position, s.tokens.begin() + s.position + n);
       for (int p = s.position; p < s.position + n; ++p) {

@@ -24,7 +24,7 @@ namespace monolith::testing {
 
 struct TinyModel {
   using Value = std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>,
-                             std::vector<bool>>;
+                             std::vector<bool>, std::vector<float>>;
   struct Tensor {
     std::vector<uint64_t> dims;  // one to three, row length first
     TensorType type = TensorType::kF32;
@@ -83,6 +83,9 @@ struct TinyModel {
       if (const auto* text = std::get_if<std::string>(&value)) builder.string(name, *text);
       if (const auto* list = std::get_if<std::vector<uint32_t>>(&value)) {
         builder.array<uint32_t>(name, std::span<const uint32_t>(*list));
+      }
+      if (const auto* numbers = std::get_if<std::vector<float>>(&value)) {
+        builder.array<float>(name, std::span<const float>(*numbers));
       }
       if (const auto* flags = std::get_if<std::vector<bool>>(&value)) {
         const auto bytes = std::make_unique<bool[]>(flags->size());

@@ -152,7 +152,9 @@ constinit const MatmulKernels kAvx2Matmul = {
     .pack = {pack_int8, pack_f32, nullptr},
     .activation = kUsualActivations,
     .strip = {f32_by_rows, f16_by_rows, bf16_by_rows, avx2::q8_0, avx2::q4_0, avx2::q4_1, avx2::q5_0, avx2::q5_1,
-              avx2::iq4_nl, avx2::mxfp4, avx2::q2_k, avx2::q3_k, avx2::q4_k, avx2::q5_k, avx2::q6_k, avx2::iq4_xs},
+              avx2::iq4_nl, avx2::mxfp4, avx2::q2_k, avx2::q3_k, avx2::q4_k, avx2::q5_k, avx2::q6_k, avx2::iq4_xs,
+              avx2::iq1_s, avx2::iq1_m, avx2::iq2_xxs, avx2::iq2_s, avx2::iq2_s, avx2::iq3_xxs, avx2::iq3_s,
+              avx2::tq2_0, avx2::tq2_0, avx2::nvfp4},
 };
 
 }  // namespace monolith

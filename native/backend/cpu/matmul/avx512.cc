@@ -111,11 +111,15 @@ constinit const MatmulKernels kAvx512Matmul = {
     .activation = kUsualActivations,
     .strip = {f32_by_rows, f16_by_rows, bf16_by_rows, avx512::q8_0, avx512::q4_0, avx512::q4_1, avx512::q5_0,
               avx512::q5_1, avx512::iq4_nl, avx512::mxfp4, avx512::q2_k, avx512::q3_k, avx512::q4_k, avx512::q5_k,
-              avx512::q6_k, avx512::iq4_xs},
+              avx512::q6_k, avx512::iq4_xs,
+              avx512::iq1_s, avx512::iq1_m, avx512::iq2_xxs, avx512::iq2_s, avx512::iq2_s, avx512::iq3_xxs,
+              avx512::iq3_s, avx512::tq2_0, avx512::tq2_0, avx512::nvfp4},
     .max_pair_rows = kMaxPairRows,
     .pair = {nullptr, nullptr, nullptr, avx512::q8_0_pair, avx512::q4_0_pair, avx512::q4_1_pair, avx512::q5_0_pair,
              avx512::q5_1_pair, avx512::iq4_nl_pair, avx512::mxfp4_pair, avx512::q2_k_pair, avx512::q3_k_pair,
-             avx512::q4_k_pair, avx512::q5_k_pair, avx512::q6_k_pair, avx512::iq4_xs_pair},
+             avx512::q4_k_pair, avx512::q5_k_pair, avx512::q6_k_pair, avx512::iq4_xs_pair,
+              avx512::iq1_s_pair, avx512::iq1_m_pair, avx512::iq2_xxs_pair, avx512::iq2_s_pair, avx512::iq2_s_pair,
+              avx512::iq3_xxs_pair, avx512::iq3_s_pair, avx512::tq2_0_pair, avx512::tq2_0_pair, avx512::nvfp4_pair},
 };
 
 }  // namespace monolith

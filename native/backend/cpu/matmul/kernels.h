@@ -38,7 +38,7 @@ using StripKernel = void (*)(const StripTile& tile);
 using PackRow = void (*)(const float* x, int64_t cols, std::byte* out, size_t line_stride);
 
 // Order of StripKernel entries below.
-inline constexpr int kStripTypes = 16;
+inline constexpr int kStripTypes = 26;
 constexpr int strip_type_index(TensorType type) {
   switch (type) {
     case TensorType::kF32: return 0;
@@ -57,6 +57,16 @@ constexpr int strip_type_index(TensorType type) {
     case TensorType::kQ5_K: return 13;
     case TensorType::kQ6_K: return 14;
     case TensorType::kIQ4_XS: return 15;
+    case TensorType::kIQ1_S: return 16;
+    case TensorType::kIQ1_M: return 17;
+    case TensorType::kIQ2_XXS: return 18;
+    case TensorType::kIQ2_XS: return 19;
+    case TensorType::kIQ2_S: return 20;
+    case TensorType::kIQ3_XXS: return 21;
+    case TensorType::kIQ3_S: return 22;
+    case TensorType::kTQ1_0: return 23;
+    case TensorType::kTQ2_0: return 24;
+    case TensorType::kNVFP4: return 25;
     case TensorType::kF8E4M3: break;   // not computed with here
   }
   return 0;

@@ -260,4 +260,68 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
     pool.parallel_for(pieces, 1, compute);
 }
 
+// One row of activations has as many packed lines as its heads' parts have: head h of a tile's rows follows head h - 1
+// of the same rows.
+void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
+                      const HeadProducts& products, int n_rows) {
+  if (n_rows <= 0) return;
+  const CpuMatrix& matrix = static_cast<const CpuMatrix&>(*products.weight);
+  const int64_t n_heads = products.n_heads, cols = matrix.cols;
+  const int64_t head_strips = matrix.n_strips() / n_heads, used_strips = (products.rows + kStripRows - 1) / kStripRows;
+  assert(matrix.rows % (n_heads * kStripRows) == 0 && used_strips <= head_strips);
+  kernels.calls->fetch_add(1, std::memory_order_relaxed);
+  const int type = strip_type_index(matrix.layout().type);
+  const ActivationKind kind = kernels.activation[type];
+  const Tiles tiles(n_rows, kernels.max_tile_rows);
+  const int64_t row_lines = lines_per_row(kind, cols);
+  assert(scratch.fits(kind, n_rows * n_heads * row_lines));
+  const auto lines_of = [&](int64_t head, int tile) {
+    const int64_t before = tiles.first_row(tile) * n_heads + head * tiles.rows(tile);
+    return scratch.lines(kind) + static_cast<size_t>(before * row_lines) * kLineBytes;
+  };
+  const auto pack = [&](int64_t first, int64_t last, int) {
+    for (int64_t i = first; i < last; ++i) {
+      const int row = static_cast<int>(i / n_heads), tile = tiles.tile_of(row);
+      kernels.pack[static_cast<int>(kind)](
+          products.x + row * products.x_stride + i % n_heads * products.x_head_stride, cols,
+          lines_of(i % n_heads, tile) + static_cast<size_t>(row - tiles.first_row(tile)) * kLineBytes,
+          static_cast<size_t>(tiles.rows(tile)) * kLineBytes);
+    }
+  };
+  const int64_t n_parts = n_rows * n_heads;
+  if (n_parts * cols <= kPackAlone)
+    pack(0, n_parts, 0);
+  else
+    pool.parallel_for(n_parts, std::max<int64_t>(1, kPackAlone / 4 / cols), pack);
+
+  const auto strip_bytes = static_cast<int64_t>(matrix.layout().bytes);
+  const int64_t by_cache = (tiles.count == 1 ? kStreamBytes : kPanelBytes) / strip_bytes;
+  const int64_t by_balance = pool.size() == 1 ? used_strips : n_heads * used_strips / (kPiecesPerThread * pool.size());
+  const int64_t panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, used_strips);
+  const int64_t panels = (used_strips + panel - 1) / panel, pieces = n_heads * panels;
+  const auto compute = [&](int64_t piece) {
+    const int64_t head = piece / panels, first = piece % panels * panel, last = std::min(first + panel, used_strips);
+    for (int tile = 0; tile < tiles.count; ++tile)
+      for (int64_t strip = first; strip < last; ++strip)
+        kernels.strip[type]({.strip = matrix.strip(head * head_strips + strip),
+                             .layout = &matrix.layout(),
+                             .lines = lines_of(head, tile),
+                             .n_rows = tiles.rows(tile),
+                             .lanes = static_cast<int>(std::min<int64_t>(kStripRows, products.rows - strip * kStripRows)),
+                             .out = products.out + tiles.first_row(tile) * products.out_stride +
+                                    head * products.out_head_stride + strip * kStripRows,
+                             .out_stride = products.out_stride,
+                             .bias = nullptr,
+                             .add_to_out = false});
+  };
+  if (n_heads * used_strips * strip_bytes * tiles.count <= kProductAlone)
+    for (int64_t piece = 0; piece < pieces; ++piece) compute(piece);
+  else if (tiles.count == 1)
+    pool.parallel_runs(pieces, [&](int64_t piece, int) { compute(piece); });
+  else
+    pool.parallel_for(pieces, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t piece = begin; piece < end; ++piece) compute(piece);
+    });
+}
+
 }  // namespace monolith

@@ -49,6 +49,9 @@ class MatmulScratch {
   static size_t bytes_for(int max_rows, int64_t max_cols);
   std::byte* lines(ActivationKind kind) const { return areas_[static_cast<int>(kind)].data(); }
   bool holds(int64_t rows, int64_t cols) const { return rows <= max_rows_ && cols <= max_cols_; }
+  bool fits(ActivationKind kind, int64_t lines) const {
+    return lines <= lines_per_row(kind, max_cols_) * max_rows_;
+  }
 
  private:
   int64_t max_rows_ = 0, max_cols_ = 0;
@@ -59,6 +62,10 @@ class MatmulScratch {
 // any target's out. The scratch must hold the product (asserted).
 void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                 std::span<const MatmulTarget> targets, const float* x, int n_rows);
+// Backend::matmul_heads. The scratch must hold the product: n_rows rows of as many columns as all heads have, each
+// head's rounded up to 32 (asserted).
+void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
+                      const HeadProducts& products, int n_rows);
 
 // The kernels for an instruction set of this processor, BF16 instructions included where it has them.
 const MatmulKernels& matmul_kernels(CpuIsa isa);

@@ -134,7 +134,12 @@ constinit const MatmulKernels kPlainMatmul = {
               strip<quantized<TensorType::kMXFP4>>, strip<quantized<TensorType::kQ2_K>>,
               strip<quantized<TensorType::kQ3_K>>, strip<quantized<TensorType::kQ4_K>>,
               strip<quantized<TensorType::kQ5_K>>, strip<quantized<TensorType::kQ6_K>>,
-              strip<quantized<TensorType::kIQ4_XS>>},
+              strip<quantized<TensorType::kIQ4_XS>>, strip<quantized<TensorType::kIQ1_S>>,
+              strip<quantized<TensorType::kIQ1_M>>, strip<quantized<TensorType::kIQ2_XXS>>,
+              strip<quantized<TensorType::kIQ2_XS>>, strip<quantized<TensorType::kIQ2_S>>,
+              strip<quantized<TensorType::kIQ3_XXS>>, strip<quantized<TensorType::kIQ3_S>>,
+              strip<quantized<TensorType::kTQ1_0>>, strip<quantized<TensorType::kTQ2_0>>,
+              strip<quantized<TensorType::kNVFP4>>},
 };
 
 }  // namespace monolith

@@ -1,4 +1,5 @@
-// The kernels for quantized weights by name, as the tables list them: {blocks,kquants}_*.cc define them.
+// The kernels for quantized weights by name, as the tables list them: {blocks,kquants,lattices}_*.cc define them. Types
+// of one strip_form() share one: IQ2_XS has that of IQ2_S, TQ1_0 that of TQ2_0.
 #pragma once
 
 #include "backend/cpu/matmul/kernels.h"
@@ -20,6 +21,14 @@ namespace monolith {
   void q5_k(const StripTile& tile);                                                                                  \
   void q6_k(const StripTile& tile);                                                                                  \
   void iq4_xs(const StripTile& tile);                                                                                \
+  void iq1_s(const StripTile& tile);                                                                                 \
+  void iq1_m(const StripTile& tile);                                                                                 \
+  void iq2_xxs(const StripTile& tile);                                                                               \
+  void iq2_s(const StripTile& tile);                                                                                 \
+  void iq3_xxs(const StripTile& tile);                                                                               \
+  void iq3_s(const StripTile& tile);                                                                                 \
+  void tq2_0(const StripTile& tile);                                                                                 \
+  void nvfp4(const StripTile& tile);                                                                                 \
   }
 DECLARE_QUANTS(avx2)
 DECLARE_QUANTS(avx512)
@@ -40,6 +49,14 @@ void q4_k_pair(const StripTile& tile);
 void q5_k_pair(const StripTile& tile);
 void q6_k_pair(const StripTile& tile);
 void iq4_xs_pair(const StripTile& tile);
+void iq1_s_pair(const StripTile& tile);
+void iq1_m_pair(const StripTile& tile);
+void iq2_xxs_pair(const StripTile& tile);
+void iq2_s_pair(const StripTile& tile);
+void iq3_xxs_pair(const StripTile& tile);
+void iq3_s_pair(const StripTile& tile);
+void tq2_0_pair(const StripTile& tile);
+void nvfp4_pair(const StripTile& tile);
 }  // namespace avx512
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
 // The kernel for quantized weights with AVX2, one template for all types: what strip_form() says decides which
-// instructions are left. Include only in {blocks,kquants}_avx2.cc.
+// instructions are left. Include only in {blocks,kquants,lattices}_avx2.cc.
 //
 // There is no 8-bit dot product; vpmaddubsw multiplies unsigned by signed bytes and adds neighbours in 16 bits,
 // saturating. It never gets that far here, as sums are widened to 32 bits after so many groups of 4 k:
@@ -8,7 +8,8 @@
 //   codes 0 .. 63     2 groups: 2 * 2 * 63 * 127 = 32004
 //   signed q of Q8_0  1 group: magnitudes (128 is fine as an unsigned byte), the sign moved to the activation,
 //                     which is within +-127: 2 * 128 * 127 = 32512; the levels of IQ4_* likewise
-//   MXFP4's levels    8 groups: 8 * 2 * 12 * 127 = 24384
+//   other levels      as many as their largest allows: of MXFP4 8 groups, 8 * 2 * 12 * 127 = 24384; of IQ2 3 groups,
+//                     3 * 2 * 43 * 127 = 32766
 #pragma once
 
 #include "backend/cpu/matmul/avx2-inl.h"
@@ -21,7 +22,11 @@ namespace {
 consteval bool is_signed(StripForm form) { return form.levels != StripForm::kNone || form.low_bits == 8; }
 consteval int groups_in_16_bits(StripForm form) {
   const int bits = form.low_bits + form.high_bits;
-  if (is_signed(form)) return form.levels == StripForm::kMxfp4 ? 8 : 1;
+  if (form.levels != StripForm::kNone) {
+    const int groups = 32767 / (2 * largest_level(form.levels) * 127);
+    return groups < 8 ? groups : 8;
+  }
+  if (is_signed(form)) return 1;
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
@@ -123,9 +128,10 @@ template <TensorType T>
 [[gnu::always_inline]] inline __m256 true_sum(__m256i isum, const ActivationBlock& x, int half) {
   constexpr StripForm form = strip_form(T);
   if constexpr (!is_signed(form) && form.offset != 0) {
-    static_assert(form.step == 16 ? form.offset == 32 || form.offset == 4 : form.offset == 8 || form.offset == 16);
+    static_assert(form.step == 16 ? form.offset == 32 || form.offset == 4
+                                  : form.offset == 8 || form.offset == 16 || form.offset == 1);
     const int32_t minus = form.step == 16 ? x.minus_32_sum[half] >> (form.offset == 32 ? 0 : 3)
-                          : form.offset == 8 ? x.minus_8_sum : x.minus_128_sum >> 3;
+                          : form.offset == 16 ? x.minus_128_sum >> 3 : x.minus_8_sum >> (form.offset == 8 ? 0 : 3);
     isum = _mm256_add_epi32(isum, _mm256_set1_epi32(minus));
   }
   return _mm256_cvtepi32_ps(isum);
@@ -143,25 +149,44 @@ template <TensorType T>
   return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, small));
 }
 
-// The steps of 8 lanes; `number` is where their scales are.
-template <TensorType T>
+// nvfp4_step() of bytes that nvfp4_scale_bits() gave: as binary16, whose exponent counts from 15, they are 2^-7 of it.
+[[gnu::always_inline]] inline __m256 e4m3_steps(const std::byte* at) {
+  const __m128i bytes = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
+  return _mm256_mul_ps(_mm256_cvtph_ps(_mm_slli_epi16(bytes, 7)), _mm256_set1_ps(0x1p7f));
+}
+
+// The steps of 8 lanes, of a block's first step or its second; `number` is where the scales of the first are.
+template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline __m256 steps(const std::byte* d, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
+  number += half * second_scale(form);
   if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kE4m3) return e4m3_steps(number);
   else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
   else {
     __m256i scale = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kOddPair) {
+      // (s << 1 & 30) | 1, of the low nibble or the high one
+      scale = half == 0 ? _mm256_slli_epi32(scale, 1) : _mm256_srli_epi32(scale, 3);
+      scale = _mm256_or_si256(_mm256_and_si256(scale, _mm256_set1_epi32(30)), _mm256_set1_epi32(1));
+    }
     if constexpr (form.scale == StripForm::kSigned)
       scale = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(number)));
-    if constexpr (form.scale == StripForm::kNibble) scale = _mm256_and_si256(scale, _mm256_set1_epi32(15));
-    return _mm256_mul_ps(load_halves(d), _mm256_cvtepi32_ps(scale));
+    if constexpr (form.scale == StripForm::kNibble || form.scale == StripForm::kDelta)
+      scale = _mm256_and_si256(scale, _mm256_set1_epi32(15));
+    const __m256 step = _mm256_mul_ps(load_halves(d), _mm256_cvtepi32_ps(scale));
+    return form.factor == 1 ? step : _mm256_mul_ps(step, _mm256_set1_ps(form.factor));
   }
 }
 template <TensorType T>
 [[gnu::always_inline]] inline __m256 floors(const std::byte* d_min, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
   if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
-  else {
+  else if constexpr (form.scale == StripForm::kDelta) {
+    // -step / 8, or step / 8 where the byte's highest bit is set.
+    const __m256i sign = _mm256_slli_epi32(_mm256_andnot_si256(load_unsigned(number), _mm256_set1_epi32(0x80)), 24);
+    return _mm256_xor_ps(_mm256_mul_ps(steps<T>(d_min, number), _mm256_set1_ps(0.125f)), _mm256_castsi256_ps(sign));
+  } else {
     __m256i minimum = load_unsigned(number);
     if constexpr (form.scale == StripForm::kNibble) minimum = _mm256_srli_epi32(minimum, 4);
     return _mm256_mul_ps(load_halves(d_min), _mm256_cvtepi32_ps(minimum));
@@ -174,8 +199,8 @@ void quantized(const StripTile& tile) {
   constexpr StripRecord record = strip_record(form);
   constexpr int blocks = form.record / 32, block_bytes = record.bytes / blocks;
   constexpr int kParts = parts<T, M>(), kSums = M * kParts;
-  constexpr int d_size = form.scale == StripForm::kPower ? 1 : 2;
-  constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
+  constexpr int d_size = monolith::d_size(form), numbers = scales_of_block(form) * kStripRows;
+  constexpr int minima = minima_at(form);
   EACH_HALF(kParts, first) {
     const std::byte* at = tile.strip;
     const std::byte* d = tile.strip + tile.layout->d + d_size * first;
@@ -218,7 +243,7 @@ void quantized(const StripTile& tile) {
           EACH_SUM(kParts, h, r) isum[h * M + r] = _mm256_setzero_si256();
           dot<T, M, 4, 8>(isum, low, high, x, lines);
           UNROLL for (int h = 0; h < kParts; ++h) {
-            const __m256 step = steps<T>(d + 8 * d_size * h, number + kStripRows + 8 * h);
+            const __m256 step = steps<T, 1>(d + 8 * d_size * h, number + 8 * h);
             UNROLL for (int r = 0; r < M; ++r) {
               __m256& both = sum[h * M + r];
               both = _mm256_fmadd_ps(true_sum<T>(isum[h * M + r], x[r], 1), step, both);
@@ -239,8 +264,8 @@ void quantized(const StripTile& tile) {
         ahead += block_bytes;
         low += 64 * form.low_bits;
         high += 64 * form.high_bits;
-        number += 32 / form.step * kStripRows;
-        minimum += 32 / form.step * kStripRows;
+        number += numbers;
+        minimum += numbers;
         x += M;
       }
       at += record.bytes;

@@ -1,5 +1,5 @@
 // The kernel for quantized weights with AVX-512 VNNI, one template for all types: what strip_form() says decides
-// which instructions are left. Include only in {blocks,kquants}_avx512.cc.
+// which instructions are left. Include only in {blocks,kquants,lattices}_avx512.cc.
 //
 // A kernel covers one strip and M rows: M integer and M float accumulators live in registers with one vector of
 // weights, so each weight is loaded and unpacked once per M uses. With kMaxRows = 12 they fill 26 of the 32
@@ -21,11 +21,18 @@ namespace monolith {
 namespace {
 
 // What is added to q to make it an unsigned byte: one that activations carry the sum for. Types with an offset
-// of their own in the lines keep it; others are moved to 32 (two steps a block) or 128.
+// of their own in the lines keep it; others are moved to 32 (two steps a block; 64 where levels go beyond) or 128.
 consteval int bias_of(StripForm form) {
   if (form.levels == StripForm::kNone && form.offset == 0) return 0;
-  if (form.step == 16) return 32;
-  return form.offset == 8 ? 8 : 128;
+  if (form.step == 16) return form.levels != StripForm::kNone && largest_level(form.levels) > 32 ? 64 : 32;
+  return form.offset == 8 || form.offset == 1 ? form.offset : 128;
+}
+// bias * -sum a, of a block or of its halves.
+template <TensorType T, int half>
+[[gnu::always_inline]] inline int32_t minus_bias(const ActivationBlock& x) {
+  constexpr int bias = bias_of(strip_form(T));
+  if constexpr (strip_form(T).step == 16) return x.minus_32_sum[half] * (bias / 32);
+  else return bias == 128 ? x.minus_128_sum : x.minus_8_sum >> (bias == 8 ? 0 : 3);
 }
 
 template <int kShift>   // to the left, or by a negative number to the right; bytes' bits mix
@@ -52,8 +59,8 @@ template <TensorType T, int g>
   }
   if constexpr (form.levels != StripForm::kNone) {
     const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels_of(form.levels)));
-    const __m512i table = _mm512_xor_si512(_mm512_broadcast_i32x4(levels), _mm512_set1_epi8(-128));
-    static_assert(bias == 128);
+    static_assert(bias >= largest_level(form.levels));
+    const __m512i table = _mm512_add_epi8(_mm512_broadcast_i32x4(levels), _mm512_set1_epi8(static_cast<char>(bias)));
     return _mm512_shuffle_epi8(table, code);
   } else if constexpr (bias != form.offset) {
     return _mm512_add_epi8(code, _mm512_set1_epi8(static_cast<char>(bias - form.offset)));
@@ -99,25 +106,45 @@ template <TensorType T, int kFirst, int kLast, int kSums>
   return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x00200000), e));
 }
 
-// The steps of all lanes; `number` is where their scales are.
-template <TensorType T>
+// nvfp4_step() of bytes that nvfp4_scale_bits() gave: as binary16, whose exponent counts from 15, they are 2^-7 of it.
+[[gnu::always_inline]] inline __m512 e4m3_steps(const std::byte* at) {
+  const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+  return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(bytes, 7)), _mm512_set1_ps(0x1p7f));
+}
+
+// The steps of all lanes, of a block's first step or its second; `number` is where the scales of the first are.
+template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline __m512 steps(const std::byte* d, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
+  number += half * second_scale(form);
   if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kE4m3) return e4m3_steps(number);
   else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
   else {
     __m512i scale = load_unsigned(number);
+    if constexpr (form.scale == StripForm::kOddPair) {
+      // (s << 1 & 30) | 1, of the low nibble or the high one
+      scale = half == 0 ? _mm512_slli_epi32(scale, 1) : _mm512_srli_epi32(scale, 3);
+      scale = _mm512_or_si512(_mm512_and_si512(scale, _mm512_set1_epi32(30)), _mm512_set1_epi32(1));
+    }
     if constexpr (form.scale == StripForm::kSigned)
       scale = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(number)));
-    if constexpr (form.scale == StripForm::kNibble) scale = _mm512_and_si512(scale, _mm512_set1_epi32(15));
-    return _mm512_mul_ps(load_halves(d), _mm512_cvtepi32_ps(scale));
+    if constexpr (form.scale == StripForm::kNibble || form.scale == StripForm::kDelta)
+      scale = _mm512_and_si512(scale, _mm512_set1_epi32(15));
+    const __m512 step = _mm512_mul_ps(load_halves(d), _mm512_cvtepi32_ps(scale));
+    return form.factor == 1 ? step : _mm512_mul_ps(step, _mm512_set1_ps(form.factor));
   }
 }
 template <TensorType T>
 [[gnu::always_inline]] inline __m512 floors(const std::byte* d_min, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
   if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
-  else {
+  else if constexpr (form.scale == StripForm::kDelta) {
+    // -step / 8, or step / 8 where the byte's highest bit is set.
+    const __m512i sign = _mm512_slli_epi32(_mm512_andnot_si512(load_unsigned(number), _mm512_set1_epi32(0x80)), 24);
+    const __m512i eighth = _mm512_castps_si512(_mm512_mul_ps(steps<T>(d_min, number), _mm512_set1_ps(0.125f)));
+    return _mm512_castsi512_ps(_mm512_xor_si512(eighth, sign));
+  } else {
     __m512i minimum = load_unsigned(number);
     if constexpr (form.scale == StripForm::kNibble) minimum = _mm512_srli_epi32(minimum, 4);
     return _mm512_mul_ps(load_halves(d_min), _mm512_cvtepi32_ps(minimum));
@@ -130,8 +157,8 @@ void quantized(const StripTile& tile) {
   constexpr StripForm form = strip_form(T);
   constexpr StripRecord record = strip_record(form);
   constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
-  constexpr int d_bytes = kStripRows * (form.scale == StripForm::kPower ? 1 : 2);
-  constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
+  constexpr int d_bytes = kStripRows * d_size(form), numbers = scales_of_block(form) * kStripRows;
+  constexpr int minima = minima_at(form);
   const size_t other = S == 2 ? tile.layout->bytes : 0;   // from one strip to the next
   const std::byte* at = tile.strip;
   const std::byte *d = tile.strip + tile.layout->d, *d_min = tile.strip + tile.layout->d_min;
@@ -163,7 +190,7 @@ void quantized(const StripTile& tile) {
       __m512i isum[S * M];
       if constexpr (form.step == 32) {
         sum_groups.template operator()<0, 8>(
-            isum, [](const ActivationBlock& row) { return bias == 8 ? row.minus_8_sum : row.minus_128_sum; }, low, high);
+            isum, [](const ActivationBlock& row) { return minus_bias<T, 0>(row); }, low, high);
         UNROLL for (int s = 0; s < S; ++s) {
           const __m512 step = steps<T>(d + s * other, number + s * other);
           EACH_ROW(r)
@@ -178,15 +205,15 @@ void quantized(const StripTile& tile) {
       } else {
         __m512 sum[S * M];
         sum_groups.template operator()<0, 4>(
-            isum, [](const ActivationBlock& row) { return row.minus_32_sum[0]; }, low, high);
+            isum, [](const ActivationBlock& row) { return minus_bias<T, 0>(row); }, low, high);
         UNROLL for (int s = 0; s < S; ++s) {
           const __m512 step = steps<T>(d + s * other, number + s * other);
           EACH_ROW(r) sum[s * M + r] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step);
         }
         sum_groups.template operator()<4, 8>(
-            isum, [](const ActivationBlock& row) { return row.minus_32_sum[1]; }, low, high);
+            isum, [](const ActivationBlock& row) { return minus_bias<T, 1>(row); }, low, high);
         UNROLL for (int s = 0; s < S; ++s) {
-          const __m512 step = steps<T>(d + s * other, number + kStripRows + s * other);
+          const __m512 step = steps<T, 1>(d + s * other, number + s * other);
           EACH_ROW(r) {
             sum[s * M + r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step, sum[s * M + r]);
             acc[s * M + r] = _mm512_fmadd_ps(sum[s * M + r], _mm512_set1_ps(x[r].scale), acc[s * M + r]);
@@ -204,8 +231,8 @@ void quantized(const StripTile& tile) {
       line += block_bytes;
       low += 64 * form.low_bits;
       high += 64 * form.high_bits;
-      number += 32 / form.step * kStripRows;
-      minimum += 32 / form.step * kStripRows;
+      number += numbers;
+      minimum += numbers;
       x += M;
     }
     at += record.bytes;

@@ -30,8 +30,9 @@ template <TensorType T>
     static_assert(form.offset == 32 || form.offset == 4);
     return x.minus_32_sum[half] >> (form.offset == 32 ? 0 : 3);
   } else {
-    static_assert(form.offset == 8 || form.offset == 16 || form.offset == 128);
-    return form.offset == 8 ? x.minus_8_sum : x.minus_128_sum >> (form.offset == 128 ? 0 : 3);
+    static_assert(form.offset == 1 || form.offset == 8 || form.offset == 16 || form.offset == 128);
+    if constexpr (form.offset <= 8) return x.minus_8_sum >> (form.offset == 8 ? 0 : 3);
+    else return x.minus_128_sum >> (form.offset == 128 ? 0 : 3);
   }
 }
 
@@ -97,25 +98,44 @@ template <TensorType T, int half, int M, int V>
   return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), small, normal));
 }
 
-// The steps of four lanes; `number` is where their scales are.
-template <TensorType T>
+// nvfp4_step() of bytes that nvfp4_scale_bits() gave: as binary16, whose exponent counts from 15, they are 2^-7 of it.
+[[gnu::always_inline]] inline float32x4_t e4m3_steps(const uint8_t* at) {
+  const uint16x4_t halves = vshl_n_u16(vget_low_u16(vmovl_u8(load_4_bytes(at))), 7);
+  return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(halves)), 0x1p7f);
+}
+
+// The steps of four lanes, of a block's first step or its second; `number` is where the scales of the first are.
+template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline float32x4_t steps(const uint8_t* d, const uint8_t* number) {
   constexpr StripForm form = strip_form(T);
+  number += half * second_scale(form);
   if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kE4m3) return e4m3_steps(number);
   else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
   else if constexpr (form.scale == StripForm::kSigned)
     return vmulq_f32(load_halves(d), vcvtq_f32_s32(load_signed(number)));
   else {
     uint32x4_t scale = load_unsigned(number);
-    if constexpr (form.scale == StripForm::kNibble) scale = vandq_u32(scale, vdupq_n_u32(15));
-    return vmulq_f32(load_halves(d), vcvtq_f32_u32(scale));
+    if constexpr (form.scale == StripForm::kOddPair) {
+      // (s << 1 & 30) | 1, of the low nibble or the high one
+      scale = half == 0 ? vshlq_n_u32(scale, 1) : vshrq_n_u32(scale, 3);
+      scale = vorrq_u32(vandq_u32(scale, vdupq_n_u32(30)), vdupq_n_u32(1));
+    }
+    if constexpr (form.scale == StripForm::kNibble || form.scale == StripForm::kDelta) scale = vandq_u32(scale, vdupq_n_u32(15));
+    const float32x4_t step = vmulq_f32(load_halves(d), vcvtq_f32_u32(scale));
+    return form.factor == 1 ? step : vmulq_n_f32(step, form.factor);
   }
 }
 template <TensorType T>
 [[gnu::always_inline]] inline float32x4_t floors(const uint8_t* d_min, const uint8_t* number) {
   constexpr StripForm form = strip_form(T);
   if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
-  else {
+  else if constexpr (form.scale == StripForm::kDelta) {
+    // -step / 8, or step / 8 where the byte's highest bit is set.
+    const uint32x4_t sign = vshlq_n_u32(vbicq_u32(vdupq_n_u32(0x80), load_unsigned(number)), 24);
+    const float32x4_t eighth = vmulq_n_f32(steps<T>(d_min, number), 0.125f);
+    return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(eighth), sign));
+  } else {
     uint32x4_t minimum = load_unsigned(number);
     if constexpr (form.scale == StripForm::kNibble) minimum = vshrq_n_u32(minimum, 4);
     return vmulq_f32(load_halves(d_min), vcvtq_f32_u32(minimum));
@@ -126,9 +146,9 @@ template <TensorType T, int M>
 void quantized(const StripTile& tile) {
   constexpr StripForm form = strip_form(T);
   constexpr StripRecord record = strip_record(form);
-  constexpr int blocks = form.record / 32, numbers = 32 / form.step * kStripRows;
-  constexpr int d_bytes = form.scale == StripForm::kPower ? 1 : 2;   // of a lane
-  constexpr int minima = form.scale == StripForm::kNibble ? record.scales : record.minima;
+  constexpr int blocks = form.record / 32, numbers = scales_of_block(form) * kStripRows;
+  constexpr int d_bytes = d_size(form);   // of a lane
+  constexpr int minima = minima_at(form);
   EACH_PART(first) {
     const uint8_t* at = array_of(tile, 0);
     const uint8_t* d = array_of(tile, tile.layout->d) + d_bytes * first;
@@ -166,11 +186,11 @@ void quantized(const StripTile& tile) {
             float32x4_t scaled[M];
             products.start(x, [](const ActivationBlock& row) { return begin_of<T>(row, 0); });
             add_half<T, 0, M, 1>(products, low_v, high_v, x);
-            const float32x4_t step0 = steps<T>(d + 8 * v, number + 4 * v);
+            const float32x4_t step0 = steps<T>(d + 4 * d_bytes * v, number + 4 * v);
             EACH_ROW(r) scaled[r] = vmulq_f32(vcvtq_f32_s32(products.sum(0, r)), step0);
             products.start(x, [](const ActivationBlock& row) { return begin_of<T>(row, 1); });
             add_half<T, 1, M, 1>(products, low_v, high_v, x);
-            const float32x4_t step1 = steps<T>(d + 8 * v, number + kStripRows + 4 * v);
+            const float32x4_t step1 = steps<T, 1>(d + 4 * d_bytes * v, number + 4 * v);
             EACH_ROW(r) {
               scaled[r] = vfmaq_f32(scaled[r], vcvtq_f32_s32(products.sum(0, r)), step1);
               sums.at[v][r] = vfmaq_n_f32(sums.at[v][r], scaled[r], x[r].scale);
@@ -226,10 +246,13 @@ constexpr MatmulKernels matmul_table(const char* name, std::atomic<uint64_t>* ca
                 strip_of<TensorType::kQ5_0>, strip_of<TensorType::kQ5_1>, strip_of<TensorType::kIQ4_NL>,
                 strip_of<TensorType::kMXFP4>, strip_of<TensorType::kQ2_K>, strip_of<TensorType::kQ3_K>,
                 strip_of<TensorType::kQ4_K>, strip_of<TensorType::kQ5_K>, strip_of<TensorType::kQ6_K>,
-                strip_of<TensorType::kIQ4_XS>},
+                strip_of<TensorType::kIQ4_XS>, strip_of<TensorType::kIQ1_S>, strip_of<TensorType::kIQ1_M>,
+                strip_of<TensorType::kIQ2_XXS>, strip_of<TensorType::kIQ2_S>, strip_of<TensorType::kIQ2_S>,
+                strip_of<TensorType::kIQ3_XXS>, strip_of<TensorType::kIQ3_S>, strip_of<TensorType::kTQ2_0>,
+                strip_of<TensorType::kTQ2_0>, strip_of<TensorType::kNVFP4>},
   };
 }
-static_assert(kStripTypes == 16, "a type needs its kernel here");
+static_assert(kStripTypes == 26, "a type needs its kernel here");
 
 }  // namespace
 }  // namespace monolith

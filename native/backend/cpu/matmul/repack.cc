@@ -62,8 +62,10 @@ uint32_t column(Bytes quants, int bits, int i, int g) {
   return (load32(quants + i / groups * 32 + 4 * g) >> (i % groups * bits)) & every_byte((1u << bits) - 1);
 }
 
+// Of lattice types, `block` is the opened one's codes.
 template <TensorType T, int i, int g>
 uint32_t codes(Bytes block) {
+  if constexpr (is_lattice_type(T)) return load32(block + 32 * i + 4 * g);
   switch (T) {
     case TensorType::kQ8_0: return load32(block + 2 + 4 * g) ^ every_byte(0x80);
     case TensorType::kQ4_0:
@@ -73,6 +75,8 @@ uint32_t codes(Bytes block) {
     case TensorType::kQ5_0: return nibbles32(block + 6, g) | fifth32(block + 2, g);
     case TensorType::kQ5_1: return nibbles32(block + 8, g) | fifth32(block + 4, g);
     case TensorType::kIQ4_XS: return nibbles32(block + 8 + 16 * i, g);
+    // 16 values in 8 bytes: value j is the low nibble of byte j, value j + 8 the high one.
+    case TensorType::kNVFP4: return (load32(block + 4 + 16 * i + g / 4 * 8 + g % 2 * 4) >> (g / 2 % 2 * 4)) & every_byte(15);
     case TensorType::kQ2_K: return column(block + 16, 2, i, g);
     case TensorType::kQ3_K: return column(block + 32, 2, i, g) | column(block, 1, i, g) << 2;
     case TensorType::kQ4_K: return column(block + 16, 4, i, g);
@@ -133,6 +137,9 @@ void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
       }
       break;
     }
+    case TensorType::kNVFP4:
+      for (int i = 0; i < 4; ++i) scales[i * kStripRows] = nvfp4_scale_bits(block[i]);
+      break;
     default: break;
   }
 }
@@ -159,14 +166,27 @@ void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, 
   constexpr StripRecord record = strip_record(form);
   constexpr HalfPlaces halves = half_places(T);
   const size_t number = static_cast<size_t>(block * kStripRows + lane);
-  if constexpr (form.scale == StripForm::kPower) to[layout.d + number] = from[0];
-  else store16(to + layout.d + 2 * number, load16(from + halves.d));
-  if constexpr (form.minima) {
+  [[maybe_unused]] OpenedBlock opened;
+  if constexpr (is_lattice_type(T)) {
+    open_block<T>(from, opened);
+    store16(to + layout.d + 2 * number, opened.d);
+  } else if constexpr (form.scale == StripForm::kPower) {
+    to[layout.d + number] = from[0];
+  } else if constexpr (d_size(form) > 0) {
+    store16(to + layout.d + 2 * number, load16(from + halves.d));
+  }
+  if constexpr (form.minima && !is_lattice_type(T)) {
     const uint16_t negated = form.scale == StripForm::kHalf ? 0x8000 : 0;
     store16(to + layout.d_min + 2 * number, static_cast<uint16_t>(load16(from + halves.d_min) ^ negated));
   }
   to += block * record.bytes;
-  put_numbers<T>(from, to + record.scales + lane, to + record.minima + lane);
+  if constexpr (is_lattice_type(T)) {
+    from = opened.codes;
+    if constexpr (record.bytes > record.scales)
+      for (int i = 0; i < 8; ++i) to[record.scales + lane + i * kStripRows] = opened.numbers[i];
+  } else {
+    put_numbers<T>(from, to + record.scales + lane, to + record.minima + lane);
+  }
   [&]<int... i>(std::integer_sequence<int, i...>) {
     (put_parts<T, form.low_bits, 0, i>(from, to + 4 * lane), ...);
     if constexpr (form.high_bits > 0)

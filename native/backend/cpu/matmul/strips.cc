@@ -12,12 +12,12 @@ StripLayout quantized_layout(int64_t cols) {
   constexpr StripForm form = strip_form(T);
   constexpr StripRecord record = strip_record(form);
   static_assert(record.bytes % 64 == 0);
-  const size_t d_bytes =
-      static_cast<size_t>(cols / traits_of(T).block_values) * kStripRows * (form.scale == StripForm::kPower ? 1 : 2);
+  const size_t d_bytes = static_cast<size_t>(cols / form.record) * kStripRows * d_size(form);
   StripLayout layout{};
   layout.d = static_cast<size_t>(cols / form.record * record.bytes);
-  layout.d_min = layout.d + d_bytes;
-  layout.bytes = layout.d_min + (form.minima ? d_bytes : 0);
+  layout.bytes = layout.d + d_bytes;
+  layout.d_min = form.scale == StripForm::kDelta ? layout.d : layout.bytes;
+  if (form.minima && layout.d_min != layout.d) layout.bytes += d_bytes;
   return layout;
 }
 

@@ -26,13 +26,25 @@
 //   Q5_K     low [k/8]   high [k/32]  scale, minimum [k/32][lane] byte   d, d_min [k/256][lane] binary16
 //   Q6_K     low [k/8]   high [k/16]  scale [k/16][lane] int8            d [k/256][lane] binary16
 //   IQ4_XS   low [k/8]                scale [k/32][lane] int8            d [k/256][lane] binary16
+//   NVFP4    low [k/8]                scale [k/16][lane] byte (records of 64 k)
+//   TQ1_0    low [k/16]                                                  d [k/256][lane] binary16
+//   TQ2_0    likewise
+//   IQ1_S    low [k/16]               scale [k/32][lane] byte            d [k/256][lane] binary16
+//   IQ1_M    low [k/16]  high [k/32]  scale [k/32][lane] byte            d [k/256][lane] binary16
+//   IQ2_*    low [k/16]  high [k/32]  scale [k/32][lane] byte            d [k/256][lane] binary16
+//   IQ3_*    low [k/8]                scale [k/32][lane] byte            d [k/256][lane] binary16
+//
+// Lattice types and TQ1_0 are opened to a code for each value (formats/gguf/lattice_types.h): looking points up takes
+// longer than the bits that it would save take from memory. They hold, in bits a value, of the file and here:
+//   IQ1_S 1.56 2.31   IQ2_XXS 2.06 3.31   IQ2_S   2.56 3.31   IQ3_S 3.44 4.31
+//   IQ1_M 1.75 3.31   IQ2_XS  2.31 3.31   IQ3_XXS 3.06 4.31   TQ1_0 1.69 2.06
 //
 // low and high are vectors [lane][4] byte. The code of k, an unsigned number, is cut into parts of 8, 4, 2 or 1
 // low bits and 2 or 1 high ones. A byte holds as many parts as fit, of groups one after another, from its lowest
 // bits up: of 4-bit parts, byte i of lane l in vector v is k = 8v + i (low nibble) and 8v + 4 + i.
 // The d of MXFP4 is the exponent e of a scale 2^(e - 128). The d_min of Q4_1 and Q5_1 is the file's minimum,
 // negated, so that all minima are subtracted. Q2_K's scale byte has the scale in its low nibble, the minimum
-// in the high one. What the numbers mean for each type is told once, in strip_form().
+// in the high one. Scale bytes of lattice types are OpenedBlock::numbers; NVFP4's are nvfp4_scale_bits(). What the numbers mean for each type is told once, in strip_form().
 //
 // ACTIVATIONS are packed per call into lines of 64 bytes (activations.h): for quantized weights a line
 // is 32 signed bytes, their scale, and constants derived from their sum.
@@ -41,8 +53,9 @@
 // computed beside it. q is the whole number that the code stands for: code - offset, or a level from the type's
 // table. Sums of q * a are exact in int32; fma rounds once; every other operation rounds to float.
 //
-//   step  = d, or d * scale (exact): one for each 32 k, for Q2_K, Q3_K and Q6_K one for each 16
-//   floor = d_min, or d_min * minimum (exact), likewise
+//   step  = d, or d * scale (exact), or that times a power of two: one for each 32 k, for Q2_K, Q3_K, Q6_K, NVFP4,
+//           IQ1_M, IQ2_XS and IQ2_S one for each 16
+//   floor = d_min, or d_min * minimum (exact), likewise; for IQ1_S step / 8 or -step / 8
 //
 //   Each block of 32 k in order:
 //     acc  = fma(float(sum q * a) * step, a_scale, acc)
@@ -64,6 +77,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "formats/gguf/lattice_types.h"
 #include "formats/gguf/tensor_type.h"
 
 namespace monolith {
@@ -74,7 +88,7 @@ inline constexpr int kStripRows = 16;
 struct StripForm {
   int low_bits, high_bits;   // of a code; 0 for types that are not quantized
   int offset;                // q = code - offset,
-  enum Levels : uint8_t { kNone, kIq4, kMxfp4 } levels;   // or levels_of()[code] where there are any
+  enum Levels : uint8_t { kNone, kIq4, kMxfp4, kIq1m, kIq2, kIq3xxs, kIq3s } levels;   // or levels_of()[code] where there are any
   int record;                // k in a record: what shares a d in the file's K-quants, 32 for the others
   int step;                  // k that share a step (and a floor): 32 or 16
   enum Scale : uint8_t {
@@ -82,8 +96,12 @@ struct StripForm {
     kPower,                  // step = 2^(d - 128)
     kUnsigned, kSigned,      // step = d * scale
     kNibble,                 // step = d * (scale byte's low nibble), floor = d_min * (its high nibble)
+    kDelta,                  // step = d * (scale byte's low nibble), floor = step / 8 if its highest bit is set, or -step / 8
+    kOddPair,                // step = d * (2 s + 1) * factor, s the scale byte's low nibble for the first 16 k, its high one for the others
+    kE4m3,                   // step = nvfp4_step(scale)
   } scale;
   bool minima;
+  float factor = 1;          // of kUnsigned, too: a power of two
 };
 consteval StripForm strip_form(TensorType type) {
   using enum StripForm::Scale;
@@ -102,6 +120,16 @@ consteval StripForm strip_form(TensorType type) {
     case TensorType::kQ5_K: return {4, 1, 0, kNone, 256, 32, kUnsigned, true};
     case TensorType::kQ6_K: return {4, 2, 32, kNone, 256, 16, kSigned, false};
     case TensorType::kIQ4_XS: return {4, 0, 0, kIq4, 256, 32, kSigned, false};
+    case TensorType::kNVFP4: return {4, 0, 0, kMxfp4, 64, 16, kE4m3, false};
+    case TensorType::kTQ1_0:
+    case TensorType::kTQ2_0: return {2, 0, 1, kNone, 256, 32, kHalf, false};
+    case TensorType::kIQ1_S: return {2, 0, 1, kNone, 256, 32, kDelta, true};
+    case TensorType::kIQ1_M: return {2, 1, 0, kIq1m, 256, 16, kOddPair, false, 0.125f};
+    case TensorType::kIQ2_XXS: return {2, 1, 0, kIq2, 256, 32, kUnsigned, false, 0.125f};
+    case TensorType::kIQ2_XS:
+    case TensorType::kIQ2_S: return {2, 1, 0, kIq2, 256, 16, kOddPair, false, 0.125f};
+    case TensorType::kIQ3_XXS: return {4, 0, 0, kIq3xxs, 256, 32, kUnsigned, false, 0.25f};
+    case TensorType::kIQ3_S: return {4, 0, 0, kIq3s, 256, 32, kUnsigned, false};
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16:
@@ -112,8 +140,32 @@ consteval StripForm strip_form(TensorType type) {
 // Sixteen values; null where there are none. Which they are is a number in StripForm: two addresses are no constant
 // expression to GCC under UBSan.
 constexpr const int8_t* levels_of(StripForm::Levels levels) {
-  return levels == StripForm::kIq4 ? kIq4Levels : levels == StripForm::kMxfp4 ? kMxfp4Levels : nullptr;
+  switch (levels) {
+    case StripForm::kIq4: return kIq4Levels;
+    case StripForm::kMxfp4: return kMxfp4Levels;
+    case StripForm::kIq1m: return kIq1mLevels;
+    case StripForm::kIq2: return kIq2Levels;
+    case StripForm::kIq3xxs: return kIq3xxsLevels;
+    case StripForm::kIq3s: return kIq3sLevels;
+    case StripForm::kNone: break;
+  }
+  return nullptr;
 }
+// The largest magnitude among them.
+consteval int largest_level(StripForm::Levels levels) {
+  int largest = 0;
+  for (int i = 0; i < 16; ++i) {
+    const int level = levels_of(levels)[i], magnitude = level < 0 ? -level : level;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+
+// Bytes that a lane has: of d, for each record; of scales, for each 32 k (and of minima, where these are apart).
+consteval int d_size(StripForm form) { return form.scale == StripForm::kE4m3 ? 0 : form.scale == StripForm::kPower ? 1 : 2; }
+consteval int scales_of_block(StripForm form) { return form.step == 32 || form.scale == StripForm::kOddPair ? 1 : 2; }
+// From the scale of a block's first step to that of its second.
+consteval int second_scale(StripForm form) { return (scales_of_block(form) - 1) * kStripRows; }
 
 // Byte offsets in a record, whose low begins at 0, and its size, a multiple of 64. Absent arrays have the offset
 // of the next one.
@@ -122,8 +174,8 @@ struct StripRecord {
 };
 consteval StripRecord strip_record(StripForm form) {
   const bool scaled = form.scale != StripForm::kHalf && form.scale != StripForm::kPower;
-  const bool minima = scaled && form.minima && form.scale != StripForm::kNibble;
-  const int numbers = form.record / form.step * kStripRows;
+  const bool minima = scaled && form.minima && form.scale != StripForm::kNibble && form.scale != StripForm::kDelta;
+  const int numbers = form.record / 32 * scales_of_block(form) * kStripRows;
   StripRecord record{};
   record.high = form.record * kStripRows * form.low_bits / 8;
   record.scales = record.high + form.record * kStripRows * form.high_bits / 8;
@@ -132,11 +184,17 @@ consteval StripRecord strip_record(StripForm form) {
   return record;
 }
 
+// Where a record's minima are: with the scales where one byte says both.
+consteval int minima_at(StripForm form) {
+  const StripRecord record = strip_record(form);
+  return form.scale == StripForm::kNibble || form.scale == StripForm::kDelta ? record.scales : record.minima;
+}
+
 // What depends on the matrix.
 struct StripLayout {
   TensorType type;
   int64_t cols;          // as the matrix has them, without padding
-  size_t d, d_min;       // byte offsets in the strip
+  size_t d, d_min;       // byte offsets in the strip; of kDelta, the same
   size_t bytes;          // multiple of 64
 };
 

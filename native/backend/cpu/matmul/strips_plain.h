@@ -30,6 +30,16 @@ bool for_quantized(TensorType type, Use&& use) {
     case TensorType::kQ5_K: use.template operator()<TensorType::kQ5_K>(); break;
     case TensorType::kQ6_K: use.template operator()<TensorType::kQ6_K>(); break;
     case TensorType::kIQ4_XS: use.template operator()<TensorType::kIQ4_XS>(); break;
+    case TensorType::kIQ1_S: use.template operator()<TensorType::kIQ1_S>(); break;
+    case TensorType::kIQ1_M: use.template operator()<TensorType::kIQ1_M>(); break;
+    case TensorType::kIQ2_XXS: use.template operator()<TensorType::kIQ2_XXS>(); break;
+    case TensorType::kIQ2_XS: use.template operator()<TensorType::kIQ2_XS>(); break;
+    case TensorType::kIQ2_S: use.template operator()<TensorType::kIQ2_S>(); break;
+    case TensorType::kIQ3_XXS: use.template operator()<TensorType::kIQ3_XXS>(); break;
+    case TensorType::kIQ3_S: use.template operator()<TensorType::kIQ3_S>(); break;
+    case TensorType::kTQ1_0: use.template operator()<TensorType::kTQ1_0>(); break;
+    case TensorType::kTQ2_0: use.template operator()<TensorType::kTQ2_0>(); break;
+    case TensorType::kNVFP4: use.template operator()<TensorType::kNVFP4>(); break;
   }
   return true;
 }
@@ -67,23 +77,31 @@ struct StripOf {
     std::memcpy(&bits, strip + array + static_cast<size_t>(k / kDValues * kStripRows + lane) * 2, sizeof bits);
     return half_to_float(bits);
   }
-  // The byte of a record's array with one for each form.step values.
+  // The byte of a record's array of scales or minima.
   uint8_t number(int array, int64_t k, int lane) const {
-    return record_of(k)[array + static_cast<int>(k % form.record) / form.step * kStripRows + lane];
+    const int values = 32 / scales_of_block(form);   // that share one
+    return record_of(k)[array + static_cast<int>(k % form.record) / values * kStripRows + lane];
   }
   float step(int64_t k, int lane) const {
     if constexpr (form.scale == StripForm::kPower) {
       return mxfp4_step(strip[layout.d + static_cast<size_t>(k / 32 * kStripRows + lane)]);
+    } else if constexpr (form.scale == StripForm::kE4m3) {
+      return nvfp4_step(number(record.scales, k, lane) | 0x80);   // no byte is a NaN any more
     } else {
       const float d = half(layout.d, k, lane);
       if constexpr (form.scale == StripForm::kHalf) return d;
       const uint8_t scale = number(record.scales, k, lane);
       if constexpr (form.scale == StripForm::kSigned) return d * static_cast<float>(static_cast<int8_t>(scale));
-      return d * static_cast<float>(form.scale == StripForm::kNibble ? scale & 15 : scale);
+      if constexpr (form.scale == StripForm::kOddPair)
+        return d * static_cast<float>(2 * (k / 16 % 2 == 0 ? scale & 15 : scale >> 4) + 1) * form.factor;
+      const bool nibble = form.scale == StripForm::kNibble || form.scale == StripForm::kDelta;
+      return d * static_cast<float>(nibble ? scale & 15 : scale) * form.factor;
     }
   }
   // Where there are minima.
   float floor(int64_t k, int lane) const {
+    if constexpr (form.scale == StripForm::kDelta)
+      return step(k, lane) * (number(record.scales, k, lane) & 0x80 ? 0.125f : -0.125f);
     const float d_min = half(layout.d_min, k, lane);
     if constexpr (form.scale == StripForm::kHalf) return d_min;
     if constexpr (form.scale == StripForm::kNibble)

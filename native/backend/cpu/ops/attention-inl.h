@@ -1,9 +1,11 @@
 // Attention over one span of positions for a tile of queries. Compiled once per instruction set,
-// inside an unnamed namespace, after one vector_*.h, ops/rows-inl.h and ops/attention_q8-inl.h.
+// inside an unnamed namespace, after one vector_*.h, ops/rows-inl.h, ops/attention_q8-inl.h and
+// ops/attention_latents-inl.h.
 //
 // Order of arithmetic, for each query and head alone (8-bit pages: score and values as in
 // ops/attention_q8-inl.h):
-//   score     one chain of fused multiply-adds over head_dim, ascending; then the soft cap, if any
+//   score     one chain of fused multiply-adds over key_dim, ascending; of latents as in
+//             ops/attention_latents-inl.h; then the soft cap, if any
 //   softmax   per span of kAttentionSpan absolute positions: largest score, exp(score - largest),
 //             their sum in 16 lanes (position % 16), ascending, lanes folded at the end; positions
 //             before the query's window count as zero
@@ -25,7 +27,7 @@ inline void score_pages(const AttentionTile& tile, int first, const T* const* pa
       sums[p][i] = splat(0.0f);
   }
   const float* q = tile.q + first;
-  const int64_t q_stride = tile.q_stride, end = int64_t{tile.head_dim} * kPageTokens;
+  const int64_t q_stride = tile.q_stride, end = int64_t{tile.key_dim} * kPageTokens;
   for (int64_t at = 0; at < end; at += kPageTokens, q += q_stride) {
     Vec keys[Pages];
     MONOLITH_UNROLL
@@ -219,8 +221,8 @@ using SpanPages = const T* [kAttentionSpan / kPageTokens + kPagesAhead];
 template <typename T>
 void attention_span_of(const AttentionTile& tile, int span, float* states) {
   const int begin = span * kAttentionSpan;
-  const int64_t state_floats = attention_state_floats(tile.head_dim);
-  const int padded_dim = static_cast<int>(round_up_to_lanes(tile.head_dim));
+  const int64_t state_floats = attention_state_floats(tile.value_dim);
+  const int padded_dim = static_cast<int>(round_up_to_lanes(tile.value_dim));
   // Positions [from(i), to(i)) of this span are what query i sees of it.
   const auto within = [&](int position) {
     const int n = position - begin;
@@ -251,7 +253,10 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   }
 
   // A few pages at a time stay in the first-level cache while every register tile passes over them.
-  for (int p = first_page; p < n_pages; p += kPageRun) {
+  if (tile.rows != nullptr)
+    for (int p = first_page; p < n_pages; ++p)
+      score_latents(tile, values[p], values[p + 1], tile.scores + p * kPageTokens);
+  for (int p = first_page; p < n_pages && tile.rows == nullptr; p += kPageRun) {
     const int run = n_pages - p < kPageRun ? n_pages - p : kPageRun;
     for_register_tiles<kScoreQueries<T>>(tile.n_queries, [&](auto size, int i) {
       score_run<size.value>(tile, i, keys + p, run,
@@ -357,8 +362,8 @@ inline void merge_state(float* state, const float* next, int64_t padded_dim,
 }
 
 void attention_merge_tile(const AttentionTile& tile, int span, float* states, const float* next) {
-  const int64_t state_floats = attention_state_floats(tile.head_dim);
-  const int64_t padded_dim = round_up_to_lanes(tile.head_dim);
+  const int64_t state_floats = attention_state_floats(tile.value_dim);
+  const int64_t padded_dim = round_up_to_lanes(tile.value_dim);
   MergeFactors factors;
   for (int i = 0; i < tile.n_queries; ++i)
     factors.set(i, states[i * state_floats + padded_dim], next[i * state_floats + padded_dim]);
@@ -374,8 +379,8 @@ void attention_merge_tile(const AttentionTile& tile, int span, float* states, co
   }
 }
 
-void attention_merge(float* state, const float* next, int64_t stride, int count, int head_dim) {
-  const int64_t padded_dim = round_up_to_lanes(head_dim);
+void attention_merge(float* state, const float* next, int64_t stride, int count, int value_dim) {
+  const int64_t padded_dim = round_up_to_lanes(value_dim);
   for (int done = 0; done < count; done += kMerges) {
     const int n = count - done < kMerges ? count - done : kMerges;
     MergeFactors factors;
@@ -388,8 +393,8 @@ void attention_merge(float* state, const float* next, int64_t stride, int count,
   }
 }
 
-void attention_finish(const float* state, int head_dim, float* out) {
-  const Vec scale = splat(1.0f / state[round_up_to_lanes(head_dim) + 1]);
-  for_vectors(head_dim,
+void attention_finish(const float* state, int value_dim, float* out) {
+  const Vec scale = splat(1.0f / state[round_up_to_lanes(value_dim) + 1]);
+  for_vectors(value_dim,
               [&](int64_t at, int n) { store_up_to(out + at, mul(load(state + at), scale), n); });
 }

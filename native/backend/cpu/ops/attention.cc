@@ -9,7 +9,9 @@
 // ascending order, so that what a span fetches ahead is what comes next.
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "backend/cpu/ops/ops.h"
 #include "backend/cpu/ops/kernels.h"
@@ -42,14 +44,20 @@ struct Attention {
   float* out;
   int64_t out_stride;
 
-  int head_dim() const { return layer.head_dim; }
-  int64_t state_floats() const { return attention_state_floats(head_dim()); }
+  int64_t state_floats() const { return attention_state_floats(layer.value_dim); }
   int64_t queries(const Segment& segment) const { return int64_t{segment.n_tokens} * group; }
   int64_t tiles(const Segment& segment) const {
     return (queries(segment) + kTileQueries - 1) / kTileQueries;
   }
+  // Of a query's scores.
+  float scale(int position) const {
+    if (params.temperature_scale == 0.0f) return params.scale;
+    const int periods = (position + params.temperature_offset) / params.temperature_length;
+    return static_cast<float>(params.scale * (1.0 + params.temperature_scale * std::log(1.0 + periods)));
+  }
   // The first position that a query at `position` sees.
   int start(int position) const {
+    if (params.chunked) return position - position % params.window;
     return params.window > 0 ? std::max(0, position - params.window + 1) : 0;
   }
   // Spans first_span() .. first_span() + spans() - 1 hold what the segment's rows see.
@@ -76,16 +84,22 @@ struct Attention {
   // far above all of them leaves nothing of the values.
   void add_sink(float* state, int kv_head, int64_t index) const {
     if (params.sinks == nullptr) return;
-    const int64_t top = round_up_to_lanes(head_dim());
+    const int64_t top = round_up_to_lanes(layer.value_dim);
     float weight = params.sinks[int64_t{kv_head} * group + index % group];
     kernels.logits.exp(&weight, 1, state[top], &weight);
     state[top + 1] += weight;
   }
 
-  // Where query `index` of (segment, kv_head) lies within rows of n_heads * head_dim.
-  int64_t offset(const Segment& segment, int kv_head, int64_t index, int64_t stride) const {
+  // Where query `index` of (segment, kv_head), or its result, lies within rows of n_heads * head_dim.
+  int64_t offset(const Segment& segment, int kv_head, int64_t index, int64_t stride, int head_dim) const {
     const int64_t row = segment.first_row + index / group;
-    return row * stride + (int64_t{kv_head} * group + index % group) * head_dim();
+    return row * stride + (int64_t{kv_head} * group + index % group) * head_dim;
+  }
+  const float* query(const Segment& segment, int kv_head, int64_t index) const {
+    return q + offset(segment, kv_head, index, q_stride, layer.key_dim);
+  }
+  float* result(const Segment& segment, int kv_head, int64_t index) const {
+    return out + offset(segment, kv_head, index, out_stride, layer.value_dim);
   }
 };
 
@@ -94,9 +108,12 @@ class Tile {
  public:
   Tile(const Attention& a, const Segment& segment, int kv_head, int64_t first_query, float* memory)
       : attention_(a), segment_(segment), kv_head_(kv_head), first_query_(first_query) {
-    const int head_dim = a.head_dim();
+    const CpuKvCache::Layer& layer = a.layer;
+    const int key_dim = layer.key_dim;
+    const int64_t padded_dim = round_up_to_lanes(key_dim);
     float* packed = memory;
-    float* scores = packed + kTileQueries * round_up_to_lanes(head_dim);
+    float* rows = packed + kTileQueries * padded_dim;
+    float* scores = rows + (layer.latents ? kPageTokens * padded_dim : 0);
     states_ = scores + kTileQueries * kScoreStride;
     next_ = states_ + kTileQueries * a.state_floats();
     const int n =
@@ -106,29 +123,38 @@ class Tile {
       starts_[i] = a.start(limits_[i] - 1);
     }
     for (int i = 0; i < n; ++i) {
-      const float* from = a.q + a.offset(segment, kv_head, first_query + i, a.q_stride);
-      if (a.type == KvType::kQ8_0)
-        a.kernels.pack_query_q8(from, head_dim, a.params.scale, i, n, packed);
-      else
-        for (int64_t d = 0; d < head_dim; ++d)
-          packed[d * n + i] = from[d] * a.params.scale;
+      const float* from = a.query(segment, kv_head, first_query + i);
+      const float scale = a.scale(limits_[i] - 1);
+      if (layer.latents) {
+        float* to = packed + i * padded_dim;
+        for (int64_t d = 0; d < key_dim; ++d)
+          to[d] = from[d] * scale;
+        std::fill(to + key_dim, to + padded_dim, 0.0f);
+      } else if (a.type == KvType::kQ8_0) {
+        a.kernels.pack_query_q8(from, key_dim, scale, i, n, packed);
+      } else {
+        for (int64_t d = 0; d < key_dim; ++d)
+          packed[d * n + i] = from[d] * scale;
+      }
     }
-    const CpuKvCache::Layer& layer = a.layer;
+    const CpuKvCache::Pages& keys = layer.latents ? layer.values : layer.keys;
     tile_ = {.n_queries = n,
-             .head_dim = head_dim,
+             .key_dim = key_dim,
+             .value_dim = layer.value_dim,
              .starts = starts_,
              .limits = limits_,
              .q = packed,
-             .q_stride = n,
+             .q_stride = layer.latents ? static_cast<int>(padded_dim) : n,
              .pages = segment.pages,
-             .keys = layer.keys.of_head(kv_head),
+             .keys = keys.of_head(kv_head),
              .values = layer.values.of_head(kv_head),
-             .key_page_bytes = layer.keys.page_stride,
+             .key_page_bytes = keys.page_stride,
              .value_page_bytes = layer.values.page_stride,
              .value_stride = layer.value_stride,
              .type = a.type,
              .soft_cap = a.params.soft_cap,
-             .scores = scores};
+             .scores = scores,
+             .rows = layer.latents ? rows : nullptr};
   }
 
   // All spans in order, and the result.
@@ -144,8 +170,7 @@ class Tile {
     for (int i = 0; i < tile_.n_queries; ++i) {
       a.add_sink(states_ + i * a.state_floats(), kv_head_, first_query_ + i);
       a.kernels.attention_finish(
-          states_ + i * a.state_floats(), a.head_dim(),
-          a.out + a.offset(segment_, kv_head_, first_query_ + i, a.out_stride));
+          states_ + i * a.state_floats(), a.layer.value_dim, a.result(segment_, kv_head_, first_query_ + i));
     }
   }
 
@@ -186,10 +211,9 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, con
     std::memcpy(state, partials + (first * n_queries + i) * state_floats,
                 static_cast<size_t>(state_floats) * sizeof(float));
     a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats,
-                              n_queries * state_floats, end - first - 1, a.head_dim());
+                              n_queries * state_floats, end - first - 1, a.layer.value_dim);
     a.add_sink(state, kv_head, i);
-    a.kernels.attention_finish(state, a.head_dim(),
-                               a.out + a.offset(segment, kv_head, i, a.out_stride));
+    a.kernels.attention_finish(state, a.layer.value_dim, a.result(segment, kv_head, i));
   }
 }
 
@@ -200,6 +224,23 @@ size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t 
          1;
 }
 
+// Rows of latents that one thread copies in about that time.
+constexpr int64_t kGatheredAlone = 64;
+
+// A row of latents from a page of `from` to place `at` of the pages of `to`.
+void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t page, int slot, const CpuKvCache::Layer& to, int64_t at) {
+  const std::byte* const source = from.values.data + static_cast<size_t>(page) * from.values.page_stride;
+  std::byte* const target = to.values.data + static_cast<size_t>(at / kPageTokens) * to.values.page_stride;
+  const int64_t into = at % kPageTokens, stride = from.value_stride;
+  const int64_t row_bytes = stride * (type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1);
+  std::memcpy(target + into * row_bytes, source + slot * row_bytes, static_cast<size_t>(row_bytes));
+  if (type != KvType::kQ8_0) return;
+  const auto* scales = reinterpret_cast<const uint16_t*>(source + stride * kPageTokens);
+  auto* to_scales = reinterpret_cast<uint16_t*>(target + stride * kPageTokens);
+  for (int block = 0; block < q8_blocks(from.key_dim); ++block)
+    to_scales[block * kPageTokens + into] = scales[block * kPageTokens + slot];
+}
+
 }   // namespace
 
 void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
@@ -207,15 +248,47 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                        const CpuKvCache& cache, const AttentionParams& params, float* out,
                        int64_t out_stride) const {
   const CpuKvCache::Layer& own = cache.layer(layer);
+  const KvType type = cache.shape.type;
+  if (params.chosen == nullptr) return attend(pool, scratch, segments, q, q_stride, n_heads, own, type, params, out, out_stride);
+  // A segment's first rows see no more than is chosen. Each of the others attends to what it has chosen, in the order of
+  // positions, as to a sequence of its own.
+  assert(own.latents && params.temperature_scale == 0.0f && params.window == 0);
+  const int most = params.most_chosen;
+  std::vector<Segment>& seeing_all = scratch.seeing_all_;
+  seeing_all.clear();
+  for (const Segment& segment : segments) {
+    Segment some = segment;
+    some.n_tokens = std::clamp(most - segment.first_position, 0, segment.n_tokens);
+    if (some.n_tokens > 0) seeing_all.push_back(some);
+  }
+  if (!seeing_all.empty()) attend(pool, scratch, seeing_all, q, q_stride, n_heads, own, type, params, out, out_stride);
+  const CpuKvCache::Chosen& chosen = cache.chosen();
+  const CpuKvCache::Layer gathered = chosen.gathered(own);
+  for (const Segment& segment : segments)
+    for (int i = std::clamp(most - segment.first_position, 0, segment.n_tokens); i < segment.n_tokens; ++i) {
+      const int row = segment.first_row + i;
+      const auto* positions = reinterpret_cast<const int32_t*>(params.chosen) + int64_t{row} * most;
+      pool.parallel_for(most, kGatheredAlone, [&](int64_t begin, int64_t end, int) {
+        for (int64_t at = begin; at < end; ++at)
+          copy_latents(own, type, segment.pages[positions[at] / kPageTokens], positions[at] % kPageTokens, gathered, at);
+      });
+      const Segment alone{row, 1, most - 1, chosen.in_order.data()};
+      attend(pool, scratch, {&alone, 1}, q, q_stride, n_heads, gathered, type, params, out, out_stride);
+    }
+}
+
+void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
+                    int64_t q_stride, int n_heads, const CpuKvCache::Layer& own, KvType type,
+                    const AttentionParams& params, float* out, int64_t out_stride) const {
   const int n_kv_heads = own.n_kv_heads;
-  assert(n_heads % n_kv_heads == 0 && own.head_dim <= scratch.max_head_dim_);
+  assert(n_heads % n_kv_heads == 0 && std::max(own.key_dim, own.value_dim) <= scratch.max_head_dim_);
   assert(pool.size() <= scratch.threads_ && segments.size() < scratch.first_piece_.size());
   const Attention a = {.kernels = *kernels_,
                        .segments = segments,
                        .q = q,
                        .q_stride = q_stride,
                        .layer = own,
-                       .type = cache.shape.type,
+                       .type = type,
                        .group = n_heads / n_kv_heads,
                        .params = params,
                        .out = out,
@@ -229,7 +302,7 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
   int64_t products = 0;   // of queries with keys, over all heads; as many again with values
   for (const Segment& segment : segments)
     products += a.products(segment) * n_kv_heads * a.tiles(segment);
-  const bool alone = 2 * products * own.head_dim <= kProductsAlone;
+  const bool alone = products * (own.key_dim + own.value_dim) <= kProductsAlone;
   int64_t pieces = 0, partial = 0, merged_floats = 0;
   for (size_t s = 0; s < n_segments; ++s) {
     const Segment& segment = segments[s];
@@ -288,6 +361,57 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                                        scratch.tile(thread));
                       }
                     });
+}
+
+void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const PositionIndex& index,
+                              std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const {
+  const CpuKvCache::Layer& keys = cache.layer(index.layer);
+  const CpuKvCache::Chosen& room = cache.chosen();
+  assert(keys.latents && keys.key_dim == keys.value_stride && index.most <= cache.shape.most_chosen);
+  const int dim = keys.key_dim;
+  for (const Segment& segment : segments)
+    for (int i = std::clamp(index.most - segment.first_position, 0, segment.n_tokens); i < segment.n_tokens; ++i) {
+      const int64_t row = segment.first_row + i;
+      const int n = segment.first_position + i + 1, n_pages = (n + kPageTokens - 1) / kPageTokens;
+      const float* const q = index.q + row * index.n_heads * dim;
+      const float* const weights = index.weights + row * index.n_heads;
+      const auto page_at = [&](int64_t page) {
+        return keys.values.data + static_cast<size_t>(segment.pages[page]) * keys.values.page_stride;
+      };
+      const int64_t grain = std::max<int64_t>(1, kProductsAlone / (int64_t{kPageTokens} * index.n_heads * dim));
+      pool.parallel_for(n_pages, grain, [&](int64_t begin, int64_t end, int thread) {
+        float* const memory = scratch.tile(thread);
+        for (int64_t page = begin; page < end; ++page)
+          for (int head = 0; head < index.n_heads; head += kTileQueries) {
+            const AttentionTile tile{.n_queries = std::min(kTileQueries, index.n_heads - head),
+                                     .key_dim = dim,
+                                     .value_dim = dim,
+                                     .starts = nullptr,
+                                     .limits = nullptr,
+                                     .q = q + int64_t{head} * dim,
+                                     .q_stride = dim,
+                                     .pages = nullptr,
+                                     .keys = nullptr,
+                                     .values = nullptr,
+                                     .key_page_bytes = 0,
+                                     .value_page_bytes = 0,
+                                     .value_stride = dim,
+                                     .type = cache.shape.type,
+                                     .soft_cap = 0.0f,
+                                     .scores = memory,
+                                     .rows = memory + kTileQueries * kScoreStride};
+            kernels_->index_page(tile, page_at(page), page_at(std::min<int64_t>(page + 1, n_pages - 1)), weights + head,
+                                 head == 0, room.scores + page * kPageTokens);
+          }
+      });
+      std::iota(room.order, room.order + n, 0);
+      // Scores are often exactly zero, where no head finds anything, so the last ones chosen are equals. Which of them a
+      // heap of the best keeps is what llama.cpp goes by, too; it depends on the row alone.
+      std::partial_sort(room.order, room.order + index.most, room.order + n,
+                        [&](int32_t a, int32_t b) { return room.scores[a] > room.scores[b]; });
+      std::sort(room.order, room.order + index.most);
+      std::copy_n(room.order, index.most, reinterpret_cast<int32_t*>(chosen) + row * index.most);
+    }
 }
 
 }   // namespace monolith

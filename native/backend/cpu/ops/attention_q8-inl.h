@@ -125,9 +125,9 @@ void pack_query_q8(const float* x, int head_dim, float scale, int i, int stride,
 template <int Queries, int Pages>
 inline void score_pages(const AttentionTile& tile, int first, const int8_t* const* pages,
                         float* scores) {
-  const int n_quads = q8_quads(tile.head_dim), n_blocks = q8_blocks(tile.head_dim);
+  const int n_quads = q8_quads(tile.key_dim), n_blocks = q8_blocks(tile.key_dim);
   const int64_t stride = tile.q_stride;
-  Q8Queries queries = q8_queries(tile.q, tile.head_dim, tile.q_stride);
+  Q8Queries queries = q8_queries(tile.q, tile.key_dim, tile.q_stride);
   queries = {queries.words + first * kQueryWords, queries.scales + first, queries.offsets + first};
   for (int block = 0; block < n_blocks; ++block) {
     Ints sums[Pages][Queries];

@@ -22,6 +22,74 @@ void gelu_multiply(const float* gate, const float* up, int64_t count, float* out
   });
 }
 
+void sigmoid_multiply(const float* gate, const float* up, int64_t count, float* out) {
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec denominator = add(splat(1.0f), exponential(sub(splat(0.0f), load_up_to(gate + at, n))));
+    store_up_to(out + at, div(load_up_to(up + at, n), denominator), n);
+  });
+}
+
+// A vector at a time, so that the bits are those of any other cut: activation(gate) * 1, cut, then times up.
+void limited_multiply(OpKernels::Gate activation, const float* gate, const float* up, int64_t count, float limit,
+                      float* out) {
+  const Vec high = splat(limit), low = splat(-limit);
+  alignas(64) float ones[kLanes], activated[kLanes];
+  store(ones, splat(1.0f));
+  for_vectors(count, [&](int64_t at, int n) {
+    activation(gate + at, ones, n, activated);
+    const Vec g = load_up_to(activated, n);
+    Vec u = load_up_to(up + at, n);
+    u = if_less(high, u, high, u);
+    u = if_less(u, low, low, u);
+    store_up_to(out + at, mul(if_less(high, g, high, g), u), n);
+  });
+}
+
+// Without a gate, in place.
+void silu(float* x, int64_t count) {
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec v = load_up_to(x + at, n);
+    store_up_to(x + at, div(v, add(splat(1.0f), exponential(sub(splat(0.0f), v)))), n);
+  });
+}
+
+void gelu(float* x, int64_t count) {
+  const Vec linear = splat(-0x1.988454p+0f), cubic = splat(-0x1.2444f2p-4f);   // as above
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec v = load_up_to(x + at, n);
+    const Vec minus_2u = mul(v, fma(mul(v, v), cubic, linear));
+    store_up_to(x + at, div(v, add(splat(1.0f), exponential(minus_2u))), n);
+  });
+}
+
+void relu_squared(float* x, int64_t count) {
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec v = load_up_to(x + at, n);
+    const Vec positive = if_less(v, splat(0.0f), splat(0.0f), v);   // NaN stays
+    store_up_to(x + at, mul(positive, positive), n);
+  });
+}
+
+void identity_multiply(const float* gate, const float* up, int64_t count, float* out) {
+  for_vectors(count, [&](int64_t at, int n) {
+    store_up_to(out + at, mul(load_up_to(gate + at, n), load_up_to(up + at, n)), n);
+  });
+}
+
+void xielu(const Xielu& params, float* x, int64_t count) {
+  const Vec zero = splat(0.0f), one = splat(1.0f), linear = splat(params.linear);
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec v = load_up_to(x + at, n);
+    const Vec least = if_less(splat(params.least), v, splat(params.least), v);
+    // e^x - 1 = 2^n (e^r - 1) + (2^n - 1); below -40 it is -1.
+    const Exponent parts = exponent_of(if_less(least, splat(-40.0f), splat(-40.0f), least));
+    const Vec half = half_power_of_two(parts.shifted), power = add(half, half);
+    const Vec less = mul(sub(fma(power, parts.fraction, sub(power, one)), v), splat(params.negative));
+    const Vec more = mul(mul(v, v), splat(params.positive));
+    store_up_to(x + at, fma(linear, v, if_less(zero, v, more, less)), n);
+  });
+}
+
 // See Activation::kClampedSilu.
 void clamped_silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
   const Vec high = splat(7.0f), low = splat(-7.0f);

@@ -26,21 +26,22 @@ inline constexpr int kQ8Block = 32;
 constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
 
-// A query's state over some positions: head_dim (rounded up) weighted value sums, then the largest
+// A query's state over some positions: value_dim (rounded up) weighted value sums, then the largest
 // score, then the sum of weights.
-constexpr int64_t attention_state_floats(int64_t head_dim) {
-  return round_up_to_lanes(head_dim) + kLanes;
+constexpr int64_t attention_state_floats(int64_t value_dim) {
+  return round_up_to_lanes(value_dim) + kLanes;
 }
 
 // Up to kTileQueries queries that read the same KV head.
 struct AttentionTile {
   int n_queries;
-  int head_dim;
+  int key_dim, value_dim;
   // [n_queries] query i sees positions starts[i] .. limits[i] - 1; both ascend.
   const int* starts;
   const int* limits;
-  // Scaled, [head_dim][q_stride], q_stride >= n_queries; for KvType::kQ8_0 what pack_query_q8 made
-  // of them, in no more memory.
+  // Scaled, [key_dim][q_stride], q_stride >= n_queries; for KvType::kQ8_0 what pack_query_q8 made
+  // of them, in no more memory. For latents of any type [n_queries][q_stride], q_stride being key_dim rounded up to
+  // kLanes, the rest zero.
   const float* q;
   int q_stride;
   const int32_t* pages;    // of the sequence, from position 0; those before starts[0] are not read
@@ -51,17 +52,89 @@ struct AttentionTile {
   KvType type;
   float soft_cap;   // 0: none
   float* scores;    // [kTileQueries][kScoreStride], scratch
+  float* rows;      // latents: scratch for a page of them as floats; null: keys and values are apart
+};
+
+// Up to this many channels of a convolution are taken through all rows at a time: enough that rows are read in pieces
+// worth fetching, few enough that the taps' rows stay in the first cache.
+inline constexpr int kConvolutionChannels = 256;
+
+// Some channels of a segment.
+struct ConvolutionTile {
+  int n_channels;       // up to kConvolutionChannels
+  int n_taps;
+  const float* weight;  // [n_taps][kConvolutionChannels]
+  const float* bias;    // [n_channels]; null: none
+  bool silu;
+  int n_rows;
+  float* x;             // of the first row
+  int64_t stride;
+  const float* from;    // state, [n_taps - 1]; null: zero
+  float* to;            // may be `from`
+  int64_t state_stride;
+};
+
+// A block of columns of one head, over a segment.
+struct DeltaTile {
+  int n_rows;
+  int key_dim;
+  int n_columns;        // values: up to 16 for each block
+  const float* q;       // of the first row, past the norm
+  const float* k;
+  const float* v;
+  int64_t stride;       // of these three
+  const float* decay;   // past the exponential; of the head, or of each dimension of the key
+  const float* beta;
+  int64_t decay_stride, beta_stride;
+  float* out;
+  int64_t out_stride;
+  float* state;         // [blocks][key_dim][16], carried on in place
+};
+
+// A block of columns of one head of a state space, over a segment.
+struct StateSpaceTile {
+  int n_rows;
+  int state_dim;
+  int n_columns;       // values: up to 16 for each block
+  const float* x;      // of the first row
+  const float* b;
+  const float* c;
+  int64_t stride;      // of these three
+  const float* step;   // past the softplus
+  int64_t step_stride;
+  float rate, skip;
+  float* out;
+  int64_t out_stride;
+  float* state;        // [blocks][state_dim][16], carried on in place
 };
 
 struct OpKernels {
   using Gate = void (*)(const float* gate, const float* up, int64_t count, float* out);
   Gate gate(Activation activation) const {
     if (activation == Activation::kClampedSilu) return clamped_silu_multiply;
+    if (activation == Activation::kSigmoid) return sigmoid_multiply;
+    if (activation == Activation::kIdentity) return identity_multiply;
     return activation == Activation::kGelu ? gelu_multiply : silu_multiply;
   }
 
-  // May be in place.
+  void gated(const Gating& gating, const float* gate_values, const float* up, int64_t count, float* out) const {
+    if (gating.limit > 0) return limited_multiply(gate(gating.activation), gate_values, up, count, gating.limit, out);
+    gate(gating.activation)(gate_values, up, count, out);
+  }
+  using Plain = void (*)(float* x, int64_t count);
+  Plain plain(Activation activation) const {
+    if (activation == Activation::kReluSquared) return relu_squared;
+    return activation == Activation::kGelu ? gelu : silu;
+  }
+
+  // May be in place. weight null: all 1.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
+  // bias null: none.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
+  float (*squares)(const float* x, int64_t dim);   // their sum, as norms take it
+  // See Operations::keep_outliers.
+  void (*keep_outliers)(float* x, float deviations, int64_t dim);
+  void (*multiply)(float* x, const float* y, int64_t count);   // in place
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
@@ -69,10 +142,14 @@ struct OpKernels {
   // past n are zero. A value that is NaN or infinite makes the scale NaN.
   void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
   // Query i of a tile, times `scale`.
-  void (*pack_query_q8)(const float* x, int head_dim, float scale, int i, int stride,
+  void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride,
                         float* packed);
   // May be in place.
-  Gate silu_multiply, gelu_multiply, clamped_silu_multiply;
+  Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply;
+  // Gating with a limit, above 0.
+  void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit, float* out);
+  Plain silu, gelu, relu_squared;   // in place
+  void (*xielu)(const Xielu& params, float* x, int64_t count);
   void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
   void (*soft_cap)(float* x, int64_t count, float cap);
@@ -81,13 +158,32 @@ struct OpKernels {
   // State of every query over the positions of span `span` that it sees, into `states`
   // [kTileQueries][attention_state_floats]; a query that sees none is left undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
+  // scores[position] += the tile's queries' weights times their products with the page's rows of latents where these
+  // are positive, query by query. `first`: there is nothing yet to add to; `next`: the page that comes after.
+  void (*index_page)(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
+                     bool first, float* scores);
   // Adds the tile's states over span `span`, `next`, to those over the spans before it; those of a
   // query that sees nothing before `span` are replaced.
   void (*attention_merge_tile)(const AttentionTile& tile, int span, float* states,
                                const float* next);
   // Adds one query's states over the following `count` spans, `stride` floats apart.
-  void (*attention_merge)(float* state, const float* next, int64_t stride, int count, int head_dim);
-  void (*attention_finish)(const float* state, int head_dim, float* out);
+  void (*attention_merge)(float* state, const float* next, int64_t stride, int count, int value_dim);
+  void (*attention_finish)(const float* state, int value_dim, float* out);
+  void (*convolve)(const ConvolutionTile& tile);
+  // x *= factor / max(sqrt(sum of squares), eps).
+  void (*l2_norm)(float* x, float eps, float factor, int64_t dim);
+  // x[i] = exp(rate * softplus(x[i] + bias[i])), `rate_step` 0: one rate for all, 1: one each.
+  void (*decays)(float* x, const float* bias, const float* rate, int rate_step, int64_t count);
+  // x[i] = 1 / (1 + exp(-x[i])).
+  void (*sigmoid)(float* x, int64_t count);
+  // Blocks of columns that are worth taking together.
+  int delta_blocks;
+  // Of one or delta_blocks blocks.
+  void (*delta)(const DeltaTile& tile, bool channel_decay);
+  // x[i] = log(1 + exp(x[i] + bias[i])).
+  void (*softplus)(float* x, const float* bias, int64_t count);
+  // Of one or delta_blocks blocks.
+  void (*state_space)(const StateSpaceTile& tile);
   LogitOps logits;
 };
 

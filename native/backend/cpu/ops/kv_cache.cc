@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include "backend/cpu/ops/kernels.h"
@@ -12,24 +13,33 @@ namespace {
 
 // Bytes of one head's page.
 struct HeadPage {
-  size_t keys, values;
+  size_t keys = 0, values = 0;
+  bool operator==(const HeadPage&) const = default;
 };
-HeadPage head_page(int dim, KvType type) {
-  const auto head_dim = static_cast<size_t>(dim), padded_dim = static_cast<size_t>(round_up_to_lanes(dim));
+HeadPage head_page(const LayerState& layer, KvType type) {
+  const bool latents = layer.kind == StateKind::kLatents;
+  // Rows of latents lie as values do, and are the keys too.
+  const int row_dim = latents ? layer.key_dim : layer.value_dim;
+  const auto key_dim = static_cast<size_t>(layer.key_dim), padded_dim = static_cast<size_t>(round_up_to_lanes(row_dim));
+  const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+  HeadPage page;
   if (type == KvType::kQ8_0) {
     // Dimensions in whole quads, scales behind them; pages begin at a cache line.
-    const size_t scales = static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t);
-    const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
-    return {lines((static_cast<size_t>(q8_quads(dim)) * 4 + scales) * kPageTokens),
-            lines((padded_dim + scales) * kPageTokens)};
+    const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t); };
+    page = {lines((static_cast<size_t>(q8_quads(layer.key_dim)) * 4 + scales(layer.key_dim)) * kPageTokens),
+            lines((padded_dim + scales(row_dim)) * kPageTokens)};
+  } else {
+    const size_t width = type == KvType::kF16 ? 2 : 4;
+    page = {key_dim * kPageTokens * width, padded_dim * kPageTokens * width};
   }
-  const size_t width = type == KvType::kF16 ? 2 : 4;
-  return {head_dim * kPageTokens * width, padded_dim * kPageTokens * width};
+  if (latents) page.keys = 0;
+  return page;
 }
 
 // One slot of all pages.
 struct Slot {
-  int n_kv_heads = 0, head_dim = 0;   // of its layers, if these are alike
+  int n_kv_heads = 0;
+  HeadPage of_head = {};              // of its layers, if these are alike
   bool alike = true;
   HeadPage page = {};                 // of all heads
   size_t keys_at = 0, values_at = 0;  // from the beginning of the keys, and of the values
@@ -38,11 +48,14 @@ struct Slot {
 struct Layout {
   std::vector<Slot> slots;
   size_t all_keys = 0, all_values = 0;
+  // Behind them, see CpuKvCache::Chosen.
+  size_t chosen_pages = 0, chosen_scores = 0;
+  size_t bytes() const { return all_keys + all_values + chosen_pages + 2 * chosen_scores; }
 };
 
 // Fails if the shape cannot be or does not fit in memory's numbers.
 Result<Layout> layout_of(const KvShape& shape) {
-  if (Status status = check_shape(shape); !status) return status.error();
+  if (Status status = check_shape(shape, CpuKvCache::kKeeps); !status) return status.error();
   const Error refused{ErrorCode::kInvalidArgument,
                       "KV cache of " + std::to_string(shape.layers.size()) + " layers, " + std::to_string(shape.n_pages) +
                           " pages: its type is a GPU's, or it is too large to be addressed"};
@@ -50,11 +63,12 @@ Result<Layout> layout_of(const KvShape& shape) {
   Layout layout;
   layout.slots.resize(static_cast<size_t>(shape.n_slots()));
   for (const LayerState& layer : shape.layers) {
+    if (layer.kind == StateKind::kNothing) continue;
     Slot& slot = layout.slots[static_cast<size_t>(layer.slot)];
-    slot.alike = slot.alike && (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.head_dim == layer.key_dim));
+    const HeadPage page = head_page(layer, shape.type);
+    slot.alike = slot.alike && (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
     slot.n_kv_heads = layer.n_kv_heads;
-    slot.head_dim = layer.key_dim;
-    const HeadPage page = head_page(layer.key_dim, shape.type);
+    slot.of_head = page;
     const auto keys = checked_mul(page.keys, static_cast<size_t>(layer.n_kv_heads));
     const auto values = checked_mul(page.values, static_cast<size_t>(layer.n_kv_heads));
     if (!keys || !values) return refused;
@@ -72,6 +86,13 @@ Result<Layout> layout_of(const KvShape& shape) {
     layout.all_values = *all_values;
   }
   if (!checked_add(layout.all_keys, layout.all_values)) return refused;
+  if (shape.most_chosen > 0) {
+    size_t page = 0;
+    for (const LayerState& layer : shape.layers)
+      if (layer.kind == StateKind::kLatents) page = std::max(page, head_page(layer, shape.type).values);
+    layout.chosen_pages = page * static_cast<size_t>((int64_t{shape.most_chosen} + kPageTokens - 1) / kPageTokens);
+    layout.chosen_scores = static_cast<size_t>(shape.n_pages) * kPageTokens * sizeof(float);
+  }
   return layout;
 }
 
@@ -83,42 +104,63 @@ CpuKvCache::Pages pages_of(std::byte* data, size_t head_bytes, size_t slot_bytes
 
 }   // namespace
 
+CpuKvCache::Layer CpuKvCache::Chosen::gathered(const Layer& layer) const {
+  Layer own = layer;
+  own.values = {pages, layer.values.bytes, layer.values.bytes, 0};
+  return own;
+}
+
 size_t CpuKvCache::bytes_for(const KvShape& shape) {
   const Result<Layout> layout = layout_of(shape);
-  return layout ? layout->all_keys + layout->all_values : SIZE_MAX;
+  return layout ? layout->bytes() : SIZE_MAX;
 }
 
 Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
   const Result<Layout> layout = layout_of(shape);
   if (!layout) return layout.error();
-  Result<Mapping> memory = Mapping::create(layout->all_keys + layout->all_values);
+  Result<Mapping> memory = Mapping::create(layout->bytes());
   if (!memory) return memory.error();
 
   std::unique_ptr<CpuKvCache> cache(new CpuKvCache());
   cache->shape = shape;
-  cache->bytes = layout->all_keys + layout->all_values;
+  cache->bytes = layout->bytes();
   cache->memory_ = std::move(*memory);
   std::byte* const keys = cache->memory_.data();
   std::byte* const values = keys + layout->all_keys;
   for (const LayerState& layer : shape.layers) {
+    if (layer.kind == StateKind::kNothing) {
+      cache->layers_.push_back({});
+      continue;
+    }
     const Slot& slot = layout->slots[static_cast<size_t>(layer.slot)];
-    const HeadPage page = head_page(layer.key_dim, shape.type);
+    const HeadPage page = head_page(layer, shape.type);
+    const bool latents = layer.kind == StateKind::kLatents;
     cache->layers_.push_back({.n_kv_heads = layer.n_kv_heads,
-                              .head_dim = layer.key_dim,
-                              .value_stride = round_up_to_lanes(layer.key_dim),
+                              .key_dim = layer.key_dim,
+                              .value_dim = layer.value_dim,
+                              .latents = latents,
+                              .value_stride = round_up_to_lanes(latents ? layer.key_dim : layer.value_dim),
                               .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, slot, shape.n_pages),
                               .values = pages_of(values + slot.values_at, page.values, slot.page.values, slot, shape.n_pages)});
   }
   for (const Slot& slot : layout->slots) {
     const int n_pieces = slot.alike ? slot.n_kv_heads : 1;
     for (int i = 0; i < n_pieces; ++i) {
-      const auto piece = [&](std::byte* data, size_t bytes) -> Pages {
+      const auto add_piece = [&](std::byte* data, size_t bytes) {
         const size_t own = bytes / static_cast<size_t>(n_pieces);
-        return {data + static_cast<size_t>(i) * own * static_cast<size_t>(shape.n_pages), own, own, 0};
+        if (own > 0) cache->pieces_.push_back({data + static_cast<size_t>(i) * own * static_cast<size_t>(shape.n_pages), own, own, 0});
       };
-      cache->pieces_.push_back(piece(keys + slot.keys_at, slot.page.keys));
-      cache->pieces_.push_back(piece(values + slot.values_at, slot.page.values));
+      add_piece(keys + slot.keys_at, slot.page.keys);
+      add_piece(values + slot.values_at, slot.page.values);
     }
+  }
+  if (shape.most_chosen > 0) {
+    Chosen& chosen = cache->chosen_;
+    chosen.pages = values + layout->all_values;
+    chosen.scores = reinterpret_cast<float*>(chosen.pages + layout->chosen_pages);
+    chosen.order = reinterpret_cast<int32_t*>(chosen.pages + layout->chosen_pages + layout->chosen_scores);
+    chosen.in_order.resize(static_cast<size_t>((shape.most_chosen + kPageTokens - 1) / kPageTokens));
+    std::iota(chosen.in_order.begin(), chosen.in_order.end(), 0);
   }
   // Touched here, so that a pool larger than the machine fails while loading and not in the middle
   // of a step.

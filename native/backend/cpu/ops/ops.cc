@@ -1,6 +1,7 @@
 #include "backend/cpu/ops/ops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "backend/cpu/machine/isa.h"
@@ -11,6 +12,9 @@ namespace {
 
 // Elements a thread should get at a time: below this, waking another one costs more than it saves.
 constexpr int64_t kElementsPerPiece = 16384;
+
+// A vector of zeros has no length to be matched: what it is divided by then.
+constexpr float kLeastSquares = 1e-30f;
 
 int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / dim); }
 
@@ -69,11 +73,96 @@ void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, cons
                     });
 }
 
-void CpuOps::gated(ThreadPool& pool, Activation activation, const float* gate, const float* up,
+void CpuOps::rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows,
+                             int n_groups, int64_t dim) const {
+  pool.parallel_for(int64_t{n_rows} * n_groups, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i)
+      kernels_->rms_norm(x + i * dim, weight + i % n_groups * dim, eps, dim, x + i * dim);
+  });
+}
+
+void CpuOps::layer_norm(ThreadPool& pool, const float* x, const float* weight, const float* bias, float eps, int n_rows,
+                        int64_t dim, float* out) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->layer_norm(x + row * dim, weight, bias, eps, dim, out + row * dim);
+  });
+}
+
+void CpuOps::add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->add_scaled(x + row * dim, bias, 1.0f, nullptr, dim);
+  });
+}
+
+void CpuOps::gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up,
                    int n_rows, int64_t dim, float* out) const {
-  const auto kernel = kernels_->gate(activation);
   pool.parallel_for(n_rows * dim, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
-    kernel(gate + begin, up + begin, end - begin, out + begin);
+    kernels_->gated(gating, gate + begin, up + begin, end - begin, out + begin);
+  });
+}
+
+void CpuOps::gate_heads(ThreadPool& pool, float* x, const float* gate, int n_rows, int n_heads,
+                        int head_dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t head = begin * n_heads; head < end * n_heads; ++head) {
+      float e = -gate[head];
+      kernels_->logits.exp(&e, 1, 0.0f, &e);
+      kernels_->scale(x + head * head_dim, head_dim, 1.0f / (1.0f + e));
+    }
+  });
+}
+
+void CpuOps::scale_columns(ThreadPool& pool, float* x, const float* factors, int n_rows, int64_t dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->multiply(x + row * dim, factors, dim);
+  });
+}
+
+void CpuOps::add_weighted(ThreadPool& pool, float* x, const float* y, const float* weights, int64_t weight_stride,
+                          float offset, int n_rows, int64_t dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->add_scaled(x + row * dim, y + row * dim, weights[row * weight_stride] + offset, nullptr, dim);
+  });
+}
+
+void CpuOps::match_length(ThreadPool& pool, float* x, const float* y, int n_rows, int64_t dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float wanted = kernels_->squares(y + row * dim, dim), found = kernels_->squares(x + row * dim, dim);
+      kernels_->scale(x + row * dim, dim, std::sqrt(wanted) / std::sqrt(std::max(found, kLeastSquares)));
+    }
+  });
+}
+
+void CpuOps::keep_outliers(ThreadPool& pool, float* x, float deviations, int n_rows, int64_t dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->keep_outliers(x + row * dim, deviations, dim);
+  });
+}
+
+void CpuOps::copy_rows(ThreadPool& pool, const float* x, int64_t x_stride, int n_rows, int64_t dim,
+                       float* out) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      std::memcpy(out + row * dim, x + row * x_stride, static_cast<size_t>(dim) * sizeof(float));
+  });
+}
+
+void CpuOps::activate(ThreadPool& pool, Activation activation, float* x, int64_t count) const {
+  const auto kernel = kernels_->plain(activation);
+  pool.parallel_for(count, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
+    kernel(x + begin, end - begin);
+  });
+}
+
+void CpuOps::xielu(ThreadPool& pool, const Xielu& params, float* x, int64_t count) const {
+  pool.parallel_for(count, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
+    kernels_->xielu(params, x + begin, end - begin);
   });
 }
 

@@ -3,7 +3,7 @@
 // for its instruction set.
 //
 // All instruction sets run the same source over vectors of 16 floats (ops/rows-inl.h,
-// ops/attention-inl.h, ops/attention_q8-inl.h), so they give the same bits; what differs is only how 16 lanes map to
+// ops/attention-inl.h, ops/attention_q8-inl.h, ops/attention_latents-inl.h), so they give the same bits; what differs is only how 16 lanes map to
 // registers. Each result row is computed in an order fixed by that row alone: see the batch
 // invariance contract in backend.h.
 //
@@ -30,15 +30,18 @@ struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
 // Keys and values of all layers, each [slot][kv_head][page], so that one head's pages with
 // consecutive ids are consecutive in memory; where layers of different shapes share a slot,
 // [slot][page][kv_head], so that a page is the same memory for all of them. A page holds
-//   keys   [head_dim][kPageTokens]      position innermost: 16 positions fill one vector
-//   values [kPageTokens][value_stride]  head_dim rounded up to 16, the rest zero
+//   keys   [key_dim][kPageTokens]       position innermost: 16 positions fill one vector
+//   values [kPageTokens][value_stride]  value_dim rounded up to 16, the rest zero
 // as binary16 or float. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
 // for each position and kQ8Block dimensions, rounded up to a cache line:
-//   keys   [head_dim / 4][kPageTokens][4]  plus 128, so unsigned; then scales [block][kPageTokens]
+//   keys   [key_dim / 4][kPageTokens][4]   plus 128, so unsigned; then scales [block][kPageTokens]
 //   values [kPageTokens][value_stride]     then scales [block][kPageTokens]
+// A page of latents (StateKind::kLatents) is one of values whose rows are key_dim numbers long, the padding zeroed with
+// each row; there are no keys beside them.
 // Starts zeroed; pages are not cleared between uses.
 class CpuKvCache final : public KvCache {
  public:
+  static constexpr KeptStates kKeeps = {.other_values = true, .latents = true};
   // Bytes create() will hold; SIZE_MAX if create() would refuse the shape.
   static size_t bytes_for(const KvShape& shape);
   // Errors: kUnsupported, kInvalidArgument (shape), kOutOfMemory.
@@ -52,11 +55,22 @@ class CpuKvCache final : public KvCache {
     std::byte* of_head(int kv_head) const { return data + static_cast<size_t>(kv_head) * head_stride; }
   };
   struct Layer {
-    int n_kv_heads = 0, head_dim = 0;
+    int n_kv_heads = 0, key_dim = 0, value_dim = 0;
+    bool latents = false;
     int64_t value_stride = 0;   // numbers per position
-    Pages keys, values;
+    Pages keys, values;         // of latents the latter
   };
   const Layer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+  // Room for what one row has chosen (KvShape::most_chosen): its latents gathered into pages 0, 1, ... of `layer`, a
+  // score for each position, and their order. Of one operation at a time.
+  struct Chosen {
+    Layer gathered(const Layer& layer) const;
+    std::byte* pages = nullptr;
+    float* scores = nullptr;
+    int32_t* order = nullptr;
+    std::vector<int32_t> in_order;   // 0, 1, ...
+  };
+  const Chosen& chosen() const { return chosen_; }
   // What lies in one piece of a page: to copy a page, each of these is copied.
   std::span<const Pages> pieces() const { return pieces_; }
 
@@ -65,6 +79,7 @@ class CpuKvCache final : public KvCache {
   Mapping memory_;   // keys of all slots first, then values of all slots
   std::vector<Layer> layers_;
   std::vector<Pages> pieces_;
+  Chosen chosen_;
 };
 
 // The RoPE factors of a step's rows under one set of parameters, which many layers share: computed
@@ -113,6 +128,7 @@ class OpsScratch {
   int64_t partial_floats_ = 0;
   std::vector<int64_t> first_piece_, first_partial_;   // per segment
   std::vector<int32_t> split_segments_;   // that are cut into spans
+  std::vector<Segment> seeing_all_;       // of segments whose other rows have chosen
   RopeTable rope_[kRopeTables];
   int next_rope_ = 0;   // the table to give up for new parameters
 };
@@ -130,27 +146,61 @@ class CpuOps {
                 int64_t dim, float* out) const;
   void rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight,
                       float eps, int n_rows, int n_heads, int head_dim) const;
+  void rotate(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,
+              float* x, int64_t row_stride, int n_heads, int head_dim) const;
+  void rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows,
+                       int n_groups, int64_t dim) const;
+  // The mean first, then the squares of what is left; both summed as above.
+  void layer_norm(ThreadPool& pool, const float* x, const float* weight, const float* bias, float eps, int n_rows,
+                  int64_t dim, float* out) const;
+  void add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const;
   // Angles in double, rounded to float after sine and cosine.
   void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
                       std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
                       CpuKvCache& cache) const;
+  void rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
+                              std::span<const Segment> segments, const LatentQueries& queries, float* rows,
+                              int64_t row_stride, int layer, CpuKvCache& cache) const;
   // Positions are taken in absolute spans of kAttentionSpan; see ops/attention-inl.h for the order
   // of sums. `out` must not overlap `q`.
   void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
                  const float* q, int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
                  const AttentionParams& params, float* out, int64_t out_stride) const;
-  void gated(ThreadPool& pool, Activation activation, const float* gate, const float* up, int n_rows,
+  void choose_positions(ThreadPool& pool, OpsScratch& scratch, const PositionIndex& index,
+                        std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const;
+  void gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up, int n_rows,
              int64_t dim, float* out) const;
+  void gate_heads(ThreadPool& pool, float* x, const float* gate, int n_rows, int n_heads, int head_dim) const;
+  void scale_columns(ThreadPool& pool, float* x, const float* factors, int n_rows, int64_t dim) const;
+  void add_weighted(ThreadPool& pool, float* x, const float* y, const float* weights, int64_t weight_stride,
+                    float offset, int n_rows, int64_t dim) const;
+  void match_length(ThreadPool& pool, float* x, const float* y, int n_rows, int64_t dim) const;
+  void keep_outliers(ThreadPool& pool, float* x, float deviations, int n_rows, int64_t dim) const;
+  void copy_rows(ThreadPool& pool, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) const;
+  void activate(ThreadPool& pool, Activation activation, float* x, int64_t count) const;
+  void xielu(ThreadPool& pool, const Xielu& params, float* x, int64_t count) const;
   void scale(ThreadPool& pool, float* x, int64_t count, float factor) const;
   void soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const;
   void add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate,
                 int n_rows, int64_t dim) const;
+  // ops/recurrence-inl.h has the order of sums. Threads share out channels, or heads and blocks of their columns; a
+  // thread takes all rows of what it has, in order.
+  void convolve(ThreadPool& pool, const Convolution& convolution, std::span<const Segment> segments,
+                const LayerSlots& state, float* x, int64_t stride) const;
+  void delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const Segment> segments,
+                  const LayerSlots& state, const DeltaInputs& inputs, float* out) const;
+  void state_space(ThreadPool& pool, const StateSpace& space, std::span<const Segment> segments,
+                   const LayerSlots& state, const StateSpaceInputs& inputs, float* out) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
                    float* out) const;
   void copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const;
 
  private:
+  void attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q, int64_t q_stride,
+              int n_heads, const CpuKvCache::Layer& layer, KvType type, const AttentionParams& params, float* out,
+              int64_t out_stride) const;
+
   const OpKernels* kernels_;
 };
 

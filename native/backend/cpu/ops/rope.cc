@@ -36,18 +36,18 @@ void scatter_key(const T* from, int head_dim, T* page_slot) {
 // Writes one row's key and value of one head at `position`'s slot of its page.
 void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int kv_head,
                     int32_t page, int slot, const float* key, const float* value) {
-  const int head_dim = layer.head_dim;
+  const int key_dim = layer.key_dim, value_dim = layer.value_dim;
   std::byte* keys = layer.keys.of_head(kv_head) + static_cast<size_t>(page) * layer.keys.page_stride;
   std::byte* values =
       layer.values.of_head(kv_head) + static_cast<size_t>(page) * layer.values.page_stride;
   const int64_t value_at = slot * layer.value_stride;
   if (type == KvType::kQ8_0) {
-    const int n_quads = q8_quads(head_dim);
+    const int n_quads = q8_quads(key_dim);
     auto* key_scales = reinterpret_cast<uint16_t*>(keys + n_quads * 4 * kPageTokens);
     auto* value_scales = reinterpret_cast<uint16_t*>(values + layer.value_stride * kPageTokens);
-    for (int block = 0; block < q8_blocks(head_dim); ++block) {
-      const int first = block * kQ8Block, n = std::min(kQ8Block, head_dim - first);
-      int8_t numbers[kQ8Block];
+    int8_t numbers[kQ8Block];
+    for (int block = 0; block < q8_blocks(key_dim); ++block) {
+      const int first = block * kQ8Block, n = std::min(kQ8Block, key_dim - first);
       kernels.quantize_q8(key + first, n, numbers, key_scales + block * kPageTokens + slot);
       for (int d = 0; d < n; d += 4) {
         uint32_t quad;
@@ -55,24 +55,52 @@ void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, Kv
         quad ^= 0x80808080u;   // plus 128
         std::memcpy(keys + (int64_t{first + d} * kPageTokens + slot * 4), &quad, 4);
       }
+    }
+    for (int block = 0; block < q8_blocks(value_dim); ++block) {
+      const int first = block * kQ8Block, n = std::min(kQ8Block, value_dim - first);
       kernels.quantize_q8(value + first, n, numbers, value_scales + block * kPageTokens + slot);
       std::memcpy(values + value_at + first, numbers, static_cast<size_t>(n));
     }
     return;
   }
   if (type == KvType::kF32) {
-    scatter_key(key, head_dim, reinterpret_cast<float*>(keys) + slot);
-    std::memcpy(reinterpret_cast<float*>(values) + value_at, value, head_dim * sizeof(float));
+    scatter_key(key, key_dim, reinterpret_cast<float*>(keys) + slot);
+    std::memcpy(reinterpret_cast<float*>(values) + value_at, value, value_dim * sizeof(float));
     return;
   }
   auto* half_keys = reinterpret_cast<uint16_t*>(keys) + slot;
-  for (int d = 0; d < head_dim; d += 64) {
+  for (int d = 0; d < key_dim; d += 64) {
     uint16_t halves[64];
-    const int n = std::min(64, head_dim - d);
+    const int n = std::min(64, key_dim - d);
     kernels.to_half(key + d, halves, n);
     scatter_key(halves, n, half_keys + static_cast<int64_t>(d) * kPageTokens);
   }
-  kernels.to_half(value, reinterpret_cast<uint16_t*>(values) + value_at, head_dim);
+  kernels.to_half(value, reinterpret_cast<uint16_t*>(values) + value_at, value_dim);
+}
+
+// Writes a row of latents at `position`'s slot of its page, the padding zeroed.
+void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int32_t page, int slot,
+                   const float* row) {
+  std::byte* const rows = layer.values.of_head(0) + static_cast<size_t>(page) * layer.values.page_stride;
+  const int64_t dim = layer.key_dim, stride = layer.value_stride, at = slot * stride;
+  if (type == KvType::kQ8_0) {
+    auto* scales = reinterpret_cast<uint16_t*>(rows + stride * kPageTokens);
+    for (int block = 0; block < q8_blocks(layer.key_dim); ++block) {
+      const int64_t first = int64_t{block} * kQ8Block;
+      int8_t numbers[kQ8Block];   // zero past the row's end
+      kernels.quantize_q8(row + first, static_cast<int>(std::min<int64_t>(kQ8Block, dim - first)), numbers,
+                          scales + block * kPageTokens + slot);
+      std::memcpy(rows + at + first, numbers, static_cast<size_t>(std::min<int64_t>(kQ8Block, stride - first)));
+    }
+  } else if (type == KvType::kF32) {
+    auto* to = reinterpret_cast<float*>(rows) + at;
+    std::copy_n(row, dim, to);
+    std::fill(to + dim, to + stride, 0.0f);
+  } else {
+    auto* to = reinterpret_cast<uint16_t*>(rows) + at;
+    kernels.to_half(row, to, dim);
+    std::fill(to + dim, to + stride, uint16_t{0});
+  }
 }
 
 }   // namespace
@@ -112,13 +140,29 @@ const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<cons
   return table;
 }
 
+void CpuOps::rotate(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,
+                    float* x, int64_t row_stride, int n_heads, int head_dim) const {
+  assert(rope.n_dims % 2 == 0 && rope.n_dims <= head_dim && head_dim <= scratch.max_head_dim_);
+  if (rope.n_dims == 0) return;
+  const RopeTable& table = scratch.prepare_rope(rope, segments, pool);
+  for (const Segment& segment : segments) {
+    pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = segment.first_row + begin; row < segment.first_row + end; ++row) {
+        const float* const own = table.row(row);
+        for (int head = 0; head < n_heads; ++head)
+          kernels_->rotate(x + row * row_stride + int64_t{head} * head_dim, own, own + rope.n_dims, rope.n_dims, rope.style);
+      }
+    });
+  }
+}
+
 void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
                             std::span<const Segment> segments, float* q, int64_t q_stride,
                             int n_heads, float* k, int64_t k_stride, const float* v,
                             int64_t v_stride, int layer, CpuKvCache& cache) const {
   const CpuKvCache::Layer& own = cache.layer(layer);
-  const int head_dim = own.head_dim, n_kv_heads = own.n_kv_heads;
-  assert(rope.n_dims % 2 == 0 && rope.n_dims <= head_dim && head_dim <= scratch.max_head_dim_);
+  const int key_dim = own.key_dim, n_kv_heads = own.n_kv_heads;
+  assert(!own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= key_dim && key_dim <= scratch.max_head_dim_);
   const RopeTable* const table =
       rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
   for (const Segment& segment : segments) {
@@ -133,15 +177,47 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopePar
           kernels_->rotate(x, own, own + rope.n_dims, rope.n_dims, rope.style);
         };
         for (int head = 0; head < n_heads; ++head)
-          rotate(q + row * q_stride + int64_t{head} * head_dim);
+          rotate(q + row * q_stride + int64_t{head} * key_dim);
+        if (k == nullptr) continue;
         const int32_t page = segment.pages[position / kPageTokens];
         for (int head = 0; head < n_kv_heads; ++head) {
-          float* key = k + row * k_stride + int64_t{head} * head_dim;
+          float* key = k + row * k_stride + int64_t{head} * key_dim;
           rotate(key);
           store_position(*kernels_, own, cache.shape.type, head, page,
                          static_cast<int>(position % kPageTokens), key,
-                         v + row * v_stride + int64_t{head} * head_dim);
+                         v + row * v_stride + int64_t{head} * own.value_dim);
         }
+      }
+    });
+  }
+}
+
+void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
+                                    std::span<const Segment> segments, const LatentQueries& queries, float* rows,
+                                    int64_t row_stride, int layer, CpuKvCache& cache) const {
+  const CpuKvCache::Layer& own = cache.layer(layer);
+  const int shared = own.key_dim - own.value_dim;   // dimensions behind the value
+  assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= shared && own.key_dim <= scratch.max_head_dim_);
+  const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
+  for (const Segment& segment : segments) {
+    assert(segment.first_row + segment.n_tokens <= scratch.max_rows_);
+    pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = segment.first_row + i, position = segment.first_position + i;
+        const auto rotate = [&](float* x) {
+          if (table == nullptr) return;
+          const float* factors = table->row(row);
+          kernels_->rotate(x, factors, factors + rope.n_dims, rope.n_dims, rope.style);
+        };
+        for (int64_t head = 0; head < queries.n_heads; ++head) {
+          float* const to = queries.to + row * queries.to_stride + head * own.key_dim + own.value_dim;
+          std::copy_n(queries.from + row * queries.from_stride + (head + 1) * queries.from_dim - shared, shared, to);
+          rotate(to);
+        }
+        float* const latents = rows + row * row_stride;
+        rotate(latents + own.value_dim);
+        store_latents(*kernels_, own, cache.shape.type, segment.pages[position / kPageTokens],
+                      static_cast<int>(position % kPageTokens), latents);
       }
     });
   }

@@ -86,24 +86,69 @@ inline void store_up_to(float* to, Vec a, int n) {
     store_first(to, a, n);
 }
 
-void rms_norm(const float* x, const float* weight, float eps, int64_t dim, float* out) {
+// The sum of f of every vector of x: vector i goes to partial sum i % 4, and these are added in a fixed tree. `f` takes
+// the sum so far, the numbers and how many of them there are.
+template <typename Add>
+inline float sum_over(const float* x, int64_t dim, Add add_to) {
   Vec sums[4] = {splat(0.0f), splat(0.0f), splat(0.0f), splat(0.0f)};
   int64_t i = 0;
   for (; i + 4 * kLanes <= dim; i += 4 * kLanes) {
     MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      const Vec v = load(x + i + j * kLanes);
-      sums[j] = fma(v, v, sums[j]);
-    }
+    for (int j = 0; j < 4; ++j)
+      sums[j] = add_to(sums[j], load(x + i + j * kLanes), kLanes);
   }
   for (int j = 0; i < dim; i += kLanes, ++j) {
-    const Vec v = load_up_to(x + i, dim - i < kLanes ? static_cast<int>(dim - i) : kLanes);
-    sums[j] = fma(v, v, sums[j]);
+    const int n = dim - i < kLanes ? static_cast<int>(dim - i) : kLanes;
+    sums[j] = add_to(sums[j], load_up_to(x + i, n), n);
   }
-  const float sum = sum_of_lanes(add(add(sums[0], sums[1]), add(sums[2], sums[3])));
+  return sum_of_lanes(add(add(sums[0], sums[1]), add(sums[2], sums[3])));
+}
+
+void rms_norm(const float* x, const float* weight, float eps, int64_t dim, float* out) {
+  const float sum = sum_over(x, dim, [](Vec sum, Vec v, int) { return fma(v, v, sum); });
   const Vec scale = splat(1.0f / __builtin_sqrtf(sum / static_cast<float>(dim) + eps));
   for_vectors(dim, [&](int64_t at, int n) {
-    store_up_to(out + at, mul(mul(load_up_to(x + at, n), scale), load_up_to(weight + at, n)), n);
+    const Vec scaled = mul(load_up_to(x + at, n), scale);
+    store_up_to(out + at, weight != nullptr ? mul(scaled, load_up_to(weight + at, n)) : scaled, n);
+  });
+}
+
+void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out) {
+  const auto count = static_cast<float>(dim);
+  const Vec mean = splat(sum_over(x, dim, [](Vec sum, Vec v, int) { return add(sum, v); }) / count);
+  const float squares = sum_over(x, dim, [&](Vec sum, Vec v, int n) {
+    const Vec rest = first(n, sub(v, mean), splat(0.0f));
+    return fma(rest, rest, sum);
+  });
+  const Vec scale = splat(1.0f / __builtin_sqrtf(squares / count + eps));
+  for_vectors(dim, [&](int64_t at, int n) {
+    const Vec rest = mul(sub(load_up_to(x + at, n), mean), scale);
+    const Vec weighted = mul(rest, load_up_to(weight + at, n));
+    store_up_to(out + at, bias != nullptr ? add(weighted, load_up_to(bias + at, n)) : weighted, n);
+  });
+}
+
+float squares(const float* x, int64_t dim) {
+  return sum_over(x, dim, [](Vec sum, Vec v, int) { return fma(v, v, sum); });
+}
+
+void keep_outliers(float* x, float deviations, int64_t dim) {
+  const Vec mean = splat(sum_over(x, dim, [](Vec sum, Vec v, int) { return add(sum, v); }) / static_cast<float>(dim));
+  const float rest = sum_over(x, dim, [&](Vec sum, Vec v, int n) {
+    const Vec from_mean = first(n, sub(v, mean), splat(0.0f));
+    return fma(from_mean, from_mean, sum);
+  });
+  const float deviation = __builtin_sqrtf(rest / static_cast<float>(dim > 1 ? dim - 1 : 1));
+  const Vec cut = add(mean, splat(deviation * deviations)), zero = splat(0.0f);
+  for_vectors(dim, [&](int64_t at, int n) {
+    const Vec over = sub(load_up_to(x + at, n), cut);
+    store_up_to(x + at, if_less(over, zero, zero, over), n);
+  });
+}
+
+void multiply(float* x, const float* y, int64_t count) {
+  for_vectors(count, [&](int64_t at, int n) {
+    store_up_to(x + at, mul(load_up_to(x + at, n), load_up_to(y + at, n)), n);
   });
 }
 

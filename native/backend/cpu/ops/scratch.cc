@@ -19,9 +19,10 @@ OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_c
                                         int max_context, int max_head_dim) {
   const int64_t spans = (int64_t{max_context} + kAttentionSpan - 1) / kAttentionSpan;
   Sizes sizes;
-  // Packed queries and scores; the states of a tile, and of its next span before they are merged.
+  // Packed queries and scores; the states of a tile, and of its next span before they are merged; a page of latents.
   sizes.tile = kTileQueries * (round_up_to_lanes(max_head_dim) + kScoreStride +
-                               2 * attention_state_floats(max_head_dim));
+                               2 * attention_state_floats(max_head_dim)) +
+               kPageTokens * round_up_to_lanes(max_head_dim);
   sizes.tiles = threads * sizes.tile;
   // Attention is split over positions for sequences that are long for the step they are in: so many
   // rows, all heads (at most max_cols floats, and as much again if heads are tiny), all spans.
@@ -63,6 +64,7 @@ Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_
   first_piece_.assign(max_rows + 1, 0);
   first_partial_.assign(max_rows + 1, 0);
   split_segments_.reserve(max_rows);
+  seeing_all_.reserve(max_rows);
   for (int i = 0; i < kRopeTables; ++i) {
     rope_[i] = {};
     rope_[i].factors = partials_ + sizes.partials + i * sizes.rope;

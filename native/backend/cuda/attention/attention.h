@@ -59,8 +59,8 @@ struct AttentionCall {
   ProductInput input = {};
 };
 
-// Whether results can be written in a form: heads of a row come from different blocks, none of which knows what is
-// largest in the row.
+// Whether results can be written in this form. Forms with a scale for a whole row cannot be: a row's heads come from
+// different blocks, and none of them knows the row's largest value.
 bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride);
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);

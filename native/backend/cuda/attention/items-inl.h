@@ -31,8 +31,8 @@ struct ItemsShared {
   WalkOwn<Shape> own[warps];
 };
 
-// Begins to bring keys and values of a chunk to the L2 cache. That may be before the last of them are written, and
-// before the walk may read any: all multiprocessors share that cache, and what is written later is written there.
+// Begins to bring keys and values of a chunk to the L2 cache. This may happen before the last of them are written, and
+// before the walk may read any: all multiprocessors share that cache, and later writes go to it as well.
 MONOLITH_DEVICE void bring_chunk(const WalkSource& source, int64_t head_bytes, int chunk) {
   constexpr int kPages = kChunkPositions / kPageTokens, kSharers = kWarp / kPages, kPiece = 128;
   const int page = chunk * kPages + lane_id() / kSharers;

@@ -28,6 +28,7 @@ int64_t head_bytes(const LayerState& layer, KvType type) { return kPageTokens * 
 std::vector<int64_t> CudaKvCache::slot_bytes(const KvShape& shape) {
   std::vector<int64_t> bytes(static_cast<size_t>(shape.n_slots()));
   for (const LayerState& layer : shape.layers) {
+    if (layer.kind == StateKind::kNothing) continue;
     int64_t& slot = bytes[static_cast<size_t>(layer.slot)];
     slot = std::max(slot, 2 * layer.n_kv_heads * head_bytes(layer, shape.type));
   }
@@ -64,6 +65,10 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
     at += (shape.n_pages + 1) * page_bytes;
   }
   for (const LayerState& layer : shape.layers) {
+    if (layer.kind == StateKind::kNothing) {
+      cache->views_.push_back({});
+      continue;
+    }
     const Slot& slot = cache->slots_[static_cast<size_t>(layer.slot)];
     const int64_t of_head = head_bytes(layer, shape.type);
     cache->views_.push_back({slot.page_0, slot.page_bytes, of_head, layer.n_kv_heads * of_head, layer.n_kv_heads, layer.key_dim});

@@ -243,8 +243,8 @@ MONOLITH_DEVICE void write_totals(const DenseUnit& unit, int first_row, const fl
   }
 }
 
-// As consume(), with half a stage of products always under way. Sums and totals take nearly all registers: what is
-// known of the unit is forgotten while products are computed, and found out again.
+// As consume(), with half a stage of products always under way. Sums and totals take nearly all registers, so the unit's
+// own numbers are dropped while products are computed, and read again afterwards.
 template <DenseKind kKind, typename W>
 MONOLITH_DEVICE void consume_wide(Ring<kKind, W>& ring, const DenseLaunch& launch, int number, Place<W>& place) {
   constexpr int kHalf = kSteps / 2;

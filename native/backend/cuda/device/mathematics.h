@@ -10,10 +10,16 @@ MONOLITH_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 
 // Activation of one number; of kClampedSilu its gate's part.
 MONOLITH_DEVICE float activate(Activation activation, float x) {
+  if (activation == Activation::kSigmoid) return sigmoid(x);
+  if (activation == Activation::kIdentity) return x;
   if (activation == Activation::kSilu) return x / (1.0f + expf(-x));
   if (activation == Activation::kClampedSilu) {
     const float least = 7.0f < x ? 7.0f : x;
     return least / (1.0f + expf(-1.702f * least));
+  }
+  if (activation == Activation::kReluSquared) {
+    const float positive = x < 0 ? 0.0f : x;
+    return positive * positive;
   }
   const float u = 0.7978845608f * fmaf(0.044715f * x * x, x, x);
   return x / (1.0f + expf(-2.0f * u));
@@ -26,6 +32,14 @@ MONOLITH_DEVICE float gated_value(Activation activation, float gate, float up) {
     up = (least < -7.0f ? -7.0f : least) + 1.0f;
   }
   return activate(activation, gate) * up;
+}
+
+MONOLITH_DEVICE float gated_value(const Gating& gating, float gate, float up) {
+  if (gating.limit > 0) {
+    const float activated = activate(gating.activation, gate), least = gating.limit < up ? gating.limit : up;
+    return (gating.limit < activated ? gating.limit : activated) * (least < -gating.limit ? -gating.limit : least);
+  }
+  return gated_value(gating.activation, gate, up);
 }
 
 // exp(x) within 1 unit in the last place, the same bits as the processor's (exponential() of cpu/ops_rows-inl.h, where

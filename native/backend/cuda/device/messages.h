@@ -1,4 +1,4 @@
-// What is said where a device does not do what it was asked for: the words alone, so that they are tested without one.
+// Messages about a device that does not do what it was asked for: words alone, so that they are tested without one.
 #pragma once
 
 #include <cstddef>

@@ -183,7 +183,7 @@ class CudaRuntime final : public Runtime {
     return done;
   }
 
-  // On a stream of its own, which only records: what is wrong with a recording is not wrong with the work.
+  // On a stream of its own, which only records: an error of a recording must not become an error of the work.
   void begin_recording(bool early) override {
     if (!ready()) return;
     records_early_ = early && launches_early_;
@@ -251,8 +251,8 @@ class CudaRuntime final : public Runtime {
     return cudaLaunchKernelExC(&config, kernel, arguments);
   }
 
-  // Whether driver and device take such launches, one behind another: what is refused here would otherwise be the end
-  // of the first step.
+  // Whether driver and device take such launches, one behind another. Without this trial, a refusal would end the first
+  // step.
   bool try_early_launch() {
     void* none[] = {nullptr};
     const void* const probe = reinterpret_cast<const void*>(probe_kernel);

@@ -92,6 +92,10 @@ Status upload(Loader& loader, const MatrixSource& source, Format format, size_t 
 
 }  // namespace
 
+bool keeps_type(TensorType type, bool exact) {
+  return exact || is_quantized(type) || traits_of(type).block_values == 1;
+}
+
 Format format_for(TensorType type, int64_t, int64_t, bool exact) {
   if (exact) return Format::kF32;
   if (is_quantized(type)) return Format::kQuant;
@@ -112,7 +116,7 @@ Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& 
   Runtime& runtime = loader.runtime();
   const TensorTypeTraits& traits = traits_of(source.type);
   const int64_t row_bytes = source.cols / traits.block_values * traits.block_bytes;
-  if (source.rows < 1 || source.cols < 1 || source.cols % traits.block_values != 0 ||
+  if (!keeps_type(source.type, exact) || source.rows < 1 || source.cols < 1 || source.cols % traits.block_values != 0 ||
       source.type == TensorType::kF8E4M3 || (source.fp8 && is_quantized(source.type)) ||
       static_cast<int64_t>(source.data.size()) / source.rows < row_bytes)
     return Error{ErrorCode::kUnsupported, "a matrix of " + std::to_string(source.rows) + " rows and " +

@@ -42,6 +42,8 @@ class CudaMatrix final : public Matrix {
   bool owned_ = true;
 };
 
+// Whether matrices of this type are kept: floats, and what has tiles (quant/form.h); with `exact` all, as floats.
+bool keeps_type(TensorType type, bool exact);
 // The format that weights kept as `type` take; `exact`: all in binary32.
 Format format_for(TensorType type, int64_t rows, int64_t cols, bool exact);
 size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols);

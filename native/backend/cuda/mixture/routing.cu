@@ -18,6 +18,7 @@ struct Choice {
   bool plain;        // logits are in the order of what experts are chosen by
   bool normalized;
   float scale;
+  const float* expert_scales;   // null: none
 };
 
 // Of one row. An expert's key orders what it is chosen by, the largest first; 0: it is chosen already. A lane reads and
@@ -139,7 +140,11 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   }
   const float share = choice.scale / sum;
   __syncwarp();
-  for (int i = lane; i < n_used; i += kWarp) weights[row * n_used + i] *= share;
+  for (int i = lane; i < n_used; i += kWarp) {
+    float& weight = weights[row * n_used + i];
+    weight *= share;
+    if (choice.expert_scales) weight *= choice.expert_scales[chosen[row * n_used + i]];
+  }
 }
 
 // Counts the row's experts; `slots` gets which of its expert's each pair is. By one warp, after choose_row().
@@ -247,7 +252,8 @@ ColumnGroups route(Runtime& runtime, const Router& router, const MixtureShape& s
                       .score = router.score,
                       .plain = router.score == RouterScore::kSoftmax && !router.bias && router.groups == 1,
                       .normalized = router.normalized,
-                      .scale = router.scale};
+                      .scale = router.scale,
+                      .expert_scales = router.expert_scales};
   const Sizes sizes{.n_experts = n_experts,
                     .n_used = shape.n_used,
                     .n_pairs = n_pairs,

@@ -1,6 +1,7 @@
 #include "backend/cuda/quant/form.h"
 
 #include <cstring>
+#include <optional>
 
 namespace monolith::cuda {
 namespace {
@@ -11,29 +12,25 @@ struct Kind {
   int high_bits;
 };
 
-Kind kind_of(TensorType type) {
+std::optional<Kind> kind_of(TensorType type) {
   using enum QuantShape;
   using enum Numbers;
   switch (type) {
-    case TensorType::kQ8_0: return {kS8, kHalf, 0};
-    case TensorType::kQ4_0: return {kS4, kHalf, 0};
-    case TensorType::kQ4_1: return {kU4, kHalfMin, 0};
-    case TensorType::kQ5_0: return {kU5, kHalf, 1};
-    case TensorType::kQ5_1: return {kU5, kHalfMin, 1};
-    case TensorType::kIQ4_NL: return {kLevels4, kHalf, 0};
-    case TensorType::kMXFP4: return {kLevels4, kPower, 0};
-    case TensorType::kQ2_K: return {kU3, kNibbles, 0};
-    case TensorType::kQ3_K: return {kU3, kSigned16, 1};
-    case TensorType::kQ4_K: return {kU4, kSix, 0};
-    case TensorType::kQ5_K: return {kU5, kSix, 1};
-    case TensorType::kQ6_K: return {kS6, kSigned16, 2};
-    case TensorType::kIQ4_XS: return {kLevels4, kSigned32, 0};
-    case TensorType::kF32:
-    case TensorType::kF16:
-    case TensorType::kBF16:
-    case TensorType::kF8E4M3: break;
+    case TensorType::kQ8_0: return Kind{kS8, kHalf, 0};
+    case TensorType::kQ4_0: return Kind{kS4, kHalf, 0};
+    case TensorType::kQ4_1: return Kind{kU4, kHalfMin, 0};
+    case TensorType::kQ5_0: return Kind{kU5, kHalf, 1};
+    case TensorType::kQ5_1: return Kind{kU5, kHalfMin, 1};
+    case TensorType::kIQ4_NL: return Kind{kLevels4, kHalf, 0};
+    case TensorType::kMXFP4: return Kind{kLevels4, kPower, 0};
+    case TensorType::kQ2_K: return Kind{kU3, kNibbles, 0};
+    case TensorType::kQ3_K: return Kind{kU3, kSigned16, 1};
+    case TensorType::kQ4_K: return Kind{kU4, kSix, 0};
+    case TensorType::kQ5_K: return Kind{kU5, kSix, 1};
+    case TensorType::kQ6_K: return Kind{kS6, kSigned16, 2};
+    case TensorType::kIQ4_XS: return Kind{kLevels4, kSigned32, 0};
+    default: return {};
   }
-  return {};
 }
 
 struct NumbersSize {
@@ -54,12 +51,10 @@ NumbersSize size_of(Numbers numbers) {
 
 }  // namespace
 
-bool is_quantized(TensorType type) {
-  return traits_of(type).block_values > 1;
-}
+bool is_quantized(TensorType type) { return kind_of(type).has_value(); }
 
 QuantLayout quant_layout(TensorType type, int64_t rows, int64_t cols) {
-  const Kind kind = kind_of(type);
+  const Kind kind = kind_of(type).value_or(Kind{});
   const NumbersSize numbers = size_of(kind.numbers);
   QuantLayout layout{};
   layout.type = type;

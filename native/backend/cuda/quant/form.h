@@ -101,6 +101,7 @@ struct QuantLayout {
   MONOLITH_HOST_DEVICE int64_t numbers_at() const { return int64_t{n_chunks} * code_bytes; }   // in a tile
 };
 
+// One of the types above. Of other types that are not floats there are no tiles: keeps_type() says so.
 bool is_quantized(TensorType type);
 // `type` quantized, `cols` a multiple of its block.
 QuantLayout quant_layout(TensorType type, int64_t rows, int64_t cols);

@@ -85,8 +85,8 @@ struct FewShared {
   float sums[kSegments][kColumns][kRows + 4];   // + 4: a warp's stores meet no bank twice
 };
 
-// A warp's part of its tile on the way to the L2 cache, some KB before it is loaded: registers alone hold too little for
-// the memory never to wait, and none of what comes after them while a kernel waits for its inputs. Each lane brings a
+// Brings a warp's part of its tile to the L2 cache, some KB before it is loaded. Registers alone hold too little to keep
+// the memory busy, and nothing at all for later work while a kernel waits for its inputs. Each lane brings a
 // piece of 128 bytes of a chunk: the first half of the lanes codes, the others numbers (of those that chunks share each
 // brings its part, so that nothing past the matrix is asked for: a GPU forgives that, but takes long to).
 template <QuantShape S>

@@ -16,7 +16,10 @@ inline constexpr monolith::TensorType kAllTypes[] = {
     monolith::TensorType::kQ5_0,   monolith::TensorType::kQ5_1, monolith::TensorType::kIQ4_NL,
     monolith::TensorType::kMXFP4,  monolith::TensorType::kQ2_K, monolith::TensorType::kQ3_K,
     monolith::TensorType::kQ4_K,   monolith::TensorType::kQ5_K, monolith::TensorType::kQ6_K,
-    monolith::TensorType::kIQ4_XS};
+    monolith::TensorType::kIQ4_XS, monolith::TensorType::kIQ1_S, monolith::TensorType::kIQ1_M,
+    monolith::TensorType::kIQ2_XXS, monolith::TensorType::kIQ2_XS, monolith::TensorType::kIQ2_S,
+    monolith::TensorType::kIQ3_XXS, monolith::TensorType::kIQ3_S, monolith::TensorType::kTQ1_0,
+    monolith::TensorType::kTQ2_0, monolith::TensorType::kNVFP4};
 
 class Random {
  public:
@@ -42,6 +45,9 @@ inline BlockScales block_scales(monolith::TensorType type) {
     case TensorType::kQ3_K: return {108, 2};
     case TensorType::kQ6_K: return {208, 2};
     case TensorType::kMXFP4: return {0, 1};
+    case TensorType::kNVFP4: return {0, 0};
+    case TensorType::kTQ1_0: return {52, 2};
+    case TensorType::kTQ2_0: return {64, 2};
     case TensorType::kQ4_1:
     case TensorType::kQ5_1:
     case TensorType::kQ4_K:
@@ -66,6 +72,13 @@ inline float largest_value(monolith::TensorType type) {
     case TensorType::kQ5_K: return 1953;
     case TensorType::kQ6_K:
     case TensorType::kIQ4_XS: return 4096;
+    case TensorType::kIQ1_S: return 17;
+    case TensorType::kIQ2_XXS:
+    case TensorType::kIQ2_XS:
+    case TensorType::kIQ2_S: return 167;
+    case TensorType::kIQ3_XXS:
+    case TensorType::kIQ3_S: return 480;
+    case TensorType::kTQ2_0: return 2;
     default: return 1;
   }
 }
@@ -96,6 +109,15 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
         break;
       }
       case TensorType::kMXFP4: block[0] = static_cast<std::byte>(118 + std::ilogb(size) + static_cast<int>(random.bits() % 8)); break;
+      case TensorType::kNVFP4:   // at most 12 times this
+        for (int j = 0; j < 4; ++j) block[j] = static_cast<std::byte>(8 * (std::ilogb(size) + 3) + static_cast<int>(random.bits() % 16));
+        break;
+      case TensorType::kIQ1_M: {   // d in the upper nibbles of four words
+        const uint16_t half = monolith::float_to_half(value / 17);
+        for (int j = 0; j < 4; ++j)
+          block[49 + 2 * j] = (block[49 + 2 * j] & std::byte{15}) | static_cast<std::byte>((half >> (4 * j) & 15) << 4);
+        break;
+      }
       default:
         put_half(scales.at, value / largest_value(type));
         if (scales.bytes == 4) put_half(scales.at + 2, random.uniform() * size / (traits.block_values == 32 ? 1 : 64));

@@ -137,6 +137,51 @@ TEST(a_mixture_is_the_weighted_sum_of_its_experts) {
   }
 }
 
+// Weights on the way in, and experts without a gate; by ordinary products too.
+TEST(experts_may_weigh_their_input_and_lack_a_gate) {
+  const auto x = random_floats(kRows * kShape.n_embd, 4), logits = random_floats(kRows * kShape.n_experts, 5);
+  const auto backend = backend_for(available_cpu_isas().back(), 2);
+  REQUIRE(backend != nullptr);
+  const Experts experts = make_experts(*backend, TensorType::kF32);
+  for (const bool gateless : {false, true}) {
+    Mixture mixture = mixture_of(experts);
+    mixture.router = {.score = RouterScore::kSigmoid, .normalized = false};
+    mixture.weighs_input = !gateless;
+    mixture.activation = gateless ? Activation::kReluSquared : Activation::kSilu;
+    if (gateless) mixture.gate = nullptr;
+    const auto out = run(*backend, mixture, logits, x, 0, kRows);
+    for (int row = 0; row < kRows; ++row) {
+      const float* const own = logits.data() + row * kShape.n_experts;
+      std::vector<int> order(kShape.n_experts);
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::sort(order, [&](int a, int b) { return own[a] > own[b]; });
+      std::vector<double> expected(kShape.n_embd);
+      for (int i = 0; i < kShape.n_used; ++i) {
+        const float weight = 1 / (1 + std::exp(-own[order[i]]));
+        std::vector<float> input(x.begin() + row * kShape.n_embd, x.begin() + (row + 1) * kShape.n_embd);
+        for (float& value : input) value *= gateless ? 1.0f : weight;
+        const Experts::One& one = experts.each[order[i]];
+        std::vector<float> result(kShape.n_embd), inner(kShape.n_ff);
+        if (gateless) {
+          const MatmulTarget up{one.up.get(), inner.data(), kShape.n_ff}, down{one.down.get(), result.data(), kShape.n_embd};
+          backend->matmul({&up, 1}, input.data(), 1);
+          for (float& value : inner) value = value > 0 ? value * value : 0;
+          backend->matmul({&down, 1}, inner.data(), 1);
+        } else {
+          result = expert_alone(*backend, one, input.data());
+        }
+        for (int d = 0; d < kShape.n_embd; ++d) expected[d] += (gateless ? weight : 1.0f) * result[d];
+      }
+      double worst = 0, largest = 0;
+      for (int d = 0; d < kShape.n_embd; ++d) {
+        worst = std::max(worst, std::abs(out[row * kShape.n_embd + d] - expected[d]));
+        largest = std::max(largest, std::abs(expected[d]));
+      }
+      CHECK(worst <= 1e-5 * largest);
+    }
+  }
+}
+
 TEST(a_row_has_the_same_bits_in_any_company_on_any_threads_and_instruction_set) {
   const auto x = random_floats(kRows * kShape.n_embd, 6);
   auto logits = random_floats(kRows * kShape.n_experts, 7);

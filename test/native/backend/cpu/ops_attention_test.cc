@@ -57,6 +57,7 @@ struct Setup {
   int window = 0;
   float soft_cap = 0.0f;
   const float* sinks = nullptr;
+  bool chunked = false;
 };
 
 AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
@@ -93,7 +94,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     const int n = std::min(cuts[c % cuts.size()], rows.n - at);
     // Pages wholly before the window of this call's first row: nobody may look at them again.
     if (setup.window > 0)
-      for (int p = 0; (p + 1) * kPageTokens <= at - setup.window + 1; ++p)
+      for (int p = 0; (p + 1) * kPageTokens <= (setup.chunked ? at - at % setup.window : at - setup.window + 1); ++p)
         pages[p] = -1;
     std::vector<float> q(rows.q.begin() + at * q_dim, rows.q.begin() + (at + n) * q_dim);
     std::vector<float> k(rows.k.begin() + at * kv_dim, rows.k.begin() + (at + n) * kv_dim);
@@ -102,6 +103,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
                        kv_dim, rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
     AttentionParams params = params_of(shape, setup.window, setup.soft_cap);
     params.sinks = setup.sinks;
+    params.chunked = setup.chunked;
     ops.attention(pool, scratch, {&segment, 1}, q.data(), q_dim, shape.n_heads, 1, **cache, params,
                   out.data() + at * q_dim, q_dim);
     at += n;
@@ -146,7 +148,7 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
 // products do; `unrounded` leaves all as they are.
 std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope,
                           int window = 0, double soft_cap = 0, bool unrounded = false,
-                          const std::vector<float>& sinks = {}) {
+                          const std::vector<float>& sinks = {}, bool chunked = false) {
   const int dim = shape.head_dim, group = shape.n_heads / shape.n_kv_heads;
   const KvType type = unrounded ? KvType::kF32 : shape.type;
   std::vector<std::vector<double>> keys(size_t(rows.n) * shape.n_kv_heads), values = keys;
@@ -169,7 +171,7 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
       rotate_exactly(rope, row, q);
       if (type == KvType::kQ8_0) round_to_q8(q, false);
       double top = -1e300, sum = 0;
-      const int start = window > 0 ? std::max(0, row - window + 1) : 0;
+      const int start = chunked ? row - row % window : window > 0 ? std::max(0, row - window + 1) : 0;
       for (int p = start; p <= row; ++p) {
         const auto& key = keys[size_t(p) * shape.n_kv_heads + head / group];
         for (int d = 0; d < dim; ++d)
@@ -363,6 +365,21 @@ TEST(sinks_take_their_share_of_every_head) {
       }
     for (int row = 0; row < rows.n; ++row)   // the sink of 1000 leaves nothing
       for (int d = 0; d < shape.head_dim; ++d) CHECK_EQ(first[row * row_size + 4 * 48 + d], 0.0f);
+  }
+}
+
+TEST(chunks_match_the_definition_in_double_however_cut) {
+  const Shape shape = {4, 2, 64, KvType::kF32};
+  const auto frequency = frequencies(64);
+  const RopeParams rope = {RopeStyle::kHalves, 64, frequency.data(), 1.0f};
+  const Rows rows = random_rows(shape, 300, 31);
+  for (const int window : {16, 40, 270}) {
+    const auto expected = exact(shape, rows, rope, window, 0, false, {}, true);
+    for (const CpuIsa isa : available_cpu_isas())
+      for (const std::vector<int>& cuts : {std::vector<int>{}, {7}, {64, 1}})
+        check_close(run(shape, rows, rope, {.isa = isa, .threads = 2, .cuts = cuts, .window = window, .chunked = true}),
+                    expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim,
+                    "chunks of " + std::to_string(window) + " on " + std::string(cpu_isa_name(isa)));
   }
 }
 

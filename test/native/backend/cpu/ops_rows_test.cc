@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <random>
@@ -93,6 +94,24 @@ TEST(rms_norm_heads_equals_rms_norm_of_each_head) {
   }
 }
 
+TEST(norms_of_groups_have_weights_of_their_own_and_norms_of_heads_may_have_none) {
+  const int n_rows = 5, n_groups = 3, dim = 72;
+  const auto x = random_floats(n_rows * n_groups * dim, 4), weight = random_floats(n_groups * dim, 5);
+  const std::vector<float> ones(dim, 1.0f);
+  for (const CpuIsa isa : available_cpu_isas()) {
+    ThreadPool pool(2);
+    const CpuOps& ops = cpu_ops(isa);
+    auto expected = x, got = x, with_ones = x, without = x;
+    for (int i = 0; i < n_rows * n_groups; ++i)
+      ops.rms_norm(pool, expected.data() + i * dim, weight.data() + i % n_groups * dim, 1e-6f, 1, dim, expected.data() + i * dim);
+    ops.rms_norm_groups(pool, got.data(), weight.data(), 1e-6f, n_rows, n_groups, dim);
+    CHECK(same_bits(got, expected));
+    ops.rms_norm_heads(pool, with_ones.data(), n_groups * dim, ones.data(), 1e-6f, n_rows, n_groups, dim);
+    ops.rms_norm_heads(pool, without.data(), n_groups * dim, nullptr, 1e-6f, n_rows, n_groups, dim);
+    CHECK(same_bits(without, with_ones));
+  }
+}
+
 TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
   for (const int head_dim : {32, 80, 128})
     for (const RopeStyle style : {RopeStyle::kAdjacentPairs, RopeStyle::kHalves})
@@ -155,6 +174,10 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0,
                                       again.data(), head_dim, v.data(), head_dim, 0, **cache);
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
+          // And rotating alone.
+          auto alone = q;
+          cpu_ops(isa).rotate(pool, scratch, rope, {&segment, 1}, alone.data(), n_heads * head_dim, n_heads, head_dim);
+          CHECK(same_bits(alone, rotated_q));
         }
 }
 
@@ -189,6 +212,100 @@ TEST(rope_follows_changed_positions_and_parameters) {
   check({RopeStyle::kAdjacentPairs, 2, frequency.data(), 2.0f}, 4);
 }
 
+TEST(layer_norm_matches_double_and_every_instruction_set) {
+  for (const int64_t dim : {2, 15, 16, 63, 64, 65, 80, 2048, 4100}) {
+    const int n_rows = 3;
+    auto x = random_floats(n_rows * dim, uint32_t(dim));
+    for (float& value : x) value += 3;   // a mean to take away
+    const auto weight = random_floats(dim, 2), bias = random_floats(dim, 3);
+    for (const bool biased : {false, true}) {
+      std::vector<double> expected;
+      for (int row = 0; row < n_rows; ++row) {
+        double mean = 0, squares = 0;
+        for (int64_t i = 0; i < dim; ++i) mean += x[row * dim + i] / double(dim);
+        for (int64_t i = 0; i < dim; ++i) squares += (x[row * dim + i] - mean) * (x[row * dim + i] - mean);
+        for (int64_t i = 0; i < dim; ++i)
+          expected.push_back((x[row * dim + i] - mean) / std::sqrt(squares / double(dim) + 1e-5) * weight[i] +
+                             (biased ? bias[i] : 0.0f));
+      }
+      std::vector<float> plain;
+      for (const CpuIsa isa : available_cpu_isas()) {
+        ThreadPool pool(2);
+        std::vector<float> out(x.size());
+        cpu_ops(isa).layer_norm(pool, x.data(), weight.data(), biased ? bias.data() : nullptr, 1e-5f, n_rows, dim, out.data());
+        double worst = 0;
+        for (size_t i = 0; i < out.size(); ++i) worst = std::max(worst, std::abs(out[i] - expected[i]));
+        CHECK(worst < 2e-5);
+        if (plain.empty()) plain = out;
+        CHECK(same_bits(out, plain));
+      }
+    }
+  }
+}
+
+TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
+  const int n_rows = 5, n_heads = 3;
+  const int64_t dim = 3 * 67;   // vectors and a tail
+  const auto size = static_cast<size_t>(n_rows * dim);
+  const auto x = random_floats(size, 21), y = random_floats(size, 22), columns = random_floats(size_t(dim), 23);
+  const auto gates = random_floats(size_t(n_rows * n_heads), 24), weights = random_floats(size_t(n_rows * 4), 25);
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  const auto of_row = [&](const std::vector<float>& from, size_t i, auto term) {
+    double sum = 0;
+    for (size_t k = i / dim * dim; k < (i / dim + 1) * dim; ++k) sum += term(double(from[k]));
+    return sum;
+  };
+  struct Case {
+    const char* name;
+    std::function<void(const CpuOps&, ThreadPool&, float*)> run;
+    std::function<double(size_t)> expected;
+  };
+  const Case cases[] = {
+      {"gate_heads", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.gate_heads(pool, at, gates.data(), n_rows, n_heads, int(dim) / n_heads); },
+       [&](size_t i) { return x[i] * sigmoid(gates[i / (dim / n_heads)]); }},
+      {"scale_columns", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.scale_columns(pool, at, columns.data(), n_rows, dim); },
+       [&](size_t i) { return double(x[i]) * columns[i % dim]; }},
+      {"add_weighted", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.add_weighted(pool, at, y.data(), weights.data() + 1, 4, 0.5f, n_rows, dim); },
+       [&](size_t i) { return x[i] + (weights[i / dim * 4 + 1] + 0.5) * y[i]; }},
+      {"add_bias", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.add_bias(pool, at, columns.data(), n_rows, dim); },
+       [&](size_t i) { return double(x[i]) + columns[i % dim]; }},
+      {"match_length", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.match_length(pool, at, y.data(), n_rows, dim); },
+       [&](size_t i) {
+         const auto square = [](double v) { return v * v; };
+         return x[i] * std::sqrt(of_row(y, i, square) / of_row(x, i, square));
+       }},
+      {"keep_outliers", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.keep_outliers(pool, at, 0.8f, n_rows, dim); },
+       [&](size_t i) {
+         const double mean = of_row(x, i, [](double v) { return v; }) / double(dim);
+         const double squares = of_row(x, i, [&](double v) { return (v - mean) * (v - mean); });
+         return std::max(x[i] - mean - double(0.8f) * std::sqrt(squares / double(dim - 1)), 0.0);
+       }},
+      {"activate, relu squared", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kReluSquared, at, n_rows * dim); },
+       [&](size_t i) { return x[i] > 0 ? double(x[i]) * x[i] : 0.0; }},
+      {"activate, SiLU", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kSilu, at, n_rows * dim); },
+       [&](size_t i) { return x[i] * sigmoid(x[i]); }},
+      {"activate, GELU", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kGelu, at, n_rows * dim); },
+       [&](size_t i) { return x[i] * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x[i] + 0.044715 * std::pow(double(x[i]), 3))); }},
+      {"gated with a limit", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.gated(pool, {Activation::kSilu, 0.4f}, at, y.data(), n_rows, dim, at); },
+       [&](size_t i) { return std::min(x[i] * sigmoid(x[i]), double(0.4f)) * std::clamp(double(y[i]), -double(0.4f), double(0.4f)); }},
+      {"copy_rows", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.copy_rows(pool, y.data(), 7, n_rows, dim, at); },
+       [&](size_t i) { return double(y[i / dim * 7 + i % dim]); }},
+  };
+  for (const Case& one : cases) {
+    std::vector<float> plain;
+    for (const CpuIsa isa : available_cpu_isas()) {
+      ThreadPool pool(2);
+      auto got = x;
+      one.run(cpu_ops(isa), pool, got.data());
+      double worst = 0;
+      for (size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - one.expected(i)));
+      if (!(worst < 3e-6)) check::fail(__FILE__, __LINE__, std::string(one.name) + " is off by " + std::to_string(worst));
+      if (plain.empty()) plain = got;
+      if (!same_bits(got, plain)) check::fail(__FILE__, __LINE__, std::string(one.name) + ": other bits on another instruction set");
+    }
+  }
+}
+
 TEST(silu_multiply_matches_double_and_every_instruction_set) {
   const int n_rows = 7;
   const int64_t dim = 2051;   // whole vectors, a tail, several pieces
@@ -212,6 +329,24 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
     float result[3];
     cpu_ops(isa).gated(pool, Activation::kSilu, far, one, 1, 3, result);
     CHECK(result[0] == 1000.0f && result[1] == 0.0f && result[2] == kInfinity);
+  }
+}
+
+TEST(sigmoid_multiply_matches_double_and_every_instruction_set) {
+  const int64_t dim = 2051;
+  auto gate = random_floats(dim, 10, 4.0f);
+  const auto up = random_floats(dim, 11);
+  gate[0] = 80.0f, gate[1] = -80.0f, gate[2] = 0.0f;
+  std::vector<double> expected;
+  for (size_t i = 0; i < gate.size(); ++i) expected.push_back(up[i] / (1 + std::exp(-double(gate[i]))));
+  std::vector<float> plain;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    ThreadPool pool(3);
+    auto out = gate;
+    cpu_ops(isa).gated(pool, Activation::kSigmoid, out.data(), up.data(), 1, dim, out.data());
+    check_relative(out, expected, 5 * 0x1p-24, std::string(cpu_isa_name(isa)));
+    if (plain.empty()) plain = out;
+    CHECK(same_bits(out, plain));
   }
 }
 
@@ -241,6 +376,26 @@ TEST(gelu_multiply_matches_double_and_every_instruction_set) {
     float result[4];
     cpu_ops(isa).gated(pool, Activation::kGelu, far, one, 1, 4, result);
     CHECK(result[0] == 1e30f && result[1] == 0.0f && result[2] == kInfinity && result[3] == 15.0f);
+  }
+}
+
+TEST(xielu_matches_double_and_every_instruction_set) {
+  auto x = random_floats(4099, 12, 3.0f);
+  const float odd[] = {0.0f, -0.0f, -1e-7f, -1e-5f, 1e-5f, -39.9f, -41.0f, -1000.0f, 90.0f};
+  std::copy(std::begin(odd), std::end(odd), x.begin());
+  const Xielu params{.positive = 1.1f, .negative = 1.7f, .linear = 0.5f, .least = -1e-6f};
+  std::vector<float> plain;
+  for (const CpuIsa isa : available_cpu_isas()) {
+    ThreadPool pool(2);
+    auto got = x;
+    cpu_ops(isa).xielu(pool, params, got.data(), static_cast<int64_t>(got.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i], curve = v > 0 ? params.positive * v * v
+                                           : (std::expm1(std::min(v, double(params.least))) - v) * params.negative;
+      CHECK(std::abs(got[i] - (curve + params.linear * v)) <= 1e-6 * (1e-3 + std::abs(curve) + std::abs(v)));
+    }
+    if (plain.empty()) plain = got;
+    CHECK(same_bits(got, plain));
   }
 }
 

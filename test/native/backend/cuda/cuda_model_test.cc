@@ -22,7 +22,11 @@ struct Case {
 constexpr Case kCases[] = {
     {"llama.f32", "f32", true, KvType::kF32}, {"llama-rope3.f16", "f32", true, KvType::kF32},
     {"qwen2.f16", "f32", true, KvType::kF32}, {"qwen3.f16", "f32", true, KvType::kF32},
-    {"gemma3.f16", "f32", true, KvType::kF32}, {"llama.q8_0", "int8", false},
+    {"gemma3.f16", "f32", true, KvType::kF32}, {"exaone-moe.q8_0", "f32", true, KvType::kF32},
+    {"gemma3n.q4_0", "f32", true, KvType::kF32}, {"gemma4.f16", "f32", true, KvType::kF32},
+    {"gemma4-moe.q8_0", "f32", true, KvType::kF32}, {"gemma4-ple.q8_0", "f32", true, KvType::kF32},
+    {"step35.q8_0", "f32", true, KvType::kF32}, {"gemma4.f16", "f16", false}, {"gemma4-ple.q8_0", "int8", false},
+    {"llama.q8_0", "int8", false},
     {"llama.q4_0", "int8", false}, {"llama.q4_k", "int8", false}, {"llama.q6_k", "int8", false},
     {"llama.q4_k_m", "int8", false},
     {"llama.f16", "f16", false}, {"llama.bf16", "bf16", false}, {"qwen3.f16", "f16", false},

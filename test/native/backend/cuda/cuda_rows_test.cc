@@ -1,5 +1,6 @@
 // Row operations of the CUDA backend against the same in double: both forms of each, rows beside others, the orders
 // that threads run in, and nothing written beyond the end.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -110,6 +111,18 @@ TEST(cuda_norms) {
       for (size_t k = first; k < first + width; ++k) sum += static_cast<double>(x[k]) * x[k];
       return x[i] / std::sqrt(sum / head_dim + 1e-6f) * weight[in_row % width];
     }, 1e-5, "rms_norm_heads");
+    Floats dense(x.begin(), x.begin() + static_cast<int64_t>(width * heads));
+    const Floats weights = desk.random(width * heads);
+    for (const bool weighted : {true, false}) {
+      float* const groups = desk.put(dense);
+      if (weighted) rms_norm_groups(desk.runtime(), groups, desk.put(weights), 1e-6f, 1, heads, head_dim);
+      else rms_norm_heads(desk.runtime(), groups, static_cast<int64_t>(dense.size()), nullptr, 1e-6f, 1, heads, head_dim);
+      check_close(desk.get(groups, dense.size()), [&](size_t i) -> double {
+        double sum = 0;
+        for (size_t k = i / width * width; k < i / width * width + width; ++k) sum += static_cast<double>(dense[k]) * dense[k];
+        return dense[i] / std::sqrt(sum / head_dim + 1e-6f) * (weighted ? weights[i] : 1.0f);
+      }, 1e-5, weighted ? "rms_norm_groups" : "rms_norm_heads without weights");
+    }
   }
   emulator::set_order(kAscending);
 }
@@ -147,6 +160,60 @@ TEST(cuda_gates_sums_and_copies) {
     const Floats copied = desk.get(copies, 4 * dim);
     for (size_t i = 0; i < copied.size(); ++i)
       CHECK(copied[i] == x[static_cast<size_t>(picked[i / dim]) * dim + i % dim]);
+  }
+}
+
+TEST(cuda_operations_of_whole_rows) {
+  Desk desk;
+  for (const int dim : {6, 66, 1029}) {
+    const int rows = 3, heads = 3;
+    const auto width = static_cast<size_t>(dim), n = rows * width;
+    const Floats x = desk.random(n), y = desk.random(n), columns = desk.random(width), gates = desk.random(rows * heads);
+    const Floats weights = desk.random(rows * 4);
+    const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+    const auto of_row = [&](const Floats& from, size_t i, auto term) {
+      double sum = 0;
+      for (size_t k = i / width * width; k < (i / width + 1) * width; ++k) sum += term(double{from[k]});
+      return sum;
+    };
+    const auto square = [](double v) { return v * v; };
+    float* at = desk.put(x);
+    gate_heads(desk.runtime(), at, desk.put(gates), rows, heads, dim / heads);
+    check_close(desk.get(at, n), [&](size_t i) { return x[i] * sigmoid(gates[i / (width / heads)]); }, 1e-5, "gate_heads");
+    scale_columns(desk.runtime(), at = desk.put(x), desk.put(columns), rows, dim);
+    check_close(desk.get(at, n), [&](size_t i) { return double{x[i]} * columns[i % width]; }, 1e-6, "scale_columns");
+    add_bias(desk.runtime(), at = desk.put(x), desk.put(columns), rows, dim);
+    check_close(desk.get(at, n), [&](size_t i) { return double{x[i]} + columns[i % width]; }, 1e-6, "add_bias");
+    add_weighted(desk.runtime(), at = desk.put(x), desk.put(y), desk.put(weights) + 1, 4, 0.5f, rows, dim);
+    check_close(desk.get(at, n), [&](size_t i) { return x[i] + (weights[i / width * 4 + 1] + 0.5) * y[i]; }, 1e-5, "add_weighted");
+    match_length(desk.runtime(), at = desk.put(x), desk.put(y), rows, dim);
+    check_close(desk.get(at, n), [&](size_t i) { return x[i] * std::sqrt(of_row(y, i, square) / of_row(x, i, square)); }, 1e-5,
+                "match_length");
+    keep_outliers(desk.runtime(), at = desk.put(x), 0.8f, rows, dim);
+    check_close(desk.get(at, n), [&](size_t i) {
+      const double mean = of_row(x, i, [](double v) { return v; }) / dim;
+      const double deviation = std::sqrt(of_row(x, i, [&](double v) { return (v - mean) * (v - mean); }) / (dim - 1));
+      return std::max(x[i] - mean - double{0.8f} * deviation, 0.0);
+    }, 1e-5, "keep_outliers");
+    for (const bool biased : {false, true}) {
+      float* const out = desk.poison(n);
+      layer_norm(desk.runtime(), desk.put(x), desk.put(columns), biased ? desk.put(y) : nullptr, 1e-5f, rows, dim, out);
+      check_close(desk.get(out, n), [&](size_t i) {
+        const double mean = of_row(x, i, [](double v) { return v; }) / dim;
+        const double variance = of_row(x, i, [&](double v) { return (v - mean) * (v - mean); }) / dim;
+        return (x[i] - mean) / std::sqrt(variance + 1e-5) * columns[i % width] + (biased ? y[i % width] : 0.0f);
+      }, 1e-5, "layer_norm");
+    }
+    activate(desk.runtime(), Activation::kReluSquared, at = desk.put(x), static_cast<int64_t>(n));
+    check_close(desk.get(at, n), [&](size_t i) { return x[i] > 0 ? double{x[i]} * x[i] : 0.0; }, 1e-6, "activate");
+    at = desk.put(x);
+    gated(desk.runtime(), {Activation::kSilu, 0.4f}, at, desk.put(y), static_cast<int64_t>(n), at);
+    check_close(desk.get(at, n), [&](size_t i) {
+      return std::min(x[i] * sigmoid(x[i]), double{0.4f}) * std::clamp(double{y[i]}, -double{0.4f}, double{0.4f});
+    }, 1e-5, "gated with a limit");
+    float* const copies = desk.poison(n);
+    copy_rows(desk.runtime(), desk.put(y), dim - 2, rows, dim, copies);
+    check_close(desk.get(copies, n), [&](size_t i) { return double{y[i / width * (width - 2) + i % width]}; }, 0, "copy_rows");
   }
 }
 
@@ -261,8 +328,13 @@ TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
       std::fill_n(x.begin(), kHalf, 1.0f);
       backend.write_floats(q, x.data(), kDim);
       backend.write_floats(k, x.data(), kDim);
+      Floats alone(kDim);
+      backend.rotate(rope, list, q, kDim, 1, kDim);
+      backend.read_floats(alone.data(), q, kDim);
+      backend.write_floats(q, x.data(), kDim);
       backend.rope_and_store(rope, list, q, kDim, 1, k, kDim, k, kDim, 0, **cache);
       backend.read_floats(x.data(), q, kDim);
+      CHECK(std::memcmp(alone.data(), x.data(), kDim * sizeof(float)) == 0);
       for (int i = 0; i < kHalf; ++i) {
         const double angle = double{frequencies[i]} * position;
         CHECK(std::abs(x[static_cast<size_t>(i)] - std::cos(angle)) < 1e-5);

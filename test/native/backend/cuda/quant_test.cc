@@ -129,6 +129,27 @@ TEST(quantized_rows_come_back) {
   }
 }
 
+// Other types have no tiles: kept as floats where bits must be exact, else refused by name.
+TEST(quantized_types_without_tiles_are_refused) {
+  const auto device = runtime();
+  REQUIRE(device != nullptr);
+  int without = 0;
+  for (const TensorType type : kAllTypes) {
+    if (is_quantized(type) || traits_of(type).block_values == 1) continue;
+    ++without;
+    CHECK(!keeps_type(type, false));
+    CHECK(keeps_type(type, true));
+    Loader loader(*device);
+    REQUIRE(loader.start().ok());
+    const auto data = matrix_data(type, 16, 256, 1);
+    const auto matrix = make_matrix(loader, {type, 16, 256, data}, false);
+    REQUIRE(!matrix.ok());
+    CHECK(matrix.error().message.find(traits_of(type).name) != std::string::npos);
+    CHECK(make_matrix(loader, {type, 16, 256, data}, true).ok());
+  }
+  CHECK_EQ(without, 10);
+}
+
 // What the packed form takes beyond the file's own, where nothing is padded.
 TEST(quantized_matrices_take_about_their_own_size) {
   for (const TensorType type : kAllTypes) {

@@ -49,6 +49,14 @@ TEST(a_given_budget_is_used_whole) {
   CHECK_EQ(choose(2048, 1000, {.max_context = 64, .kv_bytes = 50'999}).context, 64);
 }
 
+TEST(pages_without_memory_are_as_many_as_contexts_want) {
+  for (const uint64_t kv_bytes : {uint64_t{0}, uint64_t{1} << 40}) {
+    const PageChoice choice = choose(2048, 0, {.kv_bytes = kv_bytes, .memory = uint64_t{1} << 41});
+    CHECK_EQ(choice.context, 2048);
+    CHECK_EQ(choice.pages, 4 * 128);
+  }
+}
+
 TEST(a_budget_below_one_page_is_refused) {
   const auto choice = choose_pages(2048, 4096, {.kv_bytes = 4095});
   REQUIRE(!choice.ok());

@@ -221,8 +221,8 @@ const Attack kAttacks[] = {
        return with_tensor(kQ8_0, {16, 2});
      },
      ErrorCode::kInvalidFile, "rows of 16"},
-    {"type_known_but_unsupported", [] { return with_tensor(16, {256}, 0, 66); },
-     ErrorCode::kUnsupported, "tensor 'w' has type IQ2_XXS (ggml type 16)"},
+    {"type_known_but_unsupported", [] { return with_tensor(41, {128}, 0, 18); },
+     ErrorCode::kUnsupported, "tensor 'w' has type Q1_0 (ggml type 41)"},
     {"type_withdrawn", [] { return with_tensor(4, {32}); }, ErrorCode::kUnsupported,
      "type Q4_2 (ggml type 4)"},
     {"type_unknown", [] { return with_tensor(99, {32}); }, ErrorCode::kUnsupported,

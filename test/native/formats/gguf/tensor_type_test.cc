@@ -40,7 +40,7 @@ TEST(tensor_types_have_sizes_and_names) {
   CHECK_EQ(traits_of(TensorType::kQ4_K).block_bytes, 144);
   CHECK_EQ(traits_of(TensorType::kQ6_K).block_bytes, 210);
   CHECK_EQ(traits_of(TensorType::kBF16).name, "BF16");
-  for (uint32_t unsupported : {4u, 5u, 9u, 16u, 31u, 40u, 1000u, 0xffffffffu})
+  for (uint32_t unsupported : {4u, 5u, 9u, 24u, 31u, 41u, 1000u, 0xffffffffu})
     CHECK(tensor_type_traits(unsupported) == nullptr);
   // The two tables agree where both have an entry.
   for (uint32_t type = 0; type < 64; ++type)
@@ -315,6 +315,16 @@ TEST(dequantize_gives_the_bits_of_ggml) {
       {TensorType::kIQ4_NL, 0xac7134e33555754e},
       {TensorType::kIQ4_XS, 0x577b643e9c508900},
       {TensorType::kMXFP4, 0xfc5948cbb7d15272},
+      {TensorType::kIQ1_S, 0x4543391ae21c2759},
+      {TensorType::kIQ1_M, 0xa32f8457410a581f},
+      {TensorType::kIQ2_XXS, 0x34cd5309f47ea0dc},
+      {TensorType::kIQ2_XS, 0x9dd190ccfc89294a},
+      {TensorType::kIQ2_S, 0xa08f44fefcc36815},
+      {TensorType::kIQ3_XXS, 0x8a1e9b3053583beb},
+      {TensorType::kIQ3_S, 0x955e48568091d3db},
+      {TensorType::kTQ1_0, 0xc2140a586323e182},
+      {TensorType::kTQ2_0, 0xab71abb69a1f1660},
+      {TensorType::kNVFP4, 0xe8ad35e4c01de8f7},
   };
   for (const Digest& expected : table) {
     const TensorTypeTraits& traits = traits_of(expected.type);
@@ -333,8 +343,11 @@ TEST(dequantize_gives_the_bits_of_ggml) {
     const size_t first = expected.type == TensorType::kQ2_K   ? 80
                          : expected.type == TensorType::kQ3_K ? 108
                          : expected.type == TensorType::kQ6_K ? 208
+                         : expected.type == TensorType::kTQ1_0 ? 52
+                         : expected.type == TensorType::kTQ2_0 ? 64
+                         : expected.type == TensorType::kIQ1_M ? 54   // its upper nibble
                                                               : 0;
-    if (expected.type != TensorType::kMXFP4) {
+    if (expected.type != TensorType::kMXFP4 && expected.type != TensorType::kNVFP4) {
       for (size_t i = 0; i < blocks; ++i)
         for (size_t at = first; at <= first + (two ? 2 : 0); at += 2) data[i * block_bytes + at + 1] &= 0xbf;
     }

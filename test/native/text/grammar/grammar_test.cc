@@ -98,9 +98,70 @@ TEST(grammar_goes_on_with_its_suffix) {
   CHECK(position.ends);
 }
 
+// Members between tags, strings as they stand: <p=NAME>VALUE</p> and the suffix.
+GrammarOptions tagged(std::string schema) {
+  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, std::move(schema), "</f>");
+  Spelling spelling;
+  spelling.name_open = "<p=";
+  spelling.text_open = spelling.json_open = ">";
+  spelling.value_close = spelling.text_end = "</p>";
+  spelling.kinds = {{"n", Spelling::Kind::kJson}, {"u", Spelling::Kind::kNullable}};
+  options.spelling = spelling;
+  return options;
+}
+
+TEST(grammar_spells_members_between_tags) {
+  const auto grammar = compiled(tagged(R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},"n":{"type":["integer","string"]},
+      "u":{"type":["string","null"],"maxLength":2}},"required":["s"],"additionalProperties":{"type":"string"}})"));
+  for (const char* text : {"<p=s></p></f>", "<p=s>a\n\"b\\</p></f>", "<p=s>5</p><p=n>5</p><p=u>null</p></f>", "<p=s></</p></f>", "<p=s>x</p><p=n>\"a\"</p></f>",
+                           "<p=s>x</p><p=other-name>日本</p></f>"})
+    CHECK(read(*grammar, text) == Read::kWhole);
+  for (const char* text : {"", "<p=s>", "<p=s>a</p>", "<p=s>a</p><p=n>12", "<p=s>a</p></"}) CHECK(read(*grammar, text) == Read::kBeginning);
+  for (const char* text : {"</f>", "<p=n>5</p><p=s>", "<p=s>a</p><p=n>a", "<p=s>a</p><p=u>abc", "<p=s>0123456789", "<p=s>a</p><p=s>", "<p=s>a</p><p=a b", "<p=s>a</p> "})
+    CHECK(read(*grammar, text) == Read::kNot);
+  // What ends a string stands in none: behind it a member or the end.
+  CHECK(read(*grammar, "<p=s>a</p>b") == Read::kNot);
+}
+
+TEST(grammar_spells_objects_within_and_marks_strings) {
+  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string"},"o":{"type":"object","properties":{"x":{"type":"array","items":{"type":"string"}}},
+      "required":["x"],"additionalProperties":false},"b":{"type":"boolean"}},"additionalProperties":false})", "}");
+  Spelling spelling;
+  spelling.text_open = spelling.json_open = ":";
+  spelling.separator = ",";
+  spelling.string_mark = "'''";
+  spelling.nested = true;
+  spelling.others = Spelling::Kind::kJson;
+  options.spelling = spelling;
+  const auto marked = compiled(options);
+  for (const char* text : {"}", "s:'''a\"b'''}", "s:'''''',o:{x:[''''c''']},b:true}", "o:{x:[]}}"}) CHECK(read(*marked, text) == Read::kWhole);
+  for (const char* text : {"s:\"", ",", "s:'''a''',}", "o:{}", "b:True", "o:{\"x\""}) CHECK(read(*marked, text) == Read::kNot);
+  options.spelling->string_mark = "";
+  options.spelling->nested = false;
+  options.spelling->python = true;
+  const auto python = compiled(options);
+  for (const char* text : {"s:\"a\",b:True}", "b:False}", "o:{\"x\":[\"a\"]}}"}) CHECK(read(*python, text) == Read::kWhole);
+  for (const char* text : {"b:true", "o:{x", "s:a"}) CHECK(read(*python, text) == Read::kNot);
+}
+
+TEST(grammar_reads_what_stands_before_its_value) {
+  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"boolean"})");
+  options.lead = {.letters = false, .least = 1, .most = 3, .close = "[A]"};
+  const auto digits = compiled(options);
+  CHECK(read(*digits, "0[A]true") == Read::kWhole && read(*digits, "123[A]") == Read::kBeginning);
+  CHECK(read(*digits, "[A]") == Read::kNot && read(*digits, "1234") == Read::kNot && read(*digits, "a") == Read::kNot);
+  options.lead = {.letters = true, .least = 4, .most = 4, .close = ""};
+  const auto letters = compiled(options);
+  CHECK(read(*letters, "aZ09false") == Read::kWhole && read(*letters, "aZ0f") == Read::kBeginning && read(*letters, "aZ-") == Read::kNot);
+  CHECK(read(*letters, "aZ0false") == Read::kNot && read(*letters, "aZ091false") == Read::kNot);   // one too few, one too many
+}
+
 TEST(grammar_masks_are_what_tokens_do) {
   std::mt19937 random(4);
-  for (const GrammarOptions& options : {of(GrammarOptions::Kind::kRegex, "(\\\\d|[^x]){1,9}(yes| no)\\n?"), of(GrammarOptions::Kind::kRegex, "[\\s\\S]*ab"),
+  for (const GrammarOptions& options : {tagged(R"({"type":"object","properties":{"s":{"type":"string"},"n":{"type":"integer"}},"required":["s","n"]})"),
+                                        tagged(R"({"type":"object","properties":{"s":{"type":"string","maxLength":6},"u":{"type":["string","null"]}},"required":["s"]})"),
+                                        of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","maxLength":8,"not":{"pattern":"ab"}})"),
+                                        of(GrammarOptions::Kind::kRegex, "(\\\\d|[^x]){1,9}(yes| no)\\n?"), of(GrammarOptions::Kind::kRegex, "[\\s\\S]*ab"),
                                         of(GrammarOptions::Kind::kJsonObject, "", "\n</call>")}) {
     GrammarLimits tight;
     tight.most_states = 300;

@@ -34,8 +34,8 @@ TEST(unknown_tokenizers_are_named) {
   file.model = "bert";
   expect_error(file.builder(), ErrorCode::kUnsupported, "'bert'");
   file = VocabularyFile::byte_level();
-  file.pre = "superbpe";
-  expect_error(file.builder(), ErrorCode::kUnsupported, "'superbpe'");
+  file.pre = "qwen9";
+  expect_error(file.builder(), ErrorCode::kUnsupported, "'qwen9'");
   expect_invalid([](VocabularyFile& f) { f.model = ""; }, "tokenizer.ggml.model is missing");
 }
 

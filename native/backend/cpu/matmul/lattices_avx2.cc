@@ -1,0 +1,20 @@
+// Products of weights of opened lattices, of ternary digits, and NVFP4 with AVX2. Only this file's own functions are
+// emitted here.
+#if defined(__AVX2__)
+
+#include "backend/cpu/matmul/quants_avx2-inl.h"
+
+namespace monolith::avx2 {
+
+void iq1_s(const StripTile& tile) { kByRows<TensorType::kIQ1_S>[tile.n_rows - 1](tile); }
+void iq1_m(const StripTile& tile) { kByRows<TensorType::kIQ1_M>[tile.n_rows - 1](tile); }
+void iq2_xxs(const StripTile& tile) { kByRows<TensorType::kIQ2_XXS>[tile.n_rows - 1](tile); }
+void iq2_s(const StripTile& tile) { kByRows<TensorType::kIQ2_S>[tile.n_rows - 1](tile); }
+void iq3_xxs(const StripTile& tile) { kByRows<TensorType::kIQ3_XXS>[tile.n_rows - 1](tile); }
+void iq3_s(const StripTile& tile) { kByRows<TensorType::kIQ3_S>[tile.n_rows - 1](tile); }
+void tq2_0(const StripTile& tile) { kByRows<TensorType::kTQ2_0>[tile.n_rows - 1](tile); }
+void nvfp4(const StripTile& tile) { kByRows<TensorType::kNVFP4>[tile.n_rows - 1](tile); }
+
+}  // namespace monolith::avx2
+
+#endif

@@ -1,0 +1,28 @@
+// Products of weights of opened lattices, of ternary digits, and NVFP4 with AVX-512 VNNI. Only this file's own functions are
+// emitted here.
+#if defined(__AVX512VNNI__)
+
+#include "backend/cpu/matmul/quants_avx512-inl.h"
+
+namespace monolith::avx512 {
+
+void iq1_s(const StripTile& tile) { kByRows<TensorType::kIQ1_S>[tile.n_rows - 1](tile); }
+void iq1_s_pair(const StripTile& tile) { kPairByRows<TensorType::kIQ1_S>[tile.n_rows - 1](tile); }
+void iq1_m(const StripTile& tile) { kByRows<TensorType::kIQ1_M>[tile.n_rows - 1](tile); }
+void iq1_m_pair(const StripTile& tile) { kPairByRows<TensorType::kIQ1_M>[tile.n_rows - 1](tile); }
+void iq2_xxs(const StripTile& tile) { kByRows<TensorType::kIQ2_XXS>[tile.n_rows - 1](tile); }
+void iq2_xxs_pair(const StripTile& tile) { kPairByRows<TensorType::kIQ2_XXS>[tile.n_rows - 1](tile); }
+void iq2_s(const StripTile& tile) { kByRows<TensorType::kIQ2_S>[tile.n_rows - 1](tile); }
+void iq2_s_pair(const StripTile& tile) { kPairByRows<TensorType::kIQ2_S>[tile.n_rows - 1](tile); }
+void iq3_xxs(const StripTile& tile) { kByRows<TensorType::kIQ3_XXS>[tile.n_rows - 1](tile); }
+void iq3_xxs_pair(const StripTile& tile) { kPairByRows<TensorType::kIQ3_XXS>[tile.n_rows - 1](tile); }
+void iq3_s(const StripTile& tile) { kByRows<TensorType::kIQ3_S>[tile.n_rows - 1](tile); }
+void iq3_s_pair(const StripTile& tile) { kPairByRows<TensorType::kIQ3_S>[tile.n_rows - 1](tile); }
+void tq2_0(const StripTile& tile) { kByRows<TensorType::kTQ2_0>[tile.n_rows - 1](tile); }
+void tq2_0_pair(const StripTile& tile) { kPairByRows<TensorType::kTQ2_0>[tile.n_rows - 1](tile); }
+void nvfp4(const StripTile& tile) { kByRows<TensorType::kNVFP4>[tile.n_rows - 1](tile); }
+void nvfp4_pair(const StripTile& tile) { kPairByRows<TensorType::kNVFP4>[tile.n_rows - 1](tile); }
+
+}  // namespace monolith::avx512
+
+#endif

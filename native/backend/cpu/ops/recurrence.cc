@@ -1,0 +1,101 @@
+// Recurrent layers: who computes what, on which thread. A piece is some channels, or some columns of a head, and takes
+// all segments in their order: what one leaves in a slot another may go on from.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/ops.h"
+
+namespace monolith {
+
+void CpuOps::convolve(ThreadPool& pool, const Convolution& convolution, std::span<const Segment> segments,
+                      const LayerSlots& state, float* x, int64_t stride) const {
+  const int n_channels = convolution.n_channels, n_taps = convolution.n_taps;
+  assert(n_taps >= 1 && n_taps <= kMostTaps);
+  const int64_t n_pieces = (n_channels + kConvolutionChannels - 1) / kConvolutionChannels;
+  pool.parallel_for(n_pieces, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int first = static_cast<int>(piece) * kConvolutionChannels;
+      const int n = std::min(kConvolutionChannels, n_channels - first);
+      alignas(64) float weight[kMostTaps * kConvolutionChannels];
+      for (int channel = 0; channel < n; ++channel)
+        for (int tap = 0; tap < n_taps; ++tap)
+          weight[tap * kConvolutionChannels + channel] = convolution.weight[int64_t{first + channel} * n_taps + tap];
+      for (const Segment& segment : segments) {
+        kernels_->convolve({.n_channels = n,
+                            .n_taps = n_taps,
+                            .weight = weight,
+                            .bias = convolution.bias ? convolution.bias + first : nullptr,
+                            .silu = convolution.silu,
+                            .n_rows = segment.n_tokens,
+                            .x = x + segment.first_row * stride + first,
+                            .stride = stride,
+                            .from = segment.state_from == kNoSlot ? nullptr : state.of(segment.state_from) + first,
+                            .to = state.of(segment.state_to) + first,
+                            .state_stride = n_channels});
+      }
+    }
+  });
+}
+
+void CpuOps::delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const Segment> segments,
+                        const LayerSlots& state, const DeltaInputs& inputs, float* out) const {
+  assert(rule.key_dim >= 1 && rule.key_dim <= kMostDeltaKeyDim && rule.n_value_heads % rule.n_key_heads == 0);
+  assert(!rule.channel_decay || rule.n_key_heads == rule.n_value_heads);
+  if (segments.empty()) return;
+  const int64_t n_decays = rule.decays(), n_heads = rule.n_value_heads;
+  const int64_t n_rows = segments.back().first_row + segments.back().n_tokens;
+  const float query_scale = 1.0f / std::sqrt(static_cast<float>(rule.key_dim));
+  pool.parallel_for(n_rows, 4, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t head = 0; head < rule.n_key_heads; ++head) {
+        const int64_t at = row * inputs.stride + head * rule.key_dim;
+        kernels_->l2_norm(inputs.q + at, rule.norm_eps, query_scale, rule.key_dim);
+        kernels_->l2_norm(inputs.k + at, rule.norm_eps, 1.0f, rule.key_dim);
+      }
+      float* const decay = inputs.decay + row * n_decays;
+      if (rule.channel_decay) {
+        for (int64_t head = 0; head < n_heads; ++head)
+          kernels_->decays(decay + head * rule.key_dim, rule.decay_bias + head * rule.key_dim, rule.rate + head, 0, rule.key_dim);
+      } else {
+        kernels_->decays(decay, rule.decay_bias, rule.rate, 1, n_heads);
+      }
+      kernels_->sigmoid(inputs.beta + row * n_heads, n_heads);
+    }
+  });
+  const int64_t block_floats = int64_t{rule.key_dim} * kLanes, n_blocks = rule.value_blocks();
+  const int64_t together = kernels_->delta_blocks, per_head = (n_blocks + together - 1) / together;
+  pool.parallel_for(n_heads * per_head, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t head = piece / per_head, first = piece % per_head * together;
+      const int64_t blocks = std::min(together, n_blocks - first), at = (head * n_blocks + first) * block_floats;
+      const int64_t key_at = int64_t{rule.key_head(static_cast<int>(head))} * rule.key_dim, column = first * kLanes;
+      const auto bytes = static_cast<size_t>(blocks * block_floats) * sizeof(float);
+      for (const Segment& segment : segments) {
+        float* const to = state.of(segment.state_to) + at;
+        if (segment.state_from == kNoSlot) std::memset(to, 0, bytes);
+        else if (segment.state_from != segment.state_to) std::memcpy(to, state.of(segment.state_from) + at, bytes);
+        const int64_t row = segment.first_row;
+        kernels_->delta({.n_rows = segment.n_tokens,
+                         .key_dim = rule.key_dim,
+                         .n_columns = static_cast<int>(std::min(blocks * kLanes, rule.value_dim - column)),
+                         .q = inputs.q + row * inputs.stride + key_at,
+                         .k = inputs.k + row * inputs.stride + key_at,
+                         .v = inputs.v + row * inputs.stride + head * rule.value_dim + column,
+                         .stride = inputs.stride,
+                         .decay = inputs.decay + row * n_decays + head * (n_decays / n_heads),
+                         .beta = inputs.beta + row * n_heads + head,
+                         .decay_stride = n_decays,
+                         .beta_stride = n_heads,
+                         .out = out + (row * n_heads + head) * rule.value_dim + column,
+                         .out_stride = n_heads * rule.value_dim,
+                         .state = to},
+                        rule.channel_decay);
+      }
+    }
+  });
+}
+
+}  // namespace monolith

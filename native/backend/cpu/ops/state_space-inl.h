@@ -1,0 +1,58 @@
+// The state space of Mamba-2. Compiled once per instruction set, inside an unnamed namespace, after
+// ops/recurrence-inl.h.
+
+void softplus_with_bias(float* x, const float* bias, int64_t count) {
+  for_vectors(count, [&](int64_t at, int n) {
+    store_up_to(x + at, softplus(add(load_up_to(x + at, n), load_up_to(bias + at, n))), n);
+  });
+}
+
+// A row's result is summed over the state's dimensions, even ones and odd ones apart, each in order, then both together;
+// what it skips the state with comes first among the even ones.
+template <int N>
+void state_space_rows(const StateSpaceTile& tile) {
+  const int dim = tile.state_dim;
+  const auto block = [&](int b) { return tile.state + int64_t{b} * dim * kLanes; };
+  for (int64_t row = 0; row < tile.n_rows; ++row) {
+    const float* const x = tile.x + row * tile.stride;
+    const float* const b_row = tile.b + row * tile.stride;
+    const float* const c_row = tile.c + row * tile.stride;
+    const Vec step = splat(tile.step[row * tile.step_stride]);
+    const Vec decay = exponential(mul(step, splat(tile.rate)));
+    Vec change[N], sums[N][2];
+    MONOLITH_UNROLL
+    for (int b = 0; b < N; ++b) {
+      const int first = b * kLanes, n = tile.n_columns - first < kLanes ? tile.n_columns - first : kLanes;
+      const Vec value = load_up_to(x + first, n);
+      change[b] = mul(value, step);
+      sums[b][0] = mul(value, splat(tile.skip));
+      sums[b][1] = splat(0.0f);
+    }
+    const auto carry_on = [&](int i, int odd) {
+      MONOLITH_UNROLL
+      for (int b = 0; b < N; ++b) {
+        float* const s = block(b) + int64_t{i} * kLanes;
+        const Vec next = fma(change[b], splat(b_row[i]), mul(decay, load(s)));
+        store(s, next);
+        sums[b][odd] = fma(next, splat(c_row[i]), sums[b][odd]);
+      }
+    };
+    int i = 0;
+    for (; i + 2 <= dim; i += 2) {
+      carry_on(i, 0);
+      carry_on(i + 1, 1);
+    }
+    if (i < dim) carry_on(i, 0);
+    float* const out = tile.out + row * tile.out_stride;
+    MONOLITH_UNROLL
+    for (int b = 0; b < N; ++b) {
+      const int first = b * kLanes, n = tile.n_columns - first < kLanes ? tile.n_columns - first : kLanes;
+      store_up_to(out + first, add(sums[b][0], sums[b][1]), n);
+    }
+  }
+}
+
+void state_space(const StateSpaceTile& tile) {
+  if (kDeltaBlocks > 1 && tile.n_columns > kLanes) return state_space_rows<kDeltaBlocks>(tile);
+  state_space_rows<1>(tile);
+}

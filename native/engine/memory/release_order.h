@@ -1,0 +1,45 @@
+// What the memory of an engine may take back, least recently used first: a list through an array. Engine thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/memory/page_pool.h"
+
+namespace monolith {
+
+// Pages, or slots, in the order in which they became unused.
+class ReleaseOrder {
+ public:
+  explicit ReleaseOrder(int64_t n_pages) : links_(static_cast<size_t>(n_pages)) {}
+
+  PageId oldest() const { return oldest_; }
+  uint64_t since(PageId page) const { return links_[static_cast<size_t>(page)].since; }
+  void append(PageId page, uint64_t now);
+  void prepend(PageId page);   // as the oldest
+  void remove(PageId page);
+  // True if the links agree, and `belongs` holds for each of `n` pages.
+  template <typename Belongs>
+  bool consistent(int64_t n, Belongs&& belongs) const {
+    PageId older = kNoPage;
+    for (PageId page = oldest_; page != kNoPage; page = link(page).newer) {
+      if (link(page).older != older || --n < 0 || !belongs(page)) return false;
+      older = page;
+    }
+    return older == newest_ && n == 0;
+  }
+
+ private:
+  struct Link {
+    PageId older = kNoPage, newer = kNoPage;
+    uint64_t since = 0;
+  };
+  Link& link(PageId page) { return links_[static_cast<size_t>(page)]; }
+  const Link& link(PageId page) const { return links_[static_cast<size_t>(page)]; }
+
+  std::vector<Link> links_;
+  PageId oldest_ = kNoPage, newest_ = kNoPage;
+};
+
+}  // namespace monolith

@@ -1,0 +1,56 @@
+#include "model/layers/delta_net_weights.h"
+
+#include "model/weight_list.h"
+
+namespace monolith {
+namespace {
+
+// Kimi delta attention: everything apart, gate and decay through a low rank.
+void list_apart(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& weights, WeightList& list) {
+  const int64_t keys = d.keys(), values = d.values(), rank = d.low_rank;
+  list.matrix("attn_q.weight", keys, n_embd, weights.q);
+  list.matrix("attn_k.weight", keys, n_embd, weights.k);
+  list.matrix("attn_v.weight", values, n_embd, weights.v);
+  list.vector_of_shape("ssm_conv1d_q.weight", {d.n_taps, 1, keys}, weights.q_convolution);
+  list.vector_of_shape("ssm_conv1d_k.weight", {d.n_taps, 1, keys}, weights.k_convolution);
+  list.vector_of_shape("ssm_conv1d_v.weight", {d.n_taps, 1, values}, weights.v_convolution);
+  list.matrix("ssm_f_a.weight", rank, n_embd, weights.decay_low);
+  list.matrix("ssm_f_b.weight", d.decays(), rank, weights.decay);
+  list.matrix("ssm_g_a.weight", rank, n_embd, weights.gate_low);
+  list.matrix("ssm_g_b.weight", values, rank, weights.gate);
+  list.matrix("ssm_beta.weight", d.n_value_heads, n_embd, weights.beta);
+  list.vector_of_shape("ssm_a", {1, d.n_value_heads, 1}, weights.rate);
+  list.matrix("attn_output.weight", n_embd, values, weights.output);
+}
+
+void list_together(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& weights, WeightList& list) {
+  const int64_t channels = d.channels(), heads = d.n_value_heads;
+  list.matrix("attn_qkv.weight", channels, n_embd, weights.mixed);
+  list.vector_of_shape("ssm_conv1d.weight", {d.n_taps, channels, 1}, weights.convolution);
+  list.matrix("attn_gate.weight", d.values(), n_embd, weights.gate);
+  if (d.grouped_beta) {
+    // For each key head the betas of its value heads, then what their decays are made of.
+    const int64_t run = heads / d.n_key_heads;
+    list.part_runs("ssm_ba.weight", d.n_key_heads, 0, run, 2 * run, n_embd, weights.beta);
+    list.part_runs("ssm_ba.weight", d.n_key_heads, run, run, 2 * run, n_embd, weights.decay);
+  } else {
+    list.matrix("ssm_beta.weight", heads, n_embd, weights.beta);
+    list.matrix("ssm_alpha.weight", heads, n_embd, weights.decay);
+  }
+  list.vector("ssm_a", heads, weights.rate);
+  list.matrix("ssm_out.weight", n_embd, d.values(), weights.output);
+}
+
+}  // namespace
+
+void list_weights(const LayerParams&, DeltaNetWeights& weights, WeightList& list) {
+  const HyperParams& p = list.params();
+  const DeltaNetParams& d = p.delta_net;
+  if (p.pre_norm) list.norm("attn_norm.weight", p.n_embd, weights.norm);
+  d.apart ? list_apart(d, p.n_embd, weights, list) : list_together(d, p.n_embd, weights, list);
+  list.vector("ssm_dt.bias", d.decays(), weights.decay_bias);
+  list.vector("ssm_norm.weight", d.value_dim, weights.out_norm);
+  if (p.post_norm) list.norm("post_attention_norm.weight", p.n_embd, weights.post_norm);
+}
+
+}  // namespace monolith

@@ -1,0 +1,23 @@
+// What the kinds of feed-forward network have in common: what they are given, and how they join the residual stream.
+#pragma once
+
+#include "model/layers/layer_part.h"
+
+namespace monolith {
+
+class FeedForward : public LayerPart {
+ public:
+  explicit FeedForward(const LayerContext& context)
+      : params_(context.params), layer_(context.layer), weights_(context.weights), operations_(context.operations),
+        buffers_(context.activations), residual_(context, context.params.parallel_residual) {}
+
+ protected:
+  const HyperParams& params_;
+  const LayerParams& layer_;
+  const LayerWeights& weights_;
+  Operations& operations_;
+  const Activations& buffers_;
+  const Residual residual_;
+};
+
+}  // namespace monolith

@@ -1,0 +1,41 @@
+// The part of a layer that attends to latents (LatentParams): x += scale * W_o W_v attention(W_k q, latents), where W_k
+// and W_v are each head's own, and a position's latents are norm(W_a h) and a rotated part that all heads share.
+//
+// Queries are taken to the latents also in prompts, where making keys and values for each head would need fewer
+// operations: the two differ in their rounding, and a row must not depend on how its prompt was cut.
+#pragma once
+
+#include "model/kv_layout.h"
+#include "model/layers/layer_part.h"
+
+namespace monolith {
+
+class LatentAttention final : public LayerPart {
+ public:
+  explicit LatentAttention(const LayerContext& context)
+      : params_(context.params), layer_(context.layer), weights_(context.weights.latent_attention),
+        operations_(context.operations), buffers_(context.activations), residual_(context),
+        kv_layer_(context.kv_layer), index_layer_(index_layer(context.params, context.index)), table_(context.table),
+        cache_(context.cache) {}
+
+  void run(StepRows& rows, bool last) const override;
+  bool mixes() const override { return true; }
+
+ private:
+  void project(StepRows& rows) const;
+  RopeParams angles() const;
+  void store(const StepRows& rows) const;
+  void choose(const StepRows& rows) const;
+  const float* leave_logit_rows(StepRows& rows) const;
+
+  const HyperParams& params_;
+  const LayerParams& layer_;
+  const LatentAttentionWeights& weights_;
+  Operations& operations_;
+  const Activations& buffers_;
+  const Residual residual_;
+  const int kv_layer_, index_layer_, table_;
+  KvCache& cache_;
+};
+
+}  // namespace monolith

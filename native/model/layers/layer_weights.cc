@@ -1,0 +1,41 @@
+#include "model/layers/layer_weights.h"
+
+#include "model/weight_list.h"
+
+namespace monolith {
+
+void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& list) {
+  const HyperParams& p = list.params();
+  switch (layer.mixer) {
+    case MixerKind::kAttention:
+      list_weights(layer, weights.attention, list);
+      break;
+    case MixerKind::kLatentAttention:
+      list_weights(layer, weights.latent_attention, list);
+      break;
+    case MixerKind::kDeltaNet:
+      list_weights(layer, weights.delta_net, list);
+      break;
+    case MixerKind::kAttentionAndMamba2:
+      list_weights(layer, weights.attention, list);
+      list_weights(weights.mamba2, list);
+      break;
+    case MixerKind::kMamba2:
+      list_weights(weights.mamba2, list);
+      break;
+    case MixerKind::kShortConvolution:
+      list_weights(weights.short_convolution, list);
+      break;
+    case MixerKind::kNone:
+      break;
+  }
+  if (layer.feed_forward == FeedForwardKind::kNone) return;
+  if (p.pre_norm && !p.parallel_residual) list.norm(p.ffn_norm_name, p.n_embd, weights.ffn_norm);
+  if (!layer.mixture()) list_weights(layer, weights.network, list);
+  if (layer.has_experts()) list_weights(layer, weights.experts, weights.network, list);
+  if (p.post_norm) list.norm("post_ffw_norm.weight", p.n_embd, weights.ffn_post_norm);
+  list_weights(weights.per_layer, list);
+  list_weights(weights.streams, list);
+}
+
+}  // namespace monolith

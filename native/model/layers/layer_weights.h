@@ -1,0 +1,34 @@
+// The weights of one layer, whatever parts it has.
+#pragma once
+
+#include "model/layers/attention_weights.h"
+#include "model/layers/delta_net_weights.h"
+#include "model/layers/expert_weights.h"
+#include "model/layers/latent_attention_weights.h"
+#include "model/layers/mamba2_weights.h"
+#include "model/layers/network_weights.h"
+#include "model/layers/short_convolution_weights.h"
+#include "model/layers/per_layer_input_weights.h"
+#include "model/layers/stream_weights.h"
+
+namespace monolith {
+
+// Of parts that the layer does not have, empty.
+struct LayerWeights {
+  AttentionWeights attention;
+  LatentAttentionWeights latent_attention;
+  DeltaNetWeights delta_net;
+  Mamba2Weights mamba2;
+  ShortConvolutionWeights short_convolution;
+  NormWeights ffn_norm;
+  NetworkWeights network;   // that all rows pass; beside experts too
+  ExpertWeights experts;
+  NormWeights ffn_post_norm;
+  PerLayerInputWeights per_layer;
+  StreamWeights streams;
+};
+
+// Lists the tensors of the layer that `list` is in, as its kinds need them.
+void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& list);
+
+}  // namespace monolith

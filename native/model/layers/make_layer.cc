@@ -1,0 +1,98 @@
+#include "model/layers/make_layer.h"
+
+#include <string>
+
+#include "model/layers/attention.h"
+#include "model/layers/delta_net.h"
+#include "model/layers/expert_mixture.h"
+#include "model/layers/gated_network.h"
+#include "model/layers/latent_attention.h"
+#include "model/layers/mamba2.h"
+#include "model/layers/network_and_experts.h"
+#include "model/layers/per_layer_input.h"
+#include "model/layers/plain_network.h"
+#include "model/layers/short_convolution.h"
+#include "model/layers/streams.h"
+
+namespace monolith {
+namespace {
+
+using Parts = std::vector<std::unique_ptr<LayerPart>>;
+
+Status add_mixer(const LayerContext& context, const Loading& backend, Parts& parts) {
+  const LayerParams& layer = context.layer;
+  if ((layer.chunked || layer.temperature_scale != 0) && !backend.attends_by_position())
+    return Error{ErrorCode::kUnsupported,
+                 "layer " + std::to_string(context.index) + " attends " +
+                     (layer.chunked ? "in chunks of " + std::to_string(layer.window)
+                                    : "with a temperature that changes every " + std::to_string(layer.temperature_length)) +
+                     " positions, which this backend does not compute; a context of no more has none of it"};
+  switch (layer.mixer) {
+    case MixerKind::kAttention:
+      parts.push_back(std::make_unique<Attention>(context));
+      return {};
+    case MixerKind::kLatentAttention:
+      parts.push_back(std::make_unique<LatentAttention>(context));
+      return {};
+    case MixerKind::kDeltaNet:
+      parts.push_back(std::make_unique<DeltaNet>(context));
+      return {};
+    case MixerKind::kMamba2:
+      parts.push_back(std::make_unique<Mamba2>(context));
+      return {};
+    case MixerKind::kShortConvolution:
+      parts.push_back(std::make_unique<ShortConvolution>(context));
+      return {};
+    case MixerKind::kAttentionAndMamba2:   // the first makes the norm that both read
+      parts.push_back(std::make_unique<Mamba2>(context));
+      parts.push_back(std::make_unique<Attention>(context));
+      return {};
+    case MixerKind::kNone: return {};
+  }
+  return {};
+}
+
+Status add_feed_forward(const LayerContext& context, const Loading& backend, Parts& parts) {
+  switch (context.layer.feed_forward) {
+    case FeedForwardKind::kGated:
+      parts.push_back(std::make_unique<GatedNetwork>(context));
+      return {};
+    case FeedForwardKind::kPlain:
+      parts.push_back(std::make_unique<PlainNetwork>(context));
+      return {};
+    case FeedForwardKind::kMixture: {
+      auto experts = std::make_unique<ExpertMixture>(context);
+      if (Status status = backend.can_mix(experts->mixture()); !status) return status;
+      parts.push_back(std::move(experts));
+      return {};
+    }
+    case FeedForwardKind::kGatedAndMixture: {
+      auto both = std::make_unique<NetworkAndExperts>(context);
+      if (Status status = backend.can_mix(both->mixture()); !status) return status;
+      parts.push_back(std::move(both));
+      return {};
+    }
+    case FeedForwardKind::kNone: return {};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Parts> make_layer(const LayerContext& context, const Loading& backend) {
+  Parts parts;
+  const bool streams = context.params.streams.count > 1;
+  if (streams) {
+    parts.push_back(std::make_unique<PredictStreams>(context));
+    parts.push_back(std::make_unique<Laurel>(context));
+  }
+  if (Status status = add_mixer(context, backend, parts); !status) return status.error();
+  if (streams) parts.push_back(std::make_unique<JoinLaurel>(context));
+  if (Status status = add_feed_forward(context, backend, parts); !status) return status.error();
+  if (streams) parts.push_back(std::make_unique<CorrectStreams>(context));
+  else if (context.params.per_layer.dim > 0) parts.push_back(std::make_unique<PerLayerInput>(context));
+  if (context.layer.output_scale != 1.0f) parts.push_back(std::make_unique<OutputScale>(context));
+  return parts;
+}
+
+}  // namespace monolith

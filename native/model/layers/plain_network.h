@@ -1,0 +1,14 @@
+// A feed-forward network without a gate: x += scale * post_norm(W_down activation(W_up h)), h = pre_norm(x).
+#pragma once
+
+#include "model/layers/feed_forward.h"
+
+namespace monolith {
+
+class PlainNetwork final : public FeedForward {
+ public:
+  using FeedForward::FeedForward;
+  void run(StepRows& rows, bool last) const override;
+};
+
+}  // namespace monolith

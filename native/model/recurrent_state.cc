@@ -1,0 +1,31 @@
+#include "model/recurrent_state.h"
+
+#include "model/model.h"
+
+namespace monolith {
+
+int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
+  switch (layer.mixer) {
+    case MixerKind::kDeltaNet: {
+      const DeltaNetParams& delta = params.delta_net;
+      return delta.rule(0).state_floats() + int64_t{delta.n_taps - 1} * delta.channels();
+    }
+    case MixerKind::kMamba2:
+    case MixerKind::kAttentionAndMamba2: {
+      const StateSpaceParams& space = params.state_space;
+      return space.space().state_floats() + int64_t{space.n_taps - 1} * space.channels();
+    }
+    case MixerKind::kShortConvolution: return int64_t{params.convolution_taps - 1} * params.n_embd;
+    default: return 0;
+  }
+}
+
+std::vector<int64_t> recurrent_places(const HyperParams& params) {
+  constexpr int64_t kLine = 16;   // floats: layers begin at a cache line
+  std::vector<int64_t> places = {0};
+  for (const LayerParams& layer : params.layers)
+    places.push_back(places.back() + (recurrent_floats(params, layer) + kLine - 1) / kLine * kLine);
+  return places;
+}
+
+}  // namespace monolith

@@ -1,0 +1,19 @@
+// What layers keep of a sequence in slots (backend/recurrence.h): how much, and where in a slot. Pure functions, for
+// loading and for planning alike.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace monolith {
+
+struct HyperParams;
+struct LayerParams;
+
+// Floats a layer keeps; 0: it keeps none.
+int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer);
+
+// Where each layer's begin in a slot, and behind them the slot's floats.
+std::vector<int64_t> recurrent_places(const HyperParams& params);
+
+}  // namespace monolith

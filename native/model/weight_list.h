@@ -1,0 +1,97 @@
+// How the kinds of layers say which tensors they need: each adds its own to the list (model/layers/*_weights.cc).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/layers/norm.h"
+#include "model/weights.h"
+
+namespace monolith {
+
+class WeightList {
+ public:
+  explicit WeightList(const HyperParams& params) : params_(params) {}
+
+  const HyperParams& params() const { return params_; }
+  // Names below are in this layer; -1: as they are.
+  void enter(int layer) { block_ = layer < 0 ? "" : "blk." + std::to_string(layer) + "."; }
+  std::vector<WeightSlot> take() && { return std::move(slots_); }
+
+  // A whole matrix, and rows of one, `rows` from `first` on of `of_rows`.
+  void matrix(std::string_view name, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
+    part(name, 0, rows, rows, cols, to);
+  }
+  void part(std::string_view name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols, std::unique_ptr<Matrix>& to) {
+    add(name, rows, cols, &to, nullptr, {cols, of_rows, 1}, first);
+  }
+  // `count` matrices of this shape, one below the other.
+  void matrices(std::string_view name, int64_t count, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
+    add(name, rows * count, cols, &to, nullptr, {cols, rows, count}, 0);
+  }
+  // A matrix of each head, in a tensor of its own for each or in one below the other.
+  void heads(std::string_view name, const HeadPart& part, int64_t cols, std::unique_ptr<Matrix>& to) {
+    add_heads(name, part, {cols, part.of_rows, part.n_heads}, to);
+  }
+  void unsplit_heads(std::string_view name, const HeadPart& part, int64_t cols, std::unique_ptr<Matrix>& to) {
+    add_heads(name, part, {cols, part.of_rows * part.n_heads, 1}, to);
+  }
+  // Rows of every one of `count` matrices of `of_rows` rows: `rows` of each, from `first` on, one run below the other.
+  void matrix_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
+                   std::unique_ptr<Matrix>& to) {
+    add(name, rows * count, cols, &to, nullptr, {cols, of_rows, count}, first);
+    slots_.back().runs = count;
+    slots_.back().run_stride = of_rows;
+  }
+  // The same of one matrix: of every `of_rows` rows so many.
+  void part_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
+                 std::unique_ptr<Matrix>& to) {
+    add(name, rows * count, cols, &to, nullptr, {cols, of_rows * count, 1}, first);
+    slots_.back().runs = count;
+    slots_.back().run_stride = of_rows;
+  }
+  // One of `count` matrices of this shape.
+  void one_matrix(std::string_view name, int64_t index, int64_t count, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
+    add(name, rows, cols, &to, nullptr, {cols, rows, count}, index * rows);
+  }
+  // Likewise of vectors. Tensors of several dimensions may be kept as a vector: `shape`, the length of a row first.
+  void vector(std::string_view name, int64_t count, const float*& to) { part(name, 0, count, count, to); }
+  void part(std::string_view name, int64_t first, int64_t count, int64_t of_count, const float*& to) {
+    add(name, 1, count, nullptr, &to, {of_count, 1, 1}, first);
+  }
+  void vector_of_shape(std::string_view name, std::array<int64_t, 3> shape, const float*& to) {
+    add(name, 1, shape[0] * shape[1] * shape[2], nullptr, &to, shape, 0);
+  }
+  void vector_if(bool carried, std::string_view name, int64_t count, const float*& to) {
+    if (carried) vector(name, count, to);
+  }
+  // `name` is that of its weight, "x.weight"; its bias, where the network's norms have any, is "x.bias".
+  void norm(std::string_view name, int64_t count, NormWeights& to) {
+    vector(name, count, to.weight);
+    if (!params_.norm_bias) return;
+    const std::string_view stem = name.ends_with(".weight") ? name.substr(0, name.size() - 7) : name;
+    vector(std::string(stem) + ".bias", count, to.bias);
+  }
+
+ private:
+  void add_heads(std::string_view name, const HeadPart& part, std::array<int64_t, 3> shape, std::unique_ptr<Matrix>& to) {
+    const int64_t rows = part.transposed ? shape[0] : part.rows, cols = part.transposed ? part.rows : shape[0];
+    const int64_t padded = (rows + kExpertRowMultiple - 1) / kExpertRowMultiple * kExpertRowMultiple;
+    add(name, padded * part.n_heads, cols, &to, nullptr, shape, 0);
+    const bool as_it_is = part.rows == part.of_rows && padded == rows && !part.transposed;
+    if (!as_it_is) slots_.back().heads = part;
+  }
+  void add(std::string_view name, int64_t rows, int64_t cols, std::unique_ptr<Matrix>* matrix, const float** vector,
+           std::array<int64_t, 3> shape, int64_t first) {
+    slots_.push_back({block_ + std::string(name), rows, cols, matrix, vector, shape, first});
+  }
+
+  const HyperParams& params_;
+  std::string block_;
+  std::vector<WeightSlot> slots_;
+};
+
+}  // namespace monolith

@@ -1,0 +1,195 @@
+// Objects that are not written as JSON: what stands around members, names and strings (spelling.h).
+#include "text/grammar/automaton.h"
+
+#include <algorithm>
+
+namespace monolith::grammar {
+
+// The arguments themselves; with `nested` every object.
+bool Automaton::is_spelled(uint32_t frame) const {
+  return options_.spelling && frame != 0 && frames_[frame].is_object && (frames_[frame].parent == 0 || options_.spelling->nested);
+}
+
+const std::string& Automaton::literal(Phase phase) const {
+  const Spelling& spelling = *options_.spelling;
+  switch (phase) {
+    case Phase::kNameOpen: return spelling.name_open;
+    case Phase::kTextOpen: return spelling.text_open;
+    case Phase::kJsonOpen: return spelling.json_open;
+    case Phase::kValueClose: return spelling.value_close;
+    case Phase::kStringOpen:
+    case Phase::kStringClose: return spelling.string_mark;
+    default: return spelling.separator;
+  }
+}
+
+// The text of `phase` is to come, if there is any.
+void Automaton::begin_literal(Phase phase, uint32_t what, uint32_t frame) {
+  if (literal(phase).empty()) end_literal({phase, what, 0, frame});
+  else put({phase, what, 0, frame});
+}
+
+void Automaton::advance_literal(Place place, uint8_t byte) {
+  const std::string& text = literal(place.phase);
+  if (static_cast<uint8_t>(text[place.lex]) != byte) return;
+  if (++place.lex < text.size()) put(place);
+  else end_literal(place);
+}
+
+void Automaton::end_literal(const Place& place) {
+  switch (place.phase) {
+    case Phase::kNameOpen: {
+      const uint32_t progress_id = frames_[place.frame].progress;
+      put_lex(Phase::kName, {progress(progress_id).keys}, place.frame);
+      return;
+    }
+    case Phase::kTextOpen: return begin_text(Phase::kBare, text_of(place.what), place.frame);
+    case Phase::kStringOpen: return begin_text(Phase::kMarked, text_of(place.what), place.frame);
+    case Phase::kJsonOpen: put({Phase::kValue, place.what, 0, place.frame}); return;
+    case Phase::kStringClose: return complete(place.frame);
+    case Phase::kValueClose: return end_member(place.frame);
+    default: return begin_literal(Phase::kNameOpen, 0, place.frame);   // a separator
+  }
+}
+
+// An object of which nothing is written yet, its brace included where it has one.
+void Automaton::begin_members(uint32_t object, uint32_t parent) {
+  Progress fresh;
+  fresh.object = object;
+  fresh.seen.resize((schema_.object(object).properties.size() + 63) / 64);
+  const uint32_t frame = intern_frame({true, object, intern_progress(std::move(fresh)), parent});
+  const Progress& now = progress(frames_[frame].progress);
+  const bool has_members = now.keys != ExpressionPool::kNothing;
+  if (now.may_close) end_members(frame);
+  if (has_members) begin_literal(Phase::kNameOpen, 0, frame);
+}
+
+void Automaton::end_members(uint32_t frame) {
+  const uint32_t parent = frames_[frame].parent;
+  if (parent == 0) complete(0);
+  else put({Phase::kBraceClose, 0, 0, frame});
+}
+
+void Automaton::end_member(uint32_t frame) {
+  const Progress& now = progress(frames_[frame].progress);
+  const bool has_members = now.keys != ExpressionPool::kNothing;
+  if (now.may_close) end_members(frame);
+  if (has_members) begin_literal(Phase::kSeparator, 0, frame);
+}
+
+// A name may have ended here, that of these members.
+void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
+  const Frame frame = frames_[frame_id];
+  const ObjectShape& object = schema_.object(frame.shape);
+  const bool is_outermost = frame.parent == 0;
+  const Spelling& spelling = *options_.spelling;
+  pool_.tags(lex.expression, tags_);
+  for (const uint32_t tag : std::vector<uint32_t>(tags_)) {
+    const bool is_property = tag < object.properties.size();
+    const ShapeId shape_id = is_property ? object.properties[tag].shape : object.others[tag - object.properties.size()].shape;
+    const uint32_t with = intern_frame({true, frame.shape, with_member(frame.progress, tag), frame.parent});
+    Spelling::Kind kind = Spelling::Kind::kJson;
+    if (is_outermost) kind = is_property ? spelling.kind_of(object.properties[tag].name) : spelling.others;
+    const Shape& shape = schema_.shape(shape_id);
+    // Where what opens the value tells strings from others, each may come.
+    const bool told_apart = is_outermost && spelling.text_open != spelling.json_open;
+    if (is_outermost && (told_apart || kind != Spelling::Kind::kJson)) {
+      const uint32_t text = shape_id * 2 + (kind == Spelling::Kind::kNullable && !told_apart);
+      const bool possible = pool_.alive(text_of(text));
+      if (possible) begin_literal(Phase::kTextOpen, text, with);
+      const bool has_others = shape.scalar != ExpressionPool::kNothing || !shape.objects.empty() || !shape.arrays.empty();
+      if (possible && !(told_apart && has_others)) continue;
+    }
+    begin_literal(Phase::kJsonOpen, shape_id, with);
+  }
+}
+
+// A name that the schema does not know; where no quotation marks end it, a plain one.
+ExprId Automaton::other_name(uint32_t object, uint32_t index) {
+  const ExprId name = schema_.object(object).others[index].name;
+  if (!options_.spelling) return name;
+  const auto& outermost = schema_.shape(schema_.root()).objects;
+  if (!options_.spelling->nested && std::ranges::find(outermost, object) == outermost.end()) return name;
+  return pool_.both(name, pool_.repeat(pool_.set(Spelling::name_characters()), 1, kUnbounded));
+}
+
+// What such strings may be: `what` is twice their shape, and one more if null is one of them.
+ExprId Automaton::text_of(uint32_t what) {
+  if (const auto known = texts_.find(what); known != texts_.end()) return known->second;
+  const Spelling& spelling = *options_.spelling;
+  const Shape& shape = schema_.shape(what / 2);
+  const ExprId any = pool_.star(pool_.set(CodePointSet::all()));
+  ExprId text = shape.string;
+  for (const std::string* end : {&spelling.text_end, &spelling.mark_text}) {
+    if (end->empty()) continue;
+    text = pool_.both(text, pool_.negate(pool_.concat(any, pool_.concat(pool_.literal(*end), any))));
+  }
+  if (what % 2 != 0) text = pool_.either(text, pool_.both(shape.scalar, pool_.literal("null")));
+  if (!failed()) texts_.emplace(what, text);
+  return text;
+}
+
+void Automaton::begin_text(Phase phase, ExprId text, uint32_t frame) {
+  if (!pool_.alive(text)) return;
+  if (pool_.nullable(text)) end_text(phase, frame);
+  put_lex(phase, {text}, frame);
+}
+
+void Automaton::end_text(Phase phase, uint32_t frame) {
+  if (phase == Phase::kBare) begin_literal(Phase::kValueClose, 0, frame);
+  else begin_literal(Phase::kStringClose, 0, frame);
+}
+
+// One more byte of a name, or of a string as it stands. Where it may end, what follows may come too.
+void Automaton::advance_text(const Place& place, uint8_t byte) {
+  Lex lex = lexes_[place.lex];
+  bool at_boundary;
+  if (!step_plain_character(lex, byte, at_boundary)) return;
+  if (lex.between() && place.phase == Phase::kName) end_name(place.frame, lex);
+  else if (lex.between() && pool_.nullable(lex.expression)) end_text(place.phase, place.frame);
+  put_lex(place.phase, lex, place.frame);
+}
+
+// Scalars as Python writes them.
+ExprId Automaton::python_scalar(ExprId scalar) {
+  if (const auto known = python_.find(scalar); known != python_.end()) return known->second;
+  static constexpr std::pair<const char*, const char*> kWords[] = {{"true", "True"}, {"false", "False"}, {"null", "None"}};
+  std::vector<ExprId> words, ways;
+  for (const auto& [json, python] : kWords) {
+    if (!pool_.fits(scalar, json)) continue;
+    words.push_back(pool_.literal(json));
+    ways.push_back(pool_.literal(python));
+  }
+  if (words.empty()) return scalar;
+  ways.push_back(pool_.both(scalar, pool_.negate(pool_.either(std::move(words)))));
+  const ExprId all = pool_.either(std::move(ways));
+  if (!failed()) python_.emplace(scalar, all);
+  return all;
+}
+
+// A digit or letter of what stands before the value, or of the text behind it.
+void Automaton::advance_lead(Place place, uint8_t byte) {
+  const Lead& lead = options_.lead;
+  if (place.phase == Phase::kLead) {
+    const bool digit = byte >= '0' && byte <= '9';
+    const bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+    if ((!digit && !(lead.letters && letter)) || place.lex >= lead.most) return;
+    ++place.lex;
+    if (place.lex < lead.most) put(place);
+    if (place.lex >= lead.least) begin_lead_close(0);
+  } else if (static_cast<uint8_t>(lead.close[place.lex]) == byte) {
+    begin_lead_close(place.lex + 1);
+  }
+}
+
+void Automaton::begin_lead_close(uint32_t read) {
+  if (read < options_.lead.close.size()) put({Phase::kLeadClose, 0, read, 0});
+  else begin_whole();
+}
+
+void Automaton::begin_whole() {
+  if (!options_.spelling) return put({Phase::kValue, schema_.root(), 0, 0});
+  for (const uint32_t object : schema_.shape(schema_.root()).objects) begin_members(object, 0);
+}
+
+}  // namespace monolith::grammar

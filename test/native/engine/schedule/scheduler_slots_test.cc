@@ -1,0 +1,149 @@
+// Recurrent state in the scheduler: which slots it goes through, which snapshots stay, and that every sequence goes on
+// from the state of its own prefix, whoever it shares slots with.
+#include "scheduler_bench.h"
+
+namespace monolith {
+namespace {
+
+// Steps until nobody has anything left to compute.
+int run_all(Bench& bench, int most = 5000) {
+  int n = 0;
+  for (; n < most && bench.works(); ++n) bench.step();
+  CHECK(n < most);
+  return n;
+}
+
+TEST(a_prompt_leaves_snapshots_and_an_equal_one_goes_on_from_the_last) {
+  Bench bench(64, 256, 4, true, {}, 8);   // a snapshot every 64 tokens
+  Request& first = bench.add(prompt_of(203), 1, 3);
+  bench.step();
+  CHECK_EQ(only(first).generated(), 1);
+  CHECK_EQ(bench.cache.slots().snapshots(), 3);   // 64, 128, 192, which is the last boundary as well
+  run_all(bench);
+  const uint64_t cached = bench.scheduler.cached_tokens();
+  Request& second = bench.add(prompt_of(203), 1, 3);
+  bench.step();
+  CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
+  CHECK_EQ(only(second).generated(), 1);
+  run_all(bench);
+  // Another organization sees nothing of it.
+  bench.add(prompt_of(203), 2, 3);
+  bench.step();
+  CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
+  run_all(bench);
+}
+
+TEST(a_prefix_without_a_snapshot_is_computed_anew) {
+  Bench bench(64, 256, 4, true, {}, 8, 128);
+  bench.add(prompt_of(120), 1, 1);
+  run_all(bench);
+  // Its pages are known up to 112, and the snapshot is there; this one parts from it at 100.
+  std::vector<TokenId> other = prompt_of(120);
+  for (size_t i = 100; i < other.size(); ++i) other[i] = 999;
+  const uint64_t cached = bench.scheduler.cached_tokens();
+  bench.add(other, 1, 1);
+  run_all(bench);
+  CHECK_EQ(bench.scheduler.cached_tokens(), cached);
+}
+
+TEST(an_answer_leaves_one_snapshot_from_which_the_next_turn_goes_on) {
+  Bench bench(64, 256, 4, true, {}, 8, 1024);
+  Request& turn = bench.add(prompt_of(40), 1, 50);
+  run_all(bench);
+  CHECK_EQ(bench.cache.slots().snapshots(), 2);   // behind the prompt's 32, and 80 of 89 computed
+  std::vector<TokenId> next = only(turn).tokens;
+  next.push_back(5), next.push_back(6);
+  const uint64_t cached = bench.scheduler.cached_tokens();
+  bench.add(next, 1, 4);
+  run_all(bench);
+  CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{80});
+}
+
+TEST(without_the_prefix_cache_nothing_is_kept) {
+  Bench bench(64, 256, 4, false, {}, 8);
+  bench.add(prompt_of(203), 1, 30);
+  run_all(bench);
+  CHECK_EQ(bench.cache.slots().snapshots(), 0);
+  CHECK_EQ(bench.cache.slots().free(), 8);
+}
+
+TEST(snapshots_leave_with_their_pages_and_when_slots_are_wanted) {
+  Bench bench(16, 256, 4, true, {}, 3, 64);   // 256 tokens; two sequences may run
+  CHECK_EQ(bench.scheduler.max_sequences(), 2);
+  for (int i = 0; i < 12; ++i) {
+    bench.add(prompt_of(150, 100 * i), 1, 20);
+    run_all(bench);
+    CHECK(bench.cache.slots().snapshots() >= 1);
+  }
+  CHECK_EQ(bench.cache.available(), 16);
+  CHECK_EQ(bench.cache.slots().available(), 3);
+}
+
+TEST(forks_go_on_from_one_slot_with_as_few_as_there_must_be) {
+  for (const int n_slots : {5, 6, 16}) {
+    Bench bench(64, 64, 4, true, {}, n_slots);
+    Request& request = bench.add(prompt_of(50), 1, 40, 4);
+    run_all(bench);
+    CHECK_EQ(request.choices.size(), size_t{4});
+    for (const auto& choice : request.choices) CHECK_EQ(choice->generated(), 40);
+    CHECK_EQ(bench.cache.slots().available(), n_slots);
+  }
+}
+
+TEST(as_many_sequences_run_as_there_are_slots_but_one) {
+  Bench bench(200, 64, 16, true, {}, 4);
+  std::vector<Request*> requests;
+  for (int i = 0; i < 9; ++i) requests.push_back(&bench.add(prompt_of(30, 100 * i), 1, 20));
+  while (bench.works()) {
+    bench.step();
+    CHECK(bench.scheduler.running().size() <= 3);
+  }
+  for (const Request* request : requests) CHECK_EQ(only(*request).generated(), 20);
+}
+
+TEST(a_sequence_gives_its_own_snapshot_up_rather_than_its_turn) {
+  Bench bench(64, 64, 4, true, {}, 3);
+  bench.add(prompt_of(33), 1, 20);
+  bench.add(prompt_of(33, 500), 1, 20);
+  bench.step();
+  CHECK_EQ(bench.cache.slots().snapshots(), 2);   // both have stopped at 32, and one slot is left
+  CHECK_EQ(bench.step().items.size(), size_t{2});
+  CHECK_EQ(bench.cache.slots().snapshots(), 1);
+}
+
+TEST(a_preempted_sequence_begins_again_at_its_deepest_snapshot) {
+  Bench bench(16, 64, 4, true, {}, 8, 32);   // 256 tokens
+  Request& old = bench.add(prompt_of(100), 1, 100);
+  Request& young = bench.add(prompt_of(60, 300), 1, 60);
+  bool preempted = false;
+  for (int i = 0; i < 1000 && bench.works(); ++i) {
+    bench.step();
+    preempted |= only(young).state == SequenceState::kPreempted;
+    if (only(young).state == SequenceState::kPreempted) CHECK_EQ(only(young).slot, kNoSlot);
+  }
+  CHECK(preempted);
+  CHECK_EQ(only(old).generated(), 100);
+  CHECK_EQ(only(young).generated(), 60);
+}
+
+TEST(guesses_that_are_wrong_leave_the_state_as_it_was) {
+  for (const int n_slots : {2, 3, 9}) {
+    Bench bench(64, 64, 2, true, {}, n_slots);
+    bench.most_guesses = 5;
+    Request& one = bench.add(prompt_of(30), 1, 200);
+    Request& other = bench.add(prompt_of(20, 300), 1, 150, 2);
+    const int n = run_all(bench);
+    CHECK_EQ(only(one).generated(), 200);
+    CHECK_EQ(only(other).generated(), 150);
+    if (n_slots == 9) CHECK(n < 320);   // some were right
+    CHECK_EQ(bench.cache.slots().available(), n_slots);
+  }
+}
+
+TEST(scheduler_random_load_with_recurrent_state) {
+  check_random_load({}, 40, true);
+  check_random_load({.full = 1, .windowed = 1, .window = 37}, 20, true);
+}
+
+}  // namespace
+}  // namespace monolith
