@@ -8,6 +8,8 @@
 //   HostThreads      host_threads.h       threads for the host's work   the sampler of the host
 //   DeviceSampling   device_sampling.h    tokens chosen on the device   the sampler
 //
+// A sixth some have besides: TowerOperations (tower_operations.h), for what looks at images.
+//
 // Pointers named `float*` point into memory the backend allocated (Loading::allocate): host memory on
 // CPU, device memory on CUDA. Only read_floats() and the arguments marked "host" cross that line.
 //
@@ -30,6 +32,8 @@
 
 namespace monolith {
 
+class TowerOperations;
+
 struct BackendInfo {
   std::string name;       // "cpu", "cuda"
   std::string isa;        // "plain", "avx2", "avx512", ...: the kernels that really run
@@ -42,6 +46,8 @@ class Backend : public Loading, public StepControl, public Operations, public Ho
   virtual BackendInfo info() const = 0;
   // What an operator should know of how it runs by now; empty: nothing. May be asked by any thread at any time.
   virtual std::string note() const { return {}; }
+  // Null: it computes no towers.
+  virtual TowerOperations* towers() { return nullptr; }
 };
 
 }  // namespace monolith

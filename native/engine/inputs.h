@@ -8,13 +8,9 @@
 #include <span>
 #include <vector>
 
-namespace monolith {
+#include "base/content_hash.h"
 
-// Of what a span was computed from, by a function that nobody finds two contents for.
-struct ContentHash {
-  uint64_t high = 0, low = 0;
-  bool operator==(const ContentHash&) const = default;
-};
+namespace monolith {
 
 struct InputSpan {
   int first = 0;    // position of its first row; the prompt has placeholder tokens there, which are not embedded
