@@ -84,7 +84,7 @@ def pack(args, plan, tokenizer, name, leg):
     if os.path.exists(path):
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    source = data.leg(args.corpus, model, name, leg, plans.LATE_MIX if plans.late(plan, leg) else plans.MIX)
+    source = data.leg(args.corpus, model, name, leg, plans.mix(plan, leg))
     rows, spoken = data.encode(tokenizer, source, plan["lengths"][-1], model["tokens"] // plan["legs"], model["thinking"], leg)
     packed = data.pack(rows, plan["lengths"], tokenizer.id["<|endoftext|>"], leg)
     data.save(path, packed)
@@ -109,7 +109,8 @@ def work(worker, args, plan, tokenizer, name, leg):
         torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{args.port}", rank=worker, world_size=args.workers)
     start = beginning(args, plan, tokenizer, name) if at_leg(args, name) is None else None
     train.train(os.path.join(args.work, name), dict(model["shape"], vocab=len(tokenizer.tokens)), data.load(packed_path(args, name, leg)), leg, plan["legs"], plan["batch"][leg >= model["small"]],
-                model["seed"], model["lr"], model["adam_lr"], plan["prompt_share"], start, lambda line: say(name, line), tokenizer.stems(), worker, args.workers)
+                model["seed"], model["lr"], model["adam_lr"], plan["prompt_share"], start, lambda line: say(name, line), tokenizer.stems(), worker, args.workers,
+                flat=plan.get("flat", train.FLAT))
     if args.workers > 1:
         train.leave()
 

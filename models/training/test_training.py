@@ -171,6 +171,7 @@ class Training(unittest.TestCase):
         self.assertEqual([train.rate(done, 1000) for done in (0.01, 0.5, 0.79)], [1, 1, 1])
         self.assertAlmostEqual(train.rate(0.9, 1000), 0.5)
         self.assertLess(train.rate(0.9999, 1000), 0.01)
+        self.assertEqual([round(train.rate(done, 1000, flat=0.3), 9) for done in (0.3, 0.65, 0.93)], [1, 0.5, 0.1])
 
     def test_every_row_is_read_once_in_a_leg_and_in_another_order_in_the_next(self):
         rows = packed(self.tokenizer, self.found, (64, 128), 6000)
@@ -291,7 +292,11 @@ class Mix(unittest.TestCase):
         self.assertEqual(found[:200], self.read(200))
         self.assertNotEqual(found[:200], self.read(200, number=4))
         self.assertNotEqual(found[:200], self.read(200, name="hal-1.0"))
-        self.assertAlmostEqual(sum(plans.LATE_MIX.values()), 1)
+        for mix in (plans.LATE_MIX, plans.HELD):
+            self.assertAlmostEqual(sum(mix.values()), 1)
+        chat, session = plans.PLANS["chat"], plans.PLANS["session"]
+        self.assertEqual([plans.mix(chat, leg) for leg in (11, 12)], [plans.MIX, plans.LATE_MIX])
+        self.assertEqual(plans.mix(session, 5), plans.HELD)
 
     def test_a_quarter_has_a_neutral_system_prompt(self):
         given = [record["messages"][0] for part, record in self.read(3000) if part in ("conversation", "fallback")]

@@ -107,9 +107,9 @@ def pieces(batch, tokens):
 FLAT = 0.8
 
 
-def rate(done, step):
-    """A short rise by steps, flat for four fifths of the tokens, then in a line to nearly zero."""
-    return min(1, (step + 1) / 100) * max(0.005, min(1, (1 - done) / (1 - FLAT)))
+def rate(done, step, flat=FLAT):
+    """A short rise by steps, flat for four fifths of the tokens (`flat`), then in a line to nearly zero."""
+    return min(1, (step + 1) / 100) * max(0.005, min(1, (1 - done) / (1 - flat)))
 
 
 def together(parameters, workers, ends=False):
@@ -135,10 +135,10 @@ def load(path):
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None):
+def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None, flat=FLAT):
     """Trains one leg of a run (or what the checkpoint in `folder` leaves of it) in batches of so many tokens; returns the model.
     `start`: state of a shallower model to grow from. `workers`: processes that each read their part of every batch, when a process
-    group of that size was made. `every`: seconds between checkpoints. `stop`: leave after so many steps, as a killed run would.
+    group of that size was made. `every`: seconds between checkpoints. `stop`: leave after so many steps, as a killed run would. `flat`: see rate.
     SIGTERM: the step is ended, a checkpoint written, and the process left (SystemExit)."""
     os.makedirs(folder, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -181,7 +181,7 @@ def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3,
         done = (leg + step / len(rows.order)) / legs
         for optimizer, peak in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = peak * rate(done, steps)
+                group["lr"] = peak * rate(done, steps, flat)
         generator = torch.Generator().manual_seed((seed * 1009 + leg) * 1_000_003 + step)
         batch = [part[worker::workers] if len(part) > worker else part for part in rows.batch(step)]
         for piece, share in pieces(batch, MICRO if device == "cpu" else tokens):
