@@ -17,6 +17,7 @@ const USAGE = `npm run bench -- speculation --model FILE [options]
   --model FILE   the GGUF to decode with
   --draft FILE   a smaller one of the same vocabulary that guesses, too
   --draft-quantize q8_0|q4_0   store that one so: the model itself in fewer bits, say
+  --mtp off      without the model's own layer that guesses
   --streams N    sequences decoding at once (default 1)
   --tokens N     tokens each sequence decodes (default 200)
   --repeats N    passes over both engines (default 5), after one that is not counted
@@ -43,7 +44,7 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     options: {
-      model: { type: 'string' }, draft: { type: 'string' }, 'draft-quantize': { type: 'string' }, json: { type: 'string' }, help: { type: 'boolean' },
+      model: { type: 'string' }, draft: { type: 'string' }, 'draft-quantize': { type: 'string' }, json: { type: 'string' }, mtp: { type: 'string', default: 'auto' }, help: { type: 'boolean' },
       streams: { type: 'string', default: '1' }, tokens: { type: 'string', default: '200' }, repeats: { type: 'string', default: '5' },
     },
   });
@@ -58,9 +59,11 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
   });
   const draftQuantize = values['draft-quantize'];
   if (draftQuantize !== undefined && draftQuantize !== 'q8_0' && draftQuantize !== 'q4_0') throw new Error(`--draft-quantize takes q8_0 or q4_0, not ${draftQuantize}`);
+  const { mtp } = values;
+  if (mtp !== 'auto' && mtp !== 'off' && mtp !== 'always') throw new Error(`--mtp takes auto, always or off, not ${mtp}`);
   const draft = values.draft === undefined ? {} : { draftPath: values.draft, ...(draftQuantize === undefined ? {} : { draftQuantize }) };
   const open = async (speculation: 'off' | 'auto'): Promise<Engine> =>
-    new Engine(await loadAddon().load(`${path} ${speculation}`, path, { ...benchLoadOptions, speculation, ...draft }, () => undefined));
+    new Engine(await loadAddon().load(`${path} ${speculation}`, path, { ...benchLoadOptions, speculation, mtp, ...draft }, () => undefined));
   const off = await open('off'), auto = await open('auto');
   const figures: Figures[] = [];
   try {

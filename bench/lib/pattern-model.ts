@@ -40,11 +40,11 @@ function changed(key: string, text: string, old: PatternValue | undefined): Meta
 
 const blockOf = (name: string) => /^blk\.(\d+)\./.exec(name)?.[1];
 
-/** The pattern's layers one after another, and again from the first, as often as it takes. */
-function layered(pattern: Pattern, old: number, layers: number): ListedTensor[] {
+/** The pattern's layers one after another, and again from the first, as often as it takes; those that guess are like its last. */
+function layered(pattern: Pattern, old: number, layers: number, guessing: number): ListedTensor[] {
   const outside = pattern.tensors.filter(({ name }) => blockOf(name) === undefined);
   const inside = Array.from({ length: layers }, (_, layer) =>
-    pattern.tensors.filter(({ name }) => blockOf(name) === String(layer % old))
+    pattern.tensors.filter(({ name }) => blockOf(name) === String(layer < layers - guessing ? layer % old : old - 1))
       .map(({ name, dims }) => ({ name: name.replace(/^blk\.\d+\./, `blk.${layer}.`), dims })));
   return [...outside, ...inside.flat()];
 }
@@ -73,10 +73,15 @@ export function patternModel({ like, set = {}, vocabulary, type }: PatternOption
   const metadata = [...values];
 
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
-  const listed = layered(pattern, old, layers).map(({ name, dims }) => ({
+  const guessing = Number(set['nextn_predict_layers'] ?? own('nextn_predict_layers')?.numbers?.[0] ?? 0);
+  const listed = layered(pattern, old, layers, guessing).map(({ name, dims }) => ({
     name,
     dims: name === 'token_embd.weight' ? [embedding, vocabulary ?? dims[1] ?? 0] : dims,
   }));
+  for (let layer = layers - guessing; layer < layers; layer++) {
+    const name = `blk.${layer}.nextn.eh_proj.weight`;   // by which it is known to be there
+    if (!listed.some((tensor) => tensor.name === name)) listed.push({ name, dims: [2 * embedding, embedding] });
+  }
   const wanted = wantedTensors(`like ${like}`, metadata, listed);
   const known = new Set(wanted.map(({ name }) => name));
   const tensors = [

@@ -44,6 +44,8 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
 LoadOptions for_backend(LoadOptions options, const Backend& backend) {
   if (options.engine.max_batch_tokens == 0)
     options.engine.max_batch_tokens = backend.free_memory() > 0 ? kBatchTokensOnDevice : kBatchTokens;
+  // The layer that guesses is computed on processors only.
+  if (!backend.is_host_memory()) options.engine.own_guesses = Speculation::kOff;
   return options;
 }
 

@@ -89,6 +89,7 @@ Napi::Object to_object(Napi::Env env, const ModelInfo& info) {
       .number("parameters", info.parameters)
       .number("contextLength", info.context_length)
       .number("layers", info.layers)
+      .number("guessLayers", info.guess_layers)
       .number("heads", info.heads)
       .number("kvHeads", info.kv_heads)
       .number("headDim", info.head_dim)
@@ -113,6 +114,7 @@ Napi::Object to_object(Napi::Env env, const BackendInfo& backend) {
 Napi::Object to_object(Napi::Env env, const InspectedPlan& plan) {
   return Builder(env)
       .number("weightBytes", plan.memory.weight_bytes)
+      .number("guessWeightBytes", plan.memory.guess_weight_bytes)
       .number("kvBytes", plan.memory.kv_bytes)
       .number("activationBytes", plan.memory.activation_bytes)
       .number("pageBytes", plan.memory.page_bytes)

@@ -202,6 +202,7 @@ ModelLimits LoadOptions::limits() const {
   limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
   limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : Guesses::kMost;
   limits.kv_type = kv_type;
+  limits.guess_layer = engine.speculation != Speculation::kOff && engine.own_guesses != Speculation::kOff && draft_path.empty();
   return limits;
 }
 
@@ -216,7 +217,8 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
          engine.queue_max_tokens == other.engine.queue_max_tokens &&
          engine.prefix_cache == other.engine.prefix_cache &&
-         engine.snapshot_tokens == other.engine.snapshot_tokens && engine.speculation == other.engine.speculation;
+         engine.snapshot_tokens == other.engine.snapshot_tokens && engine.speculation == other.engine.speculation &&
+         engine.own_guesses == other.engine.own_guesses;
 }
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {
@@ -254,6 +256,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   const Named profile = arguments.field(options, "profile");
   if (!arguments.is_absent(profile)) load.profile = arguments.boolean(profile);
   load.engine.speculation = static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));
+  if (const Named own = arguments.field(options, "mtp"); !arguments.is_absent(own))
+    load.engine.own_guesses = static_cast<Speculation>(arguments.one_of(own, kSpeculations));
   return load;
 }
 

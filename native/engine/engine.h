@@ -48,6 +48,8 @@ struct EngineOptions {
   // Of models with recurrent state: every so many tokens a prompt leaves a snapshot, from which others may go on.
   int snapshot_tokens = 1024;
   Speculation speculation = Speculation::kOff;
+  // Of the model's own layer that guesses, where it was loaded with one and no draft is given; nothing with speculation off.
+  Speculation own_guesses = Speculation::kAuto;
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
   size_t grammar_bytes_max = 256 << 20;  // what grammars in use or kept take together, but for what compiling alone leaves
   // Steps of grammars that the computing thread may take in one step of the engine, half of them for one sequence at once.
@@ -81,7 +83,7 @@ struct EngineStats {
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache
   uint64_t guessed_tokens = 0, guessed_right = 0;         // computed beside next tokens; of these, kept
-  uint64_t drafted_tokens = 0, drafted_right = 0;         // of these, guesses of the draft
+  uint64_t drafted_tokens = 0, drafted_right = 0;         // of these, guesses of the draft or of the model's own layer
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
   double step_seconds = 0;                      // sum of step durations

@@ -87,6 +87,7 @@ export const settings = {
     prefix_cache: setting(kind.flag, true, 'Reuse the KV pages of prompts seen before.'),
     snapshot_tokens: setting(kind.integer(16, 1_048_576), 1024, 'Of models with recurrent state: a prompt leaves a snapshot every so many tokens, and at its end; prompts that begin alike go on from one. Each takes what `monolith inspect` shows.'),
     speculation: setting(kind.choice('auto', 'off'), 'auto', 'Several tokens of one answer in a step, where it repeats its prompt or itself, or its draft knows it: the same tokens, sooner. auto: as long as measured to pay.'),
+    mtp: setting(kind.choice('auto', 'always', 'off'), 'auto', 'Guesses by the model\'s own layer for that (multi-token prediction, `nextn` tensors), where its file has one, it has no draft and runs on a processor: auto: as long as measured to pay; always: whatever they cost; off: the layer is not loaded.'),
   },
 
   structured_outputs: {

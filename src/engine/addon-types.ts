@@ -32,6 +32,7 @@ export interface LoadOptions {
   snapshotTokens?: number;    // of models with recurrent state: how far apart a prompt leaves snapshots of it; absent = 1024
   profile?: boolean;          // note what each operation of a step costs, for NativeEngine.profile(); absent = no
   speculation: 'off' | 'auto' | 'always';   // auto: guesses where they pay, as measured; always: whatever they cost
+  mtp?: 'off' | 'auto' | 'always';          // the same of the model's own layer that guesses, where its file has one; off: it is not loaded; absent = auto
 }
 
 /** Everything a file says about itself, and what loading it would allocate (from the allocating code). */
@@ -48,6 +49,7 @@ export interface Inspection {
 /** What a load allocates. Every 16 tokens take `fullPages` pages, and of the last `window` tokens of a request `windowPages` more. */
 export interface MemoryPlan {
   weightBytes: number; kvBytes: number; activationBytes: number;
+  guessWeightBytes: number;   // of weightBytes, those of the layer that guesses tokens; 0: there is none, or it is left out
   pageBytes: number;          // keys and values of 16 tokens in all layers, or in as many as share a page
   pages: number;
   slotBytes: number;          // recurrent state of one sequence, or of one snapshot; 0: the model has none
@@ -63,6 +65,7 @@ export interface ModelInfo {
   name: string | null;
   parameters: number;
   contextLength: number;      // of the file
+  guessLayers: number;        // of the file, behind the others: multi-token prediction
   layers: number; heads: number; kvHeads: number; headDim: number; embedding: number;
   feedForward: number;        // of each expert where there are any
   experts: number; usedExperts: number;   // of a layer, and of these for each token; 0: none

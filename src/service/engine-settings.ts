@@ -14,7 +14,7 @@ export function loadOptions(config: Config): LoadOptions {
     batchInvariant: engine.batch_invariant, ...(engine.cublaslt === null ? {} : { cublaslt: engine.cublaslt }), kvType: engine.kv_type,
     maxContext: engine.max_context, kvBytes: engine.kv_bytes, maxBatchTokens: engine.max_batch_tokens,
     maxSequences: engine.max_sequences, stepMs: engine.step_ms, queueMax: engine.queue_max, queueMaxTokens: engine.queue_max_tokens,
-    prefixCache: engine.prefix_cache, snapshotTokens: engine.snapshot_tokens, speculation: engine.speculation,
+    prefixCache: engine.prefix_cache, snapshotTokens: engine.snapshot_tokens, speculation: engine.speculation, mtp: engine.mtp,
   };
 }
 

@@ -45,6 +45,7 @@ t.test('load options', async (t) => {
     [{ queueMax: undefined }, 'options.queueMax must be an integer from 0 to 1000000, not undefined'],
     [{ prefixCache: 1 }, 'options.prefixCache must be a boolean, not 1'],
     [{ speculation: 'on' }, "options.speculation must be one of 'off', 'auto', 'always', not a string"],
+    [{ mtp: 'on' }, "options.mtp must be one of 'off', 'auto', 'always', not a string"],
   ];
   for (const [more, message] of cases) t.throws(inspect(more), { name: 'TypeError', message }, message);
   refusals(t, (options) => loose(addon)['inspect']?.(starterPath, options), [

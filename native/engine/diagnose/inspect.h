@@ -21,6 +21,7 @@ struct ModelInfo {
   std::optional<std::string> name;
   int64_t parameters = 0;  // values of all tensors but derived ones (rope_freqs)
   int context_length = 0;  // of the file
+  int guess_layers = 0;    // of the file, behind the others: they guess tokens
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0, embedding = 0;
   int feed_forward = 0;               // of each expert where there are any
   int experts = 0, used_experts = 0;  // of a layer, and of these for each token; 0: none

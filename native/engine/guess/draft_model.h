@@ -1,5 +1,5 @@
-// A smaller model of the same vocabulary that says what may come next: the text as it would go on, greedily. It owns
-// that model, and for each sequence it has lately been asked about the pages with keys and values of its own. No
+// A smaller model of the same vocabulary that says what may come next: the text as it would go on, greedily. It keeps
+// for each sequence it has lately been asked about the pages with keys and values of its own. No
 // result depends on it, only how many steps it takes; see speculation.h for when it is asked. Engine thread only, and
 // after construction nothing allocates.
 //
@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "engine/sampling/batch_sampler.h"
 #include "engine/guess/draft_pace.h"
+#include "engine/guess/drafter.h"
 #include "engine/memory/page_pool.h"
 #include "engine/guess/speculation.h"
 #include "model/model.h"
@@ -24,17 +25,8 @@
 
 namespace monolith {
 
-// What one sequence wants to know.
-struct DraftWish {
-  const void* owner = nullptr;            // the sequence
-  std::span<const TokenId> tokens;        // its text: that of the last call and any number of new ones; not empty
-  std::span<TokenId> out;                 // at most Guesses::kMost
-  int n = 0;                              // guesses that have come into `out`
-};
-
-class DraftModel {
+class DraftModel final : public Drafter {
  public:
-  static constexpr int kMostSequences = 32;   // that hold pages
   static constexpr int kMostRows = 64;        // of one step of its own
 
   // The draft's limits, given the main model's: as many pages as the main model has, but no more than fit into its
@@ -47,15 +39,13 @@ class DraftModel {
   // Tokens are below `n_vocab`, which the draft's embedding table holds (asserted). The model outlives this.
   DraftModel(Model& model, int n_vocab);
 
-  // Guesses for each of the wishes, at most kMostSequences; less than wanted, or none, where its tokens are not all
-  // computed yet, or room is short. `pace` learns what the steps took. Returns the milliseconds it took.
-  double draft(std::span<DraftWish> wishes, DraftPace& pace);
-  // The sequence has ended: gives its pages back. Who was never drafted for is ignored.
-  void forget(const void* owner);
+  // Less than wanted, or none, where a text's tokens are not all computed yet, or room is short.
+  double draft(std::span<DraftWish> wishes, DraftPace& pace) override;
+  void forget(const void* owner) override;   // gives its pages back
 
   const PagePool& pool() const { return pool_; }
   // All pages accounted for. O(pages).
-  bool consistent() const;
+  bool consistent() const override;
 
  private:
   static constexpr int kNear = 4;            // tokens to catch up on that are computed before those of others

@@ -4,23 +4,34 @@
 
 namespace monolith {
 
-StepGuesses::StepGuesses(Speculation speculation, Scheduler& scheduler, Constraints& constraints, EngineCounters& counters,
-                         Model* draft, int n_vocab)
-    : speculation_(speculation), scheduler_(scheduler), constraints_(constraints), counters_(counters) {
-  if (draft) draft_ = std::make_unique<DraftModel>(*draft, n_vocab);
-  wishes_.reserve(DraftModel::kMostSequences);
-  wish_items_.reserve(DraftModel::kMostSequences);
+StepGuesses::StepGuesses(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints, EngineCounters& counters,
+                         Model& model, Model* draft, int n_vocab)
+    : speculation_(options.speculation),
+      drafts_always_(speculation_ == Speculation::kAlways || (!draft && options.own_guesses == Speculation::kAlways)),
+      scheduler_(scheduler),
+      constraints_(constraints),
+      counters_(counters) {
+  if (draft) {
+    drafter_ = std::make_unique<DraftModel>(*draft, n_vocab);
+  } else if (model.guesses() && speculation_ != Speculation::kOff && options.own_guesses != Speculation::kOff) {
+    auto own = std::make_unique<OwnDraft>(model, n_vocab);
+    own_ = own.get();
+    drafter_ = std::move(own);
+  }
+  wishes_.reserve(Drafter::kMostSequences);
+  wish_items_.reserve(Drafter::kMostSequences);
 }
 
 void StepGuesses::add_to(const StepPlan& plan) {
   draft_ms_ = 0;
   if (speculation_ == Speculation::kOff || static_cast<int>(plan.items.size()) != plan.n_decodes) return;
   const bool always = speculation_ == Speculation::kAlways;
-  if (!always && (plan.n_decodes > GuessPace::kMostDecodes || guess_pace_.wants_plain(plan.n_decodes))) return;
+  const bool asks_always = drafter_ && drafts_always_;
+  if (!always && !asks_always && (plan.n_decodes > GuessPace::kMostDecodes || guess_pace_.wants_plain(plan.n_decodes))) return;
   const double price = always ? 0 : guess_pace_.price(plan.n_decodes);
   n_decodes_ = plan.n_decodes;
-  const bool drafts = draft_ && (always || draft_pace_.may_draft());
-  const double draft_price = always ? 0 : price + draft_pace_.step_ms(plan.n_decodes) / guess_pace_.base_ms(plan.n_decodes);
+  const bool drafts = drafter_ && (drafts_always_ || draft_pace_.may_draft());
+  const double draft_price = drafts_always_ ? 0 : price + draft_pace_.step_ms(plan.n_decodes) / guess_pace_.base_ms(plan.n_decodes);
   for (const StepPlan::Item& item : plan.items) {
     Sequence& sequence = *item.sequence;
     const int most = std::min(Guesses::kMost, sequence.request.max_length - sequence.length() - 1);
@@ -30,14 +41,18 @@ void StepGuesses::add_to(const StepPlan& plan) {
     guesses = guesses.first(constraints_.count_allowed(sequence, guesses));
     if (!guesses.empty()) {
       add(item, guesses);
-    } else if (drafts && wishes_.size() < size_t{DraftModel::kMostSequences}) {
-      const std::span<TokenId> place = sequence.guesses->place_for_draft(draft_price, most);
+    } else if (drafts && wishes_.size() < size_t{Drafter::kMostSequences}) {
+      std::span<TokenId> place = sequence.guesses->place_for_draft(draft_price, !always && drafts_always_ ? std::min(most, kMostUnasked) : most);
+      if (!place.empty() && drafter_->writes_pages()) {
+        const int room = scheduler_.make_guess_room(item, static_cast<int>(place.size()));
+        place = place.first(static_cast<size_t>(std::max(room, 0)));
+      }
       if (place.empty()) continue;
-      wishes_.push_back({&sequence, sequence.tokens, place});
+      wishes_.push_back({&sequence, sequence.tokens, place, 0, &sequence});
       wish_items_.push_back(&item);
     }
   }
-  if (!wishes_.empty()) ask_draft();
+  if (!wishes_.empty()) ask_drafter();
 }
 
 void StepGuesses::add(const StepPlan::Item& item, std::span<const TokenId> guesses) {
@@ -46,9 +61,9 @@ void StepGuesses::add(const StepPlan::Item& item, std::span<const TokenId> guess
   if (item.sequence->guesses->drafted()) EngineCounters::add(counters_.drafted_tokens, static_cast<uint64_t>(n));
 }
 
-// Guesses of the draft for the sequences in wishes_.
-void StepGuesses::ask_draft() {
-  draft_ms_ = draft_->draft(wishes_, draft_pace_);
+// Guesses of the drafter for the sequences in wishes_.
+void StepGuesses::ask_drafter() {
+  draft_ms_ = drafter_->draft(wishes_, draft_pace_);
   draft_pace_.earn(-draft_ms_);
   for (size_t i = 0; i < wishes_.size(); ++i) {
     Sequence& sequence = *wish_items_[i]->sequence;
@@ -78,7 +93,7 @@ void StepGuesses::note_step(const StepPlan& plan, double ms) {
 }
 
 void StepGuesses::forget(const Sequence& sequence) {
-  if (draft_) draft_->forget(&sequence);
+  if (drafter_) drafter_->forget(&sequence);
 }
 
 }  // namespace monolith

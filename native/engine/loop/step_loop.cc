@@ -42,7 +42,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       pace_(options.step_ms),
       batch_(model.limits(), cache_.layout().tables()),
       constraints_(tokenizer, n_vocab_, options.rule_steps),
-      guesses_(options.speculation, scheduler_, constraints_, counters, draft, n_vocab_),
+      guesses_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
       gauges_(counters, scheduler_, cache_.pool()),
@@ -108,6 +108,7 @@ void StepLoop::begin(Clock::time_point now) {
   }
   requests_.start(plan, now);
   gauges_.update();   // what hangs in the forward pass is seen to be running
+  for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
   guesses_.add_to(plan);
   const bool finds_masks = constraints_.start_looking_ahead();
   const float* const logits = compute(plan);
@@ -117,8 +118,8 @@ void StepLoop::begin(Clock::time_point now) {
 
 // The forward pass. Returns the logits of the batch's rows that want them.
 const float* StepLoop::compute(const StepPlan& plan) {
-  for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
-  const Batch batch = batch_.build(plan, samples_.on_backend());
+  Batch batch = batch_.build(plan, samples_.on_backend());
+  batch.hidden = guesses_.feed(plan);
   EngineCounters::add(counters_.prefill_tokens, batch_.prompt_rows());
   const float* logits = model_.forward(batch);
   if (!logits && !batch.logit_rows.empty()) throw std::runtime_error("the forward pass gave no logits");

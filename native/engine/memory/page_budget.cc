@@ -101,7 +101,14 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
 
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
                                   int max_context, uint64_t kv_bytes) {
-  auto params = HyperParams::read(file);
+  // What guesses is not worth a refusal: a file may lack parts of it, or have it otherwise than is known.
+  if (limits.guess_layer) {
+    ModelLimits without = limits;
+    without.guess_layer = false;
+    const auto with = HyperParams::read(file, 0, true);
+    if (!with || !with->guess.used || !Model::plan(file, backend, limits)) return choose_limits(file, backend, without, max_context, kv_bytes);
+  }
+  auto params = HyperParams::read(file, 0, limits.guess_layer);
   if (!params) return params.error();
   limits.n_pages = 1;
   limits.pages_by_window = true;

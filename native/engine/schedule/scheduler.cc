@@ -468,26 +468,29 @@ void Scheduler::keep_guess(Sequence& sequence) {
   index_pages(sequence);
 }
 
+int Scheduler::make_guess_room(const StepPlan::Item& item, int n_guesses) {
+  Sequence& sequence = *item.sequence;
+  const int end = sequence.n_computed + item.n_tokens;
+  const auto held = [&] {
+    return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size()) : sequence.pages.size());
+  };
+  const auto others = static_cast<int64_t>(running_.size());   // their next pages
+  while (held() < pages_for(end + n_guesses)) {
+    if (!cache_.has_room(1 + others, 1 + others)) return held() * kPageTokens - end;
+    const auto n_held = static_cast<size_t>(held());
+    if (sequence.pages.size() == n_held) sequence.pages.push_back(cache_.allocate(), cache_.pool());
+    if (has_windows() && sequence.window_pages.size() == n_held) sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
+  }
+  return n_guesses;
+}
+
 int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
   StepPlan::Item& item = plan_.items[static_cast<size_t>(&planned - plan_.items.data())];
   Sequence& sequence = *item.sequence;
   const auto n_logits = static_cast<int>(std::ranges::count_if(plan_.items, &StepPlan::Item::wants_logits)) + plan_.n_guesses;
   int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows, std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
   if (n <= 0 || (has_slots() && cache_.slots().available() == 0)) return 0;
-  const int end = sequence.n_computed + item.n_tokens;
-  const auto held = [&] {
-    return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size()) : sequence.pages.size());
-  };
-  const auto others = static_cast<int64_t>(running_.size());   // their next pages
-  while (held() < pages_for(end + n)) {
-    if (!cache_.has_room(1 + others, 1 + others)) {
-      n = held() * kPageTokens - end;
-      break;
-    }
-    const auto n_held = static_cast<size_t>(held());
-    if (sequence.pages.size() == n_held) sequence.pages.push_back(cache_.allocate(), cache_.pool());
-    if (has_windows() && sequence.window_pages.size() == n_held) sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
-  }
+  n = make_guess_room(item, n);
   if (n > 0 && has_slots()) {
     sequence.guess_slot = cache_.slots().allocate();
     sequence.n_guessed = n;

@@ -124,6 +124,9 @@ class Scheduler {
   // The plan stays valid until the next call. Empty items: nothing can be computed now. Beside decodes at
   // most `prompt_tokens_beside_decodes` (>= 1) tokens of prompts are planned.
   const StepPlan& plan(int prompt_tokens_beside_decodes = StepPace::kNoBound);
+  // Pages for up to `n_guesses` rows behind a planned item that wants logits, of those that nobody else wants. Returns for
+  // how many there are pages.
+  int make_guess_room(const StepPlan::Item& item, int n_guesses);
   // Room for up to `n_guesses` rows behind a planned item that wants logits; nobody gives anything up for them.
   // Returns how many there may be.
   int add_guesses(const StepPlan::Item& item, int n_guesses);

@@ -79,6 +79,7 @@ struct Sequence {
   SlotId slot = kNoSlot, guess_slot = kNoSlot;
   int n_guessed = 0;          // guesses of that step that are not yet known to be right
   PageId answer_snapshot = kNoPage;   // of its pages the one behind which it last left a snapshot in its answer
+  int hidden_place = -1;      // where HiddenRows keeps its hidden rows, if the place is still its own
   int n_ahead = 0;            // of a running decode: tokens written at once with the last one, before it
   int open_at = -1;           // generated() at which it was last found that only the sampler can tell what comes next
   int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never

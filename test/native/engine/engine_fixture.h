@@ -21,6 +21,7 @@
 #include "engine/engine.h"
 #include "engine/sampling/sampler.h"
 #include "support/asynchronous_backend.h"
+#include "support/guessing_model.h"
 
 namespace monolith::testing {
 
@@ -45,6 +46,18 @@ struct EngineSetup {
   bool asynchronous = false; // the processor in the manner of a device: steps overlap
   std::string draft;         // guesses what may come next; empty: none does
   int64_t draft_pages = 256;
+  std::function<void(LooseModel&)> change = {};   // made to the model before it is loaded
+
+  // With a layer of the model's own that guesses, put behind its last; `change`: what else is made of it.
+  void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}) {
+    limits.guess_layer = true;
+    limits.guess_rows = Guesses::kMost;
+    limits.max_logit_rows = 16 + limits.guess_rows;
+    change = [also](LooseModel& loose) {
+      const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
+      if (also) also(loose, block);
+    };
+  }
 };
 
 struct EngineParts {
@@ -67,6 +80,14 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   };
   auto file = GgufFile::open(path);
   if (!file) return failed(file.error());
+  Bytes image;
+  if (setup.change) {
+    LooseModel loose(**file);
+    setup.change(loose);
+    image = loose.build();
+    file = GgufFile::parse(image);
+    if (!file) return failed(file.error());
+  }
 #ifdef MONOLITH_TEST_CUDA
   auto backend = make_cuda_backend({});
 #else

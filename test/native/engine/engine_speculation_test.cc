@@ -1,7 +1,9 @@
 // Guessing changes nothing but the number of steps: the same tokens and logprob bits as without, whatever asks for
 // them, and no page holds what was refused.
 #include <algorithm>
+#include <cmath>
 #include <future>
+#include <numeric>
 
 #include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
@@ -101,8 +103,8 @@ void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expec
   const EngineStats stats = engine->stats();
   check::note(what + ": " + std::to_string(stats.guessed_right) + " of " + std::to_string(stats.guessed_tokens) + " guesses right, " +
               std::to_string(stats.decode_tokens) + " tokens" +
-              (setup.draft.empty() ? "" : "; of the draft " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens)));
-  CHECK_EQ(stats.drafted_tokens > 0, !setup.draft.empty());
+              (setup.draft.empty() && !setup.limits.guess_layer ? "" : "; of the draft " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens)));
+  CHECK_EQ(stats.drafted_tokens > 0, !setup.draft.empty() || setup.limits.guess_layer);
   CHECK(stats.guessed_right > 0);
   CHECK(stats.guessed_right < stats.guessed_tokens);
   if (preempts) CHECK(stats.preemptions > 0);
@@ -189,6 +191,110 @@ void check_draft(const std::string& draft) {
 TEST(speculation_with_a_draft_of_the_same_weights) { check_draft("models/llama.q8_0.gguf"); }
 TEST(speculation_with_a_draft_of_fewer_bits) { check_draft("models/llama.q4_k_m.gguf"); }
 TEST(speculation_with_a_draft_that_knows_nothing) { check_draft("models/qwen3.f16.gguf"); }
+
+// The model's own layer, which knows no more than which tokens are biased, and is sometimes right.
+void say_few_words(LooseModel& model, const std::string& block) {
+  const uint64_t n_embd = model.number("embedding_length"), n_vocab = model.tensors.at("token_embd.weight").dims[1];
+  std::vector<float> head(n_vocab * n_embd);
+  for (const auto& [token, bias] : few_words()) {
+    const std::vector<float> row = made_up(n_embd, static_cast<uint64_t>(token), 0.5f);
+    std::ranges::copy(row, head.begin() + static_cast<ptrdiff_t>(static_cast<uint64_t>(token) * n_embd));
+  }
+  model.put_floats(block + "nextn.shared_head_head.weight", {n_embd, n_vocab}, head);
+}
+
+void check_own_layer(const std::string& model, bool pages_by_window) {
+  EngineSetup setup;
+  setup.model = model;
+  setup.give_guess_layer(say_few_words);
+  setup.limits.pages_by_window = pages_by_window;
+  setup.options.prefix_cache = false;
+  const std::vector<ChoiceOutcome> expected = outcomes_without(setup);
+  if (expected.empty()) return;
+  setup.options.speculation = Speculation::kAlways;
+  check_all(setup, expected, 1, false, model + " with its own layer");
+  setup.threads = 2;
+  setup.options.prefix_cache = true;
+  check_all(setup, expected, 1, false, "with cached prefixes, two threads");
+  setup.options.max_sequences = 4;
+  setup.options.max_batch_tokens = 64;
+  setup.limits.n_pages = pages_by_window ? 80 : 24;
+  check_all(setup, expected, 2, true, "few pages");
+}
+
+TEST(speculation_with_an_own_layer_recurrent_state) { check_own_layer("models/qwen35.f16.gguf", false); }
+TEST(speculation_with_an_own_layer_latents) { check_own_layer("models/deepseek2-glm47flash.q8_0.gguf", false); }
+TEST(speculation_with_an_own_layer_windows) { check_own_layer("models/mimo2.q8_0.gguf", true); }
+
+// Of a network that counts: all that its layers add is nothing, and its head looks for the token before. What is counted
+// never comes twice. The layer that guesses says the same by its token, and is right where the largest logit decides; or
+// it looks two tokens back, by the hidden row before, and is right with the first of its guesses only.
+void know_what_follows(LooseModel& model, const std::string& block, bool by_hidden_row) {
+  for (const auto& [name, tensor] : std::map(model.tensors))
+    for (const char* out : {"attn_output.weight", "ssm_out.weight", "ffn_down.weight"})
+      if (name.ends_with(out)) model.zero(name);
+  const uint64_t n = model.number("embedding_length"), n_vocab = model.tensors.at("token_embd.weight").dims[1];
+  const std::vector<float> table = model.floats("token_embd.weight");
+  const auto put_head = [&](const std::string& name, uint64_t ahead) {
+    std::vector<float> head(table.size());
+    for (uint64_t token = 0; token < n_vocab; ++token) {
+      const auto row = table.begin() + static_cast<ptrdiff_t>(token * n);
+      const float length = std::sqrt(std::inner_product(row, row + static_cast<ptrdiff_t>(n), row, 0.0f));
+      for (uint64_t i = 0; i < n; ++i) head[(token + ahead) % n_vocab * n + i] = table[token * n + i] / length;
+    }
+    model.put_floats(name, {n, n_vocab}, head);
+  };
+  put_head("output.weight", 1);
+  if (by_hidden_row) put_head(block + "nextn.shared_head_head.weight", 2);
+  const std::vector<float> ones(n, 1);
+  for (const std::string& name : {std::string("output_norm.weight"), block + "nextn.enorm.weight", block + "nextn.hnorm.weight", block + "nextn.shared_head_norm.weight"})
+    model.put_floats(name, {n}, ones);
+  std::vector<float> takes(2 * n * n);
+  for (uint64_t i = 0; i < n; ++i) takes[i * 2 * n + i + (by_hidden_row ? n : 0)] = 1;
+  model.put_floats(block + "nextn.eh_proj.weight", {2 * n, n}, takes);
+}
+
+EngineStats count_with(Speculation mode, bool by_hidden_row) {
+  EngineSetup setup;
+  setup.model = "models/qwen35.f16.gguf";
+  setup.give_guess_layer([by_hidden_row](LooseModel& model, const std::string& block) { know_what_follows(model, block, by_hidden_row); });
+  setup.options.speculation = Speculation::kAuto;
+  setup.options.own_guesses = mode;
+  auto engine = start_engine(setup);
+  if (!engine) return {};
+  Consumer consumer(*engine);
+  for (int i = 0; i < 6; ++i) {
+    GenerationRequest request;
+    request.prompt = test_prompt(8, i);
+    request.max_tokens = 40;
+    request.ignore_eos = true;
+    request.sampling.temperature = 0;
+    consumer.pump_until_ended(consumer.submit(request));
+  }
+  CHECK(pages_come_back(*engine));
+  const EngineStats stats = engine->stats();
+  check::note("mode " + std::to_string(static_cast<int>(mode)) + ": " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) +
+              " right, " + std::to_string(stats.decode_tokens) + " tokens in " + std::to_string(stats.steps) + " steps");
+  return stats;
+}
+
+TEST(own_layer_that_knows_what_follows_saves_steps) {
+  for (const Speculation mode : {Speculation::kAuto, Speculation::kAlways, Speculation::kOff}) {
+    const EngineStats stats = count_with(mode, false);
+    if (stats.steps == 0) return;
+    CHECK_EQ(stats.drafted_right, stats.drafted_tokens);
+    CHECK_EQ(stats.drafted_tokens > 0, mode != Speculation::kOff);
+    if (mode == Speculation::kAlways) CHECK(stats.drafted_right > 150 && stats.steps < stats.decode_tokens / 3);
+    if (mode == Speculation::kOff) CHECK_EQ(stats.steps, stats.decode_tokens);
+  }
+}
+
+TEST(own_layer_is_given_the_hidden_row_before_each_token) {
+  const EngineStats stats = count_with(Speculation::kAlways, true);
+  if (stats.steps == 0) return;
+  CHECK(stats.drafted_right + 12 >= stats.steps);   // one a step, but for the first and the last of each answer
+  CHECK(stats.steps < stats.decode_tokens * 3 / 5);
+}
 
 TEST(speculation_refuses_a_draft_of_other_tokens) {
   const auto tokenizer_of = [](const std::string& name) {

@@ -1,0 +1,51 @@
+#include "engine/guess/hidden_rows.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace monolith {
+
+HiddenRows::HiddenRows(const ModelLimits& limits)
+    : of_each_(limits.kept_of_each()), places_(static_cast<size_t>(limits.most_sequences())) {
+  runs_.reserve(static_cast<size_t>(limits.max_batch_tokens));
+}
+
+std::span<const HiddenRun> HiddenRows::runs(const StepPlan& plan) {
+  runs_.clear();
+  int row = 0;
+  for (const StepPlan::Item& item : plan.items) {
+    Sequence& sequence = *item.sequence;
+    const int from = row_of(sequence, sequence.n_computed - 1), n_rows = item.n_tokens + item.n_guesses;
+    const int place = place_of(sequence);
+    const int n_kept = std::min(1 + item.n_guesses, of_each_);
+    runs_.push_back({row, n_rows, from, place * of_each_, n_kept});
+    places_[static_cast<size_t>(place)] = {&sequence, sequence.n_computed + n_rows - n_kept, n_kept};
+    row += n_rows;
+  }
+  return runs_;
+}
+
+int HiddenRows::row_of(const Sequence& sequence, int position) const {
+  if (sequence.hidden_place < 0) return -1;
+  const Place& place = places_[static_cast<size_t>(sequence.hidden_place)];
+  if (place.owner != &sequence || position < place.first || position >= place.first + place.n_rows) return -1;
+  return sequence.hidden_place * of_each_ + position - place.first;
+}
+
+// As many run as there are places.
+int HiddenRows::place_of(Sequence& sequence) {
+  if (sequence.hidden_place >= 0 && places_[static_cast<size_t>(sequence.hidden_place)].owner == &sequence) return sequence.hidden_place;
+  const auto is_free = [](const Place& place) { return !place.owner || place.owner->state != SequenceState::kRunning; };
+  const auto at = std::ranges::find_if(places_, is_free);
+  assert(at != places_.end());
+  sequence.hidden_place = static_cast<int>(at - places_.begin());
+  return sequence.hidden_place;
+}
+
+void HiddenRows::forget(const Sequence& sequence) {
+  if (sequence.hidden_place < 0) return;
+  Place& place = places_[static_cast<size_t>(sequence.hidden_place)];
+  if (place.owner == &sequence) place = {};
+}
+
+}  // namespace monolith
