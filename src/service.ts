@@ -20,6 +20,7 @@ import { checkedAliases, checkedDrafts } from './engine/catalog.js';
 import { EngineNotes } from './engine/engine-notes.js';
 import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
+import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
 import { ServedModels } from './generation/served-models.js';
@@ -62,6 +63,7 @@ import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
+import { tellResidency } from './service/residency-log.js';
 import { configuredModels, generationLimits, loadOptions } from './service/engine-settings.js';
 import { engineGauges, failedModels, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
@@ -164,9 +166,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });
   const aliases = checkedAliases(catalog, config.models.aliases);
+  const residency = new Residency({
+    pool,
+    tell: (news) => {
+      tellResidency(news, log);
+      if (news.type === 'loading' || news.type === 'rests') bus.publish('model.resides', { model: news.model, rests: news.type === 'rests' });
+    },
+  });
+  undo.add(() => residency.close());
+  undo.add(bus.on('model.resides', (message) => residency.follow(message)));
   const models = new ServedModels(pool, generationLimits(config), {
     aliases, declared: (model) => modelSettings.declared(model),
-  });
+  }, residency);
 
   const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
     for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {

@@ -10,6 +10,8 @@ export interface BusTopics {
   'accounts.changed': { message: { organizationId: string | null }; answer: void };
   /** An operator changed limits, caps or models: read again. */
   'operator.changed': { message: Record<string, never>; answer: void };
+  /** A thread has begun to load a model that rested, or has given one up (src/engine/residency.ts): the others do so too. */
+  'model.resides': { message: { model: string; rests: boolean }; answer: void };
   /** Cancels the background response if it runs on the asked thread; true when that is done and it is stored. */
   'response.cancel': { message: { id: string }; answer: boolean };
   /** Whether the response is being generated on the asked thread. */

@@ -114,7 +114,11 @@ export interface DashboardModel {
   id: string; display_name: string; lifecycle: 'active' | 'deprecated' | 'retired';
   /** Made to show the service, not to work with. */
   demonstration: boolean;
-  state: 'loading' | 'ready' | 'failed' | 'unloaded'; context_window: number; max_output_tokens: number;
+  /** `idle`: nobody has asked for it lately; loaded for whoever does. */
+  state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
+  /** 0 … 1 while it loads. */
+  load_progress: number | null;
+  context_window: number; max_output_tokens: number;
   input_modalities: string[]; reasoning_efforts: string[]; default_reasoning_effort: string;
   sampling_defaults: Record<string, number>;
   deprecated_at: string | null; retires_at: string | null; successor: string | null;
