@@ -20,6 +20,9 @@ import { checkedAliases, checkedDrafts } from './engine/catalog.js';
 import { EngineNotes } from './engine/engine-notes.js';
 import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
+import { FileFacts } from './engine/file-facts.js';
+import { Hub } from './hub/hub.js';
+import { Pulls } from './operator/pulls.js';
 import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
@@ -223,7 +226,12 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     config, guard, origin, usage: usageStore, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
     draining: () => draining,
   };
-  const operator: OperatorDeps = { config, origin, usage: usageStore, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
+  const hub = new Hub(config);
+  const pulls = new Pulls(hub, bus, log);
+  undo.add(() => pulls.close());
+  const operator: OperatorDeps = {
+    hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
+    config, origin, usage: usageStore, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),

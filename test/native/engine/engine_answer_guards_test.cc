@@ -36,6 +36,14 @@ std::string times(std::string_view text, int n) {
   return all;
 }
 
+// The processor at once, in the manner of a device, and with guesses whatever they cost.
+std::vector<EngineSetup> setups() {
+  std::vector<EngineSetup> all(3);
+  all[1].asynchronous = true;
+  all[2].options.speculation = Speculation::kAlways;
+  return all;
+}
+
 ChoiceOutcome outcome_of(Engine& engine, Consumer& consumer, const GenerationRequest& request) {
   const RequestId id = consumer.submit(request);
   consumer.pump_until_ended(id);
@@ -86,15 +94,11 @@ void check_loops(const EngineSetup& setup) {
 }  // namespace
 
 TEST(markers_are_sampled_only_where_they_mean_something) {
-  check_markers({});
-  check_markers({.asynchronous = true});
-  check_markers({.options = {.speculation = Speculation::kAlways}});
+  for (const EngineSetup& setup : setups()) check_markers(setup);
 }
 
 TEST(an_answer_ends_where_it_repeats_itself) {
-  check_loops({});
-  check_loops({.asynchronous = true});
-  check_loops({.options = {.speculation = Speculation::kAlways}});
+  for (const EngineSetup& setup : setups()) check_loops(setup);
 }
 
 TEST(what_closes_a_call_is_kept_out_where_no_call_is_open_and_what_ends_the_turn_never_is) {

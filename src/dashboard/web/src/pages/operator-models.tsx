@@ -14,6 +14,7 @@ import { EmptyState, Loaded, Notice } from '../components/states.js';
 import { Segmented } from '../components/tabs.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
+import { DiskPanel } from '../operator/disk-panel.js';
 import { bytes, date, short } from '../format.js';
 
 const KEY = ['operator', 'models'];
@@ -42,6 +43,7 @@ export function OperatorModels(): ReactNode {
           ))}
         </Loaded>
       </Panel>
+      <DiskPanel />
       {chosen !== null && <LifecycleDialog model={chosen} others={(query.data?.data ?? []).filter(({ id }) => id !== chosen.id)} onClose={() => setChosen(null)} />}
     </>
   );
