@@ -13,7 +13,7 @@ const TYPESCRIPT = [
   'threads', 'server', 'cli', 'main',
 ];
 /** native/: folders. */
-const NATIVE = ['base', 'formats/json', 'formats/gguf', 'text', 'formats/hf', 'backend', 'vision', 'model', 'engine', 'addon'];
+const NATIVE = ['base', 'formats/json', 'formats/gguf', 'text', 'formats/hf', 'backend', 'model', 'vision', 'engine', 'addon'];
 
 type Links = Map<string, string[]>;
 
