@@ -59,6 +59,8 @@ class Loading {
   virtual Status can_keep_states(const KvShape& shape) const { return check_shape(shape); }
   // Whether it carries recurrent state on (recurrence.h); asked before anything is loaded.
   virtual Status can_keep_slots() const { return {}; }
+  // Whether rotations know Segment::rope_positions and attention() Segment::seen_end.
+  virtual bool takes_spans() const { return false; }
   // Whether attention() knows AttentionParams::chunked and temperature_scale.
   virtual bool attends_by_position() const { return false; }
   // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.

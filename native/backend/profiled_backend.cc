@@ -18,9 +18,10 @@ Reach reach_of(std::span<const Segment> segments, int window) {
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position, n = segment.n_tokens, end = first + n;
     const auto seen = [&](int64_t position) {
-      return window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+      const int64_t before = window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+      return before + segment.seen_by(static_cast<int>(position)) - 1 - position;
     };
-    if (window > 0)
+    if (window > 0 || segment.seen_end > 0)
       for (int64_t position = first; position < end; ++position) reach.pairs += seen(position);
     else
       reach.pairs += n * (first + 1) + n * (n - 1) / 2;
@@ -106,6 +107,7 @@ class ProfiledBackend final : public Backend {
   Status can_keep_states(const KvShape& shape) const override { return inner_->can_keep_states(shape); }
   Status can_keep_slots() const override { return inner_->can_keep_slots(); }
   bool attends_by_position() const override { return inner_->attends_by_position(); }
+  bool takes_spans() const override { return inner_->takes_spans(); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
   // A profiled step is never a recorded one: a replay does not call these operations.
   bool begin_step(const StepInput& input) override {
