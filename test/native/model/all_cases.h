@@ -18,7 +18,7 @@ inline std::vector<Case> all_cases() {
           granite(true),     granite(false),  granitemoe(false), granitemoe(true),
           olmo2(false),      olmo2(true),     glm4moe(false),   glm4moe(true),
           dots1(),           bailingmoe(),    bailingmoe2(),    ernie4_5_moe(),
-          gpt_oss()};
+          gpt_oss(),         norms_apart(true), norms_apart(false)};
 }
 
 }  // namespace monolith::testing
