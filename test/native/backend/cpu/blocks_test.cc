@@ -16,7 +16,7 @@ using namespace monolith::testing;
 
 namespace {
 
-constexpr int kRows = 70, kDim = 48, kHeads = 3, kWindow = 9, kRotated = 16;
+constexpr int kRows = 70, kDim = 48, kHeads = 3, kWindow = 9, kRotated = 16, kIndexHeads = 6;
 constexpr float kEps = 1e-6f;
 
 std::vector<float> frequencies() {
@@ -36,8 +36,9 @@ struct Sequence {
     near = random_floats(kRows * kDim, 5);
     q = random_floats(kRows * kHeads * kDim, 6);
     sinks = random_floats(kHeads, 7);
-    index_q = random_floats(kRows * 2 * kDim, 8);
-    index_weights = random_floats(kRows * 2, 9);
+    index_q = random_floats(kRows * kIndexHeads * kDim, 8);
+    index_weights = random_floats(kRows * kIndexHeads, 9);
+    for (float& weight : index_weights) weight = std::abs(weight);   // what no head finds is a tie, and last
     pool.bias = bias.data();
   }
   int most() const { return 5; }   // blocks chosen
@@ -80,7 +81,7 @@ std::vector<float> run(const Sequence& s, CpuIsa isa, int threads, std::vector<i
     ops.store_blocks(pool, {rope, s.block, s.norm.data(), kEps, 2}, one, again.data(), **cache);
     const bool chooses = s.pool.overlap;
     if (chooses)
-      ops.choose_positions(pool, scratch, {s.index_q.data(), s.index_weights.data(), 2, 2, s.most(), s.block}, one, **cache, chosen.data());
+      ops.choose_positions(pool, scratch, {s.index_q.data(), s.index_weights.data(), kIndexHeads, 2, s.most(), s.block}, one, **cache, chosen.data());
     ops.attention(pool, scratch, one, s.q.data(), kHeads * kDim, kHeads, 0, **cache,
                   {.scale = 0.2f, .window = kWindow, .sinks = s.sinks.data(), .chosen = chosen.data(),
                    .most_chosen = chooses ? s.most() : 0, .block = s.block, .block_layer = 1},
@@ -138,11 +139,11 @@ std::vector<double> exact(const Sequence& s) {
       std::vector<double> score;
       for (const int index : order) {
         double sum = 0;
-        for (size_t head = 0; head < 2; ++head) {
+        for (size_t head = 0; head < kIndexHeads; ++head) {
           double dot = 0;
-          const size_t from = (static_cast<size_t>(p) * 2 + head) * kDim;
+          const size_t from = (static_cast<size_t>(p) * kIndexHeads + head) * kDim;
           for (size_t d = 0; d < kDim; ++d) dot += s.index_q[from + d] * blocks[static_cast<size_t>(index)][d];
-          sum += s.index_weights[static_cast<size_t>(p) * 2 + head] * std::max(0.0, dot);
+          sum += s.index_weights[static_cast<size_t>(p) * kIndexHeads + head] * std::max(0.0, dot);
         }
         score.push_back(sum);
       }
