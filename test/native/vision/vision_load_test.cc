@@ -114,7 +114,7 @@ TEST(pictures_are_planned_within_what_the_operator_allows) {
   for (const char* type : kProjectorNames) {
     const auto model = loaded(TinyVision(type));
     REQUIRE(model != nullptr);
-    for (const auto& [width, height] : {std::pair{1, 1}, std::pair{30, 20}, std::pair{3000, 10}, std::pair{7, 900}, std::pair{2000, 1500}}) {
+    for (const auto& [width, height] : {std::pair{1, 1}, std::pair{30, 20}, std::pair{3000, 10}, std::pair{7, 900}, std::pair{2000, 1500}, std::pair{60000, 1}, std::pair{1, 60000}}) {
       const auto plan = model->plan(width, height);
       if (!plan) {
         CHECK(mentions(plan.error().message, "narrow"));
