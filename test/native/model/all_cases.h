@@ -18,7 +18,15 @@ inline std::vector<Case> all_cases() {
           granite(true),     granite(false),  granitemoe(false), granitemoe(true),
           olmo2(false),      olmo2(true),     glm4moe(false),   glm4moe(true),
           dots1(),           bailingmoe(),    bailingmoe2(),    ernie4_5_moe(),
-          gpt_oss(),         norms_apart(true), norms_apart(false)};
+          gpt_oss()};
+}
+
+// And those that have not been tried on a GPU, emulated or not.
+inline std::vector<Case> processor_cases() {
+  std::vector<Case> cases = all_cases();
+  cases.push_back(norms_apart(true));
+  cases.push_back(norms_apart(false));
+  return cases;
 }
 
 }  // namespace monolith::testing
