@@ -80,7 +80,9 @@ RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool s
   const KvLayout layout = model.memory().layout;
   // A sequence alone always has pages for steps of kLeastRowsAlone rows, and often for the longest.
   const bool has_pages = layout.pages_at_once(max_context, limits.max_batch_tokens) <= limits.n_pages;
-  const bool chooses = model.params().latents.index.most > 0;   // rows choose among what stands before them
+  // Rows that choose among what stands before them, or attend to blocks of it.
+  const bool chooses = model.params().latents.index.most > 0 ||
+                       std::ranges::any_of(model.params().layers, [](const LayerParams& layer) { return layer.mixer == MixerKind::kBlockAttention; });
   return {.n_vocab = n_vocab,
           .max_context = max_context,
           .takes_embeddings = model.takes_embeddings(),
