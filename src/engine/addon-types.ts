@@ -131,7 +131,7 @@ export interface SubmitOptions {
    * reasoning before any content (and not with a budget of 0), what closes it or a call within that. Absent: false.
    */
   markersInPlace?: boolean;
-  /** The answer ends as `repetition` where one run of up to 64 tokens stands so often in a row, 24 tokens at least; 0 or absent: never. */
+  /** The answer ends as `repetition` where one run of up to 64 tokens stands so often in a row, 16 tokens at least; 0 or absent: never. */
   maxRepeats?: number;
   reasoning: {
     open: string; close: string;       // '' = none
