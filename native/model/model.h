@@ -22,6 +22,7 @@ namespace monolith {
 enum class QkNorm : uint8_t {
   kNone,
   kEachHead,
+  kEachHeadApart,       // of each head, with a mean and weights of its own
   kWholeRow,
   kEachHeadRotated,
   kUnweightedRotated,   // of each head, without weights, in layers that rotate
@@ -36,6 +37,7 @@ enum class NormKind : uint8_t {
 enum class MixerKind : uint8_t {
   kAttention,
   kLatentAttention,    // MLA: keys and values of all heads from one row of latents
+  kBlockAttention,     // of one row of latents as well, to a window and to blocks of positions before it
   kDeltaNet,
   kMamba2,
   kShortConvolution,
@@ -59,6 +61,7 @@ struct RopeSet {
   std::vector<float> inverse_frequency;   // n_dims / 2, factors and scaling already applied
   float magnitude = 1.0f;                 // scales cos and sin (YaRN, LongRoPE)
   float score_factor = 1.0f;              // scales the scores of latent attention besides (YaRN)
+  std::vector<uint8_t> axes;              // RopeParams::axes; empty: one number turns all
 };
 
 // Of layers whose mixer is a delta net (DeltaRule): all alike.
@@ -70,6 +73,7 @@ struct DeltaNetParams {
   bool apart = false;            // each of queries, keys and values has a matrix and a convolution; gate and decay come
   int low_rank = 0;              // through so many values
   bool grouped_beta = false;     // beta and decay lie in one matrix, by key head
+  bool grouped_mixed = false;    // and so do queries, keys, values and the gate, in files from before they did not
   Activation gate = Activation::kSilu;   // of the result
 
   int64_t keys() const { return int64_t{n_key_heads} * key_dim; }
@@ -113,17 +117,26 @@ struct LayerParams {
   Xielu xielu = {};               // of Activation::kXielu
   float temperature_scale = 0.0f; // as AttentionParams has them
   int temperature_length = 1, temperature_offset = 0;
+  // Of block attention: positions that one row stands for, 0: there is the window alone; and BlockPool::overlap.
+  int block = 0;
+  bool blocks_overlap = false;
   bool chooses = false;           // it has an index of its own (IndexParams), by which rows choose what they attend to
   bool output_gate = false;       // what attention gives is scaled by a sigmoid of the row, each number by its own
   bool value_is_key = false;      // no projection of values: they are the keys before their norm and rotation
   float output_scale = 1.0f;      // of the residual stream behind the layer
   // Gating::limit, of the experts and of a network that all rows pass; 0: none.
   float expert_limit = 0.0f, gate_limit = 0.0f;
+  bool fused_qkv = false;         // one tensor holds Q, K and V, one below the other
   // Of the gate's numbers only what lies so many standard deviations above their mean is kept; 0: all.
   float sparse_deviations = 0.0f;
 
+  bool experts_by_token = false;  // a row's token says which experts it has, and the router only how much they count
+
   bool latent() const { return mixer == MixerKind::kLatentAttention; }
-  bool attends() const { return mixer == MixerKind::kAttention || mixer == MixerKind::kAttentionAndMamba2 || latent(); }
+  bool keeps_latents() const { return latent() || mixer == MixerKind::kBlockAttention; }
+  bool attends() const { return mixer == MixerKind::kAttention || mixer == MixerKind::kAttentionAndMamba2 || keeps_latents(); }
+  // How its blocks become rows of `dim` numbers, without weights.
+  BlockPool pool(int dim) const { return {.dim = dim, .block = block, .overlap = blocks_overlap}; }
   // It takes room in the pages of keys and values.
   bool keeps_pages() const { return attends() && kv_of < 0; }
   bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
@@ -136,6 +149,7 @@ struct ExpertParams {
   int count = 0;             // 0: there are none, and the rest means nothing
   int used = 0;              // of each row
   int n_ff = 0;              // values inside an expert
+  int latent = 0;            // experts read so many numbers made of a row, and one matrix makes a row of theirs; 0: rows
   Router router;             // its bias is a layer's own
   bool choice_bias = false;  // Router::bias
   bool biases = false;       // of the router's logits and of every expert's three matrices
@@ -179,18 +193,51 @@ struct LatentParams {
   IndexParams index;
 };
 
+// The layer behind the network's own that guesses tokens (multi-token prediction; guess_layer.h).
+struct GuessLayerParams {
+  bool used = false;              // it is there and computed
+  // The hidden rows it reads have passed the network's last norm, and those it reads of itself its own.
+  bool normed = false;
+  bool own_embedding = false, own_head = false;   // else the network's
+  std::string_view head_norm_name;                // of its norm before the head; empty: the network's
+};
+
+// What layers with block attention have in common beside LatentParams::q_rank and its index. Each head's result rotates
+// back, and groups of heads have a matrix each that takes theirs to output_rank numbers.
+struct BlockAttentionParams {
+  int n_groups = 0;      // of heads; 0: there are no such layers
+  int output_rank = 0;
+  int n_rotated = 0;     // the last dimensions of every head
+};
+
+// Several residual streams that every part reads from and writes to (StreamMix).
+struct StreamMixParams {
+  int n_streams = 0;     // 0: there is one, and nothing is mixed
+  int iterations = 0;
+  float eps = 0;
+
+  // Without weights.
+  StreamMix mix(bool reads_only) const {
+    return {.n_streams = n_streams, .iterations = iterations, .eps = eps, .reads_only = reads_only};
+  }
+};
+
 // What a network computes, in full: the forward pass asks for no architecture's name.
 struct HyperParams {
   std::string architecture_name;   // as in the file
   int n_vocab, n_embd, n_layers;
-  int n_guess_layers = 0;          // further layers in the file, which guess tokens: not computed
+  int n_guess_layers = 0;          // further layers in the file, which guess tokens
+  GuessLayerParams guess;          // the first of these, if asked for
   int context_length;              // what the file says the model was made for
   NormKind norm = NormKind::kRms;
   float norm_eps;
 
   RopeStyle rope_style;
   std::vector<RopeSet> ropes;        // one or two
-  std::vector<LayerParams> layers;   // n_layers
+  // Rows of embedding spans have so many further parts, each as long as the first, which are added to the residual
+  // stream behind the first so many layers (DeepStack, Meng et al. 2024, arXiv:2406.04334).
+  int n_deepstack = 0;
+  std::vector<LayerParams> layers;   // n_layers, and behind them the one that guesses, if it is used
 
   float attention_soft_cap = 0.0f;   // of scores; 0: none
   float embedding_scale = 1.0f;
@@ -208,11 +255,14 @@ struct HyperParams {
   std::string_view output_norm_name = "output_norm.weight";
   ExpertParams experts;
   LatentParams latents;
+  BlockAttentionParams blocks;
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
   int convolution_taps = 0;       // of layers whose mixer is a short convolution
   PerLayerInputs per_layer;
   StreamParams streams;
+  StreamMixParams stream_mix;
+  bool limits_input = false;      // Gating::limits_input
   float value_scale = 1.0f;       // of what attention gathers
   bool value_norm = false;        // each head of the values passes a norm without weights
   bool head_gates = false;        // each head's result is scaled by a sigmoid of the row
@@ -223,9 +273,12 @@ struct HyperParams {
   bool qkv_bias;
   bool attention_bias;      // on attention's output
   bool gate_bias, up_bias, down_bias;
-  bool fused_qkv;           // one tensor holds Q, K and V, one below the other
   bool fused_gate_up;       // ffn_up holds gate and up
 
+  // Numbers of an embedding span's row.
+  int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
+  // Rows have rotary positions of three numbers.
+  bool turns_by_three() const { return !ropes.empty() && !ropes[0].axes.empty(); }
   bool has_delta_nets() const { return delta_net.n_value_heads > 0; }
   bool has_state_spaces() const { return state_space.n_heads > 0; }
   // The most that any layer has.
@@ -236,9 +289,10 @@ struct HyperParams {
   }
 
   // `max_context`: the positions one sequence may have, which decides between the frequencies that
-  // LongRoPE keeps for short and long contexts; 0 stands for context_length. Errors name the key:
-  // kInvalidFile (missing, out of range), kUnsupported (architecture, scaling kind).
-  static Result<HyperParams> read(const GgufFile& file, int max_context = 0);
+  // LongRoPE keeps for short and long contexts; 0 stands for context_length. `guess_layer`: with the layer that
+  // guesses, if the file has one that this build computes. Errors name the key: kInvalidFile (missing, out of range),
+  // kUnsupported (architecture, scaling kind).
+  static Result<HyperParams> read(const GgufFile& file, int max_context = 0, bool guess_layer = false);
 };
 
 struct ModelLimits {
@@ -250,6 +304,12 @@ struct ModelLimits {
   int n_slots = 16;             // of recurrent state, where the model has any
   KvType kv_type = KvType::kF16;
   bool pages_by_window = false;  // see KvLayout; false: one page table for all layers
+  bool guess_layer = false;      // with the layer that guesses, where the file has one: see Model::guesses()
+
+  // Hidden rows of a sequence that are kept between steps for that layer: of its last token, and of guesses behind it.
+  int kept_of_each() const { return 1 + guess_rows; }
+  int most_sequences() const { return std::max(1, max_logit_rows - guess_rows); }
+  int kept_rows() const { return most_sequences() * kept_of_each(); }
 };
 
 // What will be allocated, computed by the functions that allocate.
@@ -261,17 +321,44 @@ struct MemoryPlan {
   size_t slots_bytes = 0;       // of all slots
   size_t overhead_bytes = 0;    // what a device takes beside all these: an estimate, not in total()
   KvLayout layout = {};         // of keys and values over pages
+  size_t guess_weight_bytes = 0;   // of the weights, those of the layer that guesses
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
+};
+
+// Rows of a step that are rows of an embedding span.
+struct EmbeddedRows {
+  int first_row = 0, n_rows = 0;
+  const float* rows = nullptr;            // [n_rows][HyperParams::input_width()]
+};
+
+// Consecutive rows of one sequence in a step, for the layer that guesses. Kept rows are numbered from 0 to
+// ModelLimits::kept_rows() - 1.
+struct HiddenRun {
+  int first_row, n_rows;
+  int from;      // the kept row of the position before the first; -1: there is none, as before a text's beginning
+  int to;        // the first of those to keep its last rows in,
+  int n_kept;    // so many
 };
 
 // One step's input. Rows of a segment are consecutive; all host memory.
 struct Batch {
-  std::span<const int32_t> tokens;        // one per row
+  std::span<const int32_t> tokens;        // one per row; of embedded rows any that is in range
   // Cover all rows in order, and again for each further table of MemoryPlan::layout: the same runs of rows, with
   // that table's pages. Of tables of layers with a window, pages that no row sees any more are not looked at.
   std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;    // rows whose logits are wanted, ascending
   bool leaves_logits = false;             // in the backend's memory, for its sample()
+  // Cover all rows in order; the layer that guesses then keeps what it needs of them. Empty: it does not.
+  std::span<const HiddenRun> hidden = {};
+  std::span<const EmbeddedRows> embedded = {};   // ascending
+};
+
+// One pass of the layer that guesses: of each sequence one row, which says what follows its token.
+struct GuessBatch {
+  std::span<const int32_t> tokens;
+  std::span<const Segment> segments;   // one token each; tables as in Batch
+  // Of each row the hidden row of the position before: a kept one, or -1 - i for what row i of the last pass has left.
+  std::span<const int32_t> hidden;
 };
 
 class Model {
@@ -290,7 +377,8 @@ class Model {
   virtual const MemoryPlan& memory() const = 0;
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
-  // Whether positions may be rows of embedding spans in the place of tokens.
+  // Whether positions may be rows of embedding spans in the place of tokens: Batch::embedded, and of segments
+  // rope_positions and seen_end.
   virtual bool takes_embeddings() const { return false; }
 
   // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the
@@ -298,6 +386,13 @@ class Model {
   // Does not allocate, but where logits are read from a backend that samples itself. The batch must respect limits();
   // tokens must be in range (asserted).
   virtual const float* forward(const Batch& batch) = 0;
+
+  // Whether it has a layer that guesses, and forward() feeds it.
+  virtual bool guesses() const { return false; }
+  // One pass of that layer over at most as many rows as steps may have rows of logits: returns theirs, [rows][n_vocab], of
+  // the host, valid until the next call of either. Writes the layer's keys and values at the rows' positions, which
+  // the next step that computes them writes anew. Does not allocate.
+  virtual const float* guess(const GuessBatch& batch) { return static_cast<void>(batch), nullptr; }
 };
 
 }  // namespace monolith

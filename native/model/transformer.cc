@@ -8,6 +8,7 @@
 
 #include "model/layers/make_layer.h"
 #include "model/layers/per_layer_input.h"
+#include "model/layers/stream_mix.h"
 #include "model/layers/streams.h"
 #include "model/recurrent_state.h"
 
@@ -32,8 +33,8 @@ Status check_limits(const ModelLimits& limits) {
   return in_range("n_pages", limits.n_pages, kMaxPages - 1);
 }
 
-KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
-  return kv_shape(params, kv_layout(params, limits.pages_by_window), limits.n_pages, limits.kv_type);
+KvShape kv_shape(const HyperParams& params, const KvLayout& layout, const ModelLimits& limits) {
+  return kv_shape(params, layout, limits.n_pages, limits.kv_type);
 }
 
 }  // namespace
@@ -57,16 +58,18 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                const ModelLimits& limits) {
   if (Status status = check_limits(limits); !status) return status.error();
   if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
-  auto params = HyperParams::read(file, limits.max_context);
+  auto params = HyperParams::read(file, limits.max_context, limits.guess_layer);
   if (!params) return params.error();
+  if (params->guess.used && !backend.is_host_memory())
+    return Error{ErrorCode::kUnsupported, "a layer that guesses tokens is computed on processors only"};
   Weights none;
   auto slots = weight_slots(file, *params, none);
   if (!slots) return slots.error();
   if (Status status = check_types(*slots, backend); !status) return status.error();
 
   MemoryPlan plan{};
-  plan.layout = kv_layout(*params, limits.pages_by_window);
-  KvShape shape = kv_shape(*params, limits);
+  plan.layout = kv_layout(*params, limits.pages_by_window, backend.packs_layers());
+  KvShape shape = kv_shape(*params, plan.layout, limits);
   if (Status status = backend.can_keep_states(shape); !status) return status.error();
   // What one more page takes: a backend may keep pages of its own besides.
   shape.n_pages = 1;
@@ -79,7 +82,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                                   ", which at " + std::to_string(plan.page_bytes) +
                                                   " bytes a page is out of range"};
   }
-  plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, limits));
+  plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, plan.layout, limits));
   if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
     if (Status status = backend.can_keep_slots(); !status) return status.error();
     plan.slot_bytes = static_cast<size_t>(floats) * sizeof(float);
@@ -90,6 +93,11 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   }
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
   plan.overhead_bytes = backend.overhead_bytes(params->n_layers) + weight_memory(*slots, backend) - plan.weight_bytes;
+  if (params->guess.used) {
+    const std::string block = "blk." + std::to_string(params->n_layers) + ".";
+    std::erase_if(*slots, [&](const WeightSlot& slot) { return !slot.name.starts_with(block); });
+    plan.guess_weight_bytes = monolith::weight_bytes(*slots, backend);
+  }
   for (const ActivationBuffer& buffer : activation_buffers(*params, limits)) {
     const size_t bytes = static_cast<size_t>(buffer.count) * sizeof(float);
     plan.activation_bytes += bytes;
@@ -112,7 +120,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
                                                        const Progress& progress) {
   auto plan = Model::plan(file, backend, limits);
   if (!plan) return plan.error();
-  auto params = HyperParams::read(file, limits.max_context);
+  auto params = HyperParams::read(file, limits.max_context, limits.guess_layer);
   if (!params) return params.error();
   auto model = std::unique_ptr<Transformer>(new Transformer(std::move(*params), limits, backend));
   const HyperParams& p = model->params_;
@@ -126,7 +134,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     return status.error();
   }
 
-  auto kv = backend.kv_cache(kv_shape(p, limits));
+  auto kv = backend.kv_cache(kv_shape(p, plan->layout, limits));
   if (!kv) return kv.error();
   model->kv_ = std::move(*kv);
   allocated.kv_bytes = model->kv_->bytes;
@@ -174,7 +182,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
 Status Transformer::build_layers(Backend& backend) {
   const std::vector<KvPlace> places = kv_places(params_, plan_.layout);
   const std::vector<int64_t> in_slot = recurrent_places(params_);
-  for (int i = 0; i < params_.n_layers; ++i) {
+  for (int i = 0; i < static_cast<int>(params_.layers.size()); ++i) {
     const auto at = static_cast<size_t>(i);
     const LayerParams& layer = params_.layers[at];
     const int kv_layer = layer.kv_of < 0 ? i : layer.kv_of;
@@ -192,6 +200,10 @@ Status Transformer::build_layers(Backend& backend) {
                             .slots = slots_.from(in_slot[at])},
                            backend);
     if (!made) return made.error();
+    if (i == params_.n_layers) {
+      guess_layer_ = std::make_unique<GuessLayer>(params_, limits_, weights_, backend, activations_, std::move(*made));
+      break;
+    }
     for (std::unique_ptr<LayerPart>& part : *made) {
       if (part->keeps()) {
         last_to_keep_ = parts_.size();
@@ -203,6 +215,8 @@ Status Transformer::build_layers(Backend& backend) {
     }
     if (!made->empty()) parts_.back().ends_layer = true;
   }
+  for (int i = 0; i < limits_.max_batch_tokens * params_.stream_mix.n_streams; ++i)
+    repeated_.push_back(i / params_.stream_mix.n_streams);
   lists_.resize(n_tables_ + logit_tables_.size());
   logit_lists_.resize(n_tables_);
   last_segments_.resize(logit_tables_.size());
@@ -231,15 +245,39 @@ const float* Transformer::forward(const Batch& batch) {
                        .logit_rows = batch.logit_rows,
                        .segment_lists = lists_,
                        .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
-                       .recordable = observed_ == nullptr};
+                       .recordable = observed_ == nullptr && batch.embedded.empty()};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
-  if (batch.leaves_logits || backend_.is_host_memory()) return activations_.logits;
-  const int64_t count = int64_t{n_logits} * params_.n_vocab;
+  return batch.leaves_logits ? activations_.logits : host_logits(n_logits);
+}
+
+const float* Transformer::host_logits(int n_rows) {
+  if (backend_.is_host_memory()) return activations_.logits;
+  const int64_t count = int64_t{n_rows} * params_.n_vocab;
   // Only who looks into a model that samples for itself finds too little.
   if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
   if (count > 0) backend_.read_floats(host_logits_.data(), activations_.logits, count);
   return host_logits_.data();
+}
+
+const float* Transformer::guess(const GuessBatch& batch) {
+  assert(guess_layer_ && batch.hidden.size() == batch.tokens.size() && batch.segments.size() == batch.tokens.size() * n_tables_);
+  const auto n_rows = static_cast<int>(batch.tokens.size());
+  for (size_t table = 0; table < n_tables_; ++table)
+    lists_[table] = batch.segments.subspan(table * batch.tokens.size(), batch.tokens.size());
+  const StepInput step{.model = this,
+                       .tokens = batch.tokens,
+                       .logit_rows = {},
+                       .segment_lists = std::span(lists_).first(n_tables_),
+                       .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
+                       .recordable = false};
+  backend_.begin_step(step);
+  const float* const normed = guess_layer_->guess(batch, std::span(lists_).first(n_tables_));
+  assert(normed == activations_.normed);
+  static_cast<void>(normed);
+  write_logits(weights_.guess.head.get(), n_rows);
+  backend_.end_step();
+  return host_logits(n_rows);
 }
 
 void Transformer::compute(const Batch& batch) {
@@ -248,33 +286,82 @@ void Transformer::compute(const Batch& batch) {
   backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x);
   if (params_.embedding_scale != 1.0f)
     backend_.scale(x, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
+  place_embedded(batch);
   if (params_.per_layer.dim > 0)
     compute_per_layer_inputs(params_, weights_.per_layer, backend_, activations_, batch.tokens, x);
   const bool streams = params_.streams.count > 1;
   if (streams) open_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  const bool mixed = params_.stream_mix.n_streams > 0;
+  if (mixed) open_mixed_streams(params_, backend_, activations_, repeated_, n_rows);
   StepRows rows{.tables = std::span(lists_).first(n_tables_),
                 .logit_rows = batch.logit_rows,
                 .logit_tables = logit_lists_,
                 .x = x,
                 .count = n_rows,
-                .per_layer = activations_.per_layer};
+                .per_layer = activations_.per_layer,
+                .tokens = batch.tokens,
+                .streams = activations_.streams,
+                .stream_numbers = activations_.stream_numbers};
+  // It wants the hidden rows of all.
+  const bool feeds = guess_layer_ && !batch.hidden.empty();
   for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
-    parts_[i].part->run(rows, i == last_to_keep_ && !streams);
+    parts_[i].part->run(rows, i == last_to_keep_ && !streams && !feeds);
+    if (parts_[i].ends_layer && parts_[i].layer < params_.n_deepstack) add_deepstack(batch, rows, parts_[i].layer + 1);
     if (parts_[i].ends_layer && !batch.logit_rows.empty())
       note(rows.x, rows.all ? batch.logit_rows.back() : rows.count - 1, parts_[i].layer);
   }
-  if (streams) {
-    close_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  if (feeds) guess_layer_->note_hidden(x, n_rows);
+  if (streams) close_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  if (streams || feeds) {
     rows.count = static_cast<int>(batch.logit_rows.size());
     if (rows.count > 0 && rows.count < n_rows) {
       backend_.gather_rows(x, batch.logit_rows.data(), rows.count, params_.n_embd, activations_.last_x);
       rows.x = activations_.last_x;
     }
   }
-  if (rows.count == 0) return;
-  apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
-  note(activations_.normed, rows.count - 1, params_.n_layers);
-  write_logits(rows.count);
+  if (rows.count > 0) {
+    if (mixed)
+      read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count, rows.stream_numbers, rows.x);
+    apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
+    note(activations_.normed, rows.count - 1, params_.n_layers);
+    write_logits(nullptr, rows.count);
+  }
+  if (feeds) guess_layer_->feed(batch, std::span(lists_).first(n_tables_));
+}
+
+// Embedded rows in the place of tokens' embeddings, not scaled as those are. With further parts all of a row waits in
+// `inputs`, at its place in the step.
+void Transformer::place_embedded(const Batch& batch) {
+  const int64_t n_embd = params_.n_embd, width = params_.input_width();
+  for (const EmbeddedRows& some : batch.embedded) {
+    float* const x = activations_.x + some.first_row * n_embd;
+    if (width == n_embd) {
+      backend_.write_floats(x, some.rows, some.n_rows * n_embd);
+      continue;
+    }
+    float* const inputs = activations_.inputs + some.first_row * width;
+    backend_.write_floats(inputs, some.rows, some.n_rows * width);
+    backend_.copy_rows(inputs, width, some.n_rows, n_embd, x);
+  }
+}
+
+// Adds that part of embedded rows to the residual stream, of those rows that are still wanted.
+void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int part) {
+  const int64_t n_embd = params_.n_embd, width = params_.input_width();
+  const auto add = [&](int from, int n, float* x) {
+    backend_.copy_rows(activations_.inputs + from * width + part * n_embd, width, n, n_embd, activations_.deepstack);
+    backend_.add_rows(x, activations_.deepstack, 1.0f, nullptr, n, n_embd);
+  };
+  for (const EmbeddedRows& some : batch.embedded) {
+    if (rows.all) {
+      add(some.first_row, some.n_rows, rows.x + some.first_row * n_embd);
+      continue;
+    }
+    for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
+      const int row = batch.logit_rows[i] - some.first_row;
+      if (row >= 0 && row < some.n_rows) add(batch.logit_rows[i], 1, rows.x + static_cast<int64_t>(i) * n_embd);
+    }
+  }
 }
 
 // The rows with logits, each as a segment of one token with its pages of one table, whose segments `of_all` are; none
@@ -287,12 +374,19 @@ void Transformer::note_logit_segments(const Batch& batch, std::span<const Segmen
     const int row = batch.logit_rows[i];
     while (row >= of_all[s].first_row + of_all[s].n_tokens) ++s;
     const Segment& from = of_all[s];
-    segments.push_back({static_cast<int>(i), 1, from.first_position + row - from.first_row, from.pages});
+    const int within = row - from.first_row;
+    segments.push_back({.first_row = static_cast<int>(i),
+                        .n_tokens = 1,
+                        .first_position = from.first_position + within,
+                        .pages = from.pages,
+                        .rope_positions = from.rope_positions == nullptr ? nullptr : from.rope_positions + within,
+                        .seen_end = from.seen_end});
   }
 }
 
-void Transformer::write_logits(int n_rows) {
-  const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
+// Of the rows in `normed`. `head`: null for the network's own.
+void Transformer::write_logits(const Matrix* head, int n_rows) {
+  const Matrix& output = head ? *head : params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;
   const MatmulTarget target{&output, logits, params_.n_vocab, weights_.output_bias};
   backend_.matmul({&target, 1}, activations_.normed, n_rows, InputUse::kLast);

@@ -10,7 +10,7 @@ void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightLis
   const int64_t q = q_dim(layer), k = k_dim(layer), v = v_dim(layer);
   // Beside a state space it reads that one's norm.
   if (p.pre_norm && !layer.has_state_space()) list.norm("attn_norm.weight", p.n_embd, weights.norm);
-  if (p.fused_qkv) {
+  if (layer.fused_qkv) {
     const int64_t all = q + k + v;
     list.part("attn_qkv.weight", 0, q, all, p.n_embd, weights.q);
     list.part("attn_qkv.weight", q, k, all, p.n_embd, weights.k);
@@ -40,9 +40,12 @@ void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightLis
     }
   }
   if (p.qk_norm != QkNorm::kNone && p.qk_norm != QkNorm::kUnweightedRotated) {
-    const bool each = p.qk_norm != QkNorm::kWholeRow;
-    list.vector("attn_q_norm.weight", each ? layer.key_dim : q, weights.q_norm);
-    if (layer.kv_of < 0) list.vector("attn_k_norm.weight", each ? layer.key_dim : k, weights.k_norm);
+    const auto norm = [&](const char* name, int64_t n_heads, const float*& to) {
+      if (p.qk_norm == QkNorm::kEachHeadApart) return list.vector_of_shape(name, {layer.key_dim, n_heads, 1}, to);
+      list.vector(name, layer.key_dim * (p.qk_norm == QkNorm::kWholeRow ? n_heads : 1), to);
+    };
+    norm("attn_q_norm.weight", layer.n_heads, weights.q_norm);
+    if (layer.kv_of < 0) norm("attn_k_norm.weight", layer.n_kv_heads, weights.k_norm);
   }
   if (p.head_gates) list.matrix("attn_gate.weight", layer.n_heads, p.n_embd, weights.head_gates);
   list.matrix("attn_output.weight", p.n_embd, attended_dim(layer), weights.output);

@@ -33,7 +33,7 @@ void append(std::string& list, std::string_view word) {
 
 std::string table() {
   std::set<std::string> networks;
-  for (const Case& one : all_cases()) networks.insert(one.model.architecture);
+  for (const Case& one : processor_cases()) networks.insert(one.model.architecture);
   std::string text =
       "| `general.architecture` | logits against llama.cpp's, files | against the network written out in float64 | folders of these "
       "classes, bit for bit as GGUF |\n|---|---|---|---|\n";
@@ -41,8 +41,8 @@ std::string table() {
     std::string golden, folders;
     for (const GoldenFile& file : kGoldenFiles)
       if (name == file.architecture) append(golden, file.name);
-    for (const std::string& folder : words_of(hf::known_architectures()))
-      if (hf::find_architecture(folder)->gguf == name) append(folders, folder);
+    for (const hf::Architecture& folder : hf::architectures())
+      if (folder.gguf == name) append(folders, folder.name);
     const auto cell = [](const std::string& words) { return words.empty() ? std::string("no") : words; };
     text += "| `" + name + "` | " + cell(golden) + " | " +
             (networks.contains(name) ? "yes" : golden.empty() ? "no" : "no, golden only") + " | " + cell(folders) + " |\n";
