@@ -43,7 +43,7 @@ PLANS = {
     }),
     # an hour or two beside other programs: each goes on from its file in models/, with the vocabulary and shape of that. So few tokens
     # have the rate fall for longer, and more of the skills, which the files have and should keep
-    "session": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, legs=6, flat=0.3, mix=HELD, models={
+    "session": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=6, flat=0.3, mix=HELD, models={
         "tycho-1.0": _model(21, 4, 2_100_000, start="tycho-1.0-q8_0.gguf", focus=KEPT, **ON),
         "clarke-1.0": _model(22, 6, 1_500_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
         "hal-1.0": _model(23, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=WEAK | KEPT, **ON),
