@@ -17,6 +17,7 @@
 #include "backend/cuda/matmul/matrix.h"
 #include "backend/cuda/mixture/mixture.h"
 #include "backend/cuda/pending.h"
+#include "backend/cuda/recurrence/recurrence.h"
 #include "backend/cuda/attention/rope.h"
 #include "backend/cuda/recording_tries.h"
 #include "backend/cuda/rows.h"
@@ -138,9 +139,9 @@ class CudaBackend final : public Backend {
     return partial_.reserve(max_cols);
   }
 
-  Status can_keep_slots() const override {
-    return Error{ErrorCode::kUnsupported, "recurrent layers are not computed on GPUs yet (engine.device cpu computes them)"};
-  }
+  Status can_compute(const Convolution& convolution) const override { return check_recurrence(convolution); }
+  Status can_compute(const DeltaRule& rule) const override { return check_recurrence(rule); }
+  Status can_compute(const StateSpace& space) const override { return check_recurrence(space); }
   Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
@@ -247,10 +248,21 @@ class CudaBackend final : public Backend {
     pending_.flush();
     mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out);
   }
-  // can_keep_slots() has refused whoever would call these.
-  void convolve(const Convolution&, std::span<const Segment>, const LayerSlots&, float*, int64_t) override { std::abort(); }
-  void delta_rule(const DeltaRule&, std::span<const Segment>, const LayerSlots&, const DeltaInputs&, float*) override { std::abort(); }
-  void state_space(const StateSpace&, std::span<const Segment>, const LayerSlots&, const StateSpaceInputs&, float*) override { std::abort(); }
+  void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
+                int64_t stride) override {
+    Runtime& runtime = now();
+    cuda::convolve(runtime, convolution, list_of(segments), state, x, stride);
+  }
+  void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
+                  const DeltaInputs& inputs, float* out) override {
+    Runtime& runtime = now();
+    cuda::delta_rule(runtime, rule, list_of(segments), state, inputs, out);
+  }
+  void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
+                   const StateSpaceInputs& inputs, float* out) override {
+    Runtime& runtime = now();
+    cuda::state_space(runtime, space, list_of(segments), state, inputs, out);
+  }
   void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
               int head_dim) override {
     const RowList rows = list_of(segments);
