@@ -17,6 +17,7 @@ enum class Activation : uint8_t {
   kClampedSilu,
   kIdentity,      // x: a product of two rows
   kReluSquared,   // max(x, 0)^2; of a network without a gate only
+  kQuickGelu,     // x / (1 + exp(-1.702 x)); not of experts
   kXielu,         // Operations::xielu(); likewise, and not of experts
 };
 

@@ -22,6 +22,15 @@ void gelu_multiply(const float* gate, const float* up, int64_t count, float* out
   });
 }
 
+// CLIP's approximation of GELU.
+void quick_gelu_multiply(const float* gate, const float* up, int64_t count, float* out) {
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec g = load_up_to(gate + at, n);
+    const Vec denominator = add(splat(1.0f), exponential(mul(g, splat(-1.702f))));
+    store_up_to(out + at, mul(div(g, denominator), load_up_to(up + at, n)), n);
+  });
+}
+
 void sigmoid_multiply(const float* gate, const float* up, int64_t count, float* out) {
   for_vectors(count, [&](int64_t at, int n) {
     const Vec denominator = add(splat(1.0f), exponential(sub(splat(0.0f), load_up_to(gate + at, n))));
@@ -59,6 +68,13 @@ void gelu(float* x, int64_t count) {
     const Vec v = load_up_to(x + at, n);
     const Vec minus_2u = mul(v, fma(mul(v, v), cubic, linear));
     store_up_to(x + at, div(v, add(splat(1.0f), exponential(minus_2u))), n);
+  });
+}
+
+void quick_gelu(float* x, int64_t count) {
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec v = load_up_to(x + at, n);
+    store_up_to(x + at, div(v, add(splat(1.0f), exponential(mul(v, splat(-1.702f))))), n);
   });
 }
 

@@ -114,6 +114,7 @@ struct OpKernels {
     if (activation == Activation::kClampedSilu) return clamped_silu_multiply;
     if (activation == Activation::kSigmoid) return sigmoid_multiply;
     if (activation == Activation::kIdentity) return identity_multiply;
+    if (activation == Activation::kQuickGelu) return quick_gelu_multiply;
     return activation == Activation::kGelu ? gelu_multiply : silu_multiply;
   }
 
@@ -124,6 +125,7 @@ struct OpKernels {
   using Plain = void (*)(float* x, int64_t count);
   Plain plain(Activation activation) const {
     if (activation == Activation::kReluSquared) return relu_squared;
+    if (activation == Activation::kQuickGelu) return quick_gelu;
     return activation == Activation::kGelu ? gelu : silu;
   }
 
@@ -145,10 +147,10 @@ struct OpKernels {
   void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride,
                         float* packed);
   // May be in place.
-  Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply;
+  Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply;
   // Gating with a limit, above 0.
   void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit, float* out);
-  Plain silu, gelu, relu_squared;   // in place
+  Plain silu, gelu, relu_squared, quick_gelu;   // in place
   void (*xielu)(const Xielu& params, float* x, int64_t count);
   void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.

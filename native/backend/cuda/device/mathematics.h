@@ -17,6 +17,7 @@ MONOLITH_DEVICE float activate(Activation activation, float x) {
     const float least = 7.0f < x ? 7.0f : x;
     return least / (1.0f + expf(-1.702f * least));
   }
+  if (activation == Activation::kQuickGelu) return x / (1.0f + expf(-1.702f * x));
   if (activation == Activation::kReluSquared) {
     const float positive = x < 0 ? 0.0f : x;
     return positive * positive;
