@@ -104,7 +104,7 @@ void check_cuts(Device& device, const Case& one, int rows, const std::string& wh
   const std::vector<float> expected = device.run(one, with_pages(pieces_of(rows, {}, false)));
   const std::vector<float> state = device.state(0);
   for (const auto order : {kAscending, kShuffled})
-    for (const std::vector<int>& cuts : {std::vector<int>{7, 14}, {1}, {rows - 1}, {1, 2, 3}})
+    for (const std::vector<int>& cuts : {std::vector<int>{rows / 3, 2 * rows / 3}, {1}, {rows - 1}, {1, 2, 3}})
       for (const bool apart : {false, true}) {
         cuda::emulator::set_order(order);
         device.forget();
