@@ -12,6 +12,7 @@
 
 #include "backend/cuda/attention/attention.h"
 #include "backend/cuda/attention/latents.h"
+#include "backend/cuda/attention/position_index.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/heads/heads.h"
 #include "backend/cuda/attention/kv_cache.h"
@@ -296,6 +297,14 @@ class CudaBackend final : public Backend {
     store_latents(runtime, {.rows = &rows, .style = rope.style, .n_dims = rope.n_dims, .factors = ropes_.prepare(rope, rows),
                             .queries = queries, .latents = latents, .stride = row_stride, .cache = own.view(layer),
                             .type = own.shape.type});
+  }
+  void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
+                        float* chosen) override {
+    const auto& own = static_cast<const CudaKvCache&>(cache);
+    Runtime& runtime = now();
+    const RowList rows = list_of(segments);
+    cuda::choose_positions(runtime, {.rows = &rows, .index = index, .keys = own.view(index.layer), .type = own.shape.type,
+                                     .scores = own.chosen_scores(), .chosen = reinterpret_cast<int32_t*>(chosen)});
   }
   void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
               int head_dim) override {

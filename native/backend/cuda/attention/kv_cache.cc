@@ -48,10 +48,17 @@ Status CudaKvCache::check(const KvShape& shape) {
     if (const LayerState& layer = shape.layers[i]; layer.kind == StateKind::kLatents && layer.key_dim > kMostLatentDims)
       return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " keeps latents of " + std::to_string(layer.key_dim) +
                                                 " numbers, which this backend does of " + std::to_string(kMostLatentDims) + " only"};
-  if (shape.most_chosen > 0)
-    return Error{ErrorCode::kUnsupported, "rows choose " + std::to_string(shape.most_chosen) +
-                                              " positions to attend to by an index, which this backend does not compute"};
+  if (shape.most_chosen > kMostChosen)
+    return Error{ErrorCode::kUnsupported, "rows choose " + std::to_string(shape.most_chosen) + " positions to attend to, which this backend does of " +
+                                              std::to_string(kMostChosen) + " only"};
   return {};
+}
+
+ChosenScores CudaKvCache::scores_for(const KvShape& shape) {
+  if (shape.most_chosen <= 0) return {};
+  constexpr int64_t kMostScores = 1 << 24, kMostRows = 64;   // 64 MiB, unless one row has more
+  const int64_t positions = shape.n_pages * kPageTokens;
+  return {nullptr, positions, static_cast<int>(std::clamp<int64_t>(kMostScores / positions, 1, kMostRows))};
 }
 
 size_t CudaKvCache::bytes_for(const KvShape& shape) {
@@ -63,7 +70,10 @@ size_t CudaKvCache::bytes_for(const KvShape& shape) {
     if (!sum) return SIZE_MAX;
     all = *sum;
   }
-  return all;
+  const ChosenScores scores = scores_for(shape);
+  const auto of_scores = checked_mul(static_cast<size_t>(scores.positions), static_cast<size_t>(scores.rows) * sizeof(float));
+  const auto sum = of_scores ? checked_add(all, *of_scores) : std::nullopt;
+  return sum ? *sum : SIZE_MAX;
 }
 
 Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const KvShape& shape) {
@@ -83,6 +93,8 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
     cache->slots_.push_back({at - kSparePage * page_bytes, page_bytes});
     at += (shape.n_pages + 1) * page_bytes;
   }
+  cache->scores_ = scores_for(shape);
+  cache->scores_.data = reinterpret_cast<float*>(at);
   for (const LayerState& layer : shape.layers) {
     if (layer.kind == StateKind::kNothing) {
       cache->views_.push_back({});

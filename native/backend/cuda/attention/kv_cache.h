@@ -21,6 +21,7 @@ namespace monolith::cuda {
 
 inline constexpr int32_t kSparePage = -1;
 inline constexpr int kMostLatentDims = 1024;   // that a warp has registers for
+inline constexpr int kMostChosen = 16384;      // positions that rows choose among latents: a block's shared memory
 
 // Dimensions that share a scale, and such blocks of a head; 0: there are no scales.
 constexpr int kv_block(KvType type, int head_dim) {
@@ -45,6 +46,13 @@ struct KvView {
   constexpr bool latents() const { return values == 0 && n_kv_heads > 0; }
 };
 
+// Where rows that choose positions have the scores of all of them, so many rows at a time.
+struct ChosenScores {
+  float* data = nullptr;     // [rows][positions]
+  int64_t positions = 0;     // of all pages: no sequence has more
+  int rows = 0;
+};
+
 class CudaKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true};
@@ -57,6 +65,7 @@ class CudaKvCache final : public KvCache {
   ~CudaKvCache() override { runtime_.free(data_); }
 
   KvView view(int layer) const { return views_[static_cast<size_t>(layer)]; }
+  ChosenScores chosen_scores() const { return scores_; }
   void copy_page(int32_t from, int32_t to);
 
  private:
@@ -67,11 +76,13 @@ class CudaKvCache final : public KvCache {
     int64_t page_bytes;
   };
   static std::vector<int64_t> slot_bytes(const KvShape& shape);
+  static ChosenScores scores_for(const KvShape& shape);   // without memory
 
   Runtime& runtime_;
   unsigned char* data_ = nullptr;
   std::vector<Slot> slots_;
   std::vector<KvView> views_;   // by layer
+  ChosenScores scores_;
 };
 
 }  // namespace monolith::cuda

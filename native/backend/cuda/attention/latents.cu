@@ -25,8 +25,10 @@ struct LatentShared {
 // Of one row: which chunks, of which positions.
 struct LatentWork {
   int64_t row;
-  int position;
+  int position;            // the last of those it attends to, counted among these
+  int at;                  // its own
   const int32_t* pages;
+  const int32_t* chosen;   // the positions it attends to; null: all
   int first_chunk, end_chunk;
   int slot;   // of the partial result; -1: it is the whole row
 };
@@ -84,7 +86,7 @@ class LatentWarp {
                            int64_t out_stride, float* sums) {
     load_queries(q + work.row * q_stride, head, n);
     const int first = first_seen(work.position, params_);
-    factor_ = params_.scale * temperature(work.position, params_) * kLog2E;
+    factor_ = params_.scale * temperature(work.at, params_) * kLog2E;
     LatentSums<kPieces> group;
     group.clear();
     float largest = -INFINITY, total = 0;   // of the row
@@ -144,13 +146,20 @@ class LatentWarp {
       }
   }
 
-  // A page's rows as floats, by the whole block.
-  MONOLITH_DEVICE void open_page(const unsigned char* page) {
+  // The rows of sixteen positions that it attends to as floats, by the whole block.
+  MONOLITH_DEVICE void open_page(const LatentWork& work, int page) {
     constexpr int kDims = kPieces * kWarp;
-    __syncthreads();   // the last one has been read
+    __syncthreads();   // the last ones have been read
     for (int i = static_cast<int>(threadIdx.x); i < kPageTokens * kDims; i += kThreads) {
-      const int slot = i / kDims, d = i % kDims;
-      shared_.rows[slot][d] = d < cache_.head_dim ? kept_value<type>(page, slot, d, cache_.head_dim) : 0.0f;
+      const int row = i / kDims, d = i % kDims, number = page * kPageTokens + row;
+      const bool inside = d < cache_.head_dim && number <= work.position;   // what lies behind may be anything
+      float value = 0;
+      if (inside) {
+        const int position = work.chosen ? work.chosen[number] : number;
+        const unsigned char* const from = cache_.data + work.pages[position / kPageTokens] * cache_.page_bytes;
+        value = kept_value<type>(from, position % kPageTokens, d, cache_.head_dim);
+      }
+      shared_.rows[row][d] = value;
     }
     __syncthreads();
   }
@@ -162,7 +171,7 @@ class LatentWarp {
     const int from = begin > first ? begin : first;
     const int to = begin + kChunkPositions - 1 < work.position ? begin + kChunkPositions - 1 : work.position;
     for (int page = from / kPageTokens; page <= to / kPageTokens; ++page) {
-      open_page(cache_.data + work.pages[page] * cache_.page_bytes);
+      open_page(work, page);
       const int position = page * kPageTokens + lane % kPageTokens;
       const bool seen = position >= first && position <= work.position;
       const float score = seen ? scores() * factor_ : (static_cast<void>(scores()), -INFINITY);
@@ -243,8 +252,19 @@ struct LatentLaunch {
   float* partial_sums;
 };
 
+// The last position that a row at `position` attends to, among those that it does.
+MONOLITH_DEVICE int last_attended(int position, const AttentionParams& params) {
+  return params.chosen && position >= params.most_chosen ? params.most_chosen - 1 : position;
+}
+
 template <KvType type, int kPieces>
-MONOLITH_DEVICE void run_row(const LatentLaunch& launch, const LatentWork& work, int part, LatentShared<kPieces>& shared) {
+MONOLITH_DEVICE void run_row(const LatentLaunch& launch, LatentWork work, int part, LatentShared<kPieces>& shared) {
+  const AttentionParams& params = launch.params;
+  work.position = last_attended(work.at, params);
+  work.chosen = work.position == work.at ? nullptr
+                                         : reinterpret_cast<const int32_t*>(params.chosen) + work.row * params.most_chosen;
+  const int end_chunk = work.position / kChunkPositions + 1;
+  if (work.end_chunk > end_chunk) work.end_chunk = end_chunk;
   const int head = part * kHeads + warp_id() * kWarpHeads, left = launch.n_heads - head;
   const int n = left < 0 ? 0 : left < kWarpHeads ? left : kWarpHeads;
   const int64_t first = static_cast<int64_t>(head) * launch.cache.value_dim;
@@ -268,8 +288,8 @@ __global__ void __launch_bounds__(kThreads) items_kernel(const __grid_constant__
   for (int at = static_cast<int>(blockIdx.x); at < header.n_items * parts; at += static_cast<int>(gridDim.x)) {
     const AttentionItem item = launch.lists.items(header)[at / parts];
     run_row<type>(launch,
-                  {.row = item.row, .position = item.position, .pages = launch.lists.base + item.first_page,
-                   .first_chunk = item.first_chunk, .end_chunk = item.end_chunk, .slot = item.slot},
+                  {.row = item.row, .position = 0, .at = item.position, .pages = launch.lists.base + item.first_page,
+                   .chosen = nullptr, .first_chunk = item.first_chunk, .end_chunk = item.end_chunk, .slot = item.slot},
                   at % parts, shared);
   }
 }
@@ -288,8 +308,8 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__
   if (token >= segment.n_tokens) return;
   const int position = segment.first_position + token;
   run_row<type>(launch,
-                {.row = segment.first_row + token, .position = position, .pages = launch.lists.base + segment.first_page,
-                 .first_chunk = 0, .end_chunk = position / kChunkPositions + 1, .slot = -1},
+                {.row = segment.first_row + token, .position = 0, .at = position,
+                 .pages = launch.lists.base + segment.first_page, .chosen = nullptr, .first_chunk = 0, .end_chunk = position / kChunkPositions + 1, .slot = -1},
                 part, shared);
 }
 
@@ -303,7 +323,7 @@ __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant_
   for (int at = static_cast<int>(blockIdx.x); at < header.n_splits; at += static_cast<int>(gridDim.x)) {
     const AttentionSplit split = launch.lists.splits(header)[at];
     const int first_chunk = first_seen(split.position, launch.params) / kChunkPositions;
-    const int last_chunk = split.position / kChunkPositions;
+    const int last_chunk = last_attended(split.position, launch.params) / kChunkPositions;
     for (int d = static_cast<int>(threadIdx.x); d < dim; d += kAddThreads) {
       float value = 0, largest = -INFINITY, total = 0;   // of the row
       for (int group = first_chunk / kGroupChunks; group <= last_chunk / kGroupChunks; ++group) {

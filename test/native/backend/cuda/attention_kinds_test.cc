@@ -370,6 +370,6 @@ TEST(cuda_latents_that_are_not_kept_are_refused_by_name) {
     CHECK(!(*backend)->kv_cache(shape).ok());
   };
   refused("layer 0 keeps latents of 1100 numbers");
-  shape = {{{StateKind::kLatents, 1, 576, 512, 0}, {StateKind::kLatents, 1, 128, 128, 1}}, 4, KvType::kF16, 2048};
-  refused("rows choose 2048 positions to attend to by an index");
+  shape = {{{StateKind::kLatents, 1, 576, 512, 0}, {StateKind::kLatents, 1, 128, 128, 1}}, 4, KvType::kF16, 20000};
+  refused("rows choose 20000 positions to attend to");
 }

@@ -36,6 +36,7 @@ constexpr Case kCases[] = {
     {"mistral3.f16", "f32", true, KvType::kF32}, {"mimo2.q8_0", "f32", true, KvType::kF32},
     {"deepseek2-lite.q4_0", "f32", true, KvType::kF32}, {"deepseek2-v3.q8_0", "f32", true, KvType::kF32},
     {"deepseek2-glm47flash.q8_0", "f32", true, KvType::kF32}, {"mistral4.q8_0", "f32", true, KvType::kF32},
+    {"deepseek32.q8_0", "f32", true, KvType::kF32}, {"glm-dsa.q8_0", "f32", true, KvType::kF32},
     {"kimi-linear.q8_0", "f32", true, KvType::kF32}, {"deepseek2-v3.q8_0", "int8", false},
     {"llama4.q4_0", "int8", false}, {"nemotron-h-moe.q8_0", "int8", false},
     {"llama.q8_0", "int8", false},
