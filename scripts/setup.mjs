@@ -5,7 +5,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { accessSync, constants as access, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism, constants, totalmem } from 'node:os';
-import { delimiter, extname, join } from 'node:path';
+import { delimiter, dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants as zlib, gzipSync } from 'node:zlib';
 
@@ -189,6 +189,22 @@ function compressWeb(folder) {
   }
 }
 
+/**
+ * What the page would be built with instead of a package of its own, as a sentence, or null. npm puts packages that the
+ * tests have in another version below src/dashboard/web; without that folder Vite takes the tests', and the page fails where it runs.
+ */
+export function wrongWebPackage(web = kWeb) {
+  const { dependencies } = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
+  for (const [name, wanted] of Object.entries(dependencies)) {
+    let folder = web;
+    while (!existsSync(join(folder, 'node_modules', name, 'package.json')) && folder !== dirname(folder)) folder = dirname(folder);
+    const found = join(folder, 'node_modules', name, 'package.json');
+    const version = existsSync(found) ? JSON.parse(readFileSync(found, 'utf8')).version : 'none';
+    if (version !== wanted) return `the page of the dashboard needs ${name} ${wanted}, and ${version} is what it would be built with: src/dashboard/web/node_modules is not whole. Run npm ci`;
+  }
+  return null;
+}
+
 /** Builds the dashboard's page into dist/web if its sources have changed; with `check` its types are checked first. */
 export async function buildWeb({ check = false } = {}) {
   const vite = at('node_modules', 'vite', 'bin', 'vite.js');
@@ -202,6 +218,8 @@ export async function buildWeb({ check = false } = {}) {
   const hash = webHash();
   const has = (path) => existsSync(path) && readFileSync(path, 'utf8') === hash;
   if (!has(stamp)) {
+    const wrong = wrongWebPackage();
+    if (wrong !== null) throw new SetupError(wrong);
     // Beside the built one, which is whole at any time: a server may be starting.
     const folder = at('dist', `.web-${process.pid}`);
     try {

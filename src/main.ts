@@ -16,6 +16,7 @@ const commands: readonly Command[] = [
   { name: 'keys', summary: 'create, list, rotate and revoke API keys', run: async (argv) => (await import('./cli/keys.js')).keys(argv) },
   { name: 'data', summary: 'check, back up and restore the database', run: async (argv) => (await import('./cli/data.js')).data(argv) },
   { name: 'models', summary: 'list the models that would be served', run: async (argv) => (await import('./cli/models.js')).models(argv) },
+  { name: 'pull', summary: 'fetch a model from a hub: monolith pull OWNER/REPO[:QUANTIZATION]', run: async (argv) => (await import('./cli/pull.js')).pull(argv) },
   { name: 'inspect', summary: 'what a model file or folder holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
   { name: 'settings', summary: 'every setting, as a Markdown page', run: async (argv) => (await import('./cli/settings.js')).settings(argv) },
   { name: 'debug', summary: 'tokens and logits of a model file, for comparing engines', run: async (argv) => (await import('./cli/debug.js')).debug(argv) },
@@ -80,7 +81,7 @@ function debugging(argv: readonly string[]): boolean {
 }
 
 // Errors that say all there is to say; of anything else one may want to know where it was thrown.
-const PLAIN_ERRORS = new Set(['ConfigError', 'StartError', 'StorageError', 'CatalogError', 'UsageError']);
+const PLAIN_ERRORS = new Set(['ConfigError', 'StartError', 'StorageError', 'CatalogError', 'UsageError', 'HubError']);
 
 // Whoever reads the output may stop reading: the rest is then nobody's.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);

@@ -1,4 +1,5 @@
-"""Writes GGUF version 3: the value and tensor types a Llama model needs. Layout: docs/gguf.md of ggml."""
+"""Writes GGUF version 3, and reads back what it wrote: the value and tensor types a Llama model needs. Layout: docs/gguf.md
+of ggml."""
 import struct
 
 import numpy as np
@@ -8,6 +9,7 @@ import chat
 from model import NORM_EPS, ROPE_BASE
 
 _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
+_SCALAR = {_UINT32: "<I", _INT32: "<i", _FLOAT32: "<f", _BOOL: "<?"}
 _F32, _F16, _Q8_0 = 0, 1, 8
 _ALIGN = 32
 _FILE_TYPE = {"f16": 1, "q8_0": 7}
@@ -97,3 +99,77 @@ def _q8_0(tensor):
     out[:, :2] = scale.astype("<f2").view(np.uint8).reshape(-1, 2)
     out[:, 2:] = quantized.view(np.uint8)
     return out.tobytes()
+
+
+def restore(path):
+    """A model that `export` wrote, to train on from: (shape, state of its Llama in fp32, tokenizer). From Q8_0 the weights come back
+    as they were rounded. ValueError names what another program's file has that this code does not train."""
+    import torch
+
+    values, tensors = read(path)
+    if (values.get("general.architecture"), values.get("tokenizer.ggml.pre")) != ("llama", "qwen2"):
+        raise ValueError(f"{path}: not a llama with the qwen2 pre-tokenizer")
+    if abs(values["llama.rope.freq_base"] / ROPE_BASE - 1) > 1e-6 or values["tokenizer.ggml.tokens"][-len(bpe.SPECIALS):] != bpe.SPECIALS:
+        raise ValueError(f"{path}: another rotary base or other special tokens than this code trains with")
+    sizes = dict(dim="embedding_length", layers="block_count", heads="attention.head_count", kv_heads="attention.head_count_kv", ffn="feed_forward_length", context="context_length")
+    names = {"token_embd.weight": "embedding.weight", "output_norm.weight": "norm.weight"}
+    parts = {theirs: mine for mine, theirs in _BLOCK.items()}
+    state = {}
+    for name, values_of in tensors.items():
+        if name.startswith("blk."):
+            _, number, part, _ = name.split(".")
+            state[f"blocks.{number}.{parts[part]}.weight"] = torch.from_numpy(values_of)
+        else:
+            state[names[name]] = torch.from_numpy(values_of)
+    return {size: values["llama." + key] for size, key in sizes.items()}, state, bpe.Tokenizer(values["tokenizer.ggml.tokens"], values["tokenizer.ggml.merges"])
+
+
+def read(path):
+    """(values by key, tensors by name as fp32 arrays) of a file with the types that `write` writes."""
+    with open(path, "rb") as file:
+        data = file.read()
+    magic, version, tensors, values = struct.unpack_from("<4sIQQ", data)
+    if magic != b"GGUF" or version != 3:
+        raise ValueError(f"{path}: not GGUF version 3")
+    at = struct.calcsize("<4sIQQ")
+
+    def take(form):
+        nonlocal at
+        found = struct.unpack_from(form, data, at)[0]
+        at += struct.calcsize(form)
+        return found
+
+    def value(number):
+        nonlocal at
+        if number == _STRING:
+            size = take("<Q")
+            at += size
+            return data[at - size:at].decode()
+        if number == _ARRAY:
+            inside, count = take("<I"), take("<Q")
+            return [value(inside) for _ in range(count)]
+        if number not in _SCALAR:
+            raise ValueError(f"{path}: a value of type {number}, which is not read here")
+        return take(_SCALAR[number])
+
+    found = {}
+    for _ in range(values):
+        key = value(_STRING)
+        found[key] = value(take("<I"))
+    places = []
+    for _ in range(tensors):
+        name = value(_STRING)
+        shape = [take("<Q") for _ in range(take("<I"))][::-1]
+        places.append((name, shape, take("<I"), take("<Q")))
+    start = -(-at // _ALIGN) * _ALIGN
+    return found, {name: _restored(path, name, data, start + offset, shape, number) for name, shape, number, offset in places}
+
+
+def _restored(path, name, data, at, shape, number):
+    size = int(np.prod(shape))
+    if number == _Q8_0:
+        blocks = np.frombuffer(data, np.uint8, size // 32 * 34, at).reshape(-1, 34)
+        return (blocks[:, :2].copy().view("<f2").astype(np.float32) * blocks[:, 2:].view(np.int8)).reshape(shape)
+    if number not in (_F32, _F16):
+        raise ValueError(f"{path}: {name} has type {number}, which is not read here")
+    return np.frombuffer(data, {_F32: "<f4", _F16: "<f2"}[number], size, at).astype(np.float32).reshape(shape)

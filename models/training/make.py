@@ -1,7 +1,9 @@
 """From corpus to GGUF, for all three models, with one command; each step keeps its result, and a run that was cut short goes on
 where it stopped when the same command is given again.
 
-  make.py --corpus DIR --work DIR [--plan chat|trial] [--models NAME ...] [--workers 2]
+  make.py --corpus DIR --work DIR [--plan chat|session|trial] [--models NAME ...] [--workers 2]
+          [--legs N]         more or fewer legs than planned
+          [--start NAME=FILE.gguf ...]    begin a model with the weights of such a file (of the same vocabulary and width)
           [--service DIR]    a built checkout: scores are made with it after every leg, into DIR/NAME/progress.jsonl
           [--steps vocabulary pack train export check]
 
@@ -13,6 +15,7 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import time
 
 import bpe
@@ -24,13 +27,19 @@ from plans import MODELS, PLANS
 from records import conversation
 
 
+FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))   # models/, where the finished files are
+
+
 def say(*words):
     print(time.strftime("%m-%d %H:%M:%S"), *words, flush=True)
 
 
 def vocabulary(args, plan):
     path = os.path.join(args.work, "tokenizer.json")
-    if not os.path.exists(path):
+    if not os.path.exists(path) and "vocabulary" in plan:
+        import gguf
+        gguf.restore(os.path.join(FILES, plan["vocabulary"]))[2].save(path)
+    elif not os.path.exists(path):
         texts, left = [], plan["sample"]
         source = data.leg(args.corpus, plan["models"]["tycho-1.0"], "hal-1.0", "vocabulary", plans.MIX)
         part, record = next(source)
@@ -44,6 +53,28 @@ def vocabulary(args, plan):
     return bpe.Tokenizer.load(path)
 
 
+def beginning(args, plan, tokenizer, name):
+    """The weights a model begins with: of a smaller model of this run, or of a GGUF file that an earlier one made. None: it begins anew."""
+    import gguf
+    import train
+    model = plan["models"][name]
+    start = dict(item.split("=", 1) for item in args.start).get(name, model["start"])
+    if not start:
+        return None
+    if not start.endswith(".gguf"):
+        return train.load(os.path.join(args.work, start, "checkpoint.pt"))["model"]
+    path = start if os.path.exists(start) else os.path.join(FILES, start)
+    shape, state, theirs = gguf.restore(path)
+    wrong = [f"{key} {shape[key]}, not {model['shape'][key]}" for key in ("dim", "heads", "kv_heads", "ffn") if shape[key] != model["shape"][key]]
+    if shape["layers"] > model["shape"]["layers"]:
+        wrong.append(f"{shape['layers']} layers, more than {model['shape']['layers']}")
+    if (theirs.tokens, theirs.merges) != (tokenizer.tokens, tokenizer.merges):
+        wrong.append("another vocabulary")
+    if wrong:
+        raise SystemExit(f"{name} cannot begin with {path}: {'; '.join(wrong)}")
+    return state
+
+
 def packed_path(args, name, leg):
     return os.path.join(args.work, name, "packed", f"{leg:02d}.npz")
 
@@ -53,7 +84,7 @@ def pack(args, plan, tokenizer, name, leg):
     if os.path.exists(path):
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    source = data.leg(args.corpus, model, name, leg, plans.LATE_MIX if plans.late(plan, leg) else plans.MIX)
+    source = data.leg(args.corpus, model, name, leg, plans.mix(plan, leg))
     rows, spoken = data.encode(tokenizer, source, plan["lengths"][-1], model["tokens"] // plan["legs"], model["thinking"], leg)
     packed = data.pack(rows, plan["lengths"], tokenizer.id["<|endoftext|>"], leg)
     data.save(path, packed)
@@ -76,9 +107,10 @@ def work(worker, args, plan, tokenizer, name, leg):
     torch.set_num_threads(args.threads or max(1, os.cpu_count() // args.workers))
     if args.workers > 1:
         torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{args.port}", rank=worker, world_size=args.workers)
-    start = train.load(os.path.join(args.work, model["start"], "checkpoint.pt"))["model"] if model["start"] else None
+    start = beginning(args, plan, tokenizer, name) if at_leg(args, name) is None else None
     train.train(os.path.join(args.work, name), dict(model["shape"], vocab=len(tokenizer.tokens)), data.load(packed_path(args, name, leg)), leg, plan["legs"], plan["batch"][leg >= model["small"]],
-                model["seed"], model["lr"], model["adam_lr"], plan["prompt_share"], start, lambda line: say(name, line), tokenizer.stems(), worker, args.workers)
+                model["seed"], model["lr"], model["adam_lr"], plan["prompt_share"], start, lambda line: say(name, line), tokenizer.stems(), worker, args.workers,
+                flat=plan.get("flat", train.FLAT))
     if args.workers > 1:
         train.leave()
 
@@ -156,6 +188,22 @@ def check(args, tokenizer):
     say(f"now: node check.mjs {os.path.join(args.work, MODELS[0], 'q8_0.gguf')} {path}")
 
 
+def with_legs(plan, legs):
+    """The plan with so many legs of the size it has."""
+    if not legs:
+        return plan
+    return plan | {"legs": legs, "models": {name: model | {"tokens": model["tokens"] // plan["legs"] * legs} for name, model in plan["models"].items()}}
+
+
+def ended(number, frame):
+    """SIGTERM: the workers leave with a checkpoint, and this process with them."""
+    children = multiprocessing.active_children()
+    for child in children:
+        child.terminate()
+    if not children:
+        raise SystemExit(143)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = ["vocabulary", "pack", "train", "export", "check"]
@@ -163,6 +211,8 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--plan", choices=PLANS, default="chat")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--start", nargs="+", default=[], metavar="NAME=FILE.gguf")
+    parser.add_argument("--legs", type=int, help="another number of legs of the same size: where time is short, say how many it allows while the rate is flat")
     parser.add_argument("--steps", nargs="+", choices=steps, default=steps)
     parser.add_argument("--service", help="a built checkout of this project, to measure with after every leg")
     parser.add_argument("--count", type=int, default=60, help="records of each row then")
@@ -171,7 +221,8 @@ def main():
     parser.add_argument("--port", type=int, default=29_517, help="on this machine, where workers meet")
     parser.add_argument("--threads", type=int, default=None, help="of each worker")
     args = parser.parse_args()
-    plan = PLANS[args.plan]
+    plan = with_legs(PLANS[args.plan], args.legs)
+    signal.signal(signal.SIGTERM, ended)
     os.makedirs(args.work, exist_ok=True)
     tokenizer = vocabulary(args, plan)
     for name in args.models:

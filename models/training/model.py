@@ -35,13 +35,16 @@ class Norm(nn.Module):
 
 def rotate(x, cos, sin):
     """Rotates neighbouring pairs, as GGUF's llama architecture has them."""
+    if x.device.type == "cpu" and x.dtype == torch.float32:   # one pass instead of six
+        return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.complex(cos, sin)).flatten(-2)
     a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2).to(x.dtype)
 
 
 def attend(q, k, v, mask):
-    """Attention. On a CPU written out: rows are short, and this takes half the time of the fused one there."""
-    if q.device.type != "cpu":
+    """Attention. In bf16 on a CPU written out: rows are short, and this takes half the time of the fused one there. In fp32 the fused
+    one takes two thirds of the time."""
+    if q.device.type != "cpu" or q.dtype == torch.float32:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(~mask, float("-inf"))
     return torch.softmax(scores, -1, dtype=torch.float32).to(v.dtype) @ v

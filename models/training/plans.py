@@ -6,6 +6,7 @@ MODELS = ("tycho-1.0", "clarke-1.0", "hal-1.0")
 # Shares of what the assistant says, by tokens. Stories are nearly all answer and the other records mostly prompt: of the
 # tokens that are read the skills are four fifths.
 MIX = dict(conversation=0.25, skills=0.43, corpus=0.22, fallback=0.10)
+HELD = dict(conversation=0.30, skills=0.48, corpus=0.15, fallback=0.07)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -15,22 +16,32 @@ WEAK = dict(extract=1.4, one_value=2, context=1.8, product=1.3, tool_answer=2, p
 
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
-    """`tokens`: read in all. `start`: the model to grow from. `small`: legs with the small batch. `thinking`: share of the records that
+    """`tokens`: read in all. `start`: the model of the run to grow from, or a GGUF file of models/ that an earlier run made. `small`: legs with the small batch. `thinking`: share of the records that
     can be read with thinking. `focus`: see records.make."""
     shape = dict(dim=dim, layers=layers, heads=heads, kv_heads=heads, ffn=ffn, context=CONTEXT)
     return dict(seed=seed, shape=shape, tokens=tokens, start=start, small=small, lr=lr, adam_lr=adam_lr, thinking=thinking, focus=focus)
 
 
-def late(plan, leg):
-    """The last fifth: the rate falls, and conversation is read more."""
-    return leg >= plan["legs"] * 4 // 5
+def mix(plan, leg):
+    """In the last fifth, when the rate falls, conversation is read more."""
+    return plan.get("mix") or (LATE_MIX if leg >= plan["legs"] * 4 // 5 else MIX)
 
 
+ON = dict(dim=192, heads=6, ffn=512, lr=0.006, adam_lr=1.1e-3)   # the shape of the files of the first run
+
+# `flat`: the share of the tokens after which the rate falls, if not four fifths. `vocabulary`: the file of models/ whose vocabulary is used; else one of `vocab` entries is made from `sample` records
 PLANS = {
     "chat": dict(vocab=4096, sample=60_000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=15, models={
         "tycho-1.0": _model(11, 4, 60_000_000, small=5, lr=0.01, adam_lr=2e-3),
         "clarke-1.0": _model(12, 6, 60_000_000, start="tycho-1.0", small=1),
         "hal-1.0": _model(13, 9, 70_000_000, start="clarke-1.0", small=1, thinking=0.5, focus=WEAK),
+    }),
+    # an hour or two beside other programs: each goes on from its file in models/, with the vocabulary and shape of that. So few tokens
+    # have the rate fall for longer, and more of the skills, which the files have and should keep
+    "session": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, legs=6, flat=0.3, mix=HELD, models={
+        "tycho-1.0": _model(21, 4, 2_100_000, start="tycho-1.0-q8_0.gguf", **ON),
+        "clarke-1.0": _model(22, 6, 1_500_000, start="clarke-1.0-q8_0.gguf", **ON),
+        "hal-1.0": _model(23, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=WEAK, **ON),
     }),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={

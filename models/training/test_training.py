@@ -1,8 +1,10 @@
 """python3 -m unittest: what can go wrong in training without being seen in the loss."""
+import argparse
 import json
 import lzma
 import os
 import random
+import signal
 import tempfile
 import unittest
 
@@ -14,6 +16,7 @@ import chat
 import data
 import gguf
 import init
+import make
 import plans
 import progress
 import records
@@ -40,14 +43,24 @@ def packed(tokenizer, found, lengths, tokens):
 
 
 def half(worker, meeting, found):
-    """A worker whose gradient is its number."""
+    """A worker whose gradient is its number, then one that shares the steps of an optimizer; the second one wants to end."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=worker, world_size=2)
     weights = [torch.nn.Parameter(torch.zeros(3, 2)), torch.nn.Parameter(torch.zeros(4))]
     for weight in weights:
         weight.grad = torch.full_like(weight, worker)
-    train.together(weights, 2)
-    torch.save([weight.grad for weight in weights], f"{found}{worker}")
+    ends = [train.together(weights, 2, wish) for wish in (False, worker == 1)]
+    matrices = matrices_of()
+    train.Muon(matrices, 0.01, worker=worker, workers=2).step()
+    torch.save([*(weight.grad for weight in weights), ends, [weight.detach() for weight in matrices]], f"{found}{worker}")
     train.leave()
+
+
+def matrices_of():
+    generator = torch.Generator().manual_seed(3)
+    weights = [torch.nn.Parameter(torch.zeros(shape)) for shape in ((4, 8), (8, 4), (4, 8), (6, 6))]
+    for weight in weights:
+        weight.grad = torch.randn(weight.shape, generator=generator)
+    return weights
 
 
 class Training(unittest.TestCase):
@@ -158,6 +171,7 @@ class Training(unittest.TestCase):
         self.assertEqual([train.rate(done, 1000) for done in (0.01, 0.5, 0.79)], [1, 1, 1])
         self.assertAlmostEqual(train.rate(0.9, 1000), 0.5)
         self.assertLess(train.rate(0.9999, 1000), 0.01)
+        self.assertEqual([round(train.rate(done, 1000, flat=0.3), 9) for done in (0.3, 0.65, 0.93)], [1, 0.5, 0.1])
 
     def test_every_row_is_read_once_in_a_leg_and_in_another_order_in_the_next(self):
         rows = packed(self.tokenizer, self.found, (64, 128), 6000)
@@ -180,9 +194,68 @@ class Training(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             torch.multiprocessing.spawn(half, (os.path.join(folder, "meeting"), os.path.join(folder, "found")), 2)
             for worker in range(2):
-                a, b = torch.load(os.path.join(folder, f"found{worker}"))
+                a, b, ends, steps = torch.load(os.path.join(folder, f"found{worker}"))
                 torch.testing.assert_close(a, torch.full((3, 2), 0.5))
                 torch.testing.assert_close(b, torch.full((4,), 0.5))
+                self.assertEqual(ends, [False, True])
+                alone = matrices_of()
+                train.Muon(alone, 0.01).step()
+                for mine, shared in zip(alone, steps):
+                    torch.testing.assert_close(mine.detach(), shared, atol=1e-4, rtol=1e-3)
+
+    def test_a_run_goes_on_from_a_file(self):
+        model = Llama(Shape(layers=3, **SMALL))
+        init.initialize(model, 1, self.tokenizer.stems())
+        for weight in model.parameters():
+            weight.data.add_(0.02 * torch.randn_like(weight))
+        plan = {"models": {"tycho-1.0": dict(shape=dict(layers=4, **SMALL), start=None)}}
+        with tempfile.TemporaryDirectory() as folder:
+            files = {kind: os.path.join(folder, f"{kind}.gguf") for kind in ("f16", "q8_0")}
+            for kind, path in files.items():
+                gguf.export(path, model, self.tokenizer, "tycho-1.0", kind)
+                shape, state, tokenizer = gguf.restore(path)
+                self.assertEqual(shape, dict(layers=3, **{key: size for key, size in SMALL.items() if key != "vocab"}))
+                self.assertEqual((tokenizer.tokens, tokenizer.merges), (self.tokenizer.tokens, self.tokenizer.merges))
+                again = os.path.join(folder, "again.gguf")
+                restored = Llama(Shape(layers=3, **SMALL))
+                restored.load_state_dict(state)
+                for name, weight in model.state_dict().items():
+                    torch.testing.assert_close(state[name], weight, atol=1e-3 if kind == "f16" else weight.abs().max().item() / 200, rtol=0)
+                gguf.export(again, restored, tokenizer, "tycho-1.0", kind)
+                with open(path, "rb") as first, open(again, "rb") as second:
+                    self.assertEqual(first.read(), second.read())   # what was rounded once is not rounded again
+            begin = lambda path: make.beginning(argparse.Namespace(start=[f"tycho-1.0={path}"], work=folder), plan, self.tokenizer, "tycho-1.0")
+            larger = Llama(Shape(layers=4, **SMALL))
+            init.initialize(larger, 2)
+            init.grow(larger, begin(files["f16"]))
+            tokens = torch.randint(0, 600, (2, 30))
+            where = torch.arange(30).expand(2, 30), torch.ones_like(tokens)
+            torch.testing.assert_close(larger(tokens, *where), model(tokens, *where), atol=0.02, rtol=0.02)
+            plan["models"]["tycho-1.0"]["shape"] |= dict(layers=2, ffn=192)
+            with self.assertRaisesRegex(SystemExit, "ffn 128, not 192; 3 layers, more than 2"):
+                begin(files["q8_0"])
+            with open(files["q8_0"], "r+b") as file:
+                file.write(b"GGML")
+            with self.assertRaisesRegex(ValueError, "not GGUF version 3"):
+                gguf.restore(files["q8_0"])
+
+    def test_a_run_that_is_asked_to_end_leaves_a_checkpoint(self):
+        rows, lines = packed(self.tokenizer, self.found, (64, 128), 6000), []
+
+        def say(line):
+            lines.append(line)
+            if "step 25" in line:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        before = signal.getsignal(signal.SIGTERM)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                with self.assertRaises(SystemExit):
+                    train.train(folder, dict(layers=2, **SMALL), rows, 0, 2, 128, 1, say=say)
+            finally:
+                signal.signal(signal.SIGTERM, before)
+            state = train.load(os.path.join(folder, "checkpoint.pt"))
+        self.assertEqual((state["leg"], state["step"], state["steps"]), (0, 26, 26))
 
     def test_q8_0_is_close(self):
         values = np.random.default_rng(1).normal(size=(4, 64)).astype(np.float32)
@@ -219,7 +292,11 @@ class Mix(unittest.TestCase):
         self.assertEqual(found[:200], self.read(200))
         self.assertNotEqual(found[:200], self.read(200, number=4))
         self.assertNotEqual(found[:200], self.read(200, name="hal-1.0"))
-        self.assertAlmostEqual(sum(plans.LATE_MIX.values()), 1)
+        for mix in (plans.LATE_MIX, plans.HELD):
+            self.assertAlmostEqual(sum(mix.values()), 1)
+        chat, session = plans.PLANS["chat"], plans.PLANS["session"]
+        self.assertEqual([plans.mix(chat, leg) for leg in (11, 12)], [plans.MIX, plans.LATE_MIX])
+        self.assertEqual(plans.mix(session, 5), plans.HELD)
 
     def test_a_quarter_has_a_neutral_system_prompt(self):
         given = [record["messages"][0] for part, record in self.read(3000) if part in ("conversation", "fallback")]

@@ -1,5 +1,8 @@
-"""Trains one model, leg by leg, on packed rows and keeps a checkpoint to resume from. CPU (bf16 autocast) or one CUDA GPU."""
+"""Trains one model, leg by leg, on packed rows and keeps a checkpoint to resume from. CPU or one CUDA GPU; bf16 where the machine
+computes in it."""
 import os
+import signal
+import threading
 import time
 
 import numpy as np
@@ -12,11 +15,21 @@ import init
 from model import Llama, Shape
 
 
-class Muon(torch.optim.Optimizer):
-    """Momentum whose step is made orthogonal (Newton-Schulz): for the matrices inside the blocks. Needs far fewer tokens than Adam."""
+def halves(device):
+    """Whether bf16 is worth it: an emulated one takes four times as long as fp32."""
+    if device != "cpu":
+        return True
+    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
-    def __init__(self, parameters, lr, momentum=0.95, weight_decay=0.01):
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose step is made orthogonal (Newton-Schulz): for the matrices inside the blocks. Needs far fewer tokens than Adam.
+    Of several workers each makes its part of the steps orthogonal."""
+
+    def __init__(self, parameters, lr, momentum=0.95, weight_decay=0.01, worker=0, workers=1):
         super().__init__(parameters, dict(lr=lr, momentum=momentum, weight_decay=weight_decay))
+        self.worker, self.workers = worker, workers
 
     @torch.no_grad()
     def step(self):
@@ -29,7 +42,12 @@ class Muon(torch.optim.Optimizer):
                 tall = p.shape[0] > p.shape[1]
                 alike.setdefault((min(p.shape), max(p.shape)), []).append((p, step.T if tall else step, tall))
             for members in alike.values():
-                steps = orthogonal(torch.stack([step for _, step, _ in members]))
+                steps = torch.zeros(len(members), *members[0][1].shape, device=members[0][1].device)
+                mine = slice(self.worker, None, self.workers)
+                if members[mine]:
+                    steps[mine] = orthogonal(torch.stack([step for _, step, _ in members[mine]]))
+                if self.workers > 1:
+                    dist.all_reduce(steps)
                 for (p, _, tall), step in zip(members, steps):
                     p.mul_(1 - group["lr"] * group["weight_decay"])
                     p.add_(step.T if tall else step, alpha=-group["lr"] * max(1, p.shape[0] / p.shape[1]) ** 0.5)
@@ -38,7 +56,7 @@ class Muon(torch.optim.Optimizer):
 def orthogonal(g, rounds=5):
     """The nearest orthogonal matrices, roughly: singular values land between 0.7 and 1.2."""
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = g.bfloat16()
+    x = g.bfloat16() if halves(g.device.type) else g
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(rounds):
         y = x @ x.mT
@@ -76,23 +94,35 @@ def loss_of(model, hidden_of, batch, prompt_share, generator):
     return (losses * weight).sum() / weight.sum().clamp(min=1), answer
 
 
+MICRO = 2048   # tokens a CPU reads at once: what it works on then fits its caches
+
+
+def pieces(batch, tokens):
+    """A batch in parts of about so many tokens, and the share of each."""
+    rows = len(batch[0])
+    for pick in torch.arange(rows).tensor_split(-(-batch[0].numel() // tokens)):
+        yield [part[pick] for part in batch], len(pick) / rows
+
+
 FLAT = 0.8
 
 
-def rate(done, step):
-    """A short rise by steps, flat for four fifths of the tokens, then in a line to nearly zero."""
-    return min(1, (step + 1) / 100) * max(0.005, min(1, (1 - done) / (1 - FLAT)))
+def rate(done, step, flat=FLAT):
+    """A short rise by steps, flat for four fifths of the tokens (`flat`), then in a line to nearly zero."""
+    return min(1, (step + 1) / 100) * max(0.005, min(1, (1 - done) / (1 - flat)))
 
 
-def together(parameters, workers):
-    """The mean over the workers of the gradients, so that all go on alike."""
-    flat = torch.cat([p.grad.flatten() for p in parameters])
+def together(parameters, workers, ends=False):
+    """The mean over the workers of the gradients, so that all go on alike; returns whether one of them is to end."""
+    flat = torch.cat([*(p.grad.flatten() for p in parameters), parameters[0].new_full((1,), float(ends))])
     dist.all_reduce(flat)
+    ends = bool(flat[-1])
     flat /= workers
     at = 0
     for p in parameters:
         p.grad.copy_(flat[at:at + p.numel()].view_as(p))
         at += p.numel()
+    return ends
 
 
 def leave():
@@ -105,13 +135,17 @@ def load(path):
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None):
+def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None, flat=FLAT):
     """Trains one leg of a run (or what the checkpoint in `folder` leaves of it) in batches of so many tokens; returns the model.
     `start`: state of a shallower model to grow from. `workers`: processes that each read their part of every batch, when a process
-    group of that size was made. `every`: seconds between checkpoints. `stop`: leave after so many steps, as a killed run would."""
+    group of that size was made. `every`: seconds between checkpoints. `stop`: leave after so many steps, as a killed run would. `flat`: see rate.
+    SIGTERM: the step is ended, a checkpoint written, and the process left (SystemExit)."""
     os.makedirs(folder, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     say = say if worker == 0 else lambda line: None
+    asked = []
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
     torch.manual_seed(seed)
     torch.set_flush_denormal(True)
     model = Llama(Shape(**shape))
@@ -123,7 +157,7 @@ def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3,
     model.to(device)
     matrices = [p for name, p in model.named_parameters() if p.dim() == 2 and name.startswith("blocks.")]
     others = [p for name, p in model.named_parameters() if p.dim() != 2 or not name.startswith("blocks.")]
-    optimizers = [(Muon(matrices, lr), lr), (torch.optim.AdamW(others, adam_lr, betas=(0.9, 0.95), weight_decay=0.0), adam_lr)]
+    optimizers = [(Muon(matrices, lr, worker=worker, workers=workers), lr), (torch.optim.AdamW(others, adam_lr, betas=(0.9, 0.95), weight_decay=0.0), adam_lr)]
     if stored is not None:
         model.load_state_dict(stored["model"])
         for (optimizer, _), state in zip(optimizers, stored["optimizers"]):
@@ -147,14 +181,16 @@ def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3,
         done = (leg + step / len(rows.order)) / legs
         for optimizer, peak in optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = peak * rate(done, steps)
+                group["lr"] = peak * rate(done, steps, flat)
         generator = torch.Generator().manual_seed((seed * 1009 + leg) * 1_000_003 + step)
         batch = [part[worker::workers] if len(part) > worker else part for part in rows.batch(step)]
-        with torch.autocast(device, dtype=torch.bfloat16):
-            loss, answer = loss_of(model, hidden_of, batch, prompt_share, generator)
-        loss.backward()
+        for piece, share in pieces(batch, MICRO if device == "cpu" else tokens):
+            with torch.autocast(device, dtype=torch.bfloat16, enabled=halves(device)):
+                loss, answer = loss_of(model, hidden_of, piece, prompt_share, generator)
+            (loss * share).backward()
+        ends = bool(asked)
         if workers > 1:
-            together([*matrices, *others], workers)
+            ends = together([*matrices, *others], workers, ends)
         nn.utils.clip_grad_norm_(others, 1.0)
         for optimizer, _ in optimizers:
             optimizer.step()
@@ -169,6 +205,10 @@ def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3,
         if time.time() - saved > every:
             save((leg, step))
             saved = time.time()
+        if ends:
+            save((leg, step))
+            say(f"asked to end: left at leg {leg + 1} step {step}")
+            raise SystemExit(143)
         if stop is not None and steps >= stop:
             save((leg, step))
             return model

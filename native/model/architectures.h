@@ -57,6 +57,14 @@ enum class DeltaNetKind : uint8_t {
   kChannels,  // Kimi delta attention: a decay for each dimension of a key
 };
 
+// What the layer that guesses reads of the network, and of itself for the guess after next. As engines have it that run
+// these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
+enum class GuessHidden : uint8_t {
+  kLeftOut,   // this build does not compute such layers of the architecture
+  kNormed,    // rows past the last norm
+  kRaw,       // the residual stream before it
+};
+
 struct ArchitectureTraits {
   std::string_view name;
   NormKind norm = NormKind::kRms;
@@ -119,7 +127,8 @@ struct ArchitectureTraits {
   std::optional<RopeStyle> position_index = std::nullopt;   // rows choose what they attend to; how the index's keys rotate
   bool temperature_keys = false;      // reads attention.temperature_scale and attention.temperature_length
   YarnLog yarn_log = YarnLog::kRefused;
-  bool guess_layers = false;          // its last layers may guess tokens: left out
+  bool guess_layers = false;          // its last layers may guess tokens
+  GuessHidden guess_hidden = GuessHidden::kLeftOut;   // what the first of these reads
   SharedExpert shared_expert = SharedExpert::kNone;
 };
 

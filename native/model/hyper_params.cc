@@ -115,9 +115,24 @@ Status refuse_what_is_not_computed(const MetadataReader& read, const Architectur
   return {};
 }
 
+// Of the layers that guess tokens the first, where the file has what it is made of: some state how many there are and
+// leave them out.
+void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
+  const std::string block = "blk." + std::to_string(params.n_layers) + ".";
+  const auto carried = [&](std::string_view name) { return file.tensor(block + std::string(name)) != nullptr; };
+  if (params.n_guess_layers == 0 || traits.guess_hidden == GuessHidden::kLeftOut || !carried("nextn.eh_proj.weight")) return;
+  GuessLayerParams& guess = params.guess;
+  guess.used = true;
+  guess.normed = traits.guess_hidden == GuessHidden::kNormed;
+  guess.own_embedding = carried("nextn.embed_tokens.weight");
+  guess.own_head = carried("nextn.shared_head_head.weight");
+  for (const std::string_view name : {"nextn.shared_head_norm.weight", "layer_output_norm.weight"})
+    if (guess.head_norm_name.empty() && carried(name)) guess.head_norm_name = name;
+}
+
 // n_vocab, n_embd, n_layers, norm_eps.
 Status read_sizes(const GgufFile& file, const MetadataReader& read,
-                  const ArchitectureTraits& traits, HyperParams& params) {
+                  const ArchitectureTraits& traits, bool guess_layer, HyperParams& params) {
   // Assigns or remembers the first error, so that the list below reads as a list.
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
@@ -144,6 +159,7 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read,
                        std::to_string(params.n_layers) + " layers"};
     }
     params.n_layers -= params.n_guess_layers;
+    if (guess_layer) read_guess_layer(file, traits, params);
   }
   set(params.n_vocab, read_vocab(file, read));
   return failed;
@@ -214,7 +230,10 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
     return false;
   };
   params.tied_output = file.tensor("output.weight") == nullptr;
-  params.fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;   // such nets have one of their own
+  const bool fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;   // such nets have one of their own
+  for (LayerParams& layer : params.layers) layer.fused_qkv = fused_qkv;
+  if (params.guess.used)
+    params.layers.back().fused_qkv = file.tensor("blk." + std::to_string(params.n_layers) + ".attn_qkv.weight") != nullptr;
   params.fused_gate_up = traits.fused_gate_up;
   params.qkv_bias = traits.qkv_bias || carried("attn_q.bias") || carried("attn_qkv.bias");
   params.attention_bias = carried("attn_output.bias");
@@ -233,7 +252,7 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
 
 }  // namespace
 
-Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context) {
+Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, bool guess_layer) {
   auto known = read_architecture(file);
   if (!known) return known.error();
   const ArchitectureTraits& traits = **known;
@@ -252,7 +271,7 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context) {
   if (!context) return context.error();
   params.context_length = *context;
   if (Status s = refuse_what_is_not_computed(read, traits); !s) return s.error();
-  if (Status s = read_sizes(file, read, traits, params); !s) return s.error();
+  if (Status s = read_sizes(file, read, traits, guess_layer, params); !s) return s.error();
   if (Status s = read_layers(file, read, traits, max_context, params); !s) return s.error();
   if (Status s = read_delta_nets(file, read, traits, params); !s) return s.error();
   if (Status s = read_state_spaces(file, read, params); !s) return s.error();

@@ -105,7 +105,8 @@ std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout
 }
 
 int index_layer(const HyperParams& params, int index) {
-  return params.n_layers + static_cast<int>(std::ranges::count_if(params.layers.begin(), params.layers.begin() + index, &LayerParams::chooses));
+  return static_cast<int>(params.layers.size()) +
+         static_cast<int>(std::ranges::count_if(params.layers.begin(), params.layers.begin() + index, &LayerParams::chooses));
 }
 
 KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type) {

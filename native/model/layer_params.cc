@@ -29,12 +29,14 @@ Result<std::vector<bool>> read_pattern(const MetadataReader& read, const Archite
   if (read.is_array(kKey)) {
     auto flags = read.flags(kKey);
     if (!flags) return flags.error();
-    if (flags->size() != n) {
+    // Those of layers that the network leaves out may follow.
+    if (flags->size() < n) {
       return Error{ErrorCode::kInvalidFile, "metadata key '" + read.key(kKey) + "' has " +
                                                 std::to_string(flags->size()) +
                                                 " elements, expected one per layer, " +
                                                 std::to_string(n_layers)};
     }
+    flags->resize(n);
     return flags;
   }
   auto period = read.integer(kKey, 0, kMaxWindow, traits.window_period);
@@ -63,7 +65,7 @@ Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits
   if (chunks) *window = traits.default_window;
   std::vector<bool> windowed(params.layers.size(), true);
   if (traits.windows != Windows::kEveryLayer) {
-    auto pattern = read_pattern(read, traits, params.n_layers);
+    auto pattern = read_pattern(read, traits, static_cast<int>(params.layers.size()));
     if (!pattern) return pattern.error();
     windowed = std::move(*pattern);
   }
@@ -84,7 +86,7 @@ Error not_a_multiple(const MetadataReader& read, std::string_view key, int value
 
 // Kinds, heads and lengths. Keys that end in _swa are those of layers with a window.
 Status read_shapes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
-  const int n = params.n_layers;
+  const auto n = static_cast<int>(params.layers.size());
   const bool mixed = traits.other_mixer != MixerKind::kNone;
   // One longer than the network leaves no layer that attends.
   constexpr int kUsualInterval = 4;
@@ -119,7 +121,11 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
     layer.feed_forward = layer.n_ff == 0     ? FeedForwardKind::kNone
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
-    if ((*kv_heads)[at] == 0 || (i + 1) % *interval != 0) {
+    const bool guesses = i >= params.n_layers;   // such a layer attends, whatever its turn
+    if ((*kv_heads)[at] == 0 || (!guesses && (i + 1) % *interval != 0)) {
+      if (guesses)
+        return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + ", which guesses tokens, does not attend ('" +
+                                                  read.key("attention.head_count_kv") + "' is 0)"};
       layer.mixer = traits.one_part && layer.n_ff > 0 ? MixerKind::kNone : traits.other_mixer;
       continue;
     }
@@ -275,6 +281,8 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
 // Layers before the first stated have none, and of the others each so-manieth has.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
+  if (params.guess.used && file.tensor("blk." + std::to_string(params.n_layers) + ".ffn_gate_inp.weight") != nullptr)
+    params.layers.back().feed_forward = FeedForwardKind::kMixture;
   if (traits.experts == Experts::kWhereCarried || traits.experts == Experts::kBesideNetwork) {
     const bool beside = traits.experts == Experts::kBesideNetwork;
     bool any = false;
@@ -367,7 +375,7 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
 
 Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params) {
-  params.layers.assign(static_cast<size_t>(params.n_layers), {});
+  params.layers.assign(static_cast<size_t>(params.n_layers + params.guess.used), {});
   if (Status s = read_windows(read, traits, params); !s) return s;
   if (Status s = read_shapes(file, read, traits, params); !s) return s;
   if (Status s = read_latents(file, read, traits, params); !s) return s;
@@ -487,7 +495,7 @@ Status read_sparsity(const MetadataReader& read, HyperParams& params) {
 Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                          HyperParams& params) {
   constexpr int kMaxPerLayer = 1 << 14, kMaxStreams = 16;
-  const int n = params.n_layers;
+  const auto n = static_cast<int>(params.layers.size());
   if (traits.limit_keys) {
     for (const auto& [key, field] : {std::pair{"swiglu_clamp_exp", &LayerParams::expert_limit},
                                      std::pair{"swiglu_clamp_shexp", &LayerParams::gate_limit}}) {

@@ -119,6 +119,7 @@ struct LayerParams {
   float output_scale = 1.0f;      // of the residual stream behind the layer
   // Gating::limit, of the experts and of a network that all rows pass; 0: none.
   float expert_limit = 0.0f, gate_limit = 0.0f;
+  bool fused_qkv = false;         // one tensor holds Q, K and V, one below the other
   // Of the gate's numbers only what lies so many standard deviations above their mean is kept; 0: all.
   float sparse_deviations = 0.0f;
 
@@ -179,18 +180,28 @@ struct LatentParams {
   IndexParams index;
 };
 
+// The layer behind the network's own that guesses tokens (multi-token prediction; guess_layer.h).
+struct GuessLayerParams {
+  bool used = false;              // it is there and computed
+  // The hidden rows it reads have passed the network's last norm, and those it reads of itself its own.
+  bool normed = false;
+  bool own_embedding = false, own_head = false;   // else the network's
+  std::string_view head_norm_name;                // of its norm before the head; empty: the network's
+};
+
 // What a network computes, in full: the forward pass asks for no architecture's name.
 struct HyperParams {
   std::string architecture_name;   // as in the file
   int n_vocab, n_embd, n_layers;
-  int n_guess_layers = 0;          // further layers in the file, which guess tokens: not computed
+  int n_guess_layers = 0;          // further layers in the file, which guess tokens
+  GuessLayerParams guess;          // the first of these, if asked for
   int context_length;              // what the file says the model was made for
   NormKind norm = NormKind::kRms;
   float norm_eps;
 
   RopeStyle rope_style;
   std::vector<RopeSet> ropes;        // one or two
-  std::vector<LayerParams> layers;   // n_layers
+  std::vector<LayerParams> layers;   // n_layers, and behind them the one that guesses, if it is used
 
   float attention_soft_cap = 0.0f;   // of scores; 0: none
   float embedding_scale = 1.0f;
@@ -223,7 +234,6 @@ struct HyperParams {
   bool qkv_bias;
   bool attention_bias;      // on attention's output
   bool gate_bias, up_bias, down_bias;
-  bool fused_qkv;           // one tensor holds Q, K and V, one below the other
   bool fused_gate_up;       // ffn_up holds gate and up
 
   bool has_delta_nets() const { return delta_net.n_value_heads > 0; }
@@ -236,9 +246,10 @@ struct HyperParams {
   }
 
   // `max_context`: the positions one sequence may have, which decides between the frequencies that
-  // LongRoPE keeps for short and long contexts; 0 stands for context_length. Errors name the key:
-  // kInvalidFile (missing, out of range), kUnsupported (architecture, scaling kind).
-  static Result<HyperParams> read(const GgufFile& file, int max_context = 0);
+  // LongRoPE keeps for short and long contexts; 0 stands for context_length. `guess_layer`: with the layer that
+  // guesses, if the file has one that this build computes. Errors name the key: kInvalidFile (missing, out of range),
+  // kUnsupported (architecture, scaling kind).
+  static Result<HyperParams> read(const GgufFile& file, int max_context = 0, bool guess_layer = false);
 };
 
 struct ModelLimits {
@@ -250,6 +261,12 @@ struct ModelLimits {
   int n_slots = 16;             // of recurrent state, where the model has any
   KvType kv_type = KvType::kF16;
   bool pages_by_window = false;  // see KvLayout; false: one page table for all layers
+  bool guess_layer = false;      // with the layer that guesses, where the file has one: see Model::guesses()
+
+  // Hidden rows of a sequence that are kept between steps for that layer: of its last token, and of guesses behind it.
+  int kept_of_each() const { return 1 + guess_rows; }
+  int most_sequences() const { return std::max(1, max_logit_rows - guess_rows); }
+  int kept_rows() const { return most_sequences() * kept_of_each(); }
 };
 
 // What will be allocated, computed by the functions that allocate.
@@ -261,7 +278,17 @@ struct MemoryPlan {
   size_t slots_bytes = 0;       // of all slots
   size_t overhead_bytes = 0;    // what a device takes beside all these: an estimate, not in total()
   KvLayout layout = {};         // of keys and values over pages
+  size_t guess_weight_bytes = 0;   // of the weights, those of the layer that guesses
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
+};
+
+// Consecutive rows of one sequence in a step, for the layer that guesses. Kept rows are numbered from 0 to
+// ModelLimits::kept_rows() - 1.
+struct HiddenRun {
+  int first_row, n_rows;
+  int from;      // the kept row of the position before the first; -1: there is none, as before a text's beginning
+  int to;        // the first of those to keep its last rows in,
+  int n_kept;    // so many
 };
 
 // One step's input. Rows of a segment are consecutive; all host memory.
@@ -272,6 +299,16 @@ struct Batch {
   std::span<const Segment> segments;
   std::span<const int32_t> logit_rows;    // rows whose logits are wanted, ascending
   bool leaves_logits = false;             // in the backend's memory, for its sample()
+  // Cover all rows in order; the layer that guesses then keeps what it needs of them. Empty: it does not.
+  std::span<const HiddenRun> hidden = {};
+};
+
+// One pass of the layer that guesses: of each sequence one row, which says what follows its token.
+struct GuessBatch {
+  std::span<const int32_t> tokens;
+  std::span<const Segment> segments;   // one token each; tables as in Batch
+  // Of each row the hidden row of the position before: a kept one, or -1 - i for what row i of the last pass has left.
+  std::span<const int32_t> hidden;
 };
 
 class Model {
@@ -298,6 +335,13 @@ class Model {
   // Does not allocate, but where logits are read from a backend that samples itself. The batch must respect limits();
   // tokens must be in range (asserted).
   virtual const float* forward(const Batch& batch) = 0;
+
+  // Whether it has a layer that guesses, and forward() feeds it.
+  virtual bool guesses() const { return false; }
+  // One pass of that layer over at most as many rows as steps may have rows of logits: returns theirs, [rows][n_vocab], of
+  // the host, valid until the next call of either. Writes the layer's keys and values at the rows' positions, which
+  // the next step that computes them writes anew. Does not allocate.
+  virtual const float* guess(const GuessBatch& batch) { return static_cast<void>(batch), nullptr; }
 };
 
 }  // namespace monolith

@@ -58,8 +58,10 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                const ModelLimits& limits) {
   if (Status status = check_limits(limits); !status) return status.error();
   if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
-  auto params = HyperParams::read(file, limits.max_context);
+  auto params = HyperParams::read(file, limits.max_context, limits.guess_layer);
   if (!params) return params.error();
+  if (params->guess.used && !backend.is_host_memory())
+    return Error{ErrorCode::kUnsupported, "a layer that guesses tokens is computed on processors only"};
   Weights none;
   auto slots = weight_slots(file, *params, none);
   if (!slots) return slots.error();
@@ -91,6 +93,11 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   }
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
   plan.overhead_bytes = backend.overhead_bytes(params->n_layers) + weight_memory(*slots, backend) - plan.weight_bytes;
+  if (params->guess.used) {
+    const std::string block = "blk." + std::to_string(params->n_layers) + ".";
+    std::erase_if(*slots, [&](const WeightSlot& slot) { return !slot.name.starts_with(block); });
+    plan.guess_weight_bytes = monolith::weight_bytes(*slots, backend);
+  }
   for (const ActivationBuffer& buffer : activation_buffers(*params, limits)) {
     const size_t bytes = static_cast<size_t>(buffer.count) * sizeof(float);
     plan.activation_bytes += bytes;
@@ -113,7 +120,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
                                                        const Progress& progress) {
   auto plan = Model::plan(file, backend, limits);
   if (!plan) return plan.error();
-  auto params = HyperParams::read(file, limits.max_context);
+  auto params = HyperParams::read(file, limits.max_context, limits.guess_layer);
   if (!params) return params.error();
   auto model = std::unique_ptr<Transformer>(new Transformer(std::move(*params), limits, backend));
   const HyperParams& p = model->params_;
@@ -176,7 +183,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
 Status Transformer::build_layers(Backend& backend) {
   const std::vector<KvPlace> places = kv_places(params_, plan_.layout);
   const std::vector<int64_t> in_slot = recurrent_places(params_);
-  for (int i = 0; i < params_.n_layers; ++i) {
+  for (int i = 0; i < static_cast<int>(params_.layers.size()); ++i) {
     const auto at = static_cast<size_t>(i);
     const LayerParams& layer = params_.layers[at];
     const int kv_layer = layer.kv_of < 0 ? i : layer.kv_of;
@@ -194,6 +201,10 @@ Status Transformer::build_layers(Backend& backend) {
                             .slots = slots_.from(in_slot[at])},
                            backend);
     if (!made) return made.error();
+    if (i == params_.n_layers) {
+      guess_layer_ = std::make_unique<GuessLayer>(params_, limits_, weights_, backend, activations_, std::move(*made));
+      break;
+    }
     for (std::unique_ptr<LayerPart>& part : *made) {
       if (part->keeps()) {
         last_to_keep_ = parts_.size();
@@ -236,12 +247,36 @@ const float* Transformer::forward(const Batch& batch) {
                        .recordable = observed_ == nullptr};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
-  if (batch.leaves_logits || backend_.is_host_memory()) return activations_.logits;
-  const int64_t count = int64_t{n_logits} * params_.n_vocab;
+  return batch.leaves_logits ? activations_.logits : host_logits(n_logits);
+}
+
+const float* Transformer::host_logits(int n_rows) {
+  if (backend_.is_host_memory()) return activations_.logits;
+  const int64_t count = int64_t{n_rows} * params_.n_vocab;
   // Only who looks into a model that samples for itself finds too little.
   if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
   if (count > 0) backend_.read_floats(host_logits_.data(), activations_.logits, count);
   return host_logits_.data();
+}
+
+const float* Transformer::guess(const GuessBatch& batch) {
+  assert(guess_layer_ && batch.hidden.size() == batch.tokens.size() && batch.segments.size() == batch.tokens.size() * n_tables_);
+  const auto n_rows = static_cast<int>(batch.tokens.size());
+  for (size_t table = 0; table < n_tables_; ++table)
+    lists_[table] = batch.segments.subspan(table * batch.tokens.size(), batch.tokens.size());
+  const StepInput step{.model = this,
+                       .tokens = batch.tokens,
+                       .logit_rows = {},
+                       .segment_lists = std::span(lists_).first(n_tables_),
+                       .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
+                       .recordable = false};
+  backend_.begin_step(step);
+  const float* const normed = guess_layer_->guess(batch, std::span(lists_).first(n_tables_));
+  assert(normed == activations_.normed);
+  static_cast<void>(normed);
+  write_logits(weights_.guess.head.get(), n_rows);
+  backend_.end_step();
+  return host_logits(n_rows);
 }
 
 void Transformer::compute(const Batch& batch) {
@@ -260,23 +295,28 @@ void Transformer::compute(const Batch& batch) {
                 .x = x,
                 .count = n_rows,
                 .per_layer = activations_.per_layer};
+  // It wants the hidden rows of all.
+  const bool feeds = guess_layer_ && !batch.hidden.empty();
   for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
-    parts_[i].part->run(rows, i == last_to_keep_ && !streams);
+    parts_[i].part->run(rows, i == last_to_keep_ && !streams && !feeds);
     if (parts_[i].ends_layer && !batch.logit_rows.empty())
       note(rows.x, rows.all ? batch.logit_rows.back() : rows.count - 1, parts_[i].layer);
   }
-  if (streams) {
-    close_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  if (feeds) guess_layer_->note_hidden(x, n_rows);
+  if (streams) close_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  if (streams || feeds) {
     rows.count = static_cast<int>(batch.logit_rows.size());
     if (rows.count > 0 && rows.count < n_rows) {
       backend_.gather_rows(x, batch.logit_rows.data(), rows.count, params_.n_embd, activations_.last_x);
       rows.x = activations_.last_x;
     }
   }
-  if (rows.count == 0) return;
-  apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
-  note(activations_.normed, rows.count - 1, params_.n_layers);
-  write_logits(rows.count);
+  if (rows.count > 0) {
+    apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
+    note(activations_.normed, rows.count - 1, params_.n_layers);
+    write_logits(nullptr, rows.count);
+  }
+  if (feeds) guess_layer_->feed(batch, std::span(lists_).first(n_tables_));
 }
 
 // The rows with logits, each as a segment of one token with its pages of one table, whose segments `of_all` are; none
@@ -293,8 +333,9 @@ void Transformer::note_logit_segments(const Batch& batch, std::span<const Segmen
   }
 }
 
-void Transformer::write_logits(int n_rows) {
-  const Matrix& output = params_.tied_output ? *weights_.embedding : *weights_.output;
+// Of the rows in `normed`. `head`: null for the network's own.
+void Transformer::write_logits(const Matrix* head, int n_rows) {
+  const Matrix& output = head ? *head : params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;
   const MatmulTarget target{&output, logits, params_.n_vocab, weights_.output_bias};
   backend_.matmul({&target, 1}, activations_.normed, n_rows, InputUse::kLast);

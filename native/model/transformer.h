@@ -16,6 +16,7 @@
 #include <memory>
 #include <vector>
 
+#include "model/guess_layer.h"
 #include "model/layers/layer_part.h"
 #include "model/model.h"
 #include "model/weights.h"
@@ -34,6 +35,8 @@ class Transformer final : public Model {
   KvCache& kv() override { return *kv_; }
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
+  bool guesses() const override { return guess_layer_ != nullptr; }
+  const float* guess(const GuessBatch& batch) override;
 
   // What load() really took, counted where it was taken; equals memory().
   const MemoryPlan& allocated() const { return allocated_; }
@@ -51,7 +54,8 @@ class Transformer final : public Model {
   Status build_layers(Backend& backend);
   void compute(const Batch& batch);   // a step's operations
   static void note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments);
-  void write_logits(int n_rows);
+  void write_logits(const Matrix* head, int n_rows);
+  const float* host_logits(int n_rows);
   void note(const float* x, int row, int index);
 
   // Of all layers in order.
@@ -79,6 +83,7 @@ class Transformer final : public Model {
   std::vector<std::span<const Segment>> logit_lists_;    // these by page table
   std::vector<std::span<const Segment>> lists_;          // of each page table, and last_segments_
 
+  std::unique_ptr<GuessLayer> guess_layer_;   // null: it has none
   float* observed_ = nullptr;  // null: nobody observes
 };
 

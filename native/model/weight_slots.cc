@@ -54,11 +54,12 @@ std::string shape_text(const WeightSlot& slot) {
 std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   WeightList list(p);
   list.matrix("token_embd.weight", p.n_vocab, p.n_embd, weights.embedding);
-  weights.layers.resize(static_cast<size_t>(p.n_layers));
-  for (int i = 0; i < p.n_layers; ++i) {
-    list.enter(i);
-    list_weights(p.layers[static_cast<size_t>(i)], weights.layers[static_cast<size_t>(i)], list);
+  weights.layers.resize(p.layers.size());
+  for (size_t i = 0; i < p.layers.size(); ++i) {
+    list.enter(static_cast<int>(i));
+    list_weights(p.layers[i], weights.layers[i], list);
   }
+  if (p.guess.used) list_weights(weights.guess, list);
   list.enter(-1);
   list_weights(weights.per_layer, list);
   list_weights(weights.streams, list);
@@ -129,7 +130,7 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
 }  // namespace
 
 Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
-  auto params = HyperParams::read(file);
+  auto params = HyperParams::read(file, 0, true);
   if (!params) return params.error();
   if (params->n_layers > kMostWantedLayers)
     return Error{ErrorCode::kUnsupported, "'block_count' is " + std::to_string(params->n_layers) + ", expected at most " + std::to_string(kMostWantedLayers)};

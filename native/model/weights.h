@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
+#include "model/layers/guess_weights.h"
 #include "model/layers/layer_weights.h"
 #include "model/model.h"
 
@@ -23,7 +24,8 @@ struct Weights {
   NormWeights output_norm;
   PerLayerTables per_layer;
   StreamProjections streams;
-  std::vector<LayerWeights> layers;
+  std::vector<LayerWeights> layers;   // as HyperParams::layers
+  GuessWeights guess;
 };
 
 // Of each head's rows of a tensor some, the parts of all heads one below the other and each padded to a multiple of

@@ -56,7 +56,8 @@ struct TextModelFacts {
 // The tokens that plans name, in a text model's vocabulary.
 class MarkerTokens {
  public:
-  // kNoToken if no plan of the model names it.
+  // kNoToken if no plan names it, or the vocabulary has no such token: only of tiles that lie far to the right or below. A
+  // picture that needs one is refused.
   TokenId id(std::string_view marker) const;
 
  private:
@@ -132,8 +133,8 @@ class VisionTower {
  public:
   // Bytes that load() will take of the backend's memory: weights, and the working memory of the largest piece (on a
   // processor that is touched only as far as pieces need it).
-  static size_t weight_bytes(const GgufFile& file, const Backend& backend);
-  static size_t work_bytes(const VisionModel& model);
+  static size_t weight_bytes(const GgufFile& file, const VisionModel& model, const Backend& backend);
+  static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend);
   // Errors: kInvalidFile (a tensor is missing or of the wrong shape, by name), kUnsupported (the backend computes no
   // towers), kOutOfMemory. `backend` outlives the tower; load() calls its reserve().
   static Result<std::unique_ptr<VisionTower>> load(const GgufFile& file, std::shared_ptr<const VisionModel> model,

@@ -11,6 +11,7 @@ import type { Server } from '../server.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { accountsOf, ChatKey } from './chat-key.js';
+import { withFetchedModels } from './fetched-models.js';
 import { streamChat, unreachable } from './chat-stream.js';
 import type { ChatMessage } from './chat-stream.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
@@ -36,8 +37,9 @@ export async function chat(argv: string[]): Promise<number> {
   // --model NAME names a model of the server; --model NAME=FILE is the setting.
   const wanted = values.get('--model')?.includes('=') === true ? undefined : values.get('--model');
   const own = { '--url': true, '--system': true, ...(wanted === undefined ? {} : { '--model': true }) };
-  const { config, rest } = loadConfig({ argv }, own);
+  const { config: asked, rest } = loadConfig({ argv }, own);
   noWords(ownFlags(rest, FLAGS).words);
+  const config = await withFetchedModels(asked, null);
 
   const stop = new AbortController();
   let begun = false;
@@ -51,10 +53,10 @@ export async function chat(argv: string[]): Promise<number> {
   const peer = await findPeer(values.get('--url'), config, () => { begun = true; });
   try {
     const models = await modelsOf(peer);
-    const model = wanted ?? config.model[0]?.name ?? models[0];
-    if (model === undefined || !models.includes(model)) throw new UsageError(`chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${models.join(', ')}`);
+    const model = wanted ?? config.model[0]?.name ?? models[0]?.id;
+    if (!models.some(({ id }) => id === model) || model === undefined) throw new UsageError(`chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${namesOf(models)}`);
     const system = values.get('--system');
-    await converse(peer, model, system === undefined ? [] : [{ role: 'system', content: system }], stop.signal);
+    await converse(peer, model, models, system === undefined ? [] : [{ role: 'system', content: system }], stop.signal);
     return stop.signal.aborted ? Number(process.exitCode) : 0;
   } finally {
     await peer.close();
@@ -103,7 +105,11 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-async function modelsOf(peer: Peer): Promise<string[]> {
+interface Listed { id: string; demonstration?: boolean }
+
+const namesOf = (models: readonly Listed[]): string => models.map(({ id }) => id).join(', ');
+
+async function modelsOf(peer: Peer): Promise<Listed[]> {
   let response: Response;
   try {
     response = await fetch(`${peer.url}/v1/models`, { headers: { authorization: `Bearer ${await peer.key()}` } });
@@ -111,18 +117,22 @@ async function modelsOf(peer: Peer): Promise<string[]> {
     throw new UsageError(`chat: ${unreachable(peer.url, error)}`, error);
   }
   if (!response.ok) throw new UsageError(`chat: ${peer.url} answered ${response.status} to the question which models it has`);
-  const body = await response.json().catch(() => null) as { data?: { id: string }[] } | null;
+  const body = await response.json().catch(() => null) as { data?: Listed[] } | null;
   if (!Array.isArray(body?.data)) throw new UsageError(`chat: ${peer.url} is not the address of a model server`);
-  return body.data.map(({ id }) => id);
+  return body.data;
 }
 
 const dim = (text: string): string => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text);
 const bold = (text: string): string => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[22m` : text);
 
-async function converse(peer: Peer, first: string, opening: readonly ChatMessage[], stop: AbortSignal): Promise<void> {
+/** Said of models that were made to show the service. */
+const DEMONSTRATION = 'A small demonstration model, trained here. A real one: monolith pull OWNER/REPO';
+
+async function converse(peer: Peer, first: string, models: readonly Listed[], opening: readonly ChatMessage[], stop: AbortSignal): Promise<void> {
   let model = first;
   const terminal = createInterface({ input: process.stdin, output: process.stdout, terminal: process.stdin.isTTY === true });
   process.stdout.write(`${bold(model)} at ${peer.url}  ${dim('/model  /reset  /exit')}\n`);
+  if (models.some(({ id, demonstration }) => id === first && demonstration === true)) process.stdout.write(`${dim(DEMONSTRATION)}\n`);
   let history = [...opening];
   let answering: AbortController | null = null;
   if (stop.aborted) return;
@@ -163,18 +173,18 @@ async function converse(peer: Peer, first: string, opening: readonly ChatMessage
 
 /** Without a name: says which there are. Returns the model that answers from now on; the conversation goes on. */
 async function changeModel(peer: Peer, model: string, wanted: string): Promise<string> {
-  let models: string[];
+  let models: Listed[];
   try {
     models = await modelsOf(peer);
   } catch (error) {
     process.stdout.write(`${(error as Error).message}\n`);
     return model;
   }
-  if (wanted !== '' && models.includes(wanted)) {
+  if (wanted !== '' && models.some(({ id }) => id === wanted)) {
     process.stdout.write(dim(`${wanted} answers from now on\n`));
     return wanted;
   }
-  const list = models.map((one) => (one === model ? `${one} (answers now)` : one)).join(', ');
+  const list = models.map(({ id }) => (id === model ? `${id} (answers now)` : id)).join(', ');
   process.stdout.write(dim(`${wanted === '' ? '' : `there is no model "${wanted}"; `}${list}\n`));
   return model;
 }

@@ -6,6 +6,7 @@ import { startServer } from '../server.js';
 import type { Server } from '../server.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { closeAnsweringThreads } from '../threads/answering-threads.js';
+import { withFetchedModels } from './fetched-models.js';
 import { noWords } from './output.js';
 
 // Ctrl-C under npm or timeout reaches the process twice: from the terminal and from its parent.
@@ -14,9 +15,9 @@ const DUPLICATE_MS = 50;
 const EXIT_MS = 1_000;
 
 export async function serve(argv: string[]): Promise<number> {
-  const { config, rest, file } = loadConfig({ argv });
+  const { config: asked, rest, file } = loadConfig({ argv });
   noWords(rest);
-  const telemetry = createTelemetry({ format: config.log, level: config.log_level });
+  const telemetry = createTelemetry({ format: asked.log, level: asked.log_level });
   if (file !== null) telemetry.log.info({ file }, 'settings read');
 
   // Signals count from the start: loading a large model takes time too.
@@ -44,6 +45,7 @@ export async function serve(argv: string[]): Promise<number> {
   process.on('uncaughtException', (error) => telemetry.log.error({ err: error }, 'uncaught exception'));
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
+  const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });
   process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
   await ended;
@@ -73,12 +75,15 @@ function readyText(server: Server, config: Config): string {
   const dashboardLines = server.dashboardUrl === null ? '' : server.setupUrl === null
     ? `  Dashboard  ${server.dashboardUrl}\n`
     : `  Dashboard  ${server.dashboardUrl}\n             The first user, who becomes the operator, signs up here:\n             ${server.setupUrl}\n`;
+  const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
+    ? '             Small demonstrations, trained here. A real one: monolith pull OWNER/REPO\n'
+    : '';
   const body = JSON.stringify({ model: server.models.at(-1) ?? '', stream: true, messages: [{ role: 'user', content: 'Hello!' }] });
   return `
 Monolith is ready at ${server.url}
 
   Models     ${server.models.join(', ')}
-${failedLine}${dashboardLines}${keyLines}
+${demonstrations}${failedLine}${dashboardLines}${keyLines}
 Try it:
 
   curl -N ${server.url}/v1/chat/completions \\

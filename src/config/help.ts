@@ -12,7 +12,7 @@ function shownDefault(one: Declared): string {
 
 const SECTIONS: Readonly<Record<string, string>> = {
   '': 'Server', http: 'HTTP', limits: 'Limits of organizations', engine: 'Engine', structured_outputs: 'Structured output', images: 'Images',
-  messages: 'Messages', responses: 'Stored responses', ws: 'WebSockets', secrets: 'Secrets', models: 'Models', accounts: 'Accounts',
+  hub: 'Hub of models', messages: 'Messages', responses: 'Stored responses', ws: 'WebSockets', secrets: 'Secrets', models: 'Models', accounts: 'Accounts',
   dashboard: 'Dashboard', mail: 'Mail', admin: 'Operator API', usage: 'Usage', metrics: 'Metrics',
 };
 
@@ -58,7 +58,7 @@ export function settingsMarkdown(): string {
   const escape = (text: string): string => text.replace(/\|/g, '\\|');
   const rows = declared.map((one) => {
     const flags = [one.flag, one.aliasFlag].filter((flag) => flag !== null && flag !== undefined).map((flag) => `\`${flag}\``);
-    return `| \`${one.key}\` | ${[...new Set(flags)].join(', ')} | \`${one.variable}\` | ${escape(one.setting.kind.expects)} | ${escape(shownDefault(one))} | ${escape(one.setting.help)} |`;
+    return `| \`${one.key}\` | ${[...new Set(flags)].join(', ')} | ${[one.variable, ...one.others].map((name) => `\`${name}\``).join(', ')} | ${escape(one.setting.kind.expects)} | ${escape(shownDefault(one))} | ${escape(one.setting.help)} |`;
   });
   return `# Settings
 

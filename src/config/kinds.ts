@@ -107,6 +107,7 @@ export const list: Kind<readonly string[]> = {
   metavar: 'A,B',
 };
 
+/** `path`: absolute; or hf:OWNER/REPO[:WEIGHTS], as it was given. */
 export interface ModelFile { readonly name: string; readonly path: string }
 
 const modelFile = z.string().transform((value, context): ModelFile => {
@@ -117,6 +118,7 @@ const modelFile = z.string().transform((value, context): ModelFile => {
     context.addIssue({ code: 'custom', message: 'A name has 1 to 128 letters, digits and . _ : / @ -' });
     return z.NEVER;
   }
+  if (file.startsWith('hf:')) return { name, path: file };
   return { name, path: resolve(file.replace(/^~(?=\/|$)/, homedir())) };
 });
 
@@ -128,7 +130,7 @@ export const modelFiles: Kind<readonly ModelFile[]> = {
     z.array(modelFile),
     z.record(z.string(), z.string()).transform((value) => Object.entries(value).map(([name, file]) => `${name}=${file}`)).pipe(z.array(modelFile)),
   ]).refine(distinct, 'A name is given twice.'),
-  expects: 'NAME=PATH of a GGUF file or a Hugging Face folder',
+  expects: 'NAME=PATH of a GGUF file or a Hugging Face folder, or NAME=hf:OWNER/REPO[:QUANTIZATION]',
   metavar: 'NAME=PATH',
   repeatable: true,
 };
@@ -149,6 +151,10 @@ function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
 /** A client library counts the events of a stream and gives up at 65,536. */
 export const MAX_OUTPUT_TOKENS = 65_535;
 
+/** Of `models.<id>.max_repeats`. */
+export const MIN_REPEATS = 2;
+export const MAX_REPEATS = 1000;
+
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
 /** Unset: the general limit. Null: no limit. */
@@ -166,6 +172,7 @@ export interface ModelOverride {
   readonly draft?: string | null | undefined;
   readonly context_window?: number | undefined;
   readonly max_output_tokens?: number | undefined;
+  readonly max_repeats?: number | null | undefined;
   readonly default_effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
   readonly display_name?: string | undefined;
   readonly image_input?: 'refuse' | 'note' | undefined;
@@ -190,6 +197,7 @@ const modelOverride = z.strictObject({
   draft: modelName.nullable().optional(),
   context_window: z.number().int().min(1).optional(),
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).optional(),
+  max_repeats: z.number().int().min(MIN_REPEATS).max(MAX_REPEATS).nullable().optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   display_name: z.string().min(1).max(128).optional(),
   image_input: z.enum(['refuse', 'note']).optional(),

@@ -135,7 +135,7 @@ function readFlags(argv: readonly string[], own: Readonly<Record<string, boolean
 function readVariables(env: Readonly<Record<string, string | undefined>>): Values {
   const values: Values = new Map();
   for (const one of declared) {
-    for (const name of [one.aliasVariable, one.variable]) {
+    for (const name of [...one.others, one.aliasVariable, one.variable]) {
       const text = name === null ? undefined : env[name];
       // An empty variable is how shells and compose files spell "not set".
       if (name !== null && text !== undefined && text !== '') values.set(one.key, { raw: text, source: name });

@@ -16,6 +16,8 @@ export interface Setting<T> {
   /** A second, shorter flag and variable. */
   alias?: string;
   secret?: boolean;
+  /** Variables of others that are taken too, where none of ours is set. */
+  variables?: readonly string[];
   /** Among the few that the README shows. */
   main?: boolean;
 }
@@ -26,6 +28,9 @@ function setting<T>(kindOf: Kind<T>, fallback: T, help: string, more: Omit<Setti
 
 export const defaultDataDir = join(process.env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'monolith');
 
+/** Where everybody who speaks to the hub keeps what came from it. */
+const hubHome = process.env['HF_HOME'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'huggingface');
+
 const OPENAI_USER_AGENTS = ['OpenAI/', 'AsyncOpenAI/', 'codex', 'Agents/', 'ai-sdk', 'ai/', 'langchainjs-openai/', 'opencode/'];
 
 export const settings = {
@@ -35,7 +40,7 @@ export const settings = {
   api_key: setting(kind.nullable(kind.text(8, 256)), null, 'A key of your choice that is accepted, instead of one created on the first start.', { secret: true, shown: 'created', main: true }),
   log: setting(kind.choice('text', 'json'), 'text', 'Form of the log lines and of the ready line.', { main: true }),
   log_level: setting(kind.choice('debug', 'info', 'warn', 'error', 'silent'), 'info', 'Least severe log lines shown.'),
-  model: setting(kind.modelFiles, [], 'Serve this GGUF file, or this Hugging Face folder, under this name; repeatable. Replaces the built-in models.', { shown: 'the built-in models', main: true }),
+  model: setting(kind.modelFiles, [], 'Serve this GGUF file, or this Hugging Face folder, under this name, or weights of a hub (NAME=hf:OWNER/REPO:QUANTIZATION), which are fetched if they are not there; repeatable. Replaces the built-in models.', { shown: 'the built-in models', main: true }),
 
   http: {
     max_body_bytes: setting(kind.bytes(1024, 1024 ** 3), 33_554_432, 'Largest request body, before and after decompression; above it 413.'),
@@ -117,7 +122,14 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
+
+  hub: {
+    endpoint: setting(kind.url('https', 'http'), 'https://huggingface.co', 'The hub that models are pulled from: any server that speaks the Hugging Face hub\'s API.', { variables: ['HF_ENDPOINT'] }),
+    token: setting(kind.nullable(kind.text(1, 1024)), null, 'Token for private and gated models; sent to the hub\'s own address alone.', { secret: true, shown: 'none', variables: ['HF_TOKEN'] }),
+    cache: setting(kind.path, join(hubHome, 'hub'), 'Folder of what was pulled, laid out as the hub\'s other clients do, and shared with them. HF_HOME moves the default.', { shown: '~/.cache/huggingface/hub', variables: ['HF_HUB_CACHE'] }),
+    offline: setting(kind.flag, false, 'Ask no hub: serve what is in the cache.', { variables: ['HF_HUB_OFFLINE'] }),
+  },
 
   accounts: {
     signup: setting(kind.choice('auto', 'open', 'invited'), 'auto', 'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.'),
@@ -167,6 +179,8 @@ export interface Declared {
   variable: string;     // MONOLITH_HTTP_KEEPALIVE_MS
   aliasFlag: string | null;
   aliasVariable: string | null;
+  /** Variables of others, taken where none of ours is set. */
+  others: readonly string[];
   setting: Setting<unknown>;
 }
 
@@ -188,6 +202,7 @@ function* declarations(tree: object, prefix: string): Generator<Declared> {
       variable: variableOf(key),
       aliasFlag: alias === null ? null : `--${alias}`,
       aliasVariable: alias === null ? null : variableOf(alias),
+      others: node.variables ?? [],
       setting: node,
     };
   }

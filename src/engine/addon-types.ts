@@ -91,6 +91,13 @@ export interface SubmitOptions {
   prefixCache: boolean;
   queueWaitMs: number;
   generationMs: number;
+  /**
+   * Markers of reasoning and calls that are single tokens are sampled only where they mean something: what opens the
+   * reasoning before any content (and not with a budget of 0), what closes it or a call within that. Absent: false.
+   */
+  markersInPlace?: boolean;
+  /** The answer ends as `repetition` where one run of up to 64 tokens stands so often in a row, 24 tokens at least; 0 or absent: never. */
+  maxRepeats?: number;
   reasoning: {
     open: string; close: string;       // '' = none
     startsInside: boolean;

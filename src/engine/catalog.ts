@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { MAX_OUTPUT_TOKENS, QUANTIZE_TYPES } from '../config/kinds.js';
+import { MAX_OUTPUT_TOKENS, MAX_REPEATS, MIN_REPEATS, QUANTIZE_TYPES } from '../config/kinds.js';
 import { packageRoot } from './load-addon.js';
 
 const sampling = z.strictObject({
@@ -24,6 +24,8 @@ const catalogModel = z.strictObject({
   /** Another model, smaller and of the same vocabulary, that guesses what this one will say: the same answers, sooner. */
   draft: id.nullable().optional(),
   display_name: z.string().min(1).max(128),
+  /** Small and made to show the service, not to work with: whoever meets it is told so. */
+  demonstration: z.boolean().optional(),
   /** Release time, seconds since 1970. */
   created: z.number().int().min(0),
   lifecycle: z.enum(['active', 'deprecated', 'retired']),
@@ -35,6 +37,8 @@ const catalogModel = z.strictObject({
   context_window: z.number().int().min(1).nullable(),
   /** Cap of one answer, and what it gets when the client names none; null: what the context leaves, up to MAX_OUTPUT_TOKENS. */
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).nullable(),
+  /** An answer ends where the same run of tokens stands so often in a row; absent or null: never. */
+  max_repeats: z.number().int().min(MIN_REPEATS).max(MAX_REPEATS).nullable().optional(),
   input_modalities: z.array(z.enum(['text', 'image'])).min(1),
   /** What a model without vision does with images: refuses them, or is given a line of text in each one's place. */
   image_input: z.enum(['refuse', 'note']).default('refuse'),
@@ -59,7 +63,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'quantize' | 'draft' | 'context_window' | 'max_output_tokens' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
+  readonly [K in 'quantize' | 'draft' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */

@@ -3,7 +3,7 @@
 // Error instead of handing on nonsense.
 
 export type Section = 'content' | 'reasoning' | 'tool';
-export type EndReason = 'end_of_turn' | 'stop_string' | 'max_tokens' | 'context_full' | 'time_limit';
+export type EndReason = 'end_of_turn' | 'stop_string' | 'max_tokens' | 'context_full' | 'time_limit' | 'repetition';
 export type FailureCode = 'queue_timeout' | 'engine_error' | 'shutdown';
 
 export interface RawLogprob { token: number; logprob: number }
@@ -38,7 +38,7 @@ export type EngineEvent = StartedEvent | TextEvent | FinishedEvent | FailedEvent
 const kHeader = 12;
 const enum Kind { Started = 1, Text = 2, Finished = 3, Failed = 4 }
 const kSections: readonly Section[] = ['content', 'reasoning', 'tool'];
-const kReasons: readonly EndReason[] = ['end_of_turn', 'stop_string', 'max_tokens', 'context_full', 'time_limit'];
+const kReasons: readonly EndReason[] = ['end_of_turn', 'stop_string', 'max_tokens', 'context_full', 'time_limit', 'repetition'];
 const kFailures: readonly (FailureCode | undefined)[] = [undefined, 'queue_timeout', 'engine_error', 'shutdown'];
 
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });

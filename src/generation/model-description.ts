@@ -6,6 +6,8 @@ import type { ReasoningEffort } from './types.js';
 export interface ModelDescription {
   id: string;
   displayName: string;
+  /** Made to show the service, not to work with. */
+  demonstration: boolean;
   createdAt: Date;
   lifecycle: 'active' | 'deprecated' | 'retired';
   /** RFC 3339; null: not decided. */

@@ -74,7 +74,7 @@ export class ServedModels {
     const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false };
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
-      id: model.id, displayName: model.display_name, createdAt: new Date(model.created * 1000),
+      id: model.id, displayName: model.display_name, demonstration: model.demonstration === true, createdAt: new Date(model.created * 1000),
       contextWindow: known.contextWindow, maxOutputTokens: known.maxOutputTokens,
       efforts: known.reasons ? EFFORTS : ['none'],
       defaultEffort: known.reasons ? model.default_effort : 'none',

@@ -103,9 +103,9 @@ export interface TokenLogprob extends Logprob { top: Logprob[] }
 
 /**
  * Why a choice ended. `tool_calls`: the turn ended by itself and holds a complete call. `malformed_call`: the
- * model broke the syntax of a call, which is cut there. All but the first three are early ends.
+ * model broke the syntax of a call, which is cut there. `repetition`: it said the same over and over. All but the first three are early ends.
  */
-export type EndReason = 'end_of_turn' | 'stop_string' | 'tool_calls' | 'max_tokens' | 'context_full' | 'time_limit' | 'malformed_call';
+export type EndReason = 'end_of_turn' | 'stop_string' | 'tool_calls' | 'max_tokens' | 'context_full' | 'time_limit' | 'repetition' | 'malformed_call';
 
 export interface ChoiceTimings { prefillMs: number; decodeMs: number }
 

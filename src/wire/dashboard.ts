@@ -112,6 +112,8 @@ export interface StoredResponseObject { id: string; model: string; status: strin
 /** GET …/models: what the organization can ask for, highest tier first. */
 export interface DashboardModel {
   id: string; display_name: string; lifecycle: 'active' | 'deprecated' | 'retired';
+  /** Made to show the service, not to work with. */
+  demonstration: boolean;
   state: 'loading' | 'ready' | 'failed' | 'unloaded'; context_window: number; max_output_tokens: number;
   input_modalities: string[]; reasoning_efforts: string[]; default_reasoning_effort: string;
   sampling_defaults: Record<string, number>;

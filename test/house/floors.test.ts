@@ -8,12 +8,12 @@ import { packageRoot } from '../../src/engine/load-addon.js';
 
 /** src/: a folder, or a file on its own, without its ending. */
 const TYPESCRIPT = [
-  'version', 'ids', 'errors', 'config', 'shared', 'wire', 'identity', 'telemetry', 'engine', 'storage', 'mail',
+  'version', 'ids', 'errors', 'config', 'shared', 'wire', 'identity', 'telemetry', 'engine', 'hub', 'storage', 'mail',
   'admission', 'http', 'sealing', 'generation', 'accounts', 'usage', 'protocol', 'dashboard', 'operator', 'openapi', 'service',
   'threads', 'server', 'cli', 'main',
 ];
 /** native/: folders. */
-const NATIVE = ['base', 'formats/json', 'formats/gguf', 'text', 'formats/hf', 'backend', 'vision', 'model', 'engine', 'addon'];
+const NATIVE = ['base', 'formats/json', 'formats/gguf', 'text', 'formats/hf', 'backend', 'model', 'vision', 'engine', 'addon'];
 
 type Links = Map<string, string[]>;
 

@@ -21,7 +21,7 @@ namespace {
 // More threads than any machine has cores for; a typing error should not start a million.
 constexpr int kMaxThreads = 1024;
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public Backend, public TowerOperations {
  public:
   CpuBackend(CpuIsa isa, Arithmetic arithmetic, int threads)
       : arithmetic_(arithmetic), matmul_(matmul_kernels(isa)), ops_(cpu_ops(isa)), pool_(threads),
@@ -211,6 +211,32 @@ class CpuBackend final : public Backend {
   void copy_page(KvCache& cache, int32_t from, int32_t to) override {
     ops_.copy_page(pool_, static_cast<CpuKvCache&>(cache), from, to);
   }
+  TowerOperations* towers() override { return this; }
+  void take_patches(const PatchImage& image, std::span<const PatchPlace> places, float* out) override {
+    ops_.take_patches(pool_, image, places, out);
+  }
+  void add_table_rows(const TableTaps& taps, const float* table, int n_rows, int64_t dim, float* x) override {
+    ops_.add_table_rows(pool_, taps, table, n_rows, dim, x);
+  }
+  void rotate_rows(const RowRotation& rotation, int n_rows, float* x, int64_t row_stride, int n_heads,
+                   int head_dim) override {
+    ops_.rotate_rows(pool_, rotation, n_rows, x, row_stride, n_heads, head_dim);
+  }
+  int64_t tower_key_floats(int max_rows, int n_heads, int head_dim) const override {
+    return CpuOps::tower_key_floats(max_rows, n_heads, head_dim);
+  }
+  void store_tower_keys(const TowerKeys& keys, const float* k, const float* v, int64_t stride, int first_row,
+                        int n_rows) override {
+    ops_.store_tower_keys(pool_, keys, k, v, stride, first_row, n_rows);
+  }
+  void attend_rows(const TowerKeys& keys, const float* q, int64_t stride, const int32_t* starts, const int32_t* limits,
+                   int n_rows, float scale, float* out) override {
+    ops_.attend_rows(pool_, ops_scratch_, keys, q, stride, starts, limits, n_rows, scale, out);
+  }
+  void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) override {
+    ops_.add_up_rows(pool_, x, group, factor, n_out, dim, out);
+  }
+  void clamp(float* x, int64_t count, float low, float high) override { ops_.clamp(pool_, x, count, low, high); }
   int host_threads() const override { return pool_.size(); }
   void run_on_host(int64_t n, HostWork work, const void* context) override {
     pool_.parallel_for(n, 1, [&](int64_t begin, int64_t end, int thread) {

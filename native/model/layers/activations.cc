@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/guess_layer.h"
+
 namespace monolith {
 
 namespace {
@@ -82,6 +84,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::mixing, rows * streams * (streams + 1)},
       {&Activations::laurel, streams > 0 ? rows * p.n_embd : 0},
       {&Activations::laurel_inner, rows * p.streams.laurel_rank},
+      {&Activations::hidden, p.guess.used ? hidden_rows(limits) * p.n_embd : 0},
+      {&Activations::guess_inputs, p.guess.used ? rows * 2 * p.n_embd : 0},
       {&Activations::logits, logit_rows * p.n_vocab},
   };
 }
@@ -97,7 +101,7 @@ int64_t widest_row(const HyperParams& p) {
   // Inputs of heads' own matrices are packed one by one, in blocks of 32.
   const LatentParams& latents = p.latents;
   const int head = (std::max({latents.key_dim, latents.value_dim, latents.rank}) + 31) / 32 * 32;
-  return std::max({int64_t{p.n_embd}, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p), most_of_heads(p, head),
+  return std::max({int64_t{p.guess.used ? 2 : 1} * p.n_embd, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p), most_of_heads(p, head),
                    int64_t{latents.q_rank}, int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});
 }
 

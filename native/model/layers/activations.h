@@ -50,6 +50,8 @@ struct Activations {
   float* mixing = nullptr;           // [rows][count * count] coefficients, and before them [rows][count]
   float* laurel = nullptr;           // [rows][n_embd]
   float* laurel_inner = nullptr;     // [rows][rank]
+  float* hidden = nullptr;           // of the layer that guesses, see GuessLayer
+  float* guess_inputs = nullptr;     // [rows][2 * n_embd], likewise
   float* logits = nullptr;
 };
 

@@ -10,7 +10,7 @@ void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightLis
   const int64_t q = q_dim(layer), k = k_dim(layer), v = v_dim(layer);
   // Beside a state space it reads that one's norm.
   if (p.pre_norm && !layer.has_state_space()) list.norm("attn_norm.weight", p.n_embd, weights.norm);
-  if (p.fused_qkv) {
+  if (layer.fused_qkv) {
     const int64_t all = q + k + v;
     list.part("attn_qkv.weight", 0, q, all, p.n_embd, weights.q);
     list.part("attn_qkv.weight", q, k, all, p.n_embd, weights.k);

@@ -22,7 +22,7 @@ export function describeModels(models: ServedModels, pool: ModelPool): Dashboard
     const pooled = pool.get(one.id);
     const info = pooled?.status.state === 'ready' ? pooled.status.engine.info : null;
     return {
-      id: one.id, display_name: one.displayName, lifecycle: one.lifecycle, state: pooled?.status.state ?? 'unloaded',
+      id: one.id, display_name: one.displayName, demonstration: one.demonstration, lifecycle: one.lifecycle, state: pooled?.status.state ?? 'unloaded',
       context_window: one.contextWindow, max_output_tokens: one.maxOutputTokens, input_modalities: [...one.inputModalities],
       reasoning_efforts: [...one.efforts], default_reasoning_effort: one.defaultEffort, sampling_defaults: { ...one.sampling },
       deprecated_at: one.deprecatedAt, retires_at: one.retiresAt, successor: one.successor,

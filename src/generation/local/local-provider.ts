@@ -111,6 +111,9 @@ export class LocalProvider implements Provider {
       stop: request.stop,
       stopTokens: [],
       ignoreEos: request.ignoreEos,
+      // Who writes in channels ends every part with what else closes the reasoning.
+      markersInPlace: markers?.turn === undefined,
+      ...(this.model.max_repeats == null || request.ignoreEos ? {} : { maxRepeats: this.model.max_repeats }),
       prefixCache: true,
       queueWaitMs: this.limits.queueWaitMs,
       generationMs: this.limits.maxGenerationMs,
@@ -122,7 +125,7 @@ export class LocalProvider implements Provider {
         budget: request.reasoningBudget ?? reasoningBudget(this.prompter.effort(request), maxTokens, closing),
         closeText: closeText(markers, request.toolChoice.mode === 'required' ? 'call' : 'answer'),
       },
-      calls: callOptions(request, dialect.syntax, grammars.calls),
+      calls: callOptions(request, dialect.syntax, grammars.calls, markers?.turn === undefined),
       // An answer that must be a call has no other text.
       format: request.toolChoice.mode === 'required' ? null : grammars.format,
     };

@@ -6,7 +6,7 @@ const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max
 
 export const chatModel = z.strictObject({
   id: z.string(), object: z.literal('model'), created: z.int(), owned_by: z.string(), shutdown_date: z.string().nullable(),
-  display_name: z.string(), lifecycle, deprecated_at: z.string().nullable(), retires_at: z.string().nullable(), successor: z.string().nullable(),
+  display_name: z.string(), demonstration: z.boolean(), lifecycle, deprecated_at: z.string().nullable(), retires_at: z.string().nullable(), successor: z.string().nullable(),
   context_window: z.int(), max_model_len: z.int(), context_length: z.int(), max_output_tokens: z.int(),
   input_modalities: z.array(z.enum(['text', 'image'])),
   reasoning_efforts: z.array(effort), default_reasoning_effort: effort,

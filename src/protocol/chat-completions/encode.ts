@@ -36,7 +36,8 @@ function finishReason({ reason, calls }: FinishedEvent): 'stop' | 'length' | 'to
     case 'malformed_call':
     case 'max_tokens':
     case 'context_full':
-    case 'time_limit': return 'length';
+    case 'time_limit':
+    case 'repetition': return 'length';
   }
 }
 

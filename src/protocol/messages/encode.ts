@@ -33,7 +33,7 @@ interface BlockWriter {
 
 const STOP_REASONS = {
   end_of_turn: 'end_turn', stop_string: 'stop_sequence', tool_calls: 'tool_use', max_tokens: 'max_tokens',
-  context_full: 'model_context_window_exceeded', time_limit: 'max_tokens', malformed_call: 'max_tokens',
+  context_full: 'model_context_window_exceeded', time_limit: 'max_tokens', repetition: 'max_tokens', malformed_call: 'max_tokens',
 } as const satisfies Record<EndReason, string>;
 
 /** Where blocks begin and end. At most one is open, and nothing is appended but to the open one. */

@@ -80,7 +80,7 @@ function writtenBy({ template, dialect, syntax, source }: (typeof families)[numb
   return { whole: text, calls: parts.map((part) => part.slice(begin(part))).join(syntax.bare ? ';' : '') };
 }
 
-const names: Readonly<Record<string, string>> = { 'glm-tight': 'glm', seed: 'xml' };
+const names: Readonly<Record<string, string>> = { 'glm-tight': 'glm', seed: 'xml', 'gigachat-marked': 'gigachat' };
 
 t.test('templates are recognized', async (t) => {
   for (const { family, syntax, dialect } of families) t.same([syntax.name, dialect.showsTools, dialect.showsCalls], [names[family] ?? family, true, true], family);
@@ -128,7 +128,8 @@ t.test('what a model has learned to write is among what its grammar lets through
       const options = callOptions({ ...auto, tools: definitions.filter((tool) => tool.name === name) }, syntax, grammars);
       const { calls: text } = writtenBy(one, [{ id: 'call_1', name, arguments: json }]);
       // gpt-oss's template has another order than the model; a list's end is no grammar's affair.
-      const learned = family === 'harmony' ? `${syntax.engineOpen}${syntax.head(name)}${json}` : text;
+      // A bound call's id is a number.
+      const learned = family === 'harmony' ? `${syntax.engineOpen}${syntax.head(name)}${json}` : family === 'solar' ? text.replace('call_1', '0') : text;
       const begin = syntax.engineOpen + syntax.head(name);
       t.ok(learned.startsWith(begin), `${family}: ${JSON.stringify(learned.slice(0, 80))} begins with ${JSON.stringify(begin)}`);
       let body = learned.slice(begin.length).trimEnd();

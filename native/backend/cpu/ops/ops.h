@@ -20,6 +20,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine/mapping.h"
+#include "backend/tower_operations.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 
@@ -194,6 +195,18 @@ class CpuOps {
                    const LayerSlots& state, const StateSpaceInputs& inputs, float* out) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
                    float* out) const;
+  // See tower_operations.h. Attention as above, over keys and values as floats.
+  void take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places, float* out) const;
+  void add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim, float* x) const;
+  void rotate_rows(ThreadPool& pool, const RowRotation& rotation, int n_rows, float* x, int64_t row_stride, int n_heads,
+                   int head_dim) const;
+  static int64_t tower_key_floats(int max_rows, int n_heads, int head_dim);
+  void store_tower_keys(ThreadPool& pool, const TowerKeys& keys, const float* k, const float* v, int64_t stride,
+                        int first_row, int n_rows) const;
+  void attend_rows(ThreadPool& pool, OpsScratch& scratch, const TowerKeys& keys, const float* q, int64_t stride,
+                   const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out) const;
+  void add_up_rows(ThreadPool& pool, const float* x, int group, float factor, int n_out, int64_t dim, float* out) const;
+  void clamp(ThreadPool& pool, float* x, int64_t count, float low, float high) const;
   void copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const;
 
  private:

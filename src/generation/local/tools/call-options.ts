@@ -15,9 +15,9 @@ export function callableTools({ tools, toolChoice: { mode, allowed } }: Pick<Too
 /** What may follow in a section, at most; the engine takes no more. */
 const MAX_NEXT = 128;
 
-/** Null without tools. `grammars`: of the tools' arguments, by name. */
-export function callOptions(request: ToolRequest, syntax: ToolSyntax, grammars: ReadonlyMap<string, NativeGrammar>): CallOptions | null {
-  if (request.tools.length === 0) return null;
+/** Null where nothing is to be told apart or kept out. `grammars`: of the tools' arguments, by name; `keepsOut`: the markers, where there are no tools. */
+export function callOptions(request: ToolRequest, syntax: ToolSyntax, grammars: ReadonlyMap<string, NativeGrammar>, keepsOut = false): CallOptions | null {
+  if (request.tools.length === 0 && (!keepsOut || syntax.open === '')) return null;
   const names = [...callableTools(request).keys()];
   const required = request.toolChoice.mode === 'required';
   if (names.length === 0) return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };

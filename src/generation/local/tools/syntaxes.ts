@@ -1,9 +1,12 @@
 // The ways models write tool calls: the families that are known, in the order in which a template's call is held against
 // them. Adding one means a file of its own and a line here.
+import { apertus } from './apertus.js';
 import { command } from './command.js';
 import { deepseek } from './deepseek.js';
 import { dsml } from './dsml.js';
+import { functionary } from './functionary.js';
 import { gemma } from './gemma.js';
+import { gigachat } from './gigachat.js';
 import { glm } from './glm.js';
 import { harmony } from './harmony.js';
 import { hermes } from './hermes.js';
@@ -13,10 +16,13 @@ import { llama } from './llama.js';
 import { minimax } from './minimax.js';
 import { mistral } from './mistral.js';
 import { pythonic } from './pythonic.js';
+import { solar } from './solar.js';
 import type { SyntaxFamily } from './syntax.js';
 import { xml } from './xml.js';
 
-export const FAMILIES: readonly SyntaxFamily[] = [harmony, xml, glm, mistral, kimi, deepseek, dsml, minimax, gemma, pythonic, command, hermes, jsonList, llama];
+export const FAMILIES: readonly SyntaxFamily[] = [
+  harmony, xml, glm, mistral, kimi, deepseek, dsml, minimax, gemma, pythonic, command, apertus, solar, functionary, hermes, jsonList, gigachat, llama,
+];
 
 /** Of models whose templates show no calls: the first whose token the vocabulary has. */
-export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [glm, hermes, kimi, minimax, gemma, pythonic, command, ...spokenLists];
+export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [glm, hermes, kimi, minimax, gemma, pythonic, command, apertus, solar, ...spokenLists];

@@ -5,7 +5,7 @@ import type { DashboardModel } from '../../../../wire/dashboard.js';
 import { API, ApiFailure, messageOf, send } from '../api.js';
 import { Button, LinkButton } from '../components/button.js';
 import { Icon } from '../components/icon.js';
-import { PageHeader } from '../components/page.js';
+import { Code, PageHeader } from '../components/page.js';
 import { EmptyState, Loaded, Notice, Skeleton } from '../components/states.js';
 import { CodeDialog } from '../playground/code-dialog.js';
 import { Composer } from '../playground/composer.js';
@@ -178,12 +178,21 @@ const STATE_TEXTS: Record<DashboardModel['state'], string> = {
   ready: '',
 };
 
+/** What a model can do with: any that was trained for more than to show the service, and one that was not. */
+const IDEAS = ['What is a prefix cache?', 'Write a haiku about a lighthouse.', 'What is 17 times 23?'];
+const SMALL_IDEAS = [
+  'Hello!', 'Who are you?', 'What is the capital of France?', 'What is 7 plus 5?', 'List three fruits.',
+  'Extract name, city, item as JSON.\n\nNoor from Perth ordered 3 lamps on 5 May.',
+];
+
 function Welcome({ model, onSay }: { model: DashboardModel | undefined; onSay: ((text: string) => void) | undefined }): ReactNode {
-  const ideas = ['What is a prefix cache?', 'Write a haiku about a lighthouse.', 'What is 17 times 23?'];
+  const small = model?.demonstration === true;
+  const ideas = small ? SMALL_IDEAS : IDEAS;
   return (
     <div className="state">
       <span className="state-icon"><Icon name="playground" size={24} /></span>
       <h2>Say something to {model?.display_name ?? 'a model'}</h2>
+      {small && <div className="state-text">A small demonstration model, trained here: it holds a short conversation and does small tasks. For a real one, the operator runs <Code>monolith pull OWNER/REPO</Code>.</div>}
       <div className="state-text">Requests here count towards the organization's limits and usage like any other.</div>
       <div className="ideas">{ideas.map((idea) => <Button key={idea} size="small" disabled={onSay === undefined} onClick={() => onSay?.(idea)}>{idea}</Button>)}</div>
       <LinkButton href="/models" variant="ghost" size="small">About the models</LinkButton>

@@ -1,0 +1,172 @@
+// Operations of vision towers: patches, interpolated positions, 2-D rotation, and attention without a mask, which is the
+// text model's over keys and values that lie in pages in their own order.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/ops.h"
+#include "backend/tower_operations.h"
+
+namespace monolith {
+namespace {
+
+// Numbers that one thread moves in about the time that handing a section over takes.
+constexpr int64_t kElementsPerPiece = 16384;
+int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / std::max<int64_t>(1, dim)); }
+
+// Where keys, values and the numbers of their pages lie in TowerKeys::memory, in floats.
+struct KeyLayout {
+  int64_t pages, key_page, value_stride, value_page;
+  int64_t keys_at, values_at, all;
+
+  KeyLayout(int max_rows, int n_heads, int head_dim)
+      : pages((int64_t{max_rows} + kPageTokens - 1) / kPageTokens), key_page(int64_t{head_dim} * kPageTokens),
+        value_stride(round_up_to_lanes(head_dim)), value_page(value_stride * kPageTokens),
+        keys_at(round_up_to_lanes(pages)), values_at(keys_at + n_heads * pages * key_page),
+        all(values_at + n_heads * pages * value_page) {}
+  explicit KeyLayout(const TowerKeys& keys) : KeyLayout(keys.max_rows, keys.n_heads, keys.head_dim) {}
+};
+
+}   // namespace
+
+void CpuOps::take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places, float* out) const {
+  const int64_t p = image.patch_size, patch = 3 * p * p;
+  pool.parallel_for(static_cast<int64_t>(places.size()), rows_per_piece(patch), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const PatchPlace place = places[static_cast<size_t>(i)];
+      const uint8_t* from = image.pixels + (place.row * p * image.width + place.column * p) * 3;
+      float* red = out + i * patch;
+      float *green = red + p * p, *blue = green + p * p;
+      for (int64_t y = 0; y < p; ++y, from += int64_t{image.width} * 3)
+        for (int64_t x = 0; x < p; ++x) {
+          *red++ = image.levels[from[3 * x]];
+          *green++ = image.levels[256 + from[3 * x + 1]];
+          *blue++ = image.levels[512 + from[3 * x + 2]];
+        }
+    }
+  });
+}
+
+void CpuOps::add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim,
+                            float* x) const {
+  pool.parallel_for(n_rows, rows_per_piece(dim * taps.n_taps), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      for (int64_t tap = row * taps.n_taps; tap < (row + 1) * taps.n_taps; ++tap)
+        if (taps.weights[tap] != 0.0f)
+          kernels_->add_scaled(x + row * dim, table + taps.rows[tap] * dim, taps.weights[tap], nullptr, dim);
+  });
+}
+
+void CpuOps::rotate_rows(ThreadPool& pool, const RowRotation& rotation, int n_rows, float* x, int64_t row_stride,
+                         int n_heads, int head_dim) const {
+  assert(rotation.section % 2 == 0 && head_dim % rotation.section == 0);
+  pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      for (int head = 0; head < n_heads; ++head)
+        for (int at = 0; at < head_dim; at += rotation.section)
+          kernels_->rotate(x + row * row_stride + int64_t{head} * head_dim + at, rotation.own + row * head_dim + at,
+                           rotation.partner + row * head_dim + at, rotation.section, rotation.style);
+  });
+}
+
+int64_t CpuOps::tower_key_floats(int max_rows, int n_heads, int head_dim) {
+  return KeyLayout(max_rows, n_heads, head_dim).all;
+}
+
+void CpuOps::store_tower_keys(ThreadPool& pool, const TowerKeys& keys, const float* k, const float* v, int64_t stride,
+                              int first_row, int n_rows) const {
+  assert(first_row >= 0 && first_row + n_rows <= keys.max_rows);
+  const KeyLayout layout(keys);
+  auto* const pages = reinterpret_cast<int32_t*>(keys.memory);
+  for (int page = first_row / kPageTokens; page * kPageTokens < first_row + n_rows; ++page) pages[page] = page;
+  const int64_t dim = keys.head_dim;
+  // By page, so that no two threads write to one vector of keys.
+  const int64_t first_page = first_row / kPageTokens, end_page = (first_row + n_rows + kPageTokens - 1) / kPageTokens;
+  pool.parallel_for((end_page - first_page) * keys.n_heads, rows_per_piece(dim * kPageTokens),
+                    [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t head = i % keys.n_heads, page = first_page + i / keys.n_heads;
+      float* const key_page = keys.memory + layout.keys_at + (head * layout.pages + page) * layout.key_page;
+      float* const value_page = keys.memory + layout.values_at + (head * layout.pages + page) * layout.value_page;
+      const int64_t from = std::max<int64_t>(first_row, page * kPageTokens);
+      const int64_t to = std::min<int64_t>(first_row + n_rows, (page + 1) * kPageTokens);
+      for (int64_t row = from; row < to; ++row) {
+        const int64_t slot = row - page * kPageTokens, at = (row - first_row) * stride + head * dim;
+        for (int64_t d = 0; d < dim; ++d) key_page[d * kPageTokens + slot] = k[at + d];
+        float* const value = value_page + slot * layout.value_stride;
+        std::memcpy(value, v + at, static_cast<size_t>(dim) * sizeof(float));
+        std::fill(value + dim, value + layout.value_stride, 0.0f);
+      }
+    }
+  });
+}
+
+void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const TowerKeys& keys, const float* q, int64_t stride,
+                         const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out) const {
+  const int dim = keys.head_dim;
+  assert(dim <= scratch.max_head_dim_ && pool.size() <= scratch.threads_);
+  const KeyLayout layout(keys);
+  const int64_t state_floats = attention_state_floats(dim);
+  const int64_t tiles = (int64_t{n_rows} + kTileQueries - 1) / kTileQueries;
+  pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      // Tiles of one head follow each other: its keys and values stay in the cache.
+      const int64_t head = piece / tiles, first = piece % tiles * kTileQueries;
+      const int n = static_cast<int>(std::min<int64_t>(kTileQueries, n_rows - first));
+      float* const packed = scratch.tile(thread);
+      float* const scores = packed + kTileQueries * round_up_to_lanes(dim);
+      float* const states = scores + kTileQueries * kScoreStride;
+      float* const next = states + kTileQueries * state_floats;
+      for (int i = 0; i < n; ++i) {
+        const float* const from = q + (first + i) * stride + head * dim;
+        for (int64_t d = 0; d < dim; ++d) packed[d * n + i] = from[d] * scale;
+      }
+      const AttentionTile tile{.n_queries = n,
+                               .key_dim = dim,
+                               .value_dim = dim,
+                               .starts = starts + first,
+                               .limits = limits + first,
+                               .q = packed,
+                               .q_stride = n,
+                               .pages = reinterpret_cast<const int32_t*>(keys.memory),
+                               .keys = reinterpret_cast<const std::byte*>(keys.memory + layout.keys_at + head * layout.pages * layout.key_page),
+                               .values = reinterpret_cast<const std::byte*>(keys.memory + layout.values_at + head * layout.pages * layout.value_page),
+                               .key_page_bytes = static_cast<size_t>(layout.key_page) * sizeof(float),
+                               .value_page_bytes = static_cast<size_t>(layout.value_page) * sizeof(float),
+                               .value_stride = layout.value_stride,
+                               .type = KvType::kF32,
+                               .soft_cap = 0.0f,
+                               .scores = scores,
+                               .rows = nullptr};
+      const int first_span = tile.starts[0] / kAttentionSpan, n_spans = (tile.limits[n - 1] + kAttentionSpan - 1) / kAttentionSpan;
+      kernels_->attention_span(tile, first_span, states);
+      for (int span = first_span + 1; span < n_spans; ++span) {
+        kernels_->attention_span(tile, span, next);
+        kernels_->attention_merge_tile(tile, span, states, next);
+      }
+      for (int i = 0; i < n; ++i)
+        kernels_->attention_finish(states + i * state_floats, dim, out + (first + i) * stride + head * dim);
+    }
+  });
+}
+
+void CpuOps::add_up_rows(ThreadPool& pool, const float* x, int group, float factor, int n_out, int64_t dim,
+                         float* out) const {
+  pool.parallel_for(n_out, rows_per_piece(dim * group), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(out + i * dim, x + i * group * dim, static_cast<size_t>(dim) * sizeof(float));
+      for (int64_t row = i * group + 1; row < (i + 1) * group; ++row)
+        kernels_->add_scaled(out + i * dim, x + row * dim, 1.0f, nullptr, dim);
+      kernels_->scale(out + i * dim, dim, factor);
+    }
+  });
+}
+
+void CpuOps::clamp(ThreadPool& pool, float* x, int64_t count, float low, float high) const {
+  pool.parallel_for(count, kElementsPerPiece, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) x[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+  });
+}
+
+}   // namespace monolith

@@ -1,0 +1,163 @@
+// VisionModel::plan: which pieces a picture is cut into, and the tokens around them.
+#include <algorithm>
+#include <string>
+
+#include "vision/picture_size.h"
+#include "vision/vision.h"
+#include "vision/vision_params.h"
+
+namespace monolith {
+namespace {
+
+constexpr int kMaxSourceSide = 1 << 16;
+constexpr int64_t kLowPixels = 512 * 512; // PlanOptions::overview_only, where size follows the picture's
+constexpr int kLfm2Whole = 1024;          // LFM2-VL: larger sides are cut into tiles
+
+std::string tile_marker(std::string_view before, std::string_view between, int row, int column) {
+  return std::string(before) + std::to_string(row) + std::string(between) + std::to_string(column);
+}
+
+class Planner {
+ public:
+  Planner(const VisionParams& params, PictureSize picture) : params_(params), picture_(picture) {
+    plan_.source_width = picture.width;
+    plan_.source_height = picture.height;
+    plan_.row_width = params.row_width();
+    plan_.n_deepstack = static_cast<int>(params.deepstack.size());
+  }
+
+  Result<ImagePlan> make(const PlanOptions& options) {
+    const int size = params_.image_size;
+    const bool tiles = !options.overview_only && params_.max_tiles > 0;
+    int64_t most = params_.most_pixels;
+    if (options.overview_only) most = std::max(params_.least_pixels, std::min(most, kLowPixels));
+    const auto smart = [&] { return smart_size(picture_, params_.factor(), params_.least_pixels, most); };
+    switch (params_.sizing) {
+      case Sizing::kFixed: single({size, size}); break;
+      case Sizing::kSmart: single(smart()); break;
+      case Sizing::kLongerSide:
+        if (tiles) cut(tiled_size(picture_, params_.longer_side, size), size);
+        overview({size, size});
+        break;
+      case Sizing::kCandidates:
+        if (tiles && (picture_.width > size || picture_.height > size))
+          cut(best_candidate(picture_, params_.candidates), size);
+        overview({size, size});
+        break;
+      case Sizing::kLfm2:
+        if (tiles && params_.max_tiles > 1 && (picture_.width > kLfm2Whole || picture_.height > kLfm2Whole)) {
+          const PictureSize grid = nearest_grid(picture_, params_.max_tiles, kLfm2Tile);
+          cut({grid.width * kLfm2Tile, grid.height * kLfm2Tile}, kLfm2Tile);
+        }
+        overview(smart());
+        break;
+    }
+    for (const ImagePiece& piece : plan_.pieces)
+      if (int64_t{piece.width} * piece.height > params_.most_piece_pixels)
+        return Error{ErrorCode::kInvalidArgument,
+                     "a picture of " + std::to_string(picture_.width) + " x " + std::to_string(picture_.height) +
+                         " pixels is too narrow: no " + std::to_string(params_.most_piece_pixels) +
+                         " pixels show both its sides"};
+    if (Status s = check_positions(); !s) return s.error();
+    mark();
+    return std::move(plan_);
+  }
+
+ private:
+  ImagePiece piece(PiecePart part, PictureSize size) const {
+    ImagePiece piece;
+    piece.part = part;
+    piece.width = size.width;
+    piece.height = size.height;
+    const int patch = params_.patch_size, merge = params_.merge;
+    piece.grid_rows = size.height / patch / merge;
+    piece.grid_columns = size.width / patch / merge;
+    piece.n_rows = piece.grid_rows * piece.grid_columns + (params_.breaks_rows ? piece.grid_rows - 1 : 0);
+    piece.mrope = params_.traits->mrope;
+    piece.bidirectional = params_.traits->bidirectional;
+    return piece;
+  }
+
+  void single(PictureSize size) {
+    plan_.columns = plan_.rows = 1;
+    plan_.pieces.push_back(piece(PiecePart::kImage, size));
+  }
+
+  void overview(PictureSize size) {
+    plan_.pieces.push_back(piece(PiecePart::kOverview, size));
+  }
+
+  void cut(PictureSize size, int tile) {
+    plan_.resized_width = size.width;
+    plan_.resized_height = size.height;
+    plan_.columns = size.width / tile;
+    plan_.rows = size.height / tile;
+    for (int row = 1; row <= plan_.rows; ++row)
+      for (int column = 1; column <= plan_.columns; ++column) {
+        plan_.pieces.push_back(piece(PiecePart::kTile, {tile, tile}));
+        plan_.pieces.back().row = row;
+        plan_.pieces.back().column = column;
+      }
+  }
+
+  Status check_positions() const {
+    if (params_.traits->positions != PatchPositions::kTwoTables) return {};
+    for (const ImagePiece& piece : plan_.pieces)
+      if (std::max(piece.width, piece.height) / params_.patch_size > params_.n_positions)
+        return Error{ErrorCode::kInvalidArgument,
+                     "a picture of " + std::to_string(picture_.width) + " x " + std::to_string(picture_.height) +
+                         " pixels is too narrow: the file has positions for " + std::to_string(params_.n_positions) +
+                         " patches a side"};
+    return {};
+  }
+
+  void mark() {
+    switch (params_.traits->projector) {
+      case Projector::kIdefics3: return mark_idefics3();
+      case Projector::kLfm2: mark_lfm2(); break;
+      default: break;
+    }
+    if (!params_.traits->before.empty())
+      plan_.pieces.front().before.insert(plan_.pieces.front().before.begin(), std::string(params_.traits->before));
+    if (!params_.traits->after.empty()) plan_.after.emplace_back(params_.traits->after);
+  }
+
+  void mark_idefics3() {
+    const std::string around = "<fake_token_around_image>";
+    for (ImagePiece& piece : plan_.pieces) {
+      const bool tile = piece.part == PiecePart::kTile;
+      if (tile && piece.row > 1 && piece.column == 1) piece.before.emplace_back("\n");
+      if (!tile && plan_.pieces.size() > 1) piece.before.emplace_back("\n\n");
+      piece.before.push_back(around);
+      piece.before.push_back(tile ? tile_marker("<row_", "_col_", piece.row, piece.column) + ">" : "<global-img>");
+    }
+    plan_.after.push_back(around);
+  }
+
+  void mark_lfm2() {
+    for (ImagePiece& piece : plan_.pieces)
+      piece.before.push_back(piece.part == PiecePart::kTile
+                                 ? tile_marker("<|img_row_", "_col_", piece.row, piece.column) + "|>"
+                                 : "<|img_thumbnail|>");
+  }
+
+  const VisionParams& params_;
+  PictureSize picture_;
+  ImagePlan plan_;
+};
+
+}  // namespace
+
+Result<ImagePlan> VisionModel::plan(int width, int height, const PlanOptions& options) const {
+  if (width < 1 || height < 1)
+    return Error{ErrorCode::kInvalidArgument,
+                 "a picture of " + std::to_string(width) + " x " + std::to_string(height) + " pixels has none"};
+  const PictureSize picture{width, height};
+  if (picture.pixels() > params_->bounds.max_source_pixels || std::max(width, height) > kMaxSourceSide)
+    return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(width) + " x " + std::to_string(height) +
+                                                  " pixels has more than " +
+                                                  std::to_string(params_->bounds.max_source_pixels)};
+  return Planner(*params_, picture).make(options);
+}
+
+}  // namespace monolith

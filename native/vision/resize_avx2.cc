@@ -1,0 +1,20 @@
+// The passes of resize.h for AVX2.
+#if defined(__AVX2__)
+
+#include "vision/resize_kernels.h"
+
+// -O2 leaves loops alone that gather.
+#pragma GCC optimize("O3")
+
+namespace monolith {
+namespace {
+
+#include "vision/resize-inl.h"
+
+}  // namespace
+
+const ResizeKernels& resize_kernels_avx2() { return kKernels; }
+
+}  // namespace monolith
+
+#endif

@@ -1,0 +1,231 @@
+#include "vision/tensor_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/half.h"
+
+namespace monolith {
+namespace {
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + (size > 0 ? std::to_string(size) : std::string("any"));
+  return text + "]";
+}
+
+}  // namespace
+
+void TensorReader::fail(Error error) {
+  if (status_.ok()) status_ = std::move(error);
+}
+
+const GgufTensor* TensorReader::tensor(const std::string& name, std::initializer_list<int64_t> shape) {
+  seen_.insert(name);
+  if (!ok()) return nullptr;
+  const GgufTensor* const found = find(name);
+  const std::vector<int64_t> wanted(shape);
+  if (found == nullptr) {
+    fail({ErrorCode::kInvalidFile, "tensor " + name + " " + shape_text(wanted) + " is missing"});
+    return nullptr;
+  }
+  for (size_t i = 0; i < found->shape.size(); ++i) {
+    const int64_t size = i < wanted.size() ? wanted[i] : 1;
+    if (size > 0 && found->shape[i] != size) {
+      fail({ErrorCode::kInvalidFile, "tensor " + name + " is " +
+                                         shape_text(std::span(found->shape).first(static_cast<size_t>(std::max(1, found->n_dims)))) +
+                                         ", expected " + shape_text(wanted)});
+      return nullptr;
+    }
+  }
+  if (backend_ != nullptr && !backend_->keeps_type(found->type)) {
+    fail({ErrorCode::kUnsupported, "tensor " + name + " is of a type that this device does not compute with"});
+    return nullptr;
+  }
+  return found;
+}
+
+std::vector<float> TensorReader::floats(const GgufTensor& tensor) {
+  std::vector<float> out(static_cast<size_t>(tensor.n_values()));
+  dequantize(tensor.type, data(tensor, 0, tensor.bytes()).data(), tensor.n_values(), out.data());
+  return out;
+}
+
+const float* TensorReader::keep(const std::vector<float>& numbers) {
+  const auto count = static_cast<int64_t>(numbers.size());
+  Result<float*> memory = loading_->allocate(count);
+  if (!memory) {
+    fail(memory.error());
+    return nullptr;
+  }
+  loading_->write_floats(*memory, numbers.data(), count);
+  return *memory;
+}
+
+// While files are only checked, what stands for a vector is any address that is not null.
+const float* TensorReader::all(const GgufTensor& tensor) {
+  static constexpr float kChecked = 0;
+  bytes_ += static_cast<size_t>(tensor.n_values()) * sizeof(float);
+  return loading_ == nullptr ? &kChecked : keep(floats(tensor));
+}
+
+const float* TensorReader::vector(const std::string& name, int64_t count, float sign) {
+  const GgufTensor* const found = tensor(name, {count});
+  if (found == nullptr) return nullptr;
+  if (loading_ == nullptr || sign > 0) return all(*found);
+  std::vector<float> numbers = floats(*found);
+  for (float& number : numbers) number = -number;
+  return keep(numbers);
+}
+
+TowerNorm TensorReader::norm(const std::string& name, int64_t count) {
+  return {vector(name + ".weight", count), vector_if(name + ".bias", count)};
+}
+
+void TensorReader::matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes) {
+  auto made = loading_->matrix({type, to.rows, to.cols, bytes});
+  if (!made)
+    fail(made.error());
+  else
+    to.weight = std::move(*made);
+}
+
+void TensorReader::matrix(TowerLinear& to, TensorType came_as, const std::vector<float>& numbers) {
+  if (came_as != TensorType::kF16 && came_as != TensorType::kBF16)
+    return matrix(to, TensorType::kF32, std::as_bytes(std::span(numbers)));
+  std::vector<uint16_t> halves(numbers.size());
+  std::ranges::transform(numbers, halves.begin(), [&](float x) {
+    return came_as == TensorType::kF16 ? float_to_half(x) : float_to_bfloat16(x);
+  });
+  matrix(to, came_as, std::as_bytes(std::span(halves)));
+}
+
+void TensorReader::bias_and_clamps(TowerLinear& to, const std::string& name, int64_t first, int64_t of_rows) {
+  if (const std::string bias = name + ".bias"; has(bias)) {
+    if (first == 0 && to.rows == of_rows) {
+      to.bias = vector(bias, of_rows);
+    } else if (const GgufTensor* whole = tensor(bias, {of_rows}); whole != nullptr) {
+      bytes_ += static_cast<size_t>(to.rows) * sizeof(float);
+      if (loading_ != nullptr) {
+        const std::vector<float> numbers = floats(*whole);
+        to.bias = keep({numbers.begin() + first, numbers.begin() + first + to.rows});
+      }
+    }
+  }
+  const struct { const char* suffix; float TowerClamps::*to; } kClamps[] = {{".input_min", &TowerClamps::in_low},
+                                                                            {".input_max", &TowerClamps::in_high},
+                                                                            {".output_min", &TowerClamps::out_low},
+                                                                            {".output_max", &TowerClamps::out_high}};
+  for (const auto& [suffix, bound] : kClamps) {
+    if (!has(name + suffix)) continue;
+    const GgufTensor* const found = tensor(name + suffix, {1});
+    if (found == nullptr) return;
+    to.clamps.*bound = floats(*found)[0];
+    to.clamps.any = true;
+    if (std::isnan(to.clamps.*bound)) fail({ErrorCode::kInvalidFile, "tensor " + name + suffix + " is no number"});
+  }
+  if (to.clamps.in_low > to.clamps.in_high || to.clamps.out_low > to.clamps.out_high)
+    fail({ErrorCode::kInvalidFile, "tensors " + name + ".*_min and *_max leave nothing between them"});
+}
+
+TowerLinear TensorReader::linear(const std::string& name, int64_t rows, int64_t cols) {
+  return linear_part(name, 0, rows, rows, cols);
+}
+
+TowerLinear TensorReader::linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols) {
+  TowerLinear to;
+  const GgufTensor* const found = tensor(name + ".weight", {cols, of_rows});
+  if (found == nullptr) return to;
+  to.rows = rows;
+  to.cols = cols;
+  if (backend_ != nullptr) bytes_ += backend_->matrix_bytes(found->type, rows, cols);
+  if (loading_ != nullptr) {
+    const TensorTypeTraits& traits = traits_of(found->type);
+    const auto row_bytes = static_cast<size_t>(cols / traits.block_values * traits.block_bytes);
+    const size_t offset = static_cast<size_t>(first) * row_bytes, size = static_cast<size_t>(rows) * row_bytes;
+    matrix(to, found->type, data(*found, offset, size));
+    file_.give_back(*found, offset, size);
+  }
+  bias_and_clamps(to, name, first, of_rows);
+  return to;
+}
+
+TowerLinear TensorReader::linear_transposed(const std::string& name, int64_t rows, int64_t cols) {
+  TowerLinear to;
+  const GgufTensor* const found = tensor(name + ".weight", {rows, cols});
+  if (found == nullptr) return to;
+  to.rows = rows;
+  to.cols = cols;
+  if (backend_ != nullptr) bytes_ += backend_->matrix_bytes(TensorType::kF32, rows, cols);
+  if (loading_ != nullptr) {
+    const std::vector<float> stored = floats(*found);
+    std::vector<float> turned(stored.size());
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t col = 0; col < cols; ++col)
+        turned[static_cast<size_t>(row * cols + col)] = stored[static_cast<size_t>(col * rows + row)];
+    matrix(to, found->type, turned);
+  }
+  bias_and_clamps(to, name, 0, rows);
+  return to;
+}
+
+TowerLinear TensorReader::linear_by_place(const std::string& name, int64_t rows, int64_t channels, int64_t places) {
+  TowerLinear to;
+  const int64_t cols = channels * places;
+  const GgufTensor* const found = tensor(name + ".weight", {cols, rows});
+  if (found == nullptr) return to;
+  to.rows = rows;
+  to.cols = cols;
+  if (backend_ != nullptr) bytes_ += backend_->matrix_bytes(TensorType::kF32, rows, cols);
+  if (loading_ != nullptr) {
+    const std::vector<float> stored = floats(*found);
+    std::vector<float> ordered(stored.size());
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t channel = 0; channel < channels; ++channel)
+        for (int64_t place = 0; place < places; ++place)
+          ordered[static_cast<size_t>(row * cols + place * channels + channel)] =
+              stored[static_cast<size_t>(row * cols + channel * places + place)];
+    matrix(to, found->type, ordered);
+  }
+  bias_and_clamps(to, name, 0, rows);
+  return to;
+}
+
+TowerLinear TensorReader::patch_kernel(const std::string& name, int64_t rows, int64_t patch) {
+  TowerLinear to;
+  const GgufTensor* const one = tensor(name + ".weight", {patch, patch, 3, rows});
+  if (one == nullptr) return to;
+  const bool two_frames = has(name + ".weight.1");
+  const GgufTensor* const other = two_frames ? tensor(name + ".weight.1", {patch, patch, 3, rows}) : nullptr;
+  if (two_frames && other == nullptr) return to;
+  to.rows = rows;
+  to.cols = 3 * patch * patch;
+  const TensorType type = two_frames ? TensorType::kF32 : one->type;
+  if (backend_ != nullptr) bytes_ += backend_->matrix_bytes(TensorType::kF32, to.rows, to.cols);
+  if (loading_ != nullptr) {
+    std::vector<float> numbers = floats(*one);
+    if (two_frames) {
+      // A picture that stands still is seen in both frames.
+      const std::vector<float> second = floats(*other);
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += second[i];
+    }
+    matrix(to, type, numbers);
+  }
+  bias_and_clamps(to, name, 0, rows);
+  return to;
+}
+
+void TensorReader::ignore(std::string_view prefix) { ignored_.emplace_back(prefix); }
+
+void TensorReader::check_surplus(std::initializer_list<std::string_view> prefixes) {
+  if (!ok()) return;
+  for (const GgufTensor& tensor : file_.tensors()) {
+    const auto begins = [&](std::string_view prefix) { return tensor.name.starts_with(prefix); };
+    if (std::ranges::none_of(prefixes, begins) || std::ranges::any_of(ignored_, begins)) continue;
+    if (!seen_.contains(std::string(tensor.name)))
+      return fail({ErrorCode::kUnsupported, "tensor " + std::string(tensor.name) + " is not known for this projector type"});
+  }
+}
+
+}  // namespace monolith

@@ -1,0 +1,114 @@
+#include "vision/tower.h"
+
+#include <algorithm>
+#include <string>
+
+#include "vision/tower_run.h"
+
+namespace monolith {
+namespace {
+
+// Rows that an operation takes at a time: enough that weights, read once for them, cost little beside the products.
+constexpr int kChunkRows = 384;
+
+int64_t most_hidden(const TowerWeights& weights) {
+  int64_t most = std::max(weights.first.rows, weights.merger.rows);
+  for (const DeepstackPart& part : weights.deepstack) most = std::max(most, part.first.rows);
+  return most;
+}
+
+}  // namespace
+
+TowerSizes::TowerSizes(const VisionParams& params, const TowerWeights& weights)
+    : most_rows(params.most_patches + (params.traits->class_vector ? 1 : 0)), hidden(most_hidden(weights)) {
+  const int square = params.merge * params.merge;
+  chunk_rows = std::max(1, kChunkRows / square) * square;
+  most_cols = std::max<int64_t>({params.width * int64_t{square}, params.n_ff, params.patch_values(), hidden});
+}
+
+int64_t TowerSizes::floats(const VisionParams& params, const TowerOperations& operations) const {
+  const int64_t chunk = chunk_rows, squares = chunk / (params.merge * params.merge);
+  return most_rows * int64_t{params.width} + 2 * most_rows * int64_t{params.head_dim()} + chunk * params.patch_values() +
+         4 * chunk * params.width + chunk * std::max(params.width, params.n_ff) + 2 * chunk * params.n_ff +
+         squares * (hidden + params.n_embd) + operations.tower_key_floats(most_rows, params.n_heads, params.head_dim());
+}
+
+Tower::Tower(std::shared_ptr<const VisionModel> model, Backend& backend, TowerWeights weights)
+    : model_(std::move(model)), backend_(backend), weights_(std::move(weights)), sizes_(model_->params(), weights_) {}
+
+Status Tower::reserve() {
+  const VisionParams& p = params();
+  const int64_t chunk = sizes_.chunk_rows, squares = chunk / (p.merge * p.merge), width = p.width, inner = std::max(p.width, p.n_ff);
+  Status status;
+  const auto allocate = [&](int64_t count) -> float* {
+    if (!status.ok()) return nullptr;
+    Result<float*> floats = backend_.allocate(std::max<int64_t>(1, count));
+    if (floats) return *floats;
+    status = floats.error();
+    return nullptr;
+  };
+  memory_.x = allocate(sizes_.most_rows * width);
+  if (p.traits->rotation != PatchRotation::kNone) {
+    memory_.own = allocate(int64_t{sizes_.most_rows} * p.head_dim());
+    memory_.partner = allocate(int64_t{sizes_.most_rows} * p.head_dim());
+  }
+  memory_.patches = allocate(chunk * p.patch_values());
+  memory_.normed = allocate(chunk * width);
+  memory_.q = allocate(chunk * width);
+  memory_.k = allocate(chunk * width);
+  memory_.v = allocate(chunk * width);
+  memory_.clamped = allocate(chunk * inner);
+  memory_.up = allocate(chunk * p.n_ff);
+  memory_.gate = allocate(chunk * p.n_ff);
+  memory_.hidden = allocate(squares * sizes_.hidden);
+  memory_.result = allocate(squares * std::max<int64_t>(p.n_embd, width));
+  memory_.keys = {allocate(operations().tower_key_floats(sizes_.most_rows, p.n_heads, p.head_dim())), sizes_.most_rows,
+                  p.n_heads, p.head_dim()};
+  if (!status.ok()) return status;
+  return backend_.reserve(static_cast<int>(chunk), sizes_.most_cols, 1, p.head_dim());
+}
+
+void Tower::apply(const TowerLinear& linear, float* x, int n_rows, float* out, bool add_to_out) const {
+  const TowerClamps& clamps = linear.clamps;
+  if (clamps.any) {
+    backend_.copy_rows(x, linear.cols, n_rows, linear.cols, memory_.clamped);
+    x = memory_.clamped;
+    operations().clamp(x, n_rows * linear.cols, clamps.in_low, clamps.in_high);
+  }
+  const MatmulTarget target{linear.weight.get(), out, linear.rows, linear.bias, add_to_out};
+  backend_.matmul({&target, 1}, x, n_rows);
+  if (clamps.any) operations().clamp(out, n_rows * linear.rows, clamps.out_low, clamps.out_high);
+}
+
+void Tower::norm(const TowerNorm& norm, const float* x, float eps, int n_rows, int64_t dim, float* out) const {
+  if (norm.bias != nullptr)
+    backend_.layer_norm(x, norm.weight, norm.bias, eps, n_rows, dim, out);
+  else
+    backend_.rms_norm(x, norm.weight, eps, n_rows, dim, out);
+}
+
+std::unique_ptr<TowerRun> Tower::begin(const PreparedPiece& piece) { return std::make_unique<PieceRun>(*this, piece); }
+
+size_t VisionTower::weight_bytes(const GgufFile& file, const VisionModel& model, const Backend& backend) {
+  return tower_weight_bytes(file, model.params(), backend);
+}
+
+size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend) {
+  if (backend.towers() == nullptr) return 0;
+  VisionParams params = model.params();
+  const TowerSizes sizes(params, tower_shapes(file, params));
+  return static_cast<size_t>(sizes.floats(params, *backend.towers())) * sizeof(float);
+}
+
+Result<std::unique_ptr<VisionTower>> VisionTower::load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
+                                                       Backend& backend) {
+  if (backend.towers() == nullptr)
+    return Error{ErrorCode::kUnsupported, "a device of the kind \"" + backend.info().name + "\" computes no vision towers"};
+  Result<TowerWeights> weights = load_tower_weights(file, model->params(), backend);
+  if (!weights) return weights.error();
+  auto tower = std::make_unique<Tower>(std::move(model), backend, std::move(*weights));
+  if (Status s = tower->reserve(); !s) return s.error();
+  return std::unique_ptr<VisionTower>(std::move(tower));
+}
+
+}  // namespace monolith

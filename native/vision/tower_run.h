@@ -1,0 +1,65 @@
+// One piece on its way through a tower, phase by phase and in each phase some rows at a time, so that it can be put between
+// the steps of a text model. A row's bits depend on no cut: all operations are row by row, and keys and values of all rows
+// are stored before any row of the layer attends. Threads: the backend's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "vision/patch_grid.h"
+#include "vision/tower.h"
+
+namespace monolith {
+
+class PieceRun final : public TowerRun {
+ public:
+  PieceRun(Tower& tower, const PreparedPiece& piece);
+
+  bool advance(int64_t budget) override;
+  int64_t left() const override { return total_ - done_; }
+  int64_t total() const override { return total_; }
+  std::vector<float> take_rows() override { return std::move(rows_); }
+
+ private:
+  enum class Phase : uint8_t { kEmbed, kKeys, kLayer, kDeepstack, kProject, kDone };
+
+  // Multiplications of one row in a phase, and rows of it.
+  int64_t work_of_row(Phase phase) const;
+  int rows_of(Phase phase) const;
+  int64_t all_work();
+  void next_phase();
+
+  void compute(int first, int count);
+  void embed(int first, int count);
+  void store_keys(int first, int count);
+  void layer(int first, int count);
+  void attend(int first, int count, float* normed);
+  void feed_forward(int count, float* x);
+  void add_branch(const TowerLinear& linear, float* from, int count, const float* post_norm, const float* scale, float* x);
+  void deepstack(int first, int count);
+  void project(int first, int count);
+  // Rows of squares from `first` on, into their places among the embeddings, `offset` numbers into each row.
+  void place(const float* rows, int first, int count, int64_t offset);
+
+  const VisionParams& params() const { return tower_.params(); }
+  const TowerWeights& weights() const { return tower_.weights(); }
+  const TowerMemory& memory() const { return tower_.memory(); }
+  const TowerLayer& current() const { return weights().layers[static_cast<size_t>(layer_)]; }
+  bool windowed() const { return params().full_every > 0 && (layer_ + 1) % params().full_every != 0; }
+  float* row(int index) const { return memory().x + int64_t{index} * params().width; }
+  int square_patches() const { return params().merge * params().merge; }
+
+  Tower& tower_;
+  const PreparedPiece& piece_;
+  PatchGrid grid_;
+  std::vector<float> levels_;
+  std::vector<int32_t> tap_rows_;
+  std::vector<float> tap_weights_;
+  Phase phase_ = Phase::kEmbed;
+  int layer_ = 0, next_row_ = 0;
+  int deepstack_ = 0;   // parts that are computed
+  int64_t done_ = 0, total_ = 0;
+  std::vector<float> rows_;   // [n_rows][row_width]
+};
+
+}  // namespace monolith

@@ -1,0 +1,221 @@
+#include "vision/vision_params.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "model/metadata_reader.h"
+#include "vision/file_identity.h"
+#include "vision/tower_weights.h"
+
+namespace monolith {
+namespace {
+
+// Far above any tower there is, and far below where products of them overflow.
+constexpr int kMaxSide = 1 << 14, kMaxPatch = 256, kMaxWidth = 1 << 15, kMaxInner = 1 << 18, kMaxLayers = 512;
+constexpr int kMaxHeadDim = 1024, kMaxMerge = 16, kMaxTiles = 256, kMaxCandidates = 4096;
+constexpr int64_t kMaxPixels = int64_t{1} << 26;   // of a piece
+constexpr int64_t kMaxResized = int64_t{1} << 27;  // of all tiles
+constexpr int kMaxPatches = 1 << 16;               // of a piece
+
+constexpr int kWindowPixels = 112;                 // Qwen2.5-VL: fixed in its code, in no file
+constexpr int kLongerSides = 4;                    // Idefics 3: of image_size, where the file does not say
+
+Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
+Error unsupported(std::string message) { return {ErrorCode::kUnsupported, std::move(message)}; }
+
+class Reader {
+ public:
+  Reader(const GgufFile& file, VisionParams& params) : file_(file), params_(params) {}
+
+  Status read() {
+    if (Status s = read_type(); !s) return s;
+    if (Status s = read_sizes(); !s) return s;
+    if (Status s = read_arithmetic(); !s) return s;
+    if (Status s = read_sizing(); !s) return s;
+    return check_pieces();
+  }
+
+ private:
+  // Into `to`, or the status. 0 <= low.
+  Status integer(std::string_view key, int64_t low, int64_t high, int& to, std::optional<int64_t> fallback = std::nullopt) {
+    Result<int> value = vision_.integer(key, low, high, fallback);
+    if (!value) return value.error();
+    to = *value;
+    return {};
+  }
+
+  Status read_type() {
+    std::string_view name;
+    for (const char* key : {"clip.vision.projector_type", "clip.projector_type"}) {
+      auto value = file_.string(key);
+      if (!value) return value.error();
+      if (*value && name.empty()) name = **value;
+    }
+    if (name.empty()) {
+      const auto architecture = file_.string("general.architecture");
+      if (architecture && *architecture && **architecture != "clip")
+        return invalid("general.architecture is \"" + std::string(**architecture) +
+                       "\": this is no vision file (mmproj, architecture \"clip\")");
+      return invalid("clip.projector_type is missing: it says what kind of vision file this is");
+    }
+    params_.traits = projector_traits(name);
+    if (params_.traits == nullptr)
+      return unsupported("clip.projector_type is \"" + std::string(name) + "\"; this build has " + projector_names());
+    if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
+    return {};
+  }
+
+  Status read_sizes() {
+    const ProjectorTraits& traits = *params_.traits;
+    if (Status s = integer("image_size", 1, kMaxSide, params_.image_size); !s) return s;
+    if (Status s = integer("patch_size", 1, kMaxPatch, params_.patch_size); !s) return s;
+    if (Status s = integer("embedding_length", 1, kMaxWidth, params_.width); !s) return s;
+    if (Status s = integer("feed_forward_length", 1, kMaxInner, params_.n_ff); !s) return s;
+    if (Status s = integer("block_count", 1, kMaxLayers, params_.n_file_layers); !s) return s;
+    if (Status s = integer("attention.head_count", 1, params_.width, params_.n_heads); !s) return s;
+    if (params_.width % params_.n_heads != 0 || params_.head_dim() > kMaxHeadDim)
+      return invalid("clip.vision.attention.head_count is " + std::to_string(params_.n_heads) + ", which does not cut " +
+                     std::to_string(params_.width) + " numbers into heads of at most " + std::to_string(kMaxHeadDim));
+    if (traits.rotation != PatchRotation::kNone && params_.head_dim() % 4 != 0)
+      return invalid("a head has " + std::to_string(params_.head_dim()) + " numbers, which do not turn by row and column");
+    params_.merge = traits.merge;
+    if (!traits.merge_key.empty())
+      if (Status s = integer(traits.merge_key, 1, kMaxMerge, params_.merge, traits.merge); !s) return s;
+    // The last layer of LLaVA's is no part of its network.
+    params_.n_layers = params_.n_file_layers - (traits.projector == Projector::kMlp ? 1 : 0);
+    if (traits.projector == Projector::kQwen25Vl) {
+      if (Status s = integer("n_wa_pattern", 0, kMaxLayers, params_.full_every); !s) return s;
+      params_.window_blocks = kWindowPixels / params_.factor();
+      if (params_.full_every > 0 && params_.window_blocks < 1)
+        return unsupported("clip.vision.patch_size is " + std::to_string(params_.patch_size) + ": a window of " +
+                           std::to_string(kWindowPixels) + " pixels holds no block of it");
+    }
+    return {};
+  }
+
+  Status read_arithmetic() {
+    const Result<double> eps = vision_.number("attention.layer_norm_epsilon", 0, 1);
+    if (!eps) return eps.error();
+    params_.eps = static_cast<float>(*eps);
+    const MetadataReader clip(file_, "clip");
+    const Result<bool> gelu = clip.boolean("use_gelu", false), silu = clip.boolean("use_silu", false);
+    if (!gelu) return gelu.error();
+    if (!silu) return silu.error();
+    if (*gelu && *silu) return invalid("clip.use_gelu and clip.use_silu are both set");
+    params_.activation = *gelu ? Activation::kGelu : *silu ? Activation::kSilu : Activation::kQuickGelu;
+    for (const auto& [key, to] : {std::pair{"image_mean", &params_.mean}, std::pair{"image_std", &params_.deviation}}) {
+      const auto values = vision_.numbers(key, 3, -1e6, 1e6);
+      if (!values) return values.error();
+      std::ranges::transform(values->begin(), values->begin() + 3, to->begin(), [](double v) { return static_cast<float>(v); });
+    }
+    if (std::ranges::find(params_.deviation, 0.0f) != params_.deviation.end())
+      return invalid("clip.vision.image_std has a zero: colours cannot be divided by it");
+    return {};
+  }
+
+  Status read_sizing() {
+    const ProjectorTraits& traits = *params_.traits;
+    params_.sizing = traits.sizing;
+    const int64_t square = int64_t{params_.factor()} * params_.factor(), size = params_.image_size;
+    params_.least_pixels = traits.least * square;
+    params_.most_pixels = traits.most * square;
+    if (traits.projector == Projector::kKimi25) {
+      for (const auto& [key, to] : {std::pair{"image_min_pixels", &params_.least_pixels},
+                                    std::pair{"image_max_pixels", &params_.most_pixels}}) {
+        const Result<int> value = vision_.integer(key, square, kMaxPixels, std::clamp(*to, square, kMaxPixels));
+        if (!value) return value.error();
+        *to = *value;
+      }
+    }
+    if (params_.bounds.max_pixels > 0)
+      params_.most_pixels = std::max(square, std::min(params_.most_pixels, params_.bounds.max_pixels));
+    params_.least_pixels = std::min(params_.least_pixels, params_.most_pixels);
+    const int allowed = params_.bounds.max_tiles > 0 ? std::min(params_.bounds.max_tiles, kMaxTiles) : kMaxTiles;
+    if (params_.sizing == Sizing::kLongerSide) {
+      const int64_t usual = std::min<int64_t>(kLongerSides * size, kMaxSide);
+      if (Status s = integer("preproc_image_size", 1, kMaxSide, params_.longer_side, usual); !s) return s;
+      int sides = static_cast<int>((params_.longer_side + size - 1) / size);
+      while (sides > 1 && sides * sides > allowed) --sides;
+      params_.longer_side = static_cast<int>(std::min<int64_t>(params_.longer_side, sides * size));
+      params_.max_tiles = (sides + 1) * (sides + 1);   // a rounding may begin another row or column
+    }
+    if (params_.sizing == Sizing::kLfm2) params_.max_tiles = std::min(10, allowed);
+    if (traits.projector == Projector::kInternVl) {
+      int most = 0;
+      if (Status s = integer("preproc_max_tiles", 1, kMaxTiles, most, 12); !s) return s;
+      most = std::min(most, allowed);
+      for (int64_t a = 1; a <= most; ++a)
+        for (int64_t b = 1; a * b <= most; ++b)
+          params_.candidates.emplace_back(static_cast<int>(a * size), static_cast<int>(b * size));
+    }
+    if (traits.projector == Projector::kMlp && vision_.has("image_grid_pinpoints"))
+      if (Status s = read_pinpoints(allowed); !s) return s;
+    for (const auto& [width, height] : params_.candidates)
+      params_.max_tiles = std::max(params_.max_tiles, static_cast<int>(width / size * (height / size)));
+    if (!params_.candidates.empty()) params_.sizing = Sizing::kCandidates;
+    return {};
+  }
+
+  Status read_pinpoints(int allowed) {
+    const std::string key = "clip.vision.image_grid_pinpoints";
+    const auto found = file_.integers(key);
+    if (!found) return found.error();
+    const std::vector<int64_t> values = *found ? **found : std::vector<int64_t>{};
+    if (values.size() % 2 != 0 || values.size() > 2 * kMaxCandidates)
+      return invalid(key + " has " + std::to_string(values.size()) + " numbers, expected pairs, at most " +
+                     std::to_string(kMaxCandidates));
+    for (size_t i = 0; i < values.size(); i += 2) {
+      const int64_t width = values[i], height = values[i + 1], size = params_.image_size;
+      if (width < size || height < size || width > kMaxSide || height > kMaxSide || width % size != 0 || height % size != 0)
+        return invalid(key + "[" + std::to_string(i) + "] is " + std::to_string(width) + " x " + std::to_string(height) +
+                       ", expected multiples of " + std::to_string(size) + " up to " + std::to_string(kMaxSide));
+      if (width / size * (height / size) <= allowed)
+        params_.candidates.emplace_back(static_cast<int>(width), static_cast<int>(height));
+    }
+    return {};
+  }
+
+  Status check_pieces() {
+    const int side = params_.side_patches();
+    const int64_t fixed = int64_t{params_.image_size} * params_.image_size;
+    const bool follows = params_.sizing == Sizing::kSmart || params_.sizing == Sizing::kLfm2;
+    if (!follows && (side < 1 || side % params_.merge != 0))
+      return unsupported("clip.vision.image_size of " + std::to_string(params_.image_size) + " pixels has " +
+                         std::to_string(side) + " patches a side, which are not squares of " + std::to_string(params_.merge));
+    if (params_.sizing == Sizing::kLfm2 && kLfm2Tile % params_.factor() != 0)
+      return unsupported("tiles of " + std::to_string(kLfm2Tile) + " pixels are no whole squares of " +
+                         std::to_string(params_.factor()));
+    // Sides are rounded up where a picture is enlarged.
+    int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
+    if (params_.sizing == Sizing::kLfm2) most = std::max(most, int64_t{kLfm2Tile} * kLfm2Tile);
+    const int64_t patches = most / (int64_t{params_.patch_size} * params_.patch_size);
+    if (most > kMaxPixels || patches > kMaxPatches)
+      return unsupported("a piece of " + std::to_string(most) + " pixels has " + std::to_string(patches) +
+                         " patches, more than " + std::to_string(kMaxPatches));
+    const int64_t tiles = params_.max_tiles * (params_.sizing == Sizing::kLfm2 ? int64_t{kLfm2Tile} * kLfm2Tile : fixed);
+    if (tiles > kMaxResized)
+      return unsupported("pictures are resized to " + std::to_string(tiles) + " pixels before they are cut into tiles, more than " +
+                         std::to_string(kMaxResized));
+    params_.most_piece_pixels = most;
+    params_.most_patches = static_cast<int>(patches);
+    return {};
+  }
+
+  const GgufFile& file_;
+  VisionParams& params_;
+  const MetadataReader vision_{file_, "clip.vision"};
+};
+
+}  // namespace
+
+Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds& bounds) {
+  VisionParams params;
+  params.bounds = bounds;
+  if (Status s = Reader(file, params).read(); !s) return s.error();
+  if (Status s = check_tower_tensors(file, params); !s) return s.error();
+  params.file = file_identity(file);
+  return params;
+}
+
+}  // namespace monolith

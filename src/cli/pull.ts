@@ -1,0 +1,84 @@
+// monolith pull: weights from a hub of models into the cache, checked, and how to serve them.
+
+import { constants } from 'node:os';
+import { loadConfig } from '../config/load.js';
+import { bytes, showBytes } from '../config/kinds.js';
+import { Hub } from '../hub/hub.js';
+import { printable } from '../hub/hub-error.js';
+import { parseModelRef, showModelRef } from '../hub/model-ref.js';
+import type { ModelRef } from '../hub/model-ref.js';
+import { totalMemory } from '../shared/machine-memory.js';
+import type { PullProgress } from '../hub/pull.js';
+import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
+import { Progress } from './progress.js';
+
+const HELP = `
+Usage: monolith pull OWNER/REPO[:QUANTIZATION][@REVISION] [--memory SIZE] [--json]
+
+Fetches a model from the hub into the cache it shares with other programs: GGUF files, whole or split, with the vision
+projector beside them, or a folder of safetensors. Behind ":" stands a quantization (Q4_K_M), a file, or
+"safetensors"; without it, the largest of at most eight bits a weight that take half of the memory (--memory: of
+another machine's). What was begun is gone on with; every file is checked by its hash.
+
+Settings: --hub-endpoint (HF_ENDPOINT), --hub-token (HF_TOKEN), --hub-cache (HF_HUB_CACHE).
+`;
+
+const FLAGS = { '--json': false, '--memory': true };
+
+export async function pull(argv: string[]): Promise<number> {
+  if (askedForHelp(argv, HELP)) return 0;
+  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { values, words } = ownFlags(rest, FLAGS);
+  const [named, ...others] = words;
+  noWords(others);
+  if (named === undefined) throw new UsageError('pull: a model is needed, such as OWNER/REPO:Q4_K_M');
+  const ref = parseModelRef(named);
+  const memory = memoryOf(values.get('--memory'));
+
+  const stop = new AbortController();
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (stop.signal.aborted) process.exit(128 + constants.signals[signal]);
+    process.exitCode = 128 + constants.signals[signal];
+    stop.abort();
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+  const progress = new Progress(process.stderr);
+  let said = false;
+  const onProgress = (at: PullProgress): void => {
+    if (!said) process.stderr.write(`${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, of which ${showBytes(at.kept)} are there` : ''}\n`);
+    said = true;
+    progress.at(printable(at.file.slice(at.file.lastIndexOf('/') + 1)), at.bytes, at.total, at.waiting ? 'another pull brings it' : '');
+  };
+  try {
+    const pulled = await new Hub(config).pull(ref, { memory, signal: stop.signal, onProgress });
+    progress.end();
+    process.stdout.write(values.has('--json') ? `${JSON.stringify({ ref: showModelRef(ref), ...pulled })}\n` : told(ref, pulled));
+    return 0;
+  } catch (error) {
+    progress.end();
+    if (stop.signal.aborted) {
+      process.stderr.write(`monolith: ${(error as Error).message}\n`);
+      return Number(process.exitCode);
+    }
+    throw error;
+  }
+}
+
+function memoryOf(text: string | undefined): number {
+  if (text === undefined) return totalMemory();
+  const kind = bytes(1, 2 ** 50);
+  const read = kind.schema.safeParse(text);
+  if (!read.success) throw new UsageError(`pull: --memory must be ${kind.expects}`);
+  return read.data;
+}
+
+function told({ repo, revision }: ModelRef, { quantization, path, projector, bytes: size, fetched }: Awaited<ReturnType<Hub['pull']>>): string {
+  const name = repo.slice(repo.indexOf('/') + 1).replace(/[-_.]?gguf$/i, '').toLowerCase();
+  const served = showModelRef({ repo, weights: quantization, revision });
+  return `${fetched === 0 ? 'It is there already' : 'It is there'}: ${quantization}, ${showBytes(size)}${projector === null ? '' : ', with a vision projector'}
+  ${path}
+
+Serve it:    monolith serve --model ${name}=hf:${served}
+Talk to it:  monolith chat --model ${name}=hf:${served}
+`;
+}

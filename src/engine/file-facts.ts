@@ -1,0 +1,50 @@
+// What can be told of a model file or folder without reading its weights: what it is, and the memory a load would take.
+
+import type { LoadOptions, MemoryPlan } from './addon-types.js';
+import { modelBytes } from './catalog.js';
+import { loadAddon } from './load-addon.js';
+
+export interface FileFact {
+  readonly bytes: number | null;
+  readonly architecture: string | null;
+  readonly parameters: number | null;
+  readonly quantization: string | null;
+  /** What a load plans: weights, keys and values, states, activations. Null: it cannot be loaded. */
+  readonly memory: number | null;
+  /** Why it cannot be served; null: nothing that shows without its weights. */
+  readonly problem: string | null;
+}
+
+export const planBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: MemoryPlan): number => weightBytes + kvBytes + slots * slotBytes + activationBytes;
+
+/** Whether a load would find its memory: yes; later, once other programs leave some; no, not on this machine. */
+export function fitOf({ memory }: Pick<FileFact, 'memory'>, machine: { total: number; available: number }): 'yes' | 'later' | 'no' | null {
+  if (memory === null) return null;
+  return memory <= machine.available ? 'yes' : memory <= machine.total ? 'later' : 'no';
+}
+
+/** Looks at each file once. */
+export class FileFacts {
+  readonly #known = new Map<string, FileFact>();
+
+  constructor(private readonly options: LoadOptions) {}
+
+  of(file: string): FileFact {
+    let fact = this.#known.get(file);
+    if (fact === undefined) this.#known.set(file, (fact = this.#look(file)));
+    return fact;
+  }
+
+  #look(file: string): FileFact {
+    const bytes = modelBytes(file);
+    try {
+      const { model, plan, reason } = loadAddon().inspect(file, this.options);
+      return {
+        bytes, architecture: model?.architecture ?? null, parameters: model?.parameters ?? null, quantization: model?.quantization ?? null,
+        memory: plan === null ? null : planBytes(plan), problem: reason,
+      };
+    } catch (error) {
+      return { bytes, architecture: null, parameters: null, quantization: null, memory: null, problem: (error as Error).message };
+    }
+  }
+}

@@ -1,0 +1,33 @@
+// <|tools_prefix|>[{"get_weather": {...}}, {"get_time": {}}]<|tools_suffix|>
+//
+// Apertus: a list of objects whose one member is the tool's name.
+import { HeadedCall, headerOf, NAME } from './headed-call.js';
+import type { SyntaxFamily, ToolSyntax } from './syntax.js';
+
+const OPEN = '<|tools_prefix|>', CLOSE = '<|tools_suffix|>';
+
+const header = headerOf(['{', /^\s*/, '"', new RegExp(`^(${NAME})`), '"', /^\s*/, ':']);
+
+/** `list`: what stands before the first call, its brace and quote included; `colon`: behind a name. */
+function spaced(list: string, colon: string): ToolSyntax {
+  const call = list.slice(list.indexOf('{'));
+  return {
+    name: 'apertus', open: OPEN, close: CLOSE, bare: false, separators: '[],}', engineOpen: OPEN,
+    reader: (first, tools, sink) => (first === '{' ? new HeadedCall(header, tools, sink) : null),
+    head: (tool) => `${list}${tool}${colon}`,
+    tail: '}',
+    several: { next: (tool) => `, ${call}${tool}${colon}`, end: `]${CLOSE}` },
+    write: (calls) => `${OPEN}[${calls.map((one) => `{"${one.name}": ${one.arguments}}`).join(', ')}]${CLOSE}`,
+  };
+}
+
+export const APERTUS = spaced('[{"', '":');
+
+export const apertus: SyntaxFamily = {
+  usual: APERTUS, token: OPEN,
+  recognize({ before, after }) {
+    const [, list] = /<\|tools_prefix\|>(\s*\[\s*\{\s*")$/.exec(before) ?? [];
+    const [colon] = /^"\s*:/.exec(after) ?? [];
+    return list === undefined || colon === undefined ? null : spaced(list, colon);
+  },
+};

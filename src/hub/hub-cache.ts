@@ -1,0 +1,137 @@
+// The hub's usual cache on disk, shared with whoever else uses it (huggingface_hub and its kin):
+//
+//   models--OWNER--REPO/blobs/HASH                        a whole file; it comes here by renaming, once its hash is right
+//   models--OWNER--REPO/blobs/HASH.monolith.incomplete    what there is of one so far
+//   models--OWNER--REPO/snapshots/COMMIT/PATH             a link to its blob
+//   models--OWNER--REPO/refs/REVISION                     the commit of a branch or a tag
+//   .locks/models--OWNER--REPO/HASH.monolith.lock         held by who downloads
+
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, sep } from 'node:path';
+import { HubError } from './hub-error.js';
+import type { HubFile } from './hub-files.js';
+
+const COMMIT = /^[0-9a-f]{40}$/;
+const MAX_FILES = 10_000;
+
+export class HubCache {
+  constructor(readonly root: string) {}
+
+  folder(repo: string): string { return join(this.root, `models--${repo.replace('/', '--')}`); }
+  blob(repo: string, hash: string): string { return join(this.folder(repo), 'blobs', hash); }
+  partial(repo: string, hash: string): string { return `${this.blob(repo, hash)}.monolith.incomplete`; }
+  lock(repo: string, hash: string): string { return join(this.root, '.locks', `models--${repo.replace('/', '--')}`, `${hash}.monolith.lock`); }
+  snapshot(repo: string, commit: string): string { return join(this.folder(repo), 'snapshots', commit); }
+
+  /** Repositories that have a snapshot, by name. */
+  repos(): string[] {
+    return names(this.root).flatMap((name) => {
+      const [, owner, repo] = /^models--(.+?)--(.+)$/.exec(name) ?? [];
+      return owner === undefined || repo === undefined ? [] : [`${owner}/${repo}`];
+    }).sort();
+  }
+
+  /** Commits there are snapshots of: that of the revision first, then the newest. */
+  commits(repo: string, revision: string): string[] {
+    const folder = join(this.folder(repo), 'snapshots');
+    const dated = names(folder).filter((name) => COMMIT.test(name)).map((name) => ({ name, time: statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? 0 }));
+    const all = dated.sort((a, b) => b.time - a.time).map(({ name }) => name);
+    const first = COMMIT.test(revision) ? revision : this.#ref(repo, revision);
+    if (COMMIT.test(revision)) return all.filter((name) => name === revision);
+    return first !== null && all.includes(first) ? [first, ...all.filter((name) => name !== first)] : revision === 'main' ? all : [];
+  }
+
+  /** The files of a snapshot that are there in whole. */
+  files(repo: string, commit: string): HubFile[] {
+    const folder = this.snapshot(repo, commit);
+    let entries: string[];
+    try {
+      entries = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+    } catch {
+      return [];
+    }
+    return entries.slice(0, MAX_FILES).flatMap((path) => {
+      const stat = statSync(join(folder, path), { throwIfNoEntry: false });   // of what a link leads to
+      return stat?.isFile() === true ? [{ path: path.split(sep).join('/'), bytes: stat.size, hash: '' }] : [];
+    });
+  }
+
+  has(repo: string, { hash, bytes }: HubFile): boolean {
+    return statSync(this.blob(repo, hash), { throwIfNoEntry: false })?.size === bytes;
+  }
+
+  /** Puts a whole blob's name into a snapshot, in the place of what was there. */
+  link(repo: string, commit: string, { path, hash }: HubFile): void {
+    const at = join(this.snapshot(repo, commit), path);
+    mkdirSync(dirname(at), { recursive: true });
+    const target = relative(dirname(at), this.blob(repo, hash));
+    replace(at, (temporary) => symlinkSync(target, temporary));
+  }
+
+  /** The commit that a branch or a tag is at, once all that was wanted of it is there. */
+  setRef(repo: string, revision: string, commit: string): void {
+    if (revision === commit || this.#ref(repo, revision) === commit) return;
+    const at = join(this.folder(repo), 'refs', revision);
+    mkdirSync(dirname(at), { recursive: true });
+    replace(at, (temporary) => writeFileSync(temporary, commit));
+  }
+
+  #ref(repo: string, revision: string): string | null {
+    try {
+      const commit = readFileSync(join(this.folder(repo), 'refs', revision), 'utf8').trim();
+      return COMMIT.test(commit) ? commit : null;
+    } catch {
+      return null;
+    }
+  }
+}
+
+function names(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+let made = 0;
+
+/** Whoever looks sees what was there before, or the new one. */
+function replace(at: string, make: (temporary: string) => void): void {
+  const temporary = `${at}.${process.pid}-${++made}.new`;
+  try {
+    rmSync(temporary, { force: true });
+    make(temporary);
+    renameSync(temporary, at);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw new HubError('cache', `${at} cannot be written: ${(error as Error).message}`, error);
+  }
+}
+
+/** A name in a folder is on disk once that is. */
+export function syncFolder(folder: string): void {
+  const descriptor = openSync(folder, 'r');
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Whether a path of a server stays below the folder it is put in. */
+export function isSafePath(path: string): boolean {
+  return path.length > 0 && path.length <= 512 && !/[\\\u0000-\u001f\u007f]/.test(path) && path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+}
+
+/** Whether all shards that a folder's index names are there. */
+export function hasAllShards(folder: string): boolean {
+  const index = join(folder, 'model.safetensors.index.json');
+  if (!existsSync(index)) return true;
+  try {
+    const { weight_map: map } = JSON.parse(readFileSync(index, 'utf8')) as { weight_map?: Record<string, unknown> };
+    return Object.values(map ?? {}).every((name) => typeof name === 'string' && isSafePath(name) && existsSync(join(folder, name)));
+  } catch {
+    return false;
+  }
+}

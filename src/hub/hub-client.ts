@@ -1,0 +1,286 @@
+// The hub's API as far as pulling needs it: the commit of a revision, the files of a commit, the bytes of a file.
+// The token goes to the hub's own origin and nowhere else, whatever a redirect says.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { VERSION } from '../version.js';
+import { HubError, printable } from './hub-error.js';
+import { isSafePath } from './hub-cache.js';
+import type { HubFile } from './hub-files.js';
+
+export interface HubClientOptions {
+  /** Such as https://huggingface.co; a path in front of the API is kept. */
+  readonly endpoint: string;
+  readonly token: string | null;
+  /** Nothing is asked of any server. */
+  readonly offline?: boolean;
+  /** A connection that brings nothing for so long is given up. */
+  readonly stallMs?: number;
+  /** Before the second attempt; doubled before each further one. */
+  readonly backoffMs?: number;
+}
+
+const MAX_REDIRECTS = 8;
+const MAX_JSON_BYTES = 32 * 1024 * 1024;
+const MAX_PAGES = 50;
+const MAX_FILES = 10_000;
+export const MAX_ATTEMPTS = 5;
+/** However long a server asks to wait. */
+const MAX_WAIT_MS = 60_000;
+const STALL_MS = 30_000;
+const BACKOFF_MS = 1_000;
+
+const HASH = /^([0-9a-f]{64}|[0-9a-f]{40})$/;
+const COMMIT = /^[0-9a-f]{40}$/;
+
+/** An answer whose body is read within `signal`, which also ends it when nothing has come for a while. */
+export interface HubAnswer { readonly response: Response; readonly stall: StallClock }
+
+/** Ends a request that stands still. */
+export class StallClock {
+  readonly #controller = new AbortController();
+  #timer: NodeJS.Timeout;
+
+  constructor(private readonly ms: number, private readonly outer: AbortSignal | undefined) {
+    this.#timer = this.#start();
+    outer?.addEventListener('abort', this.#abort, { once: true });
+    if (outer?.aborted === true) this.#abort();
+  }
+
+  get signal(): AbortSignal { return this.#controller.signal; }
+
+  /** Something has come. */
+  tick(): void {
+    clearTimeout(this.#timer);
+    this.#timer = this.#start();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.outer?.removeEventListener('abort', this.#abort);
+  }
+
+  #start(): NodeJS.Timeout {
+    return setTimeout(() => this.#controller.abort(new Error(`nothing came for ${Math.round(this.ms / 1000)} s`)), this.ms);
+  }
+
+  readonly #abort = (): void => this.#controller.abort(this.outer?.reason);
+}
+
+interface TreeEntry { type?: unknown; path?: unknown; size?: unknown; oid?: unknown; lfs?: { oid?: unknown; sha256?: unknown; size?: unknown } | null }
+interface Sibling { rfilename?: unknown; size?: unknown; blobId?: unknown; lfs?: { sha256?: unknown; size?: unknown } | null }
+
+export class HubClient {
+  readonly #base: URL;
+  readonly #stallMs: number;
+  readonly #backoffMs: number;
+
+  constructor(private readonly options: HubClientOptions) {
+    this.#base = new URL(options.endpoint.replace(/\/*$/, '/'));
+    this.#stallMs = options.stallMs ?? STALL_MS;
+    this.#backoffMs = options.backoffMs ?? BACKOFF_MS;
+  }
+
+  /** The commit that a branch, a tag or a commit is. Throws HubError. */
+  async commit(repo: string, revision: string, signal?: AbortSignal): Promise<string> {
+    const { sha } = await this.#json(`api/models/${repo}/revision/${encodeURIComponent(revision)}`, `${repo}@${revision}`, signal) as { sha?: unknown };
+    if (typeof sha !== 'string' || !COMMIT.test(sha)) throw new HubError('bad_answer', `${this.#base.host} names no commit of ${repo}@${revision}`);
+    return sha;
+  }
+
+  /** All files of a commit, with sizes and hashes. Throws HubError. */
+  async files(repo: string, commit: string, signal?: AbortSignal): Promise<HubFile[]> {
+    try {
+      return await this.#tree(repo, commit, signal);
+    } catch (error) {
+      // Mirrors that know no trees list the files with the model.
+      if (!(error instanceof HubError) || error.failure !== 'not_found') throw error;
+      return this.#siblings(repo, commit, signal);
+    }
+  }
+
+  /** Bytes of a file from `from` on. The status is 200 (all of it), 206 (from there) or 416. Throws HubError. */
+  open(repo: string, commit: string, path: string, from: number, signal?: AbortSignal): Promise<HubAnswer> {
+    const headers = { 'accept-encoding': 'identity', ...(from > 0 ? { range: `bytes=${from}-` } : {}) };
+    return this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, { headers, signal, alsoFine: [416] });
+  }
+
+  /** Before attempt number `attempt` (from 1). Rejects with the signal's reason. */
+  pause(attempt: number, signal?: AbortSignal, asked = 0): Promise<void> {
+    return sleep(Math.min(MAX_WAIT_MS, Math.max(asked, this.#backoffMs * 2 ** (attempt - 1))), undefined, signal === undefined ? {} : { signal });
+  }
+
+  #resolve(repo: string, commit: string, path: string): URL {
+    return new URL(`${repo}/resolve/${commit}/${path.split('/').map(encodeURIComponent).join('/')}`, this.#base);
+  }
+
+  async #tree(repo: string, commit: string, signal: AbortSignal | undefined): Promise<HubFile[]> {
+    const found: HubFile[] = [];
+    let next: string | URL | null = `api/models/${repo}/tree/${commit}?recursive=true`;
+    for (let page = 0; next !== null; page++) {
+      if (page === MAX_PAGES) throw new HubError('bad_answer', `${repo} has too many files to list`);
+      const link: { next: URL | null } = { next: null };
+      const entries = await this.#json(next, repo, signal, link) as TreeEntry[];
+      if (!Array.isArray(entries)) throw new HubError('bad_answer', `${this.#base.host} lists no files of ${repo}`);
+      for (const { type, path, size, oid, lfs } of entries) {
+        if (type === 'file') found.push(this.#file(repo, path, lfs?.size ?? size, lfs?.oid ?? lfs?.sha256 ?? oid));
+      }
+      if (found.length > MAX_FILES) throw new HubError('bad_answer', `${repo} has too many files to list`);
+      next = link.next;
+    }
+    return found;
+  }
+
+  async #siblings(repo: string, commit: string, signal: AbortSignal | undefined): Promise<HubFile[]> {
+    const { siblings } = await this.#json(`api/models/${repo}/revision/${commit}?blobs=true`, repo, signal) as { siblings?: Sibling[] };
+    if (!Array.isArray(siblings) || siblings.length > MAX_FILES) throw new HubError('bad_answer', `${this.#base.host} lists no files of ${repo}`);
+    return Promise.all(siblings.map(async ({ rfilename, size, blobId, lfs }) => {
+      const bytes = lfs?.size ?? size;
+      const hash = lfs?.sha256 ?? blobId;
+      if (typeof bytes === 'number' && typeof hash === 'string') return this.#file(repo, rfilename, bytes, hash);
+      return this.#asOpened(repo, commit, String(rfilename), signal);
+    }));
+  }
+
+  /** What the address of a file itself says, for mirrors whose lists have names alone. */
+  async #asOpened(repo: string, commit: string, path: string, signal: AbortSignal | undefined): Promise<HubFile> {
+    if (!isSafePath(path)) return this.#file(repo, path, 0, '');
+    const seen: { linked?: Headers } = {};
+    const { response, stall } = await this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, { method: 'HEAD', headers: { 'accept-encoding': 'identity' }, signal, seen });
+    stall.stop();
+    const header = (name: string): string | null => seen.linked?.get(name) ?? response.headers.get(name);
+    const etag = (header('x-linked-etag') ?? response.headers.get('etag') ?? '').replace(/^W\//, '').replace(/"/g, '');
+    return this.#file(repo, path, Number(header('x-linked-size') ?? response.headers.get('content-length') ?? NaN), etag);
+  }
+
+  #file(repo: string, path: unknown, bytes: unknown, hash: unknown): HubFile {
+    if (typeof path !== 'string' || !isSafePath(path)) throw new HubError('bad_answer', `${repo} lists a file whose name cannot be used: ${printable(JSON.stringify(path) ?? '')}`);
+    if (typeof bytes !== 'number' || !Number.isSafeInteger(bytes) || bytes < 0) throw new HubError('bad_answer', `${this.#base.host} does not say how large ${printable(path)} of ${repo} is`);
+    if (typeof hash !== 'string' || !HASH.test(hash)) throw new HubError('bad_answer', `${this.#base.host} does not say what ${printable(path)} of ${repo} hashes to, so that it could not be checked`);
+    return { path, bytes, hash };
+  }
+
+  async #json(at: string | URL, what: string, signal: AbortSignal | undefined, link?: { next: URL | null }): Promise<unknown> {
+    const url = at instanceof URL ? at : new URL(at, this.#base);
+    for (let attempt = 1; ; attempt++) {
+      const { response, stall } = await this.#asked(url, what, { headers: { accept: 'application/json' }, signal });
+      try {
+        const chunks: Uint8Array[] = [];
+        let size = 0;
+        for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+          stall.tick();
+          chunks.push(chunk);
+          size += chunk.length;
+          if (size > MAX_JSON_BYTES) throw new HubError('bad_answer', `the answer of ${this.#base.host} about ${what} is too long`);
+        }
+        if (link !== undefined) link.next = this.#nextPage(response, url);
+        return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+      } catch (error) {
+        if (error instanceof HubError) throw error;
+        if (signal?.aborted === true) throw cancelled(error);
+        if (error instanceof SyntaxError) throw new HubError('bad_answer', `${this.#base.host} answered about ${what} with something that is no JSON: is it the address of a hub?`, error);
+        if (attempt === MAX_ATTEMPTS) throw this.#unreachable(error);
+        await this.#wait(attempt, signal);
+      } finally {
+        stall.stop();
+      }
+    }
+  }
+
+  /** Of the same origin only: it is asked for with the token. */
+  #nextPage(response: Response, from: URL): URL | null {
+    const [, target] = /<([^>]+)>\s*;\s*rel="?next"?/.exec(response.headers.get('link') ?? '') ?? [];
+    if (target === undefined || !URL.canParse(target, from.href)) return null;
+    const next = new URL(target, from);
+    return next.origin === this.#base.origin ? next : null;
+  }
+
+  /** An answer that is fine, after redirects and attempts. Throws HubError. */
+  async #asked(url: URL, what: string, options: { method?: string; headers: Record<string, string>; signal?: AbortSignal | undefined; alsoFine?: readonly number[]; seen?: { linked?: Headers } }): Promise<HubAnswer> {
+    if (this.options.offline === true) throw new HubError('offline', `${what} is not in the cache, and hub.offline keeps it from being fetched`);
+    for (let attempt = 1; ; attempt++) {
+      const stall = new StallClock(this.#stallMs, options.signal);
+      let response: Response;
+      try {
+        response = await this.#followed(url, options, stall.signal);
+      } catch (error) {
+        stall.stop();
+        if (options.signal?.aborted === true) throw cancelled(error);
+        if (error instanceof HubError) throw error;
+        if (attempt === MAX_ATTEMPTS) throw this.#unreachable(error);
+        await this.#wait(attempt, options.signal);
+        continue;
+      }
+      if (response.ok || options.alsoFine?.includes(response.status) === true) {
+        stall.tick();
+        return { response, stall };
+      }
+      stall.stop();
+      await response.body?.cancel().catch(() => undefined);
+      const again = response.status === 429 || response.status >= 500;
+      if (!again || attempt === MAX_ATTEMPTS) throw this.#refused(response, what);
+      await this.#wait(attempt, options.signal, retryAfterMs(response));
+    }
+  }
+
+  async #followed(first: URL, { method = 'GET', headers, seen }: { method?: string; headers: Record<string, string>; seen?: { linked?: Headers } }, signal: AbortSignal): Promise<Response> {
+    let url = first;
+    for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
+      const own = url.origin === this.#base.origin;
+      const response = await fetch(url, {
+        method, signal, redirect: 'manual',
+        headers: { ...headers, 'user-agent': `monolith/${VERSION}`, ...(own && this.options.token !== null ? { authorization: `Bearer ${this.options.token}` } : {}) },
+      });
+      if (![301, 302, 303, 307, 308].includes(response.status)) return response;
+      await response.body?.cancel().catch(() => undefined);
+      if (seen !== undefined && response.headers.has('x-linked-etag')) seen.linked = response.headers;
+      const location = response.headers.get('location') ?? '';
+      if (!URL.canParse(location, url.href)) throw new HubError('bad_answer', `${url.host} sends on to no address`);
+      const next = new URL(location, url);
+      if (next.protocol !== 'https:' && (next.protocol !== 'http:' || url.protocol === 'https:')) throw new HubError('bad_answer', `${url.host} sends on to ${next.protocol}//, which is not followed`);
+      url = next;
+    }
+    throw new HubError('bad_answer', `${first.host} sends on from address to address without end`);
+  }
+
+  async #wait(attempt: number, signal: AbortSignal | undefined, asked = 0): Promise<void> {
+    try {
+      await this.pause(attempt, signal, asked);
+    } catch (error) {
+      throw cancelled(error);
+    }
+  }
+
+  #unreachable(error: unknown): HubError {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    const { message, code } = cause as NodeJS.ErrnoException;
+    return new HubError('unreachable', `${this.#base.origin} cannot be reached: ${printable(message || code || String(cause))}`, error);
+  }
+
+  #refused(response: Response, what: string): HubError {
+    const { status } = response;
+    const code = response.headers.get('x-error-code') ?? '';
+    const said = printable(response.headers.get('x-error-message') ?? '');
+    const token = this.options.token === null ? 'a token is needed (hub.token, or HF_TOKEN)' : 'the token given does not allow it';
+    if (code === 'GatedRepo' || (status === 403 && code === '')) return new HubError('not_allowed', `${what} is gated: its terms have to be accepted on ${this.#base.host} first, and ${token}`);
+    if (status === 401) return new HubError(code === 'RepoNotFound' ? 'not_found' : 'not_allowed', `${what}: ${this.#base.host} knows no such repository, or it is private and ${token}`);
+    if (status === 403) return new HubError('not_allowed', `${what}: ${this.#base.host} refuses it (${said === '' ? status : said}); ${token}`);
+    if (status === 404) {
+      const thing = code === 'RevisionNotFound' ? 'no such revision' : code === 'EntryNotFound' ? 'no such file' : 'no such repository';
+      return new HubError('not_found', `${what}: ${this.#base.host} has ${thing}`);
+    }
+    if (status === 429) return new HubError('too_many_requests', `${this.#base.host} asks for fewer requests; try again later${this.options.token === null ? ', or give a token (hub.token, or HF_TOKEN)' : ''}`);
+    return new HubError('bad_answer', `${what}: ${this.#base.host} answered ${status}${said === '' ? '' : ` (${said})`}`);
+  }
+}
+
+export function cancelled(cause?: unknown): HubError {
+  return new HubError('cancelled', 'the download was stopped; what there is of it is kept, and the next one goes on from there', cause);
+}
+
+/** Seconds or a date; 0 if it says nothing. */
+function retryAfterMs(response: Response): number {
+  const text = response.headers.get('retry-after') ?? '';
+  if (/^\d+$/.test(text)) return Number(text) * 1000;
+  const date = Date.parse(text);
+  return Number.isNaN(date) ? 0 : Math.max(0, date - Date.now());
+}

@@ -1,0 +1,133 @@
+// The files of a repository, and which of them are weights that can be served: GGUF files, whole or split, each in a
+// quantization, or a folder of safetensors. Pure.
+
+import { showBytes } from '../config/kinds.js';
+import { HubError } from './hub-error.js';
+
+export interface HubFile {
+  readonly path: string;
+  readonly bytes: number;
+  /** What its content hashes to: SHA-256 (64 digits), or git's SHA-1 of a blob (40 digits) for small ones. The blob's name in the cache. */
+  readonly hash: string;
+}
+
+export interface Weights {
+  /** Q4_K_M, ... as its name has it; `safetensors` of a folder. */
+  readonly quantization: string;
+  /** What is served: the first part of a split file, or '' for the folder itself. */
+  readonly entry: string;
+  /** All that is needed, in the order of names. */
+  readonly files: readonly HubFile[];
+  /** Of the tensors. */
+  readonly bytes: number;
+}
+
+const SPLIT = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/;
+const QUANTIZATION = /(?:^|[-._/])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|NVFP4|BF16|F16|FP16|F32|FP32))(?=[-.]|$)/gi;
+/** Of repacked tensors that today's engines do no more read. */
+const REPACKED = /^Q4_0_\d_\d$/i;
+/** More than a byte and a bit for each weight. */
+const WIDE = /^(BF16|F16|FP16|F32|FP32)$/i;
+
+/** Of a folder: what the loader reads. Nothing that could hold code. */
+const OF_FOLDER = /^(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|chat_template|preprocessor_config|processor_config|video_preprocessor_config|model\.safetensors\.index)\.json$|^(merges\.txt|tokenizer\.model|chat_template\.jinja)$/;
+const SAFETENSORS = /^(?!consolidated)[^/]+\.safetensors$/;
+
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1);
+const isProjector = (path: string): boolean => /mmproj/i.test(nameOf(path));
+
+/** The last one that a file's name has, or its folders' if that has none. */
+export function quantizationOf(path: string): string | null {
+  for (const text of [nameOf(path).replace(/\.gguf$/i, ''), folderOf(path).slice(0, -1)]) {
+    const found = [...text.matchAll(QUANTIZATION)].at(-1)?.[1];
+    if (found !== undefined) return found.toUpperCase();
+  }
+  return null;
+}
+
+/** Everything of a repository that could be served: GGUF first, smaller first. A split file with parts missing is none. */
+export function weightsOf(files: readonly HubFile[]): Weights[] {
+  const groups = new Map<string, HubFile[]>();
+  for (const file of files) {
+    if (!file.path.endsWith('.gguf') || isProjector(file.path) || /imatrix/i.test(nameOf(file.path))) continue;
+    const [, stem, , count] = SPLIT.exec(file.path) ?? [];
+    const key = stem === undefined ? file.path : `${stem} of ${count as string}`;
+    groups.set(key, [...(groups.get(key) ?? []), file]);
+  }
+  const found: Weights[] = [];
+  for (const group of groups.values()) {
+    const parts = [...group].sort((a, b) => (a.path < b.path ? -1 : 1));
+    const first = parts[0] as HubFile;
+    const [, , , count] = SPLIT.exec(first.path) ?? [];
+    if (count !== undefined && !isWhole(parts, Number(count))) continue;
+    const quantization = quantizationOf(first.path) ?? nameOf(first.path);
+    if (REPACKED.test(quantization)) continue;
+    found.push({ quantization, entry: first.path, files: parts, bytes: sum(parts) });
+  }
+  found.sort((a, b) => a.bytes - b.bytes);
+  const tensors = files.filter(({ path }) => SAFETENSORS.test(path));
+  if (tensors.length > 0 && files.some(({ path }) => path === 'config.json')) {
+    const rest = files.filter(({ path }) => OF_FOLDER.test(path));
+    found.push({ quantization: 'safetensors', entry: '', files: [...rest, ...tensors], bytes: sum(tensors) });
+  }
+  return found;
+}
+
+function isWhole(parts: readonly HubFile[], count: number): boolean {
+  return parts.length === count && parts.every(({ path }, index) => Number(SPLIT.exec(path)?.[2]) === index + 1);
+}
+
+const sum = (files: readonly HubFile[]): number => files.reduce((total, { bytes }) => total + bytes, 0);
+
+const PROJECTORS = ['F16', 'FP16', 'BF16', 'Q8_0', 'F32', 'FP32'];
+
+/** The vision projector that belongs beside GGUF weights, the most usual type first; null where there is none. */
+export function projectorFor(weights: Weights, files: readonly HubFile[]): HubFile | null {
+  if (weights.entry === '') return null;
+  const found = files.filter(({ path }) => path.endsWith('.gguf') && isProjector(path));
+  const rank = ({ path }: HubFile): number => {
+    const at = PROJECTORS.indexOf(quantizationOf(path) ?? '');
+    return at < 0 ? PROJECTORS.length : at;
+  };
+  return [...found].sort((a, b) => rank(a) - rank(b) || (a.path < b.path ? -1 : 1))[0] ?? null;
+}
+
+/**
+ * The weights that are asked for by quantization, file or `safetensors`; or where nothing is, the largest of at most eight bits
+ * a weight that take no more than half of `memory`, else the smallest. Throws HubError `no_such_weights`, `too_large`.
+ */
+export function chooseWeights(repo: string, all: readonly Weights[], wanted: string | null, memory: number): Weights {
+  if (all.length === 0) throw new HubError('no_such_weights', `${repo} holds nothing that can be served: no GGUF file, and no config.json with *.safetensors. (Pickled weights, *.bin and *.pth, are never read.)`);
+  return wanted === null ? byMemory(repo, all, memory) : named(repo, all, wanted);
+}
+
+const listed = (all: readonly Weights[]): string => all.map(({ quantization, bytes }) => `${quantization} (${showBytes(bytes)})`).join(', ');
+
+function named(repo: string, all: readonly Weights[], wanted: string): Weights {
+  const asked = wanted.toUpperCase();
+  const byFile = all.filter(({ entry, files }) => entry === wanted || files.some(({ path }) => path === wanted));
+  const found = byFile.length > 0 ? byFile : all.filter(({ quantization }) => quantization.toUpperCase() === asked);
+  const [one, other] = found;
+  if (one === undefined) throw new HubError('no_such_weights', `${repo} has no "${wanted}"; it has ${listed(all)}`);
+  if (other !== undefined) throw new HubError('no_such_weights', `${repo} has "${wanted}" ${found.length} times; name the file: ${found.map(({ entry }) => `${repo}:${entry}`).join(', ')}`);
+  return one;
+}
+
+function byMemory(repo: string, all: readonly Weights[], memory: number): Weights {
+  const files = all.filter(({ entry }) => entry !== '');
+  const [only] = all;
+  if (files.length === 0) {
+    if ((only as Weights).bytes > memory) throw tooLarge(repo, only as Weights, memory);
+    return only as Weights;
+  }
+  const narrow = files.filter(({ quantization }) => !WIDE.test(quantization));
+  const candidates = narrow.length > 0 ? narrow : files;
+  const chosen = candidates.filter(({ bytes }) => bytes <= memory / 2).at(-1) ?? candidates[0] as Weights;
+  if (chosen.bytes > memory) throw tooLarge(repo, chosen, memory);
+  return chosen;
+}
+
+function tooLarge(repo: string, { quantization, bytes }: Weights, memory: number): HubError {
+  return new HubError('too_large', `the smallest weights of ${repo}, ${quantization}, take ${showBytes(bytes)}, and this machine has ${showBytes(memory)}. To have them all the same: ${repo}:${quantization}`);
+}

@@ -1,0 +1,27 @@
+// What the scripts of a checkout refuse before they build something that fails later.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import t from 'tap';
+import { packageRoot } from '../../src/engine/load-addon.js';
+
+t.test('the page is not built with packages that are the tests\'', async (t) => {
+  const { wrongWebPackage } = await import(pathToFileURL(join(packageRoot, 'scripts', 'setup.mjs')).href) as { wrongWebPackage(web?: string): string | null };
+  t.equal(wrongWebPackage(), null, 'this checkout is whole');
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-setup-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const web = join(folder, 'src', 'web');
+  const put = (path: string, version: string): void => {
+    mkdirSync(join(path, 'node_modules', 'react'), { recursive: true });
+    writeFileSync(join(path, 'node_modules', 'react', 'package.json'), JSON.stringify({ version }));
+  };
+  mkdirSync(web, { recursive: true });
+  writeFileSync(join(web, 'package.json'), JSON.stringify({ dependencies: { react: '19.3.1' } }));
+  t.match(wrongWebPackage(web), /needs react 19\.3\.1, and none .* Run npm ci$/);
+  put(folder, '18.3.1');
+  t.match(wrongWebPackage(web), /needs react 19\.3\.1, and 18\.3\.1 .* Run npm ci$/);
+  put(web, '19.3.1');
+  t.equal(wrongWebPackage(web), null);
+});

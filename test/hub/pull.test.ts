@@ -1,0 +1,227 @@
+// Pulling from a hub over HTTP: whole or not at all, from where it broke off, checked, shared with others on the same cache.
+
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { randomFillSync } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { HubCache } from '../../src/hub/hub-cache.js';
+import { HubClient } from '../../src/hub/hub-client.js';
+import type { HubClientOptions } from '../../src/hub/hub-client.js';
+import { HubError } from '../../src/hub/hub-error.js';
+import { parseModelRef } from '../../src/hub/model-ref.js';
+import { cached, pull } from '../../src/hub/pull.js';
+import type { Pulled, PullProgress } from '../../src/hub/pull.js';
+import { startHub } from '../support/hub-server.js';
+import type { HubRepo, TestHub } from '../support/hub-server.js';
+
+const bytes = (length: number): Buffer => randomFillSync(Buffer.alloc(length));
+const MEMORY = 1 << 30;
+
+async function withHub(t: Test, repos: Record<string, HubRepo>): Promise<{ hub: TestHub; root: string; cache: HubCache; get: (ref: string, options?: GetOptions) => Promise<Pulled> }> {
+  const hub = await startHub(repos);
+  const root = mkdtempSync(join(tmpdir(), 'monolith-hub-'));
+  t.teardown(async () => {
+    await hub.close();
+    rmSync(root, { recursive: true, force: true });
+  });
+  const cache = new HubCache(join(root, 'hub'));
+  return {
+    hub, root, cache,
+    get: (ref, { signal, onProgress, memory = MEMORY, ...client } = {}) => pull(
+      parseModelRef(ref), new HubClient({ endpoint: hub.endpoint, token: null, backoffMs: 5, stallMs: 10_000, ...client }), cache,
+      { memory, signal, ...(onProgress === undefined ? {} : { onProgress }) },
+    ),
+  };
+}
+interface GetOptions extends Partial<HubClientOptions> { signal?: AbortSignal; memory?: number; onProgress?: (progress: PullProgress) => void }
+
+const failureOf = async (work: Promise<unknown>): Promise<string> => work.then(() => 'none', (error: unknown) => (error instanceof HubError ? `${error.failure}: ${error.message}` : String(error)));
+const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder) : []);
+
+t.test('a quantization, its projector, the layout of the cache, and nothing twice', async (t) => {
+  const weights = bytes(300_000), projector = bytes(5_000);
+  const { hub, cache, get } = await withHub(t, { 'own/mod-GGUF': { files: { 'README.md': Buffer.from('# hi'), 'm-Q8_0.gguf': weights, 'm-Q4_K_M.gguf': bytes(100_000), 'mmproj-m-F16.gguf': projector, '.gitattributes': Buffer.from('x') } } });
+  const seen: PullProgress[] = [];
+  const pulled = await get('own/mod-GGUF', { onProgress: (progress) => seen.push(progress) });
+  const commit = hub.commitOf('own/mod-GGUF');
+  const snapshot = join(cache.root, 'models--own--mod-GGUF', 'snapshots', commit);
+  t.match(pulled, { quantization: 'Q8_0', path: join(snapshot, 'm-Q8_0.gguf'), projector: join(snapshot, 'mmproj-m-F16.gguf'), commit, bytes: 305_000, fetched: 305_000 });
+  t.ok(readFileSync(pulled.path).equals(weights));
+  t.ok(readFileSync(pulled.projector!).equals(projector));
+  t.match(readlinkSync(pulled.path), /^\.\.\/\.\.\/blobs\/[0-9a-f]{64}$/);
+  t.equal(readFileSync(join(cache.root, 'models--own--mod-GGUF', 'refs', 'main'), 'utf8'), commit);
+  t.same(namesIn(snapshot).sort(), ['m-Q8_0.gguf', 'mmproj-m-F16.gguf'], 'and nothing else');
+  t.equal(seen.at(-1)?.bytes, 305_000);
+  t.equal(seen.at(-1)?.total, 305_000);
+  t.ok(seen.every((one, at) => at === 0 || one.bytes >= seen[at - 1]!.bytes), 'progress goes forward');
+  const stored = hub.seen.filter(({ origin }) => origin === 'store').length;
+  t.equal((await get('own/mod-GGUF:Q8_0')).fetched, 0);
+  t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, stored, 'what is there is not fetched');
+  t.equal(cached(parseModelRef('own/mod-GGUF'), cache, MEMORY)?.path, pulled.path);
+  t.equal(cached(parseModelRef('own/mod-GGUF:Q4_K_M'), cache, MEMORY), null);
+});
+
+t.test('split files, folders, small files by git\'s hash, lists of several pages', async (t) => {
+  const folder = { 'config.json': Buffer.from('{"a":1}'), 'tokenizer.json': bytes(2_000), 'model.safetensors.index.json': Buffer.from('{"weight_map":{"x":"model-00001-of-00001.safetensors"}}'), 'model-00001-of-00001.safetensors': bytes(9_000), 'run.py': Buffer.from('import os') };
+  const { cache, get } = await withHub(t, {
+    'o/split': { files: { 'Q6_K/m-Q6_K-00001-of-00002.gguf': bytes(3_000), 'Q6_K/m-Q6_K-00002-of-00002.gguf': bytes(2_000), 'a.txt': bytes(10), 'b.txt': bytes(10) } },
+    'o/folder': { files: folder },
+  });
+  const split = await get('o/split');
+  t.match(split.path, /\/Q6_K\/m-Q6_K-00001-of-00002\.gguf$/);
+  t.ok(existsSync(split.path.replace('00001-of', '00002-of')), 'the other part lies beside it');
+  const pulled = await get('o/folder');
+  t.same(namesIn(pulled.path).sort(), ['config.json', 'model-00001-of-00001.safetensors', 'model.safetensors.index.json', 'tokenizer.json']);
+  t.ok(readFileSync(join(pulled.path, 'config.json')).equals(folder['config.json']));
+  t.equal(cached(parseModelRef('o/folder'), cache, MEMORY)?.path, pulled.path);
+  rmSync(join(pulled.path, 'model-00001-of-00001.safetensors'));
+  t.equal(cached(parseModelRef('o/folder'), cache, MEMORY), null, 'without a shard it is not there');
+});
+
+t.test('a connection that breaks is taken up where it broke; a pull that ends, by the next one', async (t) => {
+  const weights = bytes(200_000);
+  const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
+  hub.faults = { breakAfter: [50_000, 20_000, 0, 0, 30_000] };
+  t.ok(readFileSync((await get('o/m')).path).equals(weights));
+  t.ok(hub.seen.filter(({ range }) => range !== null).length >= 4, 'by ranges');
+  rmSync(cache.root, { recursive: true });
+
+  hub.faults = { breakAfter: [60_000, 0, 0, 0, 0, 0, 0] };
+  t.match(await failureOf(get('o/m')), /^unreachable: m-Q8_0\.gguf of o\/m broke off at \d+ of 200000 bytes, 5 times in a row/);
+  const blobs = join(cache.root, 'models--o--m', 'blobs');
+  t.match(namesIn(blobs), [/\.monolith\.incomplete$/], 'no part has the name of a whole file');
+  t.equal(cached(parseModelRef('o/m'), cache, MEMORY), null);
+  t.notOk(existsSync(join(cache.root, 'models--o--m', 'refs')));
+  const kept = statSync(join(blobs, namesIn(blobs)[0]!)).size;
+  t.ok(kept > 0);
+  hub.faults = {};
+  hub.seen.length = 0;
+  t.ok(readFileSync((await get('o/m')).path).equals(weights));
+  t.same(hub.seen.filter(({ origin }) => origin === 'store').map(({ range }) => range), [`bytes=${kept}-`]);
+  t.same(namesIn(blobs).filter((name) => name.includes('incomplete')), []);
+});
+
+t.test('servers without ranges, parts that are longer than the file, parts that are not its bytes', async (t) => {
+  const weights = bytes(100_000);
+  const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
+  const partial = async (content: Buffer): Promise<void> => {
+    rmSync(cache.root, { recursive: true, force: true });
+    const [file] = await new HubClient({ endpoint: hub.endpoint, token: null }).files('o/m', hub.commitOf('o/m'));
+    mkdirSync(join(cache.root, 'models--o--m', 'blobs'), { recursive: true });
+    writeFileSync(cache.partial('o/m', file!.hash), content);
+  };
+  for (const [what, ignoresRanges, content] of [
+    ['no ranges', true, weights.subarray(0, 5_000)], ['too long', false, bytes(200_000)], ['other bytes', false, bytes(5_000)], ['all of it, but wrong', false, bytes(100_000)], ['all of it', false, weights],
+  ] as const) {
+    await partial(content);
+    hub.faults = { ignoresRanges };
+    t.ok(readFileSync((await get('o/m')).path).equals(weights), what);
+  }
+  // What is in the cache under its name but not as long as it should be is fetched anew.
+  const blob = readdirSync(join(cache.root, 'models--o--m', 'blobs'))[0]!;
+  truncateSync(join(cache.root, 'models--o--m', 'blobs', blob), 10);
+  t.ok(readFileSync((await get('o/m')).path).equals(weights));
+});
+
+t.test('wrong bytes are never kept', async (t) => {
+  const weights = bytes(100_000);
+  const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
+  hub.faults = { wrongBytes: new Map([['m-Q8_0.gguf', 1]]) };
+  t.ok(readFileSync((await get('o/m')).path).equals(weights), 'once is an accident');
+  rmSync(cache.root, { recursive: true });
+  hub.faults = { wrongBytes: new Map([['m-Q8_0.gguf', 2]]) };
+  t.match(await failureOf(get('o/m')), /^wrong_hash: m-Q8_0\.gguf of o\/m came with other bytes than its hash says, twice; it is not kept$/);
+  t.same(namesIn(join(cache.root, 'models--o--m', 'blobs')), []);
+});
+
+t.test('several at once fetch each byte once', async (t) => {
+  const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(400_000), 'm-Q4_0.gguf': bytes(100_000) } } });
+  const all = await Promise.all([get('o/m:Q8_0'), get('o/m:Q8_0'), get('o/m:Q4_0'), get('o/m:Q8_0')]);
+  t.equal(new Set(all.map(({ path }) => path)).size, 2);
+  t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, 2);
+});
+
+t.test('tokens go to the hub alone', async (t) => {
+  const { hub, get } = await withHub(t, { 'o/private': { files: { 'm-Q8_0.gguf': bytes(2_000) }, token: 'hf_secret' }, 'o/gated': { files: { 'm-Q8_0.gguf': bytes(2_000) }, gated: true } });
+  t.match(await failureOf(get('o/private')), /^not_found: o\/private@main: .* knows no such repository, or it is private and a token is needed \(hub\.token, or HF_TOKEN\)$/);
+  t.match(await failureOf(get('o/private', { token: 'hf_wrong' })), /^not_found: .* the token given does not allow it$/);
+  hub.seen.length = 0;
+  t.equal((await get('o/private', { token: 'hf_secret' })).fetched, 2_000);
+  t.ok(hub.seen.every(({ origin, authorization }) => (authorization === null) === (origin === 'store')), 'not to where files are kept');
+  t.match(await failureOf(get('o/gated', { token: 'hf_secret' })), /^not_allowed: o\/gated is gated: its terms have to be accepted/);
+  t.match(await failureOf(get('o/nothing')), /^not_found: /);
+  t.match(await failureOf(get('o/gated@nowhere')), /^not_found: o\/gated@nowhere: .* has no such revision$/);
+});
+
+t.test('what a hub asks for, and what it gets wrong', async (t) => {
+  const { hub, root, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
+  hub.faults = { answers: [{ status: 429, headers: { 'retry-after': '0' } }, { status: 503 }, { status: 500 }] };
+  t.equal((await get('o/m')).fetched, 2_000, 'is asked again');
+  hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 429, headers: { 'retry-after': '0' } })) };
+  t.match(await failureOf(get('o/m')), /^too_many_requests: /);
+  hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 502 })) };
+  t.match(await failureOf(get('o/m')), /^bad_answer: o\/m@main: .* answered 502$/);
+  hub.faults = { answers: [{ status: 200 }] };
+  t.match(await failureOf(get('o/m')), /^bad_answer: .* names no commit of o\/m@main$/);
+  hub.faults = { answers: Array.from({ length: 20 }, () => ({ status: 302, headers: { location: '/again' } })) };
+  t.match(await failureOf(get('o/m')), /^bad_answer: .* without end$/);
+  hub.faults = { answers: [{ status: 302, headers: { location: 'file:///etc/passwd' } }] };
+  t.match(await failureOf(get('o/m')), /^bad_answer: .* sends on to file:\/\/, which is not followed$/);
+  for (const path of ['../../evil.gguf', '/etc/evil.gguf', 'a\u001b[2J.gguf']) {
+    hub.faults = { extraPaths: [path] };
+    const said = await failureOf(get('o/m'));
+    t.match(said, /^bad_answer: o\/m lists a file whose name cannot be used: /);
+    t.notMatch(said, /\u001b/);
+  }
+  hub.faults = {};
+  t.same(namesIn(root), ['hub'], 'nothing was written beside the cache');
+  t.match(await failureOf(get('o/m', { offline: true })), /^offline: /);
+  t.match(await failureOf(get('o/m', { endpoint: 'http://127.0.0.1:9' })), /^unreachable: http:\/\/127\.0\.0\.1:9 cannot be reached: /);
+});
+
+t.test('mirrors that list names alone, and hubs below a path', async (t) => {
+  const weights = bytes(3_000);
+  const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights, 'a.txt': Buffer.from('small') } } });
+  for (const noTree of ['with_blobs', 'names_alone'] as const) {
+    rmSync(cache.root, { recursive: true, force: true });
+    hub.faults = { noTree };
+    t.ok(readFileSync((await get('o/m')).path).equals(weights), noTree);
+  }
+  hub.faults = {};
+  rmSync(cache.root, { recursive: true, force: true });
+  t.ok(readFileSync((await get('o/m', { endpoint: `${hub.endpoint}/mirror/` })).path).equals(weights));
+});
+
+t.test('what stands still is given up, what is stopped is kept', async (t) => {
+  const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(500_000) } } });
+  hub.faults = { stallAfter: 0 };
+  t.match(await failureOf(get('o/m', { stallMs: 50 })), /^unreachable: .*nothing came for/);
+  hub.faults = { stallAfter: 100_000 };
+  const stop = new AbortController();
+  const stopped = failureOf(get('o/m', { signal: stop.signal, onProgress: ({ bytes: there }) => { if (there > 0) stop.abort(); } }));
+  t.match(await stopped, /^cancelled: the download was stopped; what there is of it is kept/);
+  const blobs = join(cache.root, 'models--o--m', 'blobs');
+  t.ok(statSync(join(blobs, namesIn(blobs)[0]!)).size > 0);
+});
+
+t.test('a moved branch is followed by a pull; an older commit is found without the hub', async (t) => {
+  const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
+  const before = await get('o/m');
+  hub.repos.get('o/m')!.files = { 'm-Q8_0.gguf': bytes(2_500), 'm-Q4_0.gguf': bytes(1_000) };
+  const after = await get('o/m:Q4_0');
+  t.not(after.commit, before.commit);
+  t.equal(cached(parseModelRef('o/m:Q4_0'), cache, MEMORY)?.path, after.path);
+  t.equal(cached(parseModelRef('o/m:Q8_0'), cache, MEMORY)?.path, before.path, 'which has what the new one was not asked for');
+  t.equal(cached(parseModelRef(`o/m@${before.commit}`), cache, MEMORY)?.path, before.path);
+  t.equal(cached(parseModelRef('o/m@other'), cache, MEMORY), null);
+});
+
+t.test('room on the disk is looked at first', async (t) => {
+  const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
+  const original = hub.repos.get('o/m')!.files['m-Q8_0.gguf']!;
+  Object.defineProperty(original, 'length', { value: 2 ** 52 });      // as the lists say it
+  t.match(await failureOf(get('o/m:Q8_0')), /^no_space: 4096 TiB of o\/m are to be fetched, and .* free/);
+  t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, 0);
+});
