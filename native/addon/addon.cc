@@ -10,6 +10,7 @@
 #include "addon/addon_data.h"
 #include "addon/arguments.h"
 #include "addon/channel.h"
+#include "addon/debug_vision.h"
 #include "addon/engine_handle.h"
 #include "addon/errors.h"
 #include "addon/file_lock.h"
@@ -153,6 +154,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("load", Napi::Function::New<js_load>(env, "load"));
   exports.Set("lockFile", Napi::Function::New<js_lock_file>(env, "lockFile"));
   exports.Set("debugLogits", Napi::Function::New<js_debug_logits>(env, "debugLogits"));
+  exports.Set("debugVision", Napi::Function::New<js_debug_vision>(env, "debugVision"));
   exports.Set("arithmeticPeak", Napi::Function::New<js_arithmetic_peak>(env, "arithmeticPeak"));
   exports.Set("readBandwidth", Napi::Function::New<js_read_bandwidth>(env, "readBandwidth"));
   return exports;

@@ -208,7 +208,8 @@ uint32_t Arguments::array_length(const Named& named, uint32_t max_length) {
   return length;
 }
 
-std::span<const int32_t> Arguments::int32_array(const Named& named, size_t max_length) {
+template <typename T>
+std::span<const T> Arguments::typed_array(const Named& named, napi_typedarray_type wanted, const char* kind, size_t max_length) {
   bool is_typed = false;
   if (ok_ && napi_is_typedarray(env_, named.value, &is_typed) != napi_ok) ok_ = false;
   if (!ok_) return {};
@@ -217,22 +218,30 @@ std::span<const int32_t> Arguments::int32_array(const Named& named, size_t max_l
   void* data = nullptr;
   napi_value buffer = nullptr;
   if (!is_typed || napi_get_typedarray_info(env_, named.value, &type, &length, &data, &buffer, nullptr) != napi_ok ||
-      type != napi_int32_array) {
-    refuse(named, "an Int32Array");
+      type != wanted) {
+    refuse(named, kind);
     return {};
   }
   // A detached buffer reads as length 0 without data; not every Node says so with the length.
   bool detached = false;
   napi_is_detached_arraybuffer(env_, buffer, &detached);   // false for a SharedArrayBuffer
   if (detached) {
-    reject(named, "is an Int32Array whose buffer is detached");
+    reject(named, "is " + std::string(kind) + " whose buffer is detached");
     return {};
   }
   if (length > max_length) {
     reject(named, "has " + std::to_string(length) + " elements, more than " + std::to_string(max_length));
     return {};
   }
-  return {static_cast<const int32_t*>(data), length};
+  return {static_cast<const T*>(data), length};
+}
+
+std::span<const int32_t> Arguments::int32_array(const Named& named, size_t max_length) {
+  return typed_array<int32_t>(named, napi_int32_array, "an Int32Array", max_length);
+}
+
+std::span<const uint8_t> Arguments::uint8_array(const Named& named, size_t max_length) {
+  return typed_array<uint8_t>(named, napi_uint8_array, "a Uint8Array", max_length);
 }
 
 Napi::Function Arguments::function(const Named& named) {

@@ -53,6 +53,7 @@ class Arguments {
   uint32_t array_length(const Named& named, uint32_t max_length);
   // A view of an Int32Array's elements: copy it before running any JavaScript.
   std::span<const int32_t> int32_array(const Named& named, size_t max_length);
+  std::span<const uint8_t> uint8_array(const Named& named, size_t max_length);   // likewise, of a Uint8Array
   Napi::Function function(const Named& named);
 
   // Throws TypeError "<spelling> must be <expectation>, not <what it is>".
@@ -61,6 +62,8 @@ class Arguments {
   void reject(const Named& named, std::string_view reason);
 
  private:
+  template <typename T>
+  std::span<const T> typed_array(const Named& named, napi_typedarray_type wanted, const char* kind, size_t max_length);
   napi_valuetype type_of(const Named& named);
   std::string describe(const Named& named);
 

@@ -5,22 +5,27 @@ import { loadAddon } from '../engine/load-addon.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 import { loadOptions } from '../service/engine-settings.js';
-import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
+import { debugVision } from './debug-vision.js';
+import { askedForHelp, noWords, ofAddon, ownFlags, UsageError } from './output.js';
 
 const HELP = `
 Usage: monolith debug tokens --model FILE [--no-special] [--parse-special] < text
        monolith debug logits --model FILE --ids '[1,2,3]' [--positions '[0,2]'] [--continue N] [--exact]
+       monolith debug vision --model FILE --vision FILE --prompt 'See <__media__>' --image FILE ... [--continue N] [--exact]
 
 tokens: the token ids of the text on stdin. --no-special: without the tokens the file says to add (BOS, EOS);
         --parse-special: spellings of special tokens in the text become those tokens.
 logits: the full logits after the tokens 0 … position, for each position (default: the last), and with
         --continue the N tokens that greedy decoding appends. --exact: unrounded activations, F32 KV.
+vision: what the pair makes of the prompt and its pictures, one for each <__media__>: tokens and pieces in order, with
+        the hash of their pixels and their embeddings.
 
 Engine settings (--isa, --threads, …) apply.
 `;
 
 const FLAGS = {
   '--model': true, '--ids': true, '--positions': true, '--continue': true,
+  '--vision': true, '--prompt': true, '--image': true,
   '--exact': false, '--no-special': false, '--parse-special': false,
 };
 
@@ -33,8 +38,9 @@ export async function debug(argv: string[]): Promise<number> {
   const [what, ...others] = words;
   noWords(others);
   const file = values.get('--model');
-  if (what !== 'tokens' && what !== 'logits') throw new UsageError('debug: expected tokens or logits');
+  if (what !== 'tokens' && what !== 'logits' && what !== 'vision') throw new UsageError('debug: expected tokens, logits or vision');
   if (file === undefined) throw new UsageError('debug: --model FILE is needed');
+  if (what === 'vision') return debugVision(file, values, rest, config);
   return what === 'tokens' ? tokens(file, values) : logits(file, values, config);
 }
 
@@ -73,15 +79,6 @@ async function logits(file: string, values: ReadonlyMap<string, string>, config:
     },
   })}\n`);
   return 0;
-}
-
-/** The addon's refusals of a file or an argument are about what was typed. */
-async function ofAddon<T>(call: () => T | Promise<T>): Promise<T> {
-  try {
-    return await call();
-  } catch (error) {
-    throw new UsageError(`debug: ${(error as Error).message}`, error);
-  }
 }
 
 function integers(values: ReadonlyMap<string, string>, flag: string, most: number): number[] | null {

@@ -40,3 +40,12 @@ export function ownFlags(rest: readonly string[], flags: Readonly<Record<string,
 export function noWords(words: readonly string[]): void {
   if (words.length > 0) throw new UsageError(`unexpected argument "${words[0] as string}"`);
 }
+
+/** The addon's refusals of a file or an argument are about what was typed. */
+export async function ofAddon<T>(call: () => T | Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    throw new UsageError(`debug: ${(error as Error).message}`, error);
+  }
+}

@@ -292,6 +292,45 @@ export interface DebugLogits {
   continuation: { tokens: number[]; logits: number[]; last: { position: number; logits: Float32Array } } | null;
 }
 
+/** A decoded picture: red, green and blue of 8 bits, row by row without gaps. */
+export interface RgbImage {
+  width: number;
+  height: number;
+  pixels: Uint8Array;
+}
+
+export interface DebugVisionTokens {
+  position: number;     // of the position counter before it
+  tokens: Int32Array;
+}
+
+export interface DebugVisionPiece {
+  position: number;
+  tokens?: undefined;
+  image: number;
+  part: 'image' | 'tile' | 'overview';
+  row: number;          // of a tile, from 1; else 0
+  column: number;
+  width: number;        // pixels that the tower was given
+  height: number;
+  nTokens: number;
+  nPositions: number;
+  bidirectional: boolean;
+  positions: Int32Array | null;   // time, row and column of each token, where positions are three numbers
+  hash: string;
+  pixelsU8Sha256: string;
+  pixelsF32Sha256: string;
+  embeddingSize: number;
+  embeddings: Uint8Array;         // of float32, little-endian: [nTokens][embeddingSize]
+}
+
+export interface DebugVision {
+  grids: Int32Array[];  // columns and rows of each image
+  sequence: (DebugVisionTokens | DebugVisionPiece)[];
+  nTokens: number;
+  nPositions: number;
+}
+
 /** Opens a tokenizer alone, without weights (vocabulary-only files work). */
 export interface NativeTokenizer {
   tokenize(text: string, options: TokenizeOptions): Int32Array;
@@ -312,6 +351,8 @@ export interface Addon {
   /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
   debugLogits(path: string, options: LoadOptions, ids: Int32Array, positions: Int32Array, continueTokens: number): Promise<DebugLogits>;
+  /** What a pair of a text model and a vision file makes of a prompt with `<__media__>` where each image comes. */
+  debugVision(path: string, visionPath: string, options: LoadOptions, prompt: string, images: readonly RgbImage[]): Promise<DebugVision>;
   /**
    * Locks an open file for whoever holds this descriptor: false if another one has it. The kernel drops the lock when
    * the descriptor is closed, or with the process however it ends. `io` if the file system has no locks.

@@ -121,7 +121,7 @@ void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size) c
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));
   // The rows of a part may come from anywhere in it: its pages go with the tensor's last rows.
   if (offset + size == tensor.bytes())
-    for (const auto part : tensor.source->parts) give(part);
+    for (const auto part : tensor.source->places()) give(part);
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {

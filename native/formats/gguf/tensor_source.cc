@@ -6,10 +6,15 @@
 #include <system_error>
 #include <thread>
 
+#include "base/half.h"
 #include "formats/gguf/quantize.h"
 
 namespace monolith {
 namespace {
+
+// Rows that are made at once are so many values, but one row at least: what goes through a whole matrix for a few rows
+// goes through it seldom.
+constexpr int64_t kValuesAtOnce = 1 << 18;
 
 // Fewer values than this are not worth a thread.
 constexpr int64_t kValuesPerThread = 1 << 18;
@@ -33,12 +38,32 @@ class Reader {
     }
   }
 
+  void read(int64_t first, int64_t count, std::byte* out) const {
+    source_.maker != nullptr ? make(first, count, out) : gather(first, count, out);
+  }
+
   size_t stored_row_bytes() const {
     const TensorTypeTraits& traits = traits_of(type_);
     return static_cast<size_t>(source_.cols / traits.block_values * traits.block_bytes);
   }
 
-  void read(int64_t first, int64_t count, std::byte* out) const {
+ private:
+  void make(int64_t first, int64_t count, std::byte* out) const {
+    const int64_t most = std::max<int64_t>(kValuesAtOnce / source_.cols, 1);
+    std::vector<float> values(copied_ ? 0 : static_cast<size_t>(std::min(most, count) * source_.cols));
+    for (int64_t done = 0; done < count; done += most) {
+      const int64_t rows = std::min(most, count - done);
+      if (copied_) {
+        source_.maker->store(first + done, rows, out);
+      } else {
+        source_.maker->make(first + done, rows, values.data());
+        quantize(type_, values.data(), rows * source_.cols, out);
+      }
+      out += static_cast<size_t>(rows) * stored_row_bytes();
+    }
+  }
+
+  void gather(int64_t first, int64_t count, std::byte* out) const {
     std::vector<float> values(copied_ ? 0 : static_cast<size_t>(source_.cols));
     const size_t stored = stored_row_bytes();
     for (int64_t row = first; row < first + count; ++row, out += stored) {
@@ -58,7 +83,6 @@ class Reader {
     }
   }
 
- private:
   // A scale and 16 bytes of which each holds a value and the sixteenth behind it.
   void pack_mxfp4(int64_t row, std::byte* out) const {
     const size_t blocks = static_cast<size_t>(source_.cols) / 32;
@@ -94,13 +118,35 @@ class Reader {
 
 }  // namespace
 
+void RowMaker::store(int64_t first, int64_t count, std::byte* out) const {
+  const TensorType type = exact_type();
+  assert(traits_of(type).block_values == 1);
+  if (type == TensorType::kF32) return make(first, count, reinterpret_cast<float*>(out));
+  std::vector<float> values(static_cast<size_t>(count * cols()));
+  make(first, count, values.data());
+  for (const float value : values) {
+    const uint16_t bits = type == TensorType::kF16 ? float_to_half(value) : float_to_bfloat16(value);
+    std::memcpy(out, &bits, sizeof bits);
+    out += sizeof bits;
+  }
+}
+
+std::vector<std::span<const std::byte>> TensorSource::places() const {
+  if (maker == nullptr) return parts;
+  std::vector<std::span<const std::byte>> places;
+  maker->add_places(places);
+  return places;
+}
+
 int64_t TensorSource::rows() const {
+  if (maker != nullptr) return maker->rows();
   size_t bytes = 0;
   for (const auto part : parts) bytes += part.size();
   return static_cast<int64_t>(bytes / bytes_of_row(*this)) / row_step;
 }
 
 bool can_store(const TensorSource& source, TensorType type) {
+  if (source.maker != nullptr && type == source.type) return source.cols % traits_of(type).block_values == 0;
   if (source.type == TensorType::kMXFP4)
     return type == source.type && source.cols % 32 == 0 && source.parts.size() == 1 && source.interleaved_heads == 0;
   if (traits_of(source.type).block_values != 1) return false;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,8 +12,25 @@
 
 namespace monolith {
 
+// Rows that are computed from what files hold: a matrix in another order, or one that a checkpoint stores in its own way
+// (formats/hf). Immutable; any thread.
+class RowMaker {
+ public:
+  virtual ~RowMaker() = default;
+  virtual int64_t rows() const = 0;
+  virtual int64_t cols() const = 0;
+  // A type that holds every value as it is: F32, F16 or BF16, or one of blocks, of which a row has whole ones.
+  virtual TensorType exact_type() const { return TensorType::kF32; }
+  // Rows [first, first + count) as floats.
+  virtual void make(int64_t first, int64_t count, float* out) const = 0;
+  // The same as exact_type(), without loss. Types of blocks need one of their own.
+  virtual void store(int64_t first, int64_t count, std::byte* out) const;
+  // Appends where its bytes lie.
+  virtual void add_places(std::vector<std::span<const std::byte>>& places) const = 0;
+};
+
 // Rows of `cols` values of `type` (F32, F16 or BF16), the parts one below the other; or of MXFP4 as checkpoints keep it,
-// with the numbers apart from their scales.
+// with the numbers apart from their scales; or what a RowMaker makes.
 struct TensorSource {
   TensorType type = TensorType::kF32;
   int64_t cols = 0;
@@ -25,11 +43,16 @@ struct TensorSource {
   int64_t row_step = 1, first_row = 0;
   // Of MXFP4 in one part: a byte for each block of 32 values, whose 16 bytes in `parts` hold two neighbours each.
   std::span<const std::byte> scales = {};
+  // If there is one, it makes all rows: `type` is its exact_type(), and of the above only `cols` counts.
+  std::shared_ptr<const RowMaker> maker = nullptr;
 
   int64_t rows() const;
+  // Where its bytes lie in the file.
+  std::vector<std::span<const std::byte>> places() const;
 };
 
-// Whether read_rows() can store `source` as `type`: the same type, or one that quantize() stores, with whole blocks in a row.
+// Whether read_rows() can store `source` as `type`: the same type, or floats as one that quantize() stores, with whole
+// blocks in a row.
 bool can_store(const TensorSource& source, TensorType type);
 
 // Writes rows [first, first + count) as `type` to `out`, by up to `threads` threads.

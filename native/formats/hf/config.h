@@ -2,19 +2,46 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/result.h"
 #include "formats/gguf/assembled_file.h"
 #include "formats/hf/architecture.h"
 #include "formats/hf/json_file.h"
+#include "formats/hf/quantization.h"
 
 namespace monolith::hf {
+
+// Heads of a delta net.
+struct DeltaNetHeads {
+  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+};
+
+// A head's parts in latent attention's kv_b_proj.
+struct LatentHeads {
+  int64_t key_dim = 0, value_dim = 0;   // of keys: what does not rotate
+};
+
+struct StateSpace {
+  int64_t inner = 0, groups = 0, state = 0, heads = 0;
+};
+
+// By what Falcon H1's matrices are multiplied.
+struct Multipliers {
+  float embedding = 1, output = 1, attention_in = 1, attention_out = 1, key = 1, ssm_in = 1, ssm_out = 1, gate = 1, down = 1;
+  std::vector<float> ssm = {1, 1, 1, 1, 1};   // of z, x, B, C and dt
+};
 
 // What the translation of the tensors needs to know.
 struct Config {
   const Architecture* architecture = nullptr;
   int64_t layers = 0, heads = 0, kv_heads = 0, experts = 0;
   bool tied = false;   // no output matrix of its own
+  DeltaNetHeads delta_net = {};
+  LatentHeads latents = {};
+  StateSpace state_space = {};
+  Multipliers multipliers = {};
+  Quantization quantization = {};
 };
 
 // Adds the architecture's keys to `file`, and the RoPE factors that some architectures keep as tensors. Errors name

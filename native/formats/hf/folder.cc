@@ -90,6 +90,7 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
     std::move(found->begin(), found->end(), std::back_inserter(tensors));
     mapped.push_back(std::move(*shard));
   }
+  if (Status status = join_quantized(translated->quantization, tensors); !status) return status.error();
   const auto table_rows = translate_tensors(tensors, *translated, file);
   if (!table_rows) return table_rows.error();
 

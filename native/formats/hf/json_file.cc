@@ -25,6 +25,27 @@ Result<std::string> read_text(const std::string& path, size_t most) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+namespace {
+
+// Python writes numbers that JSON has no words for: infinity becomes one that is out of every range, what is no number
+// becomes null.
+void replace_python_numbers(std::string& text) {
+  bool quoted = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (quoted && text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text.compare(at, 8, "Infinity") == 0) {
+      text.replace(at, 8, "1e999   ");
+    } else if (!quoted && text.compare(at, 3, "NaN") == 0) {
+      text.replace(at, 3, "null");
+    }
+  }
+}
+
+}  // namespace
+
 std::string JsonValue::joined(std::string_view name) const {
   return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
 }
@@ -111,6 +132,7 @@ Result<JsonFile> JsonFile::read(const std::string& folder, const std::string& na
   auto text = read_text(path, kMostJsonBytes);
   if (!text) return text.error();
   file.bytes_ = text->size();
+  if (text->find("Infinity") != std::string::npos || text->find("NaN") != std::string::npos) replace_python_numbers(*text);
   std::string error;
   if (!file.document_->parse(*text, file.root_, error, kMostJsonBytes))
     return Error{ErrorCode::kInvalidFile, name + ": no valid JSON: " + error};

@@ -112,7 +112,7 @@ Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> byt
     if (name.empty() || name.size() > kMaxNameBytes ||
         std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }))
       return invalid(file, "a tensor has the invalid name " + quoted(name));
-    Safetensor tensor{.name = name, .type = {}, .shape = {}, .data = {}};
+    Safetensor tensor{.name = name, .type = {}, .shape = {}, .data = {}, .file = file};
     uint64_t begin = 0, end = 0;
     const std::string where = file + ": tensor " + quoted(name);
     if (Status status = read_entry(entries.at(id, name), where, data.size(), tensor, begin, end); !status)

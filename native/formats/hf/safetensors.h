@@ -5,12 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "formats/gguf/tensor_source.h"
 
 namespace monolith::hf {
 
@@ -19,6 +21,9 @@ struct Safetensor {
   std::string type;              // as written: "BF16"
   std::vector<int64_t> shape;    // the row length last
   std::span<const std::byte> data;
+  std::string file = {};         // the name of the file that it lies in
+  // One that quantized.h joined of several: its data is empty, and the matrix is made of theirs.
+  std::shared_ptr<const RowMaker> rows = nullptr;
 };
 
 // What a file of `bytes` holds, in the order written. `file` is its name, for messages. The bytes must outlive the

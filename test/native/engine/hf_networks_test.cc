@@ -322,6 +322,13 @@ std::vector<FolderCase> folder_cases() {
        R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"norm_topk_prob":true,)"
        R"("mlp_only_layers":[])",
        {}, false, false, mlp_experts},
+      {qwen2vl(), "Qwen2VLForConditionalGeneration",
+       R"(,"rope_scaling":{"type":"mrope","mrope_section":[2,3,3]},"use_sliding_window":false)"},
+      {qwen2vl(), "Qwen2_5_VLForConditionalGeneration",
+       R"(,"rope_scaling":{"rope_type":"default","type":"default","mrope_section":[2,3,3]})"},
+      {qwen3vl(), "Qwen3VLForConditionalGeneration",
+       R"(,"rope_scaling":{"mrope_interleaved":true,"mrope_section":[3,3,2],"rope_type":"default"},)"
+       R"("vision_config":{"deepstack_visual_indexes":[5,11,17]})"},
       {olmoe(), "OlmoeForCausalLM",
        R"(,"num_experts":6,"num_experts_per_tok":2,"norm_topk_prob":false,"clip_qkv":null)",
        {}, false, false, mlp_experts},

@@ -41,8 +41,8 @@ std::string table() {
     std::string golden, folders;
     for (const GoldenFile& file : kGoldenFiles)
       if (name == file.architecture) append(golden, file.name);
-    for (const std::string& folder : words_of(hf::known_architectures()))
-      if (hf::find_architecture(folder)->gguf == name) append(folders, folder);
+    for (const hf::Architecture& folder : hf::architectures())
+      if (folder.gguf == name) append(folders, folder.name);
     const auto cell = [](const std::string& words) { return words.empty() ? std::string("no") : words; };
     text += "| `" + name + "` | " + cell(golden) + " | " +
             (networks.contains(name) ? "yes" : golden.empty() ? "no" : "no, golden only") + " | " + cell(folders) + " |\n";

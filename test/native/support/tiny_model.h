@@ -26,7 +26,7 @@ struct TinyModel {
   using Value = std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>,
                              std::vector<bool>, std::vector<float>>;
   struct Tensor {
-    std::vector<uint64_t> dims;  // one to three, row length first
+    std::vector<uint64_t> dims;  // one to four, row length first
     TensorType type = TensorType::kF32;
     float scale = 0.2f;  // weights are uniform in +-scale
     float offset = 0;
@@ -100,6 +100,8 @@ struct TinyModel {
         builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1]}, data);
       if (tensor.dims.size() == 3)
         builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1], tensor.dims[2]}, data);
+      if (tensor.dims.size() == 4)
+        builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1], tensor.dims[2], tensor.dims[3]}, data);
     }
     return builder.build();
   }

@@ -133,6 +133,25 @@ TEST(the_magnitude_of_yarn_is_the_checkpoints) {
   }
 }
 
+// As Python writes them: harmless where nobody asks for them.
+TEST(infinity_and_no_number_are_read_in_settings) {
+  Parts parts;
+  replace(parts.config, "\"hidden_size\"", "\"time_step_limit\":[0.0,Infinity,-Infinity,NaN],\"note\":\"NaN \\\"Infinity\",\"hidden_size\"");
+  CHECK(open(parts) != nullptr);
+  expect_refused([](Parts& p) { replace(p.config, "\"rms_norm_eps\":1e-5", "\"rms_norm_eps\":Infinity"); },
+                 "'rms_norm_eps' is out of range");
+}
+
+// modeling_hunyuan_v1_dense.py: base * alpha^(dim / (dim - 2)); with heads of 4 its square.
+TEST(hunyuan_stretches_the_base_of_its_rotation) {
+  Parts parts;
+  replace(parts.config, "LlamaForCausalLM", "HunYuanDenseV1ForCausalLM");
+  replace(parts.config, "\"hidden_size\"", "\"rope_theta\":10000,\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":50.0},\"hidden_size\"");
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  CHECK_EQ(**file->number("hunyuan-dense.rope.freq_base"), 10000.0 * 2500);
+}
+
 TEST(norms_of_gemma_gain_one) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "Gemma2ForCausalLM");
@@ -200,8 +219,8 @@ TEST(configurations_that_cannot_be_are_named) {
   expect_refused(config("\"hidden_size\":4", "\"hidden_size\":\"4\""), "'hidden_size' is no number");
   expect_refused(config("\"hidden_size\":4", "\"hidden_size\":1e300"), "'hidden_size' is 1e300");
   expect_refused(config("\"hidden_size\"", "\"hidden_act\":\"relu\",\"hidden_size\""), "'hidden_act' is 'relu'");
-  expect_refused(config("\"hidden_size\"", "\"quantization_config\":{\"quant_method\":\"fp8\"},\"hidden_size\""),
-                 "'quantization_config' (method 'fp8')");
+  expect_refused(config("\"hidden_size\"", "\"quantization_config\":{\"quant_method\":\"bitsandbytes\"},\"hidden_size\""),
+                 "'quantization_config' (method 'bitsandbytes')");
   expect_refused(config("\"hidden_size\"", "\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2},\"hidden_size\""),
                  "'rope_scaling.type' is 'ntk'");
   expect_refused(config("\"hidden_size\"", "\"rope_scaling\":7,\"hidden_size\""), "'rope_scaling' is no object");

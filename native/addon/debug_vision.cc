@@ -1,0 +1,111 @@
+#include "addon/debug_vision.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "addon/arguments.h"
+#include "addon/make_backend.h"
+#include "addon/objects.h"
+#include "addon/options.h"
+#include "addon/promise_work.h"
+#include "engine/diagnose/debug_vision.h"
+
+namespace monolith::addon {
+namespace {
+
+constexpr size_t kMaxPromptBytes = size_t{1} << 24;
+constexpr uint32_t kMaxImages = 256;
+constexpr int kMaxSide = 1 << 16;
+
+Napi::Value hex(Napi::Env env, const ContentHash& hash) {
+  char text[33];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(hash.high),
+                static_cast<unsigned long long>(hash.low));
+  return to_string(env, text);
+}
+
+Napi::Object to_object(Napi::Env env, const DebugVisionEntry& entry, int64_t row_width) {
+  Napi::Object object = Napi::Object::New(env);
+  const auto number = [&](const char* key, double value) { object.Set(key, Napi::Number::New(env, value)); };
+  number("position", entry.position);
+  if (!entry.tokens.empty()) {
+    object.Set("tokens", to_int32_array(env, entry.tokens));
+    return object;
+  }
+  const ImagePiece& piece = entry.piece;
+  number("image", entry.image);
+  object.Set("part", to_string(env, piece.part == PiecePart::kTile ? "tile" : piece.part == PiecePart::kOverview ? "overview" : "image"));
+  number("row", piece.row);
+  number("column", piece.column);
+  number("width", piece.width);
+  number("height", piece.height);
+  number("nTokens", piece.n_rows);
+  number("nPositions", piece.n_positions());
+  object.Set("bidirectional", Napi::Boolean::New(env, piece.bidirectional));
+  object.Set("hash", hex(env, entry.hash));
+  object.Set("pixelsU8Sha256", to_string(env, entry.pixels_u8_sha256));
+  object.Set("pixelsF32Sha256", to_string(env, entry.pixels_f32_sha256));
+  number("embeddingSize", static_cast<double>(row_width));
+  object.Set("embeddings", to_uint8_array(env, entry.embeddings.data(), entry.embeddings.size() * sizeof(float)));
+  object.Set("positions", env.Null());
+  if (piece.mrope) {
+    std::vector<int32_t> positions;
+    for (int row = 0; row < piece.n_rows; ++row) {
+      const RowPosition at = piece.position(row);
+      positions.insert(positions.end(), {entry.position + at.t, entry.position + at.y, entry.position + at.x});
+    }
+    object.Set("positions", to_int32_array(env, positions));
+  }
+  return object;
+}
+
+Napi::Value to_value(Napi::Env env, const DebugVision& vision) {
+  Napi::Object object = Napi::Object::New(env);
+  Napi::Array grids = Napi::Array::New(env, vision.grids.size()), sequence = Napi::Array::New(env, vision.sequence.size());
+  for (uint32_t i = 0; i < vision.grids.size(); ++i) {
+    const int32_t grid[] = {vision.grids[i].columns, vision.grids[i].rows};
+    grids.Set(i, to_int32_array(env, grid));
+  }
+  for (uint32_t i = 0; i < vision.sequence.size(); ++i) {
+    const Napi::HandleScope scope(env);
+    sequence.Set(i, to_object(env, vision.sequence[i], vision.row_width));
+  }
+  object.Set("grids", grids);
+  object.Set("sequence", sequence);
+  object.Set("nTokens", Napi::Number::New(env, vision.n_tokens));
+  object.Set("nPositions", Napi::Number::New(env, vision.next_position));
+  return object;
+}
+
+}  // namespace
+
+Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
+  Arguments arguments(info);
+  const std::string text_path = arguments.path(arguments.argument(0, "path")), vision_path = arguments.path(arguments.argument(1, "visionPath"));
+  const LoadOptions options = read_load_options(arguments, arguments.argument(2, "options"));
+  const std::string prompt = arguments.string(arguments.argument(3, "prompt"), kMaxPromptBytes);
+  const Named list = arguments.argument(4, "images");
+  std::vector<DebugImage> images(arguments.array_length(list, kMaxImages));
+  for (uint32_t i = 0; i < images.size() && arguments.ok(); ++i) {
+    const Named image = arguments.element(list, i);
+    images[i].width = static_cast<int>(arguments.integer(arguments.field(image, "width"), 1, kMaxSide));
+    images[i].height = static_cast<int>(arguments.integer(arguments.field(image, "height"), 1, kMaxSide));
+    const Named pixels = arguments.field(image, "pixels");
+    const std::span<const uint8_t> bytes = arguments.uint8_array(pixels, size_t{1} << 31);
+    if (arguments.ok() && bytes.size() != static_cast<size_t>(images[i].width) * static_cast<size_t>(images[i].height) * 3)
+      arguments.reject(pixels, "must have width * height * 3 bytes");
+    images[i].pixels.assign(bytes.begin(), bytes.end());
+  }
+  if (!arguments.ok()) return info.Env().Undefined();
+  return promise_of(
+      info.Env(),
+      [=, images = std::move(images)]() -> Result<DebugVision> {
+        auto backend = make_backend(options);
+        if (!backend) return backend.error();
+        return debug_vision(text_path, options.file(), vision_path, **backend, prompt, images);
+      },
+      [](Napi::Env env, DebugVision&& vision) { return to_value(env, vision); });
+}
+
+}  // namespace monolith::addon

@@ -1,0 +1,222 @@
+// Settings that only some architectures have.
+#include <algorithm>
+#include <cmath>
+
+#include "formats/gguf/parser.h"
+#include "formats/hf/translation.h"
+
+namespace monolith::hf {
+namespace {
+
+// Gemma 4: layers that see all positions have heads of their own, the last layers share keys and values, and their
+// networks may be twice as wide.
+int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim) {
+  constexpr int64_t kUsualGlobalHead = 512;
+  const int64_t global_head_dim = t.integer("global_head_dim", kUsualGlobalHead);
+  if (config.layers > kMostLayers) return global_head_dim;   // the model refuses so many
+  AssembledFile& out = t.out();
+  const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
+  size("attention.key_length", global_head_dim);
+  size("attention.value_length", global_head_dim);
+  size("attention.key_length_swa", head_dim);
+  size("attention.value_length_swa", head_dim);
+  size("rope.dimension_count_swa", head_dim);
+  const int64_t shared = t.integer("num_kv_shared_layers", 0);
+  size("attention.shared_kv_layers", shared);
+  size("embedding_length_per_layer_input", t.integer("hidden_size_per_layer_input", 0));
+  const auto layers = static_cast<size_t>(config.layers);
+  const int64_t global_heads =
+      t.boolean("attention_k_eq_v", false) ? t.integer("num_global_key_value_heads", config.kv_heads) : config.kv_heads;
+  if (global_heads != config.kv_heads && global_heads <= kMost) {
+    auto windowed = windowed_layers(t, layers);
+    std::vector<int32_t> heads(layers);
+    for (size_t i = 0; i < layers; ++i)
+      heads[i] = static_cast<int32_t>((windowed ? (*windowed)[i] : (i + 1) % 6 != 0) ? config.kv_heads : global_heads);
+    out.integers(t.key("attention.head_count_kv"), heads);
+  }
+  if (t.boolean("use_double_wide_mlp", false)) {
+    const int64_t n_ff = t.needed({"intermediate_size"});
+    if (n_ff > kMost / 2) return global_head_dim;
+    std::vector<int32_t> widths(layers, static_cast<int32_t>(n_ff));
+    for (size_t i = layers - std::min(layers, static_cast<size_t>(shared)); i < layers; ++i) widths[i] *= 2;
+    out.integers(t.key("feed_forward_length"), widths);
+  }
+  if (t.find("use_bidirectional_attention").text() == "all")
+    t.fail(t.find("use_bidirectional_attention").unsupported("is 'all', which is not computed"));
+  return global_head_dim;
+}
+
+// Kimi Linear: layers that are not listed (from 1 on) are delta nets of as many heads.
+void put_kimi_layers(Translation& t, const Config& config) {
+  const JsonValue net = t.find("linear_attn_config"), list = net["full_attn_layers"];
+  std::vector<int32_t> kv_heads(static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kMostLayers)));
+  for (size_t i = 0; i < list.items().size(); ++i) {
+    const auto layer = static_cast<size_t>(t.take(list.item(i).integer(1, kMostLayers), int64_t{1}));
+    if (layer > kv_heads.size()) return t.fail(list.item(i).invalid("is no layer"));
+    kv_heads[layer - 1] = 1;
+  }
+  t.out().integers(t.key("attention.head_count_kv"), kv_heads);
+  for (const auto& [from, to] : {std::pair{"short_conv_kernel_size", "ssm.conv_kernel"}, std::pair{"head_dim", "kda.head_dim"}}) {
+    if (!net[from].exists()) t.fail(net[from].invalid("is missing"));
+    t.out().integer(t.key(to), static_cast<uint64_t>(t.take(net[from].integer(1, kMostHeads), int64_t{1})));
+  }
+  if (t.take(net["num_heads"].integer(1, kMost), config.heads) != config.heads)
+    t.fail(net["num_heads"].unsupported("is not 'num_attention_heads'"));
+}
+
+// DeepSeek V3.2: rows choose what they attend to.
+void put_index(Translation& t, const Config& config) {
+  t.out().integer(t.key("attention.indexer.head_count"), static_cast<uint64_t>(t.needed({"index_n_heads"})));
+  t.out().integer(t.key("attention.indexer.key_length"), static_cast<uint64_t>(t.needed({"index_head_dim"})));
+  t.out().integer(t.key("attention.indexer.top_k"), static_cast<uint64_t>(t.needed({"index_topk"})));
+  const JsonValue types = t.find("indexer_types");
+  if (!types.exists()) return;
+  if (static_cast<int64_t>(types.items().size()) < config.layers || config.layers > kMostLayers)
+    return t.fail(types.invalid("has not one name for each layer"));
+  std::vector<int32_t> own(static_cast<size_t>(config.layers));
+  for (size_t i = 0; i < own.size(); ++i) own[i] = types.item(i).text() == "full" ? 1 : 0;
+  t.out().integers(t.key("attention.indexer.types"), own);
+}
+
+// DeepSeek V2 and what follows it. GGUF states what is kept, one head of latents and rotated numbers, and beside it the
+// heads' own lengths.
+int64_t translate_latents(Translation& t, Config& config) {
+  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  const int64_t rank = t.needed({"kv_lora_rank"}), turning = t.needed({"qk_rope_head_dim"});
+  config.latents = {.key_dim = t.needed({"qk_nope_head_dim"}, kMostHeads), .value_dim = t.needed({"v_head_dim"}, kMostHeads)};
+  if (t.architecture().gguf == "kimi-linear") put_kimi_layers(t, config);
+  size("attention.head_count_kv", 1);
+  size("attention.kv_lora_rank", rank);
+  t.copy_integer("q_lora_rank", "attention.q_lora_rank");
+  size("attention.key_length", rank + turning);
+  size("attention.value_length", rank);
+  size("attention.key_length_mla", config.latents.key_dim + turning);
+  size("attention.value_length_mla", config.latents.value_dim);
+  size("rope.dimension_count", turning);
+  if (t.find("index_topk").exists()) put_index(t, config);
+  const JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
+  if (const JsonValue beta = rope["llama_4_scaling_beta"]; beta.exists()) {
+    t.out().number(t.key("attention.temperature_scale"), t.take(beta.number(), 0.0));
+    size("attention.temperature_length", t.take(rope["original_max_position_embeddings"].integer(1, kMost), int64_t{1}));
+  }
+  if (!t.boolean("rope_interleave", true))
+    t.fail(t.find("rope_interleave").unsupported("is false: only neighbouring pairs are rotated"));
+  if (const JsonValue method = t.find("topk_method"); method.text() == "group_limited_greedy" && t.integer("n_group", 1) > 1)
+    t.fail(method.unsupported("is 'group_limited_greedy', which is not computed (known: greedy, noaux_tc)"));
+  if (t.integer("moe_layer_freq", 1) != 1)
+    t.fail(t.find("moe_layer_freq").unsupported("is not 1: layers without experts are not computed behind the first"));
+  return config.latents.key_dim + turning;
+}
+
+// A number, or a list of as many as layers that are all the same.
+int64_t same_of_all_layers(Translation& t, std::string_view name) {
+  const JsonValue value = t.find(name);
+  if (!value.is_array()) return t.needed({name});
+  int64_t first = 1;
+  for (size_t i = 0; i < value.items().size(); ++i) {
+    const int64_t number = t.take(value.item(i).integer(0, kMost), int64_t{1});
+    if (i > 0 && number != first) t.fail(value.item(i).unsupported("is not that of the first layer"));
+    if (i == 0) first = number;
+  }
+  return first;
+}
+
+// Settings of which a network without a family of its own has some.
+void translate_plain(Translation& t) {
+  const std::string_view gguf = t.architecture().gguf;
+  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  if (gguf == "mistral3") {
+    const JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
+    if (const JsonValue beta = rope["llama_4_scaling_beta"]; beta.exists())
+      t.out().number(t.key("attention.temperature_scale"), t.take(beta.number(), 0.0));
+  } else if (gguf == "minimax-m2") {   // all its networks are experts
+    t.copy_integer("intermediate_size", "expert_feed_forward_length");
+    t.copy_integer("rotary_dim", "rope.dimension_count");
+    if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not computed"));
+    if (const JsonValue kind = t.find("qk_norm_type"); kind.exists() && kind.text() != "per_layer")
+      t.fail(kind.unsupported("is " + quoted(kind.text()) + ", expected 'per_layer'"));
+  } else if (gguf == "hunyuan-moe") {
+    size("expert_used_count", same_of_all_layers(t, "moe_topk"));
+    size("expert_feed_forward_length", same_of_all_layers(t, "moe_intermediate_size"));
+    size("expert_shared_feed_forward_length", t.needed({"intermediate_size"}) * same_of_all_layers(t, "num_shared_expert"));
+    if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not computed"));
+  } else if (gguf == "qwen3vl") {   // how many inner layers take something of an image
+    if (const JsonValue taken = t.find("vision_config")["deepstack_visual_indexes"]; taken.is_array())
+      size("n_deepstack_layers", static_cast<int64_t>(taken.items().size()));
+  } else if (gguf == "command-r" || gguf == "cohere2") {
+    t.copy_number("logit_scale", "logit_scale");
+    t.copy_integer("model_max_length", "context_length");
+    if (t.number("rotary_pct", 1) != 1) t.fail(t.find("rotary_pct").unsupported("is not 1"));
+  }
+}
+
+// Experts that are stored the other way, chunks instead of windows, and every fourth layer without rotation.
+void translate_llama4(Translation& t, const Config& config) {
+  t.copy_integer("intermediate_size_mlp", "feed_forward_length");
+  t.copy_integer("intermediate_size", "expert_feed_forward_length");
+  t.copy_integer("interleave_moe_layer_step", "interleave_moe_layer_step");
+  const auto expect = [&](std::string_view name, double usual) {
+    if (t.number(name, usual) != usual)
+      t.fail(t.find(name).unsupported("is not " + std::to_string(usual) + ", which alone is computed"));
+  };
+  expect("attention_chunk_size", 8192);
+  expect("floor_scale", 8192);
+  expect("attn_scale", 0.1);
+  if (const JsonValue tuned = t.find("attn_temperature_tuning"); tuned.is(grammar::JsonDocument::Kind::kFalse))
+    t.fail(tuned.unsupported("is false, which is not computed"));
+  constexpr int64_t kUnnormed = 128;   // experts of Maverick
+  const bool normed = t.integer("num_local_experts", 0) != kUnnormed;
+  if (t.boolean("use_qk_norm", normed) != normed)
+    t.fail(t.find("use_qk_norm").unsupported("is not what GGUF knows of so many experts"));
+  const JsonValue rotates = t.find("no_rope_layers"), types = t.find("layer_types");
+  for (size_t i = 0; i < static_cast<size_t>(std::min(config.layers, kMostLayers)); ++i) {
+    const bool turns = (i + 1) % 4 != 0;
+    if (i < rotates.items().size() && (t.take(rotates.item(i).integer(0, 1), int64_t{0}) == 1) != turns)
+      return t.fail(rotates.item(i).unsupported("breaks the pattern of three layers that rotate and one that does not"));
+    if (i < types.items().size() && types.item(i).text() != (turns ? "chunked_attention" : "full_attention"))
+      return t.fail(types.item(i).unsupported("breaks the pattern of three layers of chunks and one that sees all"));
+  }
+}
+
+// Layers with a window have heads of keys and a rotation of their own; values are shorter than keys.
+void translate_mimo2(Translation& t, const Config& config) {
+  const JsonValue pattern = t.find("hybrid_layer_pattern");
+  if (static_cast<int64_t>(pattern.items().size()) != config.layers || config.layers > kMostLayers)
+    return t.fail(pattern.invalid("has not one number for each layer"));
+  std::vector<bool> windowed;
+  std::vector<int32_t> kv_heads;
+  const auto own = static_cast<int32_t>(t.needed({"swa_num_key_value_heads"}, kMostHeads));
+  for (size_t i = 0; i < pattern.items().size(); ++i) {
+    windowed.push_back(t.take(pattern.item(i).integer(0, 1), int64_t{0}) == 1);
+    kv_heads.push_back(windowed.back() ? own : static_cast<int32_t>(config.kv_heads));
+  }
+  t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
+  t.out().integers(t.key("attention.head_count_kv"), kv_heads);
+  t.out().integer(t.key("attention.sliding_window"), static_cast<uint64_t>(t.needed({"sliding_window", "sliding_window_size"})));
+  t.copy_integer("v_head_dim", "attention.value_length");
+  t.copy_number("swa_rope_theta", "rope.freq_base_swa");
+  t.copy_number("attention_value_scale", "attention.value_scale");
+  t.copy_number("layernorm_epsilon", "attention.layer_norm_rms_epsilon");
+  for (const auto& [windows, all] :
+       {std::pair{"swa_head_dim", "head_dim"}, std::pair{"swa_num_attention_heads", "num_attention_heads"},
+        std::pair{"swa_v_head_dim", "v_head_dim"}})
+    if (t.find(windows).exists() && t.integer(windows, 0) != t.integer(all, 0))
+      t.fail(t.find(windows).unsupported("is not '" + std::string(all) + "'"));
+}
+
+}  // namespace
+
+int64_t translate_family(Translation& t, Config& config, int64_t embedding, int64_t head_dim) {
+  switch (t.architecture().family) {
+    case Family::kPlain: translate_plain(t); break;
+    case Family::kGemma4: return translate_gemma4(t, config, head_dim);
+    case Family::kLatents: return translate_latents(t, config);
+    case Family::kDeltaNet: translate_delta_nets(t, config); break;
+    case Family::kLlama4: translate_llama4(t, config); break;
+    case Family::kMiMo2: translate_mimo2(t, config); break;
+    default: translate_hybrid(t, config, embedding);
+  }
+  return head_dim;
+}
+
+}  // namespace monolith::hf

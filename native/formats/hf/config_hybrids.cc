@@ -1,0 +1,206 @@
+// Networks of which some layers, or parts of all, keep a state: delta nets, state spaces, short convolutions.
+#include <algorithm>
+#include <cmath>
+
+#include "formats/gguf/parser.h"
+#include "formats/hf/translation.h"
+
+namespace monolith::hf {
+namespace {
+
+enum class Kind : uint8_t { kOther, kAttention, kNetwork };   // of a layer
+
+// What each layer is, from a text of letters or a list of names. Those that are neither of these two are of the kind that
+// keeps a state, by one of `state_names`.
+std::vector<Kind> read_kinds(Translation& t, const JsonValue& list, int64_t layers,
+                             std::initializer_list<std::string_view> state_names) {
+  std::vector<Kind> kinds(static_cast<size_t>(std::clamp<int64_t>(layers, 0, kMostLayers)), Kind::kOther);
+  const std::string_view letters = list.text();
+  const size_t count = letters.empty() ? list.items().size() : letters.size();
+  if (count != kinds.size() || layers > kMostLayers) {
+    t.fail(list.invalid("has not one name for each of " + std::to_string(layers) + " layers"));
+    return kinds;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view name = letters.empty() ? list.item(i).text() : letters.substr(i, 1);
+    if (name == "attention" || name == "full_attention" || name == "*")
+      kinds[i] = Kind::kAttention;
+    else if (name == "mlp" || name == "moe" || name == "-" || name == "E")
+      kinds[i] = Kind::kNetwork;
+    else if (std::ranges::find(state_names, name) == state_names.end())
+      t.fail((letters.empty() ? list.item(i) : list).unsupported("holds " + quoted(name) + ", which is not computed"));
+  }
+  return kinds;
+}
+
+void put_kv_heads(Translation& t, const Config& config, const std::vector<Kind>& kinds) {
+  std::vector<int32_t> heads(kinds.size());
+  for (size_t i = 0; i < kinds.size(); ++i)
+    heads[i] = kinds[i] == Kind::kAttention ? static_cast<int32_t>(config.kv_heads) : 0;
+  t.out().integers(t.key("attention.head_count_kv"), heads);
+}
+
+void put_state_space(Translation& t, const StateSpace& space, int64_t taps) {
+  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  size("ssm.conv_kernel", taps);
+  size("ssm.inner_size", space.inner);
+  size("ssm.state_size", space.state);
+  size("ssm.time_step_rank", space.heads);
+  size("ssm.group_count", space.groups);
+}
+
+// A layer is a state space, attention or a network.
+void translate_nemotron(Translation& t, Config& config) {
+  const JsonValue list = t.first_of({"hybrid_override_pattern", "layers_block_type"});
+  const std::vector<Kind> kinds = read_kinds(t, list, config.layers, {"M", "mamba", "linear_attention"});
+  put_kv_heads(t, config, kinds);
+  const bool experts = t.architecture().gguf == "nemotron_h_moe";
+  const int64_t width = t.needed({experts ? "moe_intermediate_size" : "intermediate_size"});
+  std::vector<int32_t> widths(kinds.size());
+  for (size_t i = 0; i < kinds.size(); ++i)
+    widths[i] = kinds[i] == Kind::kNetwork ? static_cast<int32_t>(std::min<int64_t>(width, INT32_MAX)) : 0;
+  t.out().integers(t.key("feed_forward_length"), widths);
+  const int64_t heads = t.needed({"mamba_num_heads"}, kMostHeads);
+  config.state_space = {.inner = heads * t.needed({"mamba_head_dim"}, kMostHeads),
+                        .groups = t.needed({"n_groups", "mamba_n_groups"}, kMostHeads),
+                        .state = t.needed({"ssm_state_size"}, kMostHeads),
+                        .heads = heads};
+  put_state_space(t, config.state_space, t.needed({"conv_kernel", "mamba_d_conv"}));
+  t.copy_integer("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length");
+  if (const JsonValue latent = t.find("moe_latent_size"); latent.exists())
+    t.fail(latent.unsupported("is set: experts of another width are not computed"));
+}
+
+// A layer is a state space or attention, and has a network besides.
+void translate_granite(Translation& t, Config& config, int64_t embedding) {
+  if (t.integer("num_local_experts", 0) == 0)   // what every row passes is all there is
+    t.out().integer(t.key("feed_forward_length"), static_cast<uint64_t>(t.needed({"shared_intermediate_size"})));
+  if (t.architecture().gguf != "granitehybrid") return;
+  put_kv_heads(t, config, read_kinds(t, t.find("layer_types"), config.layers, {"mamba"}));
+  config.state_space = {.inner = t.needed({"mamba_expand"}, kMostHeads) * embedding,
+                        .groups = t.needed({"mamba_n_groups"}, kMostHeads),
+                        .state = t.needed({"mamba_d_state"}, kMostHeads),
+                        .heads = t.needed({"mamba_n_heads"}, kMostHeads)};
+  put_state_space(t, config.state_space, t.needed({"mamba_d_conv"}));
+  t.out().boolean(t.key("rope.scaling.finetuned"), t.find("position_embedding_type").text() == "rope");
+}
+
+std::vector<float> multipliers(Translation& t, std::string_view name, size_t count) {
+  auto values = t.find(name).numbers();
+  if (!values) t.fail(values.error());
+  if (!values || values->empty()) return std::vector<float>(count, 1);
+  if (values->size() != count) t.fail(t.find(name).invalid("has not " + std::to_string(count) + " numbers"));
+  values->resize(count, 1);
+  return std::move(*values);
+}
+
+void translate_falcon(Translation& t, Config& config, int64_t embedding) {
+  const int64_t inner =
+      t.find("mamba_d_ssm").exists() ? t.needed({"mamba_d_ssm"}) : t.needed({"mamba_expand"}, kMostHeads) * embedding;
+  config.state_space = {.inner = inner,
+                        .groups = t.needed({"mamba_n_groups"}, kMostHeads),
+                        .state = t.needed({"mamba_d_state"}, kMostHeads),
+                        .heads = t.needed({"mamba_n_heads"}, kMostHeads)};
+  put_state_space(t, config.state_space, t.needed({"mamba_d_conv"}));
+  if (t.boolean("mamba_rms_norm", false) && t.boolean("mamba_norm_before_gate", true))
+    t.fail(t.find("mamba_norm_before_gate").unsupported("is true, which is not computed"));
+  const auto factor = [&](std::string_view name) { return static_cast<float>(t.number(name, 1)); };
+  const std::vector<float> network = multipliers(t, "mlp_multipliers", 2);
+  config.multipliers = {.embedding = factor("embedding_multiplier"),
+                        .output = factor("lm_head_multiplier"),
+                        .attention_in = factor("attention_in_multiplier"),
+                        .attention_out = factor("attention_out_multiplier"),
+                        .key = factor("key_multiplier"),
+                        .ssm_in = factor("ssm_in_multiplier"),
+                        .ssm_out = factor("ssm_out_multiplier"),
+                        .gate = network[0],
+                        .down = network[1],
+                        .ssm = multipliers(t, "ssm_multipliers", 5)};
+}
+
+// Nothing but state spaces.
+void translate_mamba2(Translation& t, Config& config, int64_t embedding) {
+  const int64_t heads = t.needed({"num_heads"}, kMostHeads);
+  config.state_space = {.inner = t.needed({"expand"}, kMostHeads) * embedding,
+                        .groups = t.needed({"n_groups"}, kMostHeads),
+                        .state = t.needed({"state_size"}, kMostHeads),
+                        .heads = heads};
+  if (heads * t.needed({"head_dim"}, kMostHeads) != config.state_space.inner)
+    t.fail(t.find("num_heads").invalid("times 'head_dim' is not 'expand' times 'hidden_size'"));
+  put_state_space(t, config.state_space, t.needed({"conv_kernel"}));
+  t.out().integer(t.key("feed_forward_length"), 0);
+}
+
+// LFM2: the width of its networks may be a share of what is stated, rounded up.
+void translate_short_convolutions(Translation& t, Config& config) {
+  const JsonValue list = t.find("layer_types");
+  std::vector<Kind> kinds;
+  if (list.exists()) {
+    kinds = read_kinds(t, list, config.layers, {"conv", "short_conv"});
+  } else {
+    kinds.resize(static_cast<size_t>(std::min(config.layers, kMostLayers)), Kind::kOther);
+    const JsonValue attending = t.find("full_attn_idxs");
+    for (size_t i = 0; i < attending.items().size(); ++i) {
+      const auto at = static_cast<size_t>(t.take(attending.item(i).integer(0, kMostLayers), int64_t{0}));
+      if (at >= kinds.size()) return t.fail(attending.item(i).invalid("is no layer"));
+      kinds[at] = Kind::kAttention;
+    }
+  }
+  put_kv_heads(t, config, kinds);
+  t.out().integer(t.key("shortconv.l_cache"), static_cast<uint64_t>(t.needed({"conv_L_cache"})));
+  if (t.boolean("conv_bias", false)) t.fail(t.find("conv_bias").unsupported("is true, which is not computed"));
+  int64_t width = t.needed({"block_ff_dim", "intermediate_size"});
+  if (t.boolean("block_auto_adjust_ff_dim", false)) {
+    const int64_t multiple = t.needed({"block_multiple_of"});
+    width = static_cast<int64_t>(t.number("block_ffn_dim_multiplier", 1) * static_cast<double>(2 * width / 3));
+    width = (std::clamp<int64_t>(width, 1, kMost) + multiple - 1) / multiple * multiple;
+  }
+  t.out().integer(t.key("feed_forward_length"), static_cast<uint64_t>(width));
+  t.copy_integer("num_dense_layers", "leading_dense_block_count");
+}
+
+}  // namespace
+
+void translate_delta_nets(Translation& t, Config& config) {
+  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  DeltaNetHeads& heads = config.delta_net;
+  heads = {.key_heads = t.needed({"linear_num_key_heads"}, kMostHeads),
+           .value_heads = t.needed({"linear_num_value_heads"}, kMostHeads),
+           .key_dim = t.needed({"linear_key_head_dim"}, kMostHeads),
+           .value_dim = t.needed({"linear_value_head_dim"}, kMostHeads)};
+  if (heads.value_heads % heads.key_heads != 0)
+    t.fail(t.find("linear_num_value_heads").invalid("is not a multiple of 'linear_num_key_heads'"));
+  size("ssm.conv_kernel", t.needed({"linear_conv_kernel_dim"}));
+  size("ssm.state_size", heads.key_dim);
+  size("ssm.group_count", heads.key_heads);
+  size("ssm.time_step_rank", heads.value_heads);
+  size("ssm.inner_size", heads.value_dim * heads.value_heads);
+  // GGUF knows a period: every so-manieth layer attends.
+  constexpr int64_t kUsualInterval = 4;
+  int64_t interval = t.integer("full_attention_interval", kUsualInterval);
+  if (const JsonValue types = t.find("layer_types"); types.exists()) {
+    const std::vector<Kind> kinds = read_kinds(t, types, config.layers, {"linear_attention"});
+    const auto first = std::ranges::find(kinds, Kind::kAttention);
+    interval = first - kinds.begin() + 1;
+    for (size_t i = 0; i < kinds.size(); ++i)
+      if ((kinds[i] == Kind::kAttention) != ((static_cast<int64_t>(i) + 1) % interval == 0))
+        return t.fail(types.item(i).unsupported("breaks the period in which layers attend"));
+  }
+  size("full_attention_interval", interval);
+  // Qwen 3.5's rotation has these parts where it states none.
+  if (t.architecture().gguf != "qwen3next" && !t.first_of({"rope_parameters", "rope_scaling"})["mrope_section"].exists())
+    t.out().integers(t.key("rope.dimension_sections"), {11, 11, 10, 0});
+}
+
+void translate_hybrid(Translation& t, Config& config, int64_t embedding) {
+  switch (t.architecture().family) {
+    case Family::kNemotron: return translate_nemotron(t, config);
+    case Family::kGraniteHybrid: return translate_granite(t, config, embedding);
+    case Family::kFalconH1: return translate_falcon(t, config, embedding);
+    case Family::kMamba2: return translate_mamba2(t, config, embedding);
+    case Family::kShortConvolution: return translate_short_convolutions(t, config);
+    default: return;
+  }
+}
+
+}  // namespace monolith::hf

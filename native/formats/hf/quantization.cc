@@ -1,0 +1,342 @@
+#include "formats/hf/quantization.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "formats/gguf/parser.h"
+#include "formats/hf/quantized_rows.h"
+
+namespace monolith::hf {
+namespace {
+
+using Method = Quantization::Method;
+
+constexpr int64_t kMostBlock = 1 << 20;
+
+Error invalid(const Safetensor& tensor, const std::string& what) {
+  return {ErrorCode::kInvalidFile, tensor.file + ": tensor " + quoted(tensor.name) + " " + what};
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t length : shape) text += (text.empty() ? "" : ", ") + std::to_string(length);
+  return "[" + text + "]";
+}
+
+Error misfit(const Safetensor& tensor, const std::vector<int64_t>& expected) {
+  return invalid(tensor, "has the shape " + shape_text(tensor.shape) + ", expected " + shape_text(expected));
+}
+
+// The tensors of a checkpoint by name, and what has been joined of them.
+class Joiner {
+ public:
+  Joiner(const Quantization& quantization, std::vector<Safetensor>& tensors) : settings_(quantization), tensors_(tensors) {
+    for (size_t i = 0; i < tensors.size(); ++i) by_name_.emplace(tensors[i].name, i);
+  }
+
+  Status join() {
+    for (size_t i = 0; i < tensors_.size(); ++i)
+      if (Status status = settings_.method == Method::kFp8 ? join_fp8(i) : join_integers(i); !status) return status;
+    std::vector<Safetensor> left;
+    for (size_t i = 0; i < tensors_.size(); ++i)
+      if (!taken_.contains(i)) left.push_back(std::move(tensors_[i]));
+    tensors_ = std::move(left);
+    return {};
+  }
+
+ private:
+  const Safetensor* find(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : &tensors_[found->second];
+  }
+  void take(const Safetensor* tensor) {
+    if (tensor != nullptr) taken_.insert(by_name_.at(tensor->name));
+  }
+  // As find(), or an error that names it beside `of`.
+  Result<const Safetensor*> need(const std::string& name, const Safetensor& of) const {
+    if (const Safetensor* found = find(name)) return found;
+    return invalid(of, "is without its " + quoted(name));
+  }
+
+  static Result<ScaleGrid> grid(const Safetensor& tensor) {
+    ScaleGrid grid{.data = tensor.data};
+    if (tensor.type == "F32")
+      grid.type = ScaleGrid::Type::kF32;
+    else if (tensor.type == "F16")
+      grid.type = ScaleGrid::Type::kF16;
+    else if (tensor.type == "BF16")
+      grid.type = ScaleGrid::Type::kBF16;
+    else if (tensor.type == "F8_E8M0")
+      grid.type = ScaleGrid::Type::kE8M0;
+    else
+      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
+                                                quoted(tensor.type) + "; scales are read as F32, F16, BF16 and F8_E8M0"};
+    return grid;
+  }
+  static Status expect_type(const Safetensor& tensor, std::string_view type) {
+    if (tensor.type == type) return {};
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
+                                              quoted(tensor.type) + ", expected " + std::string(type)};
+  }
+
+  Status join_fp8(size_t at) {
+    Safetensor& weight = tensors_[at];
+    for (const std::string_view unused : {"input_scale", "activation_scale", "k_scale", "v_scale"})
+      if (weight.name.ends_with(unused) && weight.name.find('.') != std::string::npos) {
+        take(&weight);
+        return {};
+      }
+    if (weight.type != "F8_E4M3") return {};
+    const Safetensor* scale = find(weight.name + "_scale_inv");
+    if (scale == nullptr) scale = find(weight.name + "_scale");
+    if (scale == nullptr) return invalid(weight, "is without its " + quoted(weight.name + "_scale_inv"));
+    const size_t n = weight.shape.size();
+    if (n < 2 || n > 3 || std::ranges::any_of(weight.shape, [](int64_t length) { return length < 1; }))
+      return invalid(weight, "has the shape " + shape_text(weight.shape) + ", which is no matrix of FP8");
+    auto scales = grid(*scale);
+    if (!scales) return scales.error();
+    const int64_t matrices = n == 3 ? weight.shape[0] : 1, rows = weight.shape[n - 2], cols = weight.shape[n - 1];
+    const auto blocks = [](int64_t length, int64_t block) { return (length + block - 1) / block; };
+    // One for all, one for each row, or one for each block.
+    int64_t block_rows = rows, block_cols = cols;
+    int64_t count = 1;
+    for (const int64_t length : scale->shape) count *= length;   // no more than the file has bytes
+    if (count != 1) {
+      const bool by_row = scale->shape.back() == 1 && n == 2;
+      block_rows = by_row ? 1 : settings_.block_rows;
+      block_cols = by_row ? cols : settings_.block_cols;
+      if (block_rows < 1 || block_cols < 1)
+        return invalid(*scale, "has the shape " + shape_text(scale->shape) + ", but no 'weight_block_size' is set");
+      std::vector<int64_t> expected = {blocks(rows, block_rows), blocks(cols, block_cols)};
+      if (n == 3) expected.insert(expected.begin(), matrices);
+      if (scale->shape != expected) return misfit(*scale, expected);
+    } else if (n == 3) {
+      return invalid(*scale, "is one number for " + std::to_string(matrices) + " matrices, which is not read");
+    }
+    scales->rows = blocks(rows, block_rows);
+    scales->cols = blocks(cols, block_cols);
+    std::vector<Run> runs;
+    const size_t codes = weight.data.size() / static_cast<size_t>(matrices), cells = scales->data.size() / static_cast<size_t>(matrices);
+    for (int64_t i = 0; i < matrices; ++i) {
+      ScaleGrid own = *scales;
+      own.data = scales->data.subspan(static_cast<size_t>(i) * cells, cells);
+      runs.push_back({fp8_rows(weight.data.subspan(static_cast<size_t>(i) * codes, codes), cols, own, block_rows, block_cols), 0, rows});
+    }
+    if (matrices > 1 && std::ranges::any_of(runs, [&](const Run& run) { return run.of->exact_type() != runs[0].of->exact_type(); }))
+      for (Run& run : runs) run.of = float_rows(run.of);
+    weight.rows = matrices == 1 ? runs[0].of : joined_rows(std::move(runs));
+    weight.data = {};
+    take(scale);
+    return {};
+  }
+
+  Status join_integers(size_t at) {
+    const bool packed_rows = settings_.method == Method::kPacked;
+    const std::string_view suffix = packed_rows ? ".weight_packed" : ".qweight";
+    if (!tensors_[at].name.ends_with(suffix)) return {};
+    Safetensor& words = tensors_[at];
+    const std::string stem = words.name.substr(0, words.name.size() - suffix.size());
+    if (Status status = expect_type(words, "I32"); !status) return status;
+    if (words.shape.size() != 2 || words.shape[0] < 1 || words.shape[1] < 1)
+      return invalid(words, "has the shape " + shape_text(words.shape) + ", which is no matrix");
+    const auto scale = need(stem + (packed_rows ? ".weight_scale" : ".scales"), words);
+    if (!scale) return scale.error();
+    IntegerMatrix matrix{.bits = settings_.bits, .words = words.data, .added_to_zeros = settings_.zeros_less_one ? 1 : 0};
+    const int64_t n = 32 / settings_.bits;
+    const Safetensor* zeros = nullptr;
+    const Safetensor* groups = nullptr;
+    if (packed_rows) {
+      zeros = find(stem + ".weight_zero_point");
+      groups = find(stem + ".weight_g_idx");
+      auto shape = packed_shape(stem, words);
+      if (!shape) return shape.error();
+      matrix.layout = IntegerMatrix::Layout::kRowsPacked;
+      matrix.out = words.shape[0];
+      matrix.in = *shape;
+    } else {
+      const auto stored = need(stem + ".qzeros", words);
+      if (!stored) return stored.error();
+      zeros = *stored;
+      groups = find(stem + ".g_idx");
+      const bool awq = settings_.method == Method::kAwq;
+      matrix.layout = awq ? IntegerMatrix::Layout::kOutputsPacked : IntegerMatrix::Layout::kInputsPacked;
+      matrix.in = awq ? words.shape[0] : words.shape[0] * n;
+      matrix.out = awq ? words.shape[1] * n : words.shape[1];
+    }
+    if (Status status = add_scales(**scale, words, matrix); !status) return status;
+    if (Status status = add_zeros(zeros, n, matrix); !status) return status;
+    if (Status status = add_groups(groups, words, matrix); !status) return status;
+    for (const Safetensor* used : {*scale, zeros, groups, packed_rows ? find(stem + ".weight_shape") : nullptr}) take(used);
+    words.rows = integer_rows(matrix);
+    words.name = stem + ".weight";
+    words.shape = {matrix.out, matrix.in};
+    words.data = {};
+    return {};
+  }
+
+  // The length of a row, from "weight_shape": the last word of one may be filled in part.
+  Result<int64_t> packed_shape(const std::string& stem, const Safetensor& words) {
+    const int64_t n = 32 / settings_.bits, most = words.shape[1] * n;
+    const auto stated = need(stem + ".weight_shape", words);
+    if (!stated) return stated.error();
+    const Safetensor& shape = **stated;
+    int64_t lengths[2] = {0, 0};
+    if (shape.type == "I64" && shape.data.size() == 16) {
+      std::memcpy(lengths, shape.data.data(), sizeof lengths);
+    } else if (shape.type == "I32" && shape.data.size() == 8) {
+      int32_t narrow[2];
+      std::memcpy(narrow, shape.data.data(), sizeof narrow);
+      std::copy(narrow, narrow + 2, lengths);
+    } else {
+      return invalid(shape, "does not hold two integers");
+    }
+    if (lengths[0] != words.shape[0] || lengths[1] > most || lengths[1] <= most - n)
+      return invalid(shape, "holds " + std::to_string(lengths[0]) + " and " + std::to_string(lengths[1]) +
+                                ", which " + quoted(words.name) + " of " + shape_text(words.shape) + " is not");
+    return lengths[1];
+  }
+
+  static Status add_scales(const Safetensor& scale, const Safetensor& words, IntegerMatrix& matrix) {
+    auto scales = grid(scale);
+    if (!scales) return scales.error();
+    const bool by_row = matrix.layout == IntegerMatrix::Layout::kRowsPacked;
+    if (scale.shape.size() != 2 || scale.shape[by_row ? 0 : 1] != matrix.out || scale.shape[by_row ? 1 : 0] < 1)
+      return invalid(scale, "has the shape " + shape_text(scale.shape) + ", which does not fit " + quoted(words.name) + " of " +
+                                std::to_string(matrix.out) + " outputs");
+    matrix.groups = scale.shape[by_row ? 1 : 0];
+    scales->rows = scale.shape[0];
+    scales->cols = scale.shape[1];
+    matrix.scales = *scales;
+    return {};
+  }
+
+  static Status add_zeros(const Safetensor* zeros, int64_t n, IntegerMatrix& matrix) {
+    if (zeros == nullptr) return {};
+    if (Status status = expect_type(*zeros, "I32"); !status) return status;
+    const int64_t words = (matrix.out + n - 1) / n;
+    const std::vector<int64_t> expected = matrix.layout == IntegerMatrix::Layout::kRowsPacked
+                                              ? std::vector<int64_t>{words, matrix.groups}
+                                              : std::vector<int64_t>{matrix.groups, words};
+    if (zeros->shape != expected) return misfit(*zeros, expected);
+    matrix.zeros = zeros->data;
+    return {};
+  }
+
+  // Groups that follow one another are not looked up.
+  static Status add_groups(const Safetensor* groups, const Safetensor& words, IntegerMatrix& matrix) {
+    if (groups == nullptr) {
+      if (matrix.in % matrix.groups == 0) return {};
+      return invalid(words, "has " + std::to_string(matrix.in) + " inputs, which are not " + std::to_string(matrix.groups) +
+                                " groups of equal size");
+    }
+    if (Status status = expect_type(*groups, "I32"); !status) return status;
+    if (groups->shape != std::vector<int64_t>{matrix.in}) return misfit(*groups, {matrix.in});
+    bool in_order = matrix.in % matrix.groups == 0;
+    for (int64_t i = 0; i < matrix.in; ++i) {
+      int32_t group;
+      std::memcpy(&group, groups->data.data() + static_cast<size_t>(i) * sizeof group, sizeof group);
+      if (group < 0 || group >= matrix.groups)
+        return invalid(*groups, "holds " + std::to_string(group) + " at " + std::to_string(i) + ", expected a group below " +
+                                    std::to_string(matrix.groups));
+      in_order = in_order && group == i / (matrix.in / matrix.groups);
+    }
+    if (!in_order) matrix.group_of = groups->data;
+    return {};
+  }
+
+  const Quantization& settings_;
+  std::vector<Safetensor>& tensors_;
+  std::map<std::string, size_t> by_name_;
+  std::set<size_t> taken_;
+};
+
+Result<int> read_bits(const JsonValue& value) {
+  const auto bits = value.integer(1, 32);
+  if (!bits) return bits.error();
+  const int64_t stated = bits->value_or(4);
+  if (stated != 4 && stated != 8) return value.unsupported("is " + std::to_string(stated) + " (read: 4 and 8)");
+  return static_cast<int>(stated);
+}
+
+Status read_blocks(const JsonValue& sizes, Quantization& to) {
+  if (!sizes.exists()) return {};
+  if (sizes.items().size() != 2) return sizes.invalid("is no list of two numbers");
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const auto length = sizes.item(i).integer(1, kMostBlock);
+    if (!length) return length.error();
+    (i == 0 ? to.block_rows : to.block_cols) = length->value_or(0);
+  }
+  return {};
+}
+
+// One form for all matrices that have one.
+Result<Quantization> read_compressed(const JsonValue& settings) {
+  Quantization result;
+  const JsonValue groups = settings["config_groups"];
+  if (groups.members().size() != 1) return groups.unsupported("has not one member: matrices of several forms are not read");
+  const auto& [name, id] = groups.members()[0];
+  const JsonValue weights = groups.at(id, name)["weights"];
+  auto bits = read_bits(weights["num_bits"]);
+  if (!bits) return bits.error();
+  result.bits = *bits;
+  const std::string_view type = weights["type"].text();
+  const JsonValue format = settings["format"];
+  if (type == "float" && result.bits == 8) {
+    result.method = Method::kFp8;
+    if (Status status = read_blocks(weights["block_structure"], result); !status) return status.error();
+    return result;
+  }
+  if (type != "int" || format.text() != "pack-quantized")
+    return format.unsupported("is " + quoted(format.text()) + " of " + quoted(type) +
+                              " numbers (read: pack-quantized of int, float-quantized of 8 bits)");
+  result.method = Method::kPacked;
+  return result;
+}
+
+}  // namespace
+
+Result<Quantization> read_quantization(const JsonValue& settings) {
+  Quantization result;
+  if (!settings.exists()) return result;
+  const std::string_view method = settings["quant_method"].text();
+  if (method == "mxfp4") return result;   // gpt-oss: packed_experts.cc
+  if (method == "compressed-tensors") return read_compressed(settings);
+  if (method == "fp8") {
+    result.method = Method::kFp8;
+    if (const JsonValue form = settings["fmt"]; form.exists() && form.text() != "e4m3" && form.text() != "float8_e4m3fn")
+      return form.unsupported("is " + quoted(form.text()) + " (read: e4m3)");
+    if (Status status = read_blocks(settings["weight_block_size"], result); !status) return status.error();
+    return result;
+  }
+  if (method != "gptq" && method != "awq")
+    return settings.unsupported("(method " + quoted(method) + ") is not read (known: fp8, gptq, awq, compressed-tensors); take "
+                                "a checkpoint in BF16, F16 or F32, and set the model's 'quantize'");
+  result.method = method == "gptq" ? Method::kGptq : Method::kAwq;
+  auto bits = read_bits(settings["bits"]);
+  if (!bits) return bits.error();
+  result.bits = *bits;
+  if (result.method == Method::kGptq) {
+    const JsonValue format = settings["checkpoint_format"];
+    if (format.exists() && format.text() != "gptq" && format.text() != "gptq_v2")
+      return format.unsupported("is " + quoted(format.text()) + " (read: gptq, gptq_v2)");
+    result.zeros_less_one = format.text() != "gptq_v2";
+    if (const JsonValue other = settings["dynamic"]; !other.members().empty())
+      return other.unsupported("is not empty: matrices of several forms are not read");
+    return result;
+  }
+  if (result.bits != 4) return settings["bits"].unsupported("is not 4, which alone is read of AWQ");
+  if (const JsonValue version = settings["version"]; version.exists() && version.text() != "gemm" && version.text() != "GEMM")
+    return version.unsupported("is " + quoted(version.text()) + " (read: gemm)");
+  return result;
+}
+
+Status join_quantized(const Quantization& quantization, std::vector<Safetensor>& tensors) {
+  if (quantization.method == Method::kNone) return {};
+  return Joiner(quantization, tensors).join();
+}
+
+}  // namespace monolith::hf

@@ -1,0 +1,234 @@
+#include "formats/hf/quantized_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/float8.h"
+#include "base/half.h"
+
+namespace monolith::hf {
+namespace {
+
+constexpr int kBlock = 32;          // values of Q4_0, Q5_0 and Q8_0
+constexpr int64_t kRowsAtOnce = 16; // words of as many outputs lie in one cache line
+
+uint32_t word_at(std::span<const std::byte> words, int64_t i) {
+  uint32_t word;
+  std::memcpy(&word, words.data() + static_cast<size_t>(i) * sizeof word, sizeof word);
+  return word;
+}
+
+// Products with E4M3's four bits are exact in BF16, and not below or beyond its range.
+bool is_moderate_power_of_two(float scale) {
+  const uint32_t bits = std::bit_cast<uint32_t>(scale);
+  const int exponent = static_cast<int>(bits >> 23 & 0xffu) - 127;
+  return (bits & 0x7fffffu) == 0 && exponent >= -100 && exponent <= 100;
+}
+
+class Fp8Rows final : public RowMaker {
+ public:
+  Fp8Rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols)
+      : codes_(codes), cols_(cols), scales_(scales), block_rows_(block_rows), block_cols_(block_cols) {
+    bool exact = true;
+    for (int64_t row = 0; row < scales.rows && exact; ++row)
+      for (int64_t col = 0; col < scales.cols && exact; ++col) exact = is_moderate_power_of_two(scales.at(row, col));
+    type_ = exact ? TensorType::kBF16 : TensorType::kF32;
+    for (int code = 0; code < 256; ++code) values_[code] = e4m3_to_float(static_cast<uint8_t>(code));
+  }
+
+  int64_t rows() const override { return static_cast<int64_t>(codes_.size()) / cols_; }
+  int64_t cols() const override { return cols_; }
+  TensorType exact_type() const override { return type_; }
+  void make(int64_t first, int64_t count, float* out) const override {
+    for (int64_t row = first; row < first + count; ++row) {
+      const std::byte* const codes = codes_.data() + row * cols_;
+      for (int64_t begin = 0, block = 0; begin < cols_; begin += block_cols_, ++block) {
+        const float scale = scales_.at(row / block_rows_, block);
+        const int64_t end = std::min(begin + block_cols_, cols_);
+        for (int64_t i = begin; i < end; ++i) *out++ = values_[static_cast<uint8_t>(codes[i])] * scale;
+      }
+    }
+  }
+  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+    places.push_back(codes_);
+    places.push_back(scales_.data);
+  }
+
+ private:
+  std::span<const std::byte> codes_;
+  int64_t cols_;
+  ScaleGrid scales_;
+  int64_t block_rows_, block_cols_;
+  TensorType type_;
+  float values_[256];
+};
+
+class IntegerRows final : public RowMaker {
+ public:
+  explicit IntegerRows(const IntegerMatrix& matrix) : m_(matrix), type_(holding_type()) {}
+
+  int64_t rows() const override { return m_.out; }
+  int64_t cols() const override { return m_.in; }
+  TensorType exact_type() const override { return type_; }
+
+  void make(int64_t first, int64_t count, float* out) const override {
+    std::vector<float> scales(static_cast<size_t>(m_.groups));
+    each(first, count, [&](int64_t row, const int16_t* codes) {
+      for (int64_t group = 0; group < m_.groups; ++group) scales[static_cast<size_t>(group)] = scale(group, row);
+      for (int64_t i = 0; i < m_.in; ++i) *out++ = static_cast<float>(codes[i]) * scales[static_cast<size_t>(group_of(i))];
+    });
+  }
+
+  void store(int64_t first, int64_t count, std::byte* out) const override {
+    if (type_ == TensorType::kF32) return make(first, count, reinterpret_cast<float*>(out));
+    each(first, count, [&](int64_t row, const int16_t* codes) {
+      for (int64_t i = 0; i < m_.in; i += kBlock) {
+        const uint16_t bits = float_to_half(scale(group_of(i), row));
+        std::memcpy(out, &bits, sizeof bits);
+        out = put_block(codes + i, out + sizeof bits);
+      }
+    });
+  }
+
+  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+    places.insert(places.end(), {m_.words, m_.zeros, m_.scales.data, m_.group_of});
+  }
+
+ private:
+  int per_word() const { return 32 / m_.bits; }
+  uint32_t mask() const { return (1u << m_.bits) - 1; }
+  int middle() const { return 1 << (m_.bits - 1); }
+  float scale(int64_t group, int64_t row) const {
+    return m_.layout == IntegerMatrix::Layout::kRowsPacked ? m_.scales.at(row, group) : m_.scales.at(group, row);
+  }
+  int64_t group_of(int64_t input) const {
+    if (m_.group_of.empty()) return input / (m_.in / m_.groups);
+    return word_at(m_.group_of, input);
+  }
+  // Where in its word an output is, from the lowest bits on.
+  int place(int64_t output) const {
+    constexpr int kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};   // the way back of 0 2 4 6 1 3 5 7
+    const auto at = static_cast<int>(output % per_word());
+    return (m_.layout == IntegerMatrix::Layout::kOutputsPacked ? kAwq[at] : at) * m_.bits;
+  }
+  int zero(int64_t group, int64_t output) const {
+    if (m_.zeros.empty()) return middle();
+    const int64_t n = per_word(), words = (m_.out + n - 1) / n;
+    const int64_t at = m_.layout == IntegerMatrix::Layout::kRowsPacked ? output / n * m_.groups + group
+                                                                        : group * words + output / n;
+    return static_cast<int>(word_at(m_.zeros, at) >> place(output) & mask()) + m_.added_to_zeros;
+  }
+  int code(int64_t input, int64_t output) const {
+    const int64_t n = per_word();
+    switch (m_.layout) {
+      case IntegerMatrix::Layout::kInputsPacked:
+        return static_cast<int>(word_at(m_.words, input / n * m_.out + output) >> (input % n * m_.bits) & mask());
+      case IntegerMatrix::Layout::kOutputsPacked:
+        return static_cast<int>(word_at(m_.words, input * (m_.out / n) + output / n) >> place(output) & mask());
+      case IntegerMatrix::Layout::kRowsPacked: break;
+    }
+    return static_cast<int>(word_at(m_.words, output * ((m_.in + n - 1) / n) + input / n) >> (input % n * m_.bits) & mask());
+  }
+
+  TensorType holding_type() const {
+    const int64_t group = m_.in / m_.groups;
+    if (m_.in % kBlock != 0) return TensorType::kF32;
+    if (m_.group_of.empty()) {
+      if (group % kBlock != 0) return TensorType::kF32;
+    } else {
+      for (int64_t i = 0; i < m_.in; ++i)
+        if (group_of(i) != group_of(i / kBlock * kBlock)) return TensorType::kF32;
+    }
+    if (m_.scales.type != ScaleGrid::Type::kF16)
+      for (int64_t row = 0; row < m_.scales.rows; ++row)
+        for (int64_t col = 0; col < m_.scales.cols; ++col)
+          if (const float value = m_.scales.at(row, col); half_to_float(float_to_half(value)) != value) return TensorType::kF32;
+    bool symmetric = true;
+    for (int64_t g = 0; g < m_.groups && symmetric && !m_.zeros.empty(); ++g)
+      for (int64_t row = 0; row < m_.out && symmetric; ++row) symmetric = zero(g, row) == middle();
+    if (m_.bits == 4) return symmetric ? TensorType::kQ4_0 : TensorType::kQ5_0;
+    return symmetric ? TensorType::kQ8_0 : TensorType::kF32;
+  }
+
+  // 32 values of one scale, which stands before them.
+  std::byte* put_block(const int16_t* codes, std::byte* out) const {
+    const auto nibbles = [&](int added) {
+      for (int i = 0; i < kBlock / 2; ++i)
+        *out++ = static_cast<std::byte>(((codes[i] + added) & 15) | ((codes[i + kBlock / 2] + added) & 15) << 4);
+    };
+    if (type_ == TensorType::kQ4_0) {
+      nibbles(8);
+    } else if (type_ == TensorType::kQ5_0) {
+      uint32_t fifth = 0;
+      for (int i = 0; i < kBlock; ++i) fifth |= static_cast<uint32_t>((codes[i] + 16) >> 4 & 1) << i;
+      std::memcpy(out, &fifth, sizeof fifth);
+      out += sizeof fifth;
+      nibbles(16);
+    } else {
+      for (int i = 0; i < kBlock; ++i) *out++ = static_cast<std::byte>(static_cast<int8_t>(codes[i]));
+    }
+    return out;
+  }
+
+  // Calls use(row, q - z of its inputs) for each row, several at a time taken off the words.
+  template <typename Use>
+  void each(int64_t first, int64_t count, const Use& use) const {
+    const int64_t most = std::min(kRowsAtOnce, count);
+    std::vector<int16_t> codes(static_cast<size_t>(most * m_.in));
+    std::vector<int16_t> zeros(static_cast<size_t>(most * m_.groups));
+    for (int64_t begin = first; begin < first + count; begin += most) {
+      const int64_t n = std::min(most, first + count - begin);
+      for (int64_t row = 0; row < n; ++row)
+        for (int64_t g = 0; g < m_.groups; ++g)
+          zeros[static_cast<size_t>(row * m_.groups + g)] = static_cast<int16_t>(zero(g, begin + row));
+      for (int64_t i = 0; i < m_.in; ++i)
+        for (int64_t row = 0, g = group_of(i); row < n; ++row)
+          codes[static_cast<size_t>(row * m_.in + i)] =
+              static_cast<int16_t>(code(i, begin + row) - zeros[static_cast<size_t>(row * m_.groups + g)]);
+      for (int64_t row = 0; row < n; ++row) use(begin + row, codes.data() + row * m_.in);
+    }
+  }
+
+  IntegerMatrix m_;
+  TensorType type_;
+};
+
+class FloatRows final : public RowMaker {
+ public:
+  explicit FloatRows(Rows of) : of_(std::move(of)) {}
+  int64_t rows() const override { return of_->rows(); }
+  int64_t cols() const override { return of_->cols(); }
+  void make(int64_t first, int64_t count, float* out) const override { of_->make(first, count, out); }
+  void add_places(std::vector<std::span<const std::byte>>& places) const override { of_->add_places(places); }
+
+ private:
+  Rows of_;
+};
+
+}  // namespace
+
+float ScaleGrid::at(int64_t row, int64_t col) const {
+  const auto i = static_cast<size_t>(row * cols + col);
+  if (type == Type::kE8M0) {   // 2^(e - 127); 255 is no number
+    const auto e = static_cast<uint32_t>(data[i]);
+    return std::bit_cast<float>(e == 255 ? 0x7fc00000u : e == 0 ? 0x00400000u : e << 23);
+  }
+  if (type == Type::kF32) return std::bit_cast<float>(word_at(data, static_cast<int64_t>(i)));
+  uint16_t bits;
+  std::memcpy(&bits, data.data() + i * sizeof bits, sizeof bits);
+  return type == Type::kF16 ? half_to_float(bits) : bfloat16_to_float(bits);
+}
+
+Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols) {
+  return std::make_shared<Fp8Rows>(codes, cols, scales, block_rows, block_cols);
+}
+
+Rows integer_rows(const IntegerMatrix& matrix) { return std::make_shared<IntegerRows>(matrix); }
+
+Rows float_rows(const Rows& of) {
+  return of->exact_type() == TensorType::kF32 ? of : std::make_shared<FloatRows>(of);
+}
+
+}  // namespace monolith::hf

@@ -1,0 +1,81 @@
+// monolith debug vision: what a pair of a text model and a vision file makes of a prompt with pictures, stage by stage, in
+// the fields of the vision vectors.
+
+import sharp from 'sharp';
+import type { DebugVisionPiece, LoadOptions, RgbImage } from '../engine/addon-types.js';
+import { loadAddon } from '../engine/load-addon.js';
+import type { Config } from '../config/settings.js';
+import { loadOptions } from '../service/engine-settings.js';
+import { ofAddon, UsageError } from './output.js';
+
+/** `rest`: the arguments as they came, for a flag may be given several times. */
+export async function debugVision(file: string, values: ReadonlyMap<string, string>, rest: readonly string[], config: Config): Promise<number> {
+  const vision = values.get('--vision');
+  const prompt = values.get('--prompt');
+  if (vision === undefined) throw new UsageError('debug: --vision FILE is needed');
+  if (prompt === undefined) throw new UsageError("debug: --prompt 'See <__media__>' is needed");
+  const paths = rest.flatMap((argument, at) => (rest[at - 1] === '--image' ? [argument] : []));
+  const images = await Promise.all(paths.map(decoded));
+  const exact = values.has('--exact');
+  const options: LoadOptions = { ...loadOptions(config), ...(exact ? { arithmetic: 'exact', kvType: 'f32' } : {}) };
+  const result = await ofAddon(() => loadAddon().debugVision(file, vision, options, prompt, images));
+  const embeddings = result.sequence.flatMap((entry) => (entry.tokens === undefined ? [floats(entry.embeddings)] : []));
+  process.stdout.write(`${JSON.stringify({
+    model: file,
+    vision,
+    arithmetic: options.arithmetic,
+    prompt,
+    images: paths,
+    grids: result.grids.map((grid) => Array.from(grid)),
+    sequence: result.sequence.map((entry) => (entry.tokens === undefined ? piece(entry) : { tokens: Array.from(entry.tokens), position: entry.position })),
+    n_tokens: result.nTokens,
+    next_position: result.nPositions,
+    embeddings_std: moments(embeddings).std,
+  })}\n`);
+  return 0;
+}
+
+function piece(entry: DebugVisionPiece): object {
+  const { positions } = entry;
+  const { mean, std } = moments([floats(entry.embeddings)]);
+  const every = (offset: number): number[] => Array.from({ length: entry.nTokens }, (_, i) => positions?.[3 * i + offset] ?? 0);
+  return {
+    image: entry.image,
+    part: entry.part,
+    ...(entry.part === 'tile' ? { row: entry.row, column: entry.column } : {}),
+    n_tokens: entry.nTokens,
+    n_positions: entry.nPositions,
+    position: entry.position,
+    attention: entry.bidirectional ? 'non-causal' : 'causal',
+    width: entry.width,
+    height: entry.height,
+    ...(positions === null ? {} : { positions_t: every(0), positions_y: every(1), positions_x: every(2) }),
+    content_hash: entry.hash,
+    pixels_u8_sha256: entry.pixelsU8Sha256,
+    pixels_f32_sha256: entry.pixelsF32Sha256,
+    embedding_size: entry.embeddingSize,
+    embedding_rows: 'all',
+    embeddings: Buffer.from(entry.embeddings).toString('base64'),
+    embeddings_mean: mean,
+    embeddings_std: std,
+  };
+}
+
+/** The picture's bytes as they are: 8 bits, alpha dropped and not blended, grey as three colours, no rotation. */
+async function decoded(path: string): Promise<RgbImage> {
+  try {
+    const { data, info } = await sharp(path).removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true });
+    return { width: info.width, height: info.height, pixels: data };
+  } catch (error) {
+    throw new UsageError(`debug: ${path}: ${(error as Error).message}`, error);
+  }
+}
+
+const floats = (bytes: Uint8Array): Float32Array => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+
+function moments(rows: readonly Float32Array[]): { mean: number; std: number } {
+  let count = 0, sum = 0, squares = 0;
+  for (const row of rows) for (const value of row) [count, sum, squares] = [count + 1, sum + value, squares + value * value];
+  const mean = sum / Math.max(1, count);
+  return { mean, std: Math.sqrt(Math.max(0, squares / Math.max(1, count) - mean * mean)) };
+}

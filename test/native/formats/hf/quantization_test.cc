@@ -1,0 +1,362 @@
+// Quantized checkpoints, made here as their formats are published: every value is the format's own, and what cannot be is
+// named. FP8: DeepSeek-V3's inference/kernel.py (weight_dequant) and transformers' finegrained_fp8.py. GPTQ: AutoGPTQ's
+// qlinear_cuda.py. AWQ: AutoAWQ's packing_utils.py. compressed-tensors: its pack_quantized.py (pack_to_int32).
+#include <cmath>
+#include <functional>
+
+#include "base/float8.h"
+#include "base/half.h"
+#include "check.h"
+#include "formats/hf/folder.h"
+#include "support/hf_folder.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+constexpr int64_t kOut = 48, kIn = 128;
+constexpr const char* kStem = "model.layers.0.mlp.down_proj";
+
+uint32_t state = 5;
+uint32_t next() { return state = state * 1664525 + 1013904223; }
+uint32_t below(uint32_t n) { return (next() >> 8) % n; }
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+struct Folder {
+  std::string quantization;                // the setting
+  std::vector<SafetensorData> tensors = {};
+  int64_t out = kOut, in = kIn;
+  std::vector<float> want = {};            // [out, in]
+};
+
+std::string config_of(const Folder& folder) {
+  return R"({"architectures":["LlamaForCausalLM"],"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,)"
+         R"("num_key_value_heads":1,"intermediate_size":8,"max_position_embeddings":64,"rms_norm_eps":1e-5,"head_dim":4,)"
+         R"("quantization_config":)" + folder.quantization + "}";
+}
+
+Result<std::unique_ptr<GgufFile>> open(const std::string& config, const std::string& safetensors) {
+  const ScratchFolder scratch;
+  scratch.write("config.json", config);
+  scratch.write("tokenizer.json", R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
+                                  R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})");
+  scratch.write("model.safetensors", safetensors);
+  return hf::open_folder(scratch.path());
+}
+
+std::vector<SafetensorData> with_table(std::vector<SafetensorData> tensors) {
+  tensors.push_back({"model.embed_tokens.weight", "F32", {2, 4}, std::string(32, '\0')});
+  return tensors;
+}
+
+std::vector<float> values_of(const GgufFile& file, const GgufTensor& tensor, int64_t first, int64_t rows) {
+  const size_t row = tensor.bytes() / static_cast<size_t>(tensor.n_values() / tensor.shape[0]);
+  std::vector<std::byte> scratch;
+  const auto data = file.read(tensor, static_cast<size_t>(first) * row, static_cast<size_t>(rows) * row, scratch);
+  std::vector<float> values(static_cast<size_t>(rows * tensor.shape[0]));
+  dequantize(tensor.type, data.data(), rows * tensor.shape[0], values.data());
+  return values;
+}
+
+void expect_values(const Folder& folder, TensorType type, const std::string& what) {
+  const auto file = open(config_of(folder), safetensors_of(with_table(folder.tensors)));
+  if (!file) return check::fail(__FILE__, __LINE__, what + ": " + file.error().message);
+  const GgufTensor* tensor = (*file)->tensor("blk.0.ffn_down.weight");
+  if (tensor == nullptr) return check::fail(__FILE__, __LINE__, what + ": no matrix");
+  if (tensor->type != type)
+    check::fail(__FILE__, __LINE__, what + ": held by " + std::string(traits_of(tensor->type).name));
+  CHECK(tensor->shape[0] == folder.in && tensor->shape[1] == folder.out);
+  CHECK((*file)->tensors().size() == 2);   // nothing of what it was joined of is left
+  if (values_of(**file, *tensor, 0, folder.out) != folder.want)
+    check::fail(__FILE__, __LINE__, what + ": other values than the format's");
+  // Some rows alone are the same rows.
+  const auto some = values_of(**file, *tensor, 3, 20);
+  CHECK(std::equal(some.begin(), some.end(), folder.want.begin() + 3 * folder.in));
+}
+
+enum class Zeros { kMiddle, kAny };
+enum class Groups { kInOrder, kShuffled };
+
+struct Integers {
+  int bits;
+  int64_t group;
+  Zeros zeros;
+  Groups groups = Groups::kInOrder;
+  bool scales_beyond_half = false;   // BF16 scales that F16 has no number for
+};
+
+// Codes, zeros and scales of a matrix, and what they stand for.
+struct Numbers {
+  Integers form;
+  std::vector<uint32_t> codes, zeros, group_of;   // [in * out], [groups * out], [in]
+  std::vector<uint16_t> scales;                   // [groups * out]: F16 or BF16
+  int64_t groups;
+  std::vector<float> want;
+
+  float scale(int64_t group, int64_t output) const {
+    const uint16_t bits = scales[static_cast<size_t>(group * kOut + output)];
+    return form.scales_beyond_half ? bfloat16_to_float(bits) : half_to_float(bits);
+  }
+};
+
+Numbers some_numbers(const Integers& form, uint32_t least_zero) {
+  Numbers n{form, {}, {}, {}, {}, kIn / form.group, {}};
+  const uint32_t range = 1u << form.bits, middle = range / 2;
+  for (int64_t i = 0; i < kIn * kOut; ++i) n.codes.push_back(below(range));
+  for (int64_t i = 0; i < n.groups * kOut; ++i) {
+    n.zeros.push_back(form.zeros == Zeros::kMiddle ? middle : least_zero + below(range));
+    const float scale = 0.001f + 0.0001f * static_cast<float>(below(100));
+    n.scales.push_back(form.scales_beyond_half ? float_to_bfloat16(scale * 1e-6f) : float_to_half(scale));
+  }
+  for (int64_t i = 0; i < kIn; ++i)
+    n.group_of.push_back(form.groups == Groups::kShuffled ? below(static_cast<uint32_t>(n.groups))
+                                                          : static_cast<uint32_t>(i / form.group));
+  for (int64_t o = 0; o < kOut; ++o)
+    for (int64_t i = 0; i < kIn; ++i) {
+      const auto g = static_cast<int64_t>(n.group_of[static_cast<size_t>(i)]);
+      const int difference = static_cast<int>(n.codes[static_cast<size_t>(i * kOut + o)]) -
+                             static_cast<int>(n.zeros[static_cast<size_t>(g * kOut + o)]);
+      n.want.push_back(static_cast<float>(difference) * n.scale(g, o));
+    }
+  return n;
+}
+
+// Words of `rows` x `cols` values, of which `per` that are next to one another by column lie in one, the first lowest.
+std::string packed(int64_t rows, int64_t cols, int bits, const std::function<uint32_t(int64_t, int64_t)>& value) {
+  const int64_t per = 32 / bits;
+  std::vector<uint32_t> words;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t col = 0; col < cols; col += per) {
+      uint32_t word = 0;
+      for (int64_t i = 0; i < per && col + i < cols; ++i) word |= value(row, col + i) << (i * bits);
+      words.push_back(word);
+    }
+  return bytes_of(words);
+}
+
+std::string transposed_words(const std::string& bytes, int64_t rows, int64_t cols) {
+  std::string out(bytes.size(), '\0');
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < cols; ++j) bytes.copy(out.data() + (j * rows + i) * 4, 4, static_cast<size_t>((i * cols + j) * 4));
+  return out;
+}
+
+Folder gptq(const Integers& form, bool second_format) {
+  const Numbers n = some_numbers(form, second_format ? 0 : 1);
+  const int64_t per = 32 / form.bits;
+  const uint32_t less = second_format ? 0 : 1;
+  const auto code = [&](int64_t o, int64_t i) { return n.codes[static_cast<size_t>(i * kOut + o)]; };
+  const auto zero = [&](int64_t g, int64_t o) { return n.zeros[static_cast<size_t>(g * kOut + o)] - less; };
+  const std::string stem = kStem;
+  return {R"({"quant_method":"gptq","bits":)" + std::to_string(form.bits) + R"(,"group_size":)" + std::to_string(form.group) +
+              R"(,"sym":false,"desc_act":true)" + (second_format ? R"(,"checkpoint_format":"gptq_v2"})" : "}"),
+          {{stem + ".qweight", "I32", {kIn / per, kOut}, transposed_words(packed(kOut, kIn, form.bits, code), kOut, kIn / per)},
+           {stem + ".qzeros", "I32", {n.groups, kOut / per}, packed(n.groups, kOut, form.bits, zero)},
+           {stem + ".scales", form.scales_beyond_half ? "BF16" : "F16", {n.groups, kOut}, bytes_of(n.scales)},
+           {stem + ".g_idx", "I32", {kIn}, bytes_of(n.group_of)}},
+          kOut, kIn, n.want};
+}
+
+Folder awq(const Integers& form) {
+  constexpr int kOrder[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+  const Numbers n = some_numbers(form, 0);
+  const auto dealt = [&](const std::vector<uint32_t>& values) {
+    return [&values, &kOrder](int64_t row, int64_t col) {
+      return values[static_cast<size_t>(row * kOut + col / 8 * 8 + kOrder[col % 8])];
+    };
+  };
+  const std::string stem = kStem;
+  return {R"({"quant_method":"awq","bits":4,"group_size":)" + std::to_string(form.group) + R"(,"zero_point":true,"version":"gemm"})",
+          {{stem + ".qweight", "I32", {kIn, kOut / 8}, packed(kIn, kOut, 4, dealt(n.codes))},
+           {stem + ".qzeros", "I32", {n.groups, kOut / 8}, packed(n.groups, kOut, 4, dealt(n.zeros))},
+           {stem + ".scales", "F16", {n.groups, kOut}, bytes_of(n.scales)}},
+          kOut, kIn, n.want};
+}
+
+Folder compressed(const Integers& form) {
+  const Numbers n = some_numbers(form, 0);
+  const int64_t per = 32 / form.bits;
+  std::vector<uint16_t> scales;
+  for (int64_t o = 0; o < kOut; ++o)
+    for (int64_t g = 0; g < n.groups; ++g) scales.push_back(n.scales[static_cast<size_t>(g * kOut + o)]);
+  const std::string stem = kStem;
+  Folder folder{R"({"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":{"weights":{)"
+                R"("num_bits":)" + std::to_string(form.bits) + R"(,"type":"int","strategy":"group"}}}})",
+                {{stem + ".weight_packed", "I32", {kOut, kIn / per},
+                  packed(kOut, kIn, form.bits, [&](int64_t o, int64_t i) { return n.codes[static_cast<size_t>(i * kOut + o)]; })},
+                 {stem + ".weight_scale", form.scales_beyond_half ? "BF16" : "F16", {kOut, n.groups}, bytes_of(scales)},
+                 {stem + ".weight_shape", "I64", {2}, bytes_of(std::vector<int64_t>{kOut, kIn})}},
+                kOut, kIn, n.want};
+  if (form.zeros == Zeros::kAny)
+    folder.tensors.push_back({stem + ".weight_zero_point", "I32", {kOut / per, n.groups},
+                              transposed_words(packed(n.groups, kOut, form.bits,
+                                                      [&](int64_t g, int64_t o) { return n.zeros[static_cast<size_t>(g * kOut + o)]; }),
+                                               n.groups, kOut / per)});
+  return folder;
+}
+
+enum class Scales { kPowers, kAny };
+
+// Blocks of 128 x 128, the last ones cut.
+Folder fp8(Scales kind, const char* scale_type) {
+  constexpr int64_t kRows = 150, kCols = 200;
+  Folder folder{R"({"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic","weight_block_size":[128,128]})"};
+  folder.out = kRows;
+  folder.in = kCols;
+  std::vector<float> scales;
+  for (int i = 0; i < 4; ++i)
+    scales.push_back(kind == Scales::kPowers ? std::ldexp(1.0f, -3 - i) : bfloat16_to_float(float_to_bfloat16(0.0123f * static_cast<float>(i + 1))));
+  std::vector<uint8_t> codes;
+  for (int64_t row = 0; row < kRows; ++row)
+    for (int64_t col = 0; col < kCols; ++col) {
+      codes.push_back(static_cast<uint8_t>(below(2) << 7 | below(127)));   // every number there is
+      folder.want.push_back(e4m3_to_float(codes.back()) * scales[static_cast<size_t>(row / 128 * 2 + col / 128)]);
+    }
+  std::string bytes = bytes_of(scales);
+  if (std::string_view(scale_type) == "BF16") {
+    std::vector<uint16_t> halves;
+    for (const float scale : scales) halves.push_back(float_to_bfloat16(scale));
+    bytes = bytes_of(halves);
+  } else if (std::string_view(scale_type) == "F8_E8M0") {
+    std::vector<uint8_t> exponents;
+    for (const float scale : scales) exponents.push_back(static_cast<uint8_t>(std::ilogb(scale) + 127));
+    bytes = bytes_of(exponents);
+  }
+  folder.tensors = {{std::string(kStem) + ".weight", "F8_E4M3", {kRows, kCols}, bytes_of(codes)},
+                    {std::string(kStem) + ".weight_scale_inv", scale_type, {2, 2}, bytes}};
+  return folder;
+}
+
+// compressed-tensors: a scale for each row.
+Folder fp8_by_row() {
+  Folder folder = fp8(Scales::kAny, "F32");
+  folder.quantization = R"({"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"group_0":{)"
+                        R"("weights":{"num_bits":8,"type":"float","strategy":"channel"}}}})";
+  std::vector<float> scales;
+  folder.want.clear();
+  for (int64_t row = 0; row < folder.out; ++row) {
+    scales.push_back(0.001f * static_cast<float>(row + 1));
+    for (int64_t col = 0; col < folder.in; ++col)
+      folder.want.push_back(e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[static_cast<size_t>(row * folder.in + col)])) *
+                            scales.back());
+  }
+  folder.tensors[1] = {std::string(kStem) + ".weight_scale", "F32", {folder.out, 1}, bytes_of(scales)};
+  return folder;
+}
+
+void expect_refused(Folder folder, const std::function<void(Folder&)>& change, const std::string& part) {
+  change(folder);
+  const auto file = open(config_of(folder), safetensors_of(with_table(folder.tensors)));
+  if (file) return check::fail(__FILE__, __LINE__, "accepted, expected: " + part);
+  if (file.error().message.find(part) == std::string::npos)
+    check::fail(__FILE__, __LINE__, "'" + file.error().message + "' does not say '" + part + "'");
+}
+
+}  // namespace
+
+TEST(fp8_checkpoints_hold_what_their_blocks_say) {
+  expect_values(fp8(Scales::kPowers, "F32"), TensorType::kBF16, "powers of two");
+  expect_values(fp8(Scales::kPowers, "F8_E8M0"), TensorType::kBF16, "exponents");
+  expect_values(fp8(Scales::kAny, "F32"), TensorType::kF32, "any scales");
+  expect_values(fp8(Scales::kAny, "BF16"), TensorType::kF32, "scales of 16 bits");
+  expect_values(fp8_by_row(), TensorType::kF32, "a scale for each row");
+}
+
+TEST(gptq_checkpoints_hold_what_their_groups_say) {
+  for (const bool second : {false, true}) {
+    const std::string what = second ? "second format: " : "first format: ";
+    expect_values(gptq({4, 32, Zeros::kMiddle}, second), TensorType::kQ4_0, what + "symmetric");
+    expect_values(gptq({4, 64, Zeros::kAny}, second), TensorType::kQ5_0, what + "with zeros");
+    expect_values(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, second), TensorType::kF32, what + "desc_act");
+    expect_values(gptq({4, 16, Zeros::kMiddle}, second), TensorType::kF32, what + "small groups");
+    expect_values(gptq({4, 32, Zeros::kMiddle, Groups::kInOrder, true}, second), TensorType::kF32, what + "scales beyond F16");
+    expect_values(gptq({8, 128, Zeros::kMiddle}, second), TensorType::kQ8_0, what + "8 bits");
+  }
+}
+
+TEST(awq_checkpoints_hold_what_their_groups_say) {
+  expect_values(awq({4, 32, Zeros::kAny}), TensorType::kQ5_0, "with zeros");
+  expect_values(awq({4, 128, Zeros::kMiddle}), TensorType::kQ4_0, "symmetric");
+}
+
+TEST(compressed_tensors_hold_what_their_groups_say) {
+  expect_values(compressed({4, 32, Zeros::kMiddle}), TensorType::kQ4_0, "symmetric");
+  expect_values(compressed({4, 32, Zeros::kAny}), TensorType::kQ5_0, "with zeros");
+  expect_values(compressed({8, 64, Zeros::kMiddle}), TensorType::kQ8_0, "8 bits");
+}
+
+// Floats that a matrix is held by are stored as smaller types on demand, as those of any checkpoint.
+TEST(fp8_checkpoints_quantize_while_they_load) {
+  Folder folder = fp8(Scales::kAny, "F32");
+  folder.tensors[0].shape = {100, 300};   // no whole blocks in a row: stays
+  folder.tensors[1].shape = {1, 3};
+  folder.tensors[1].bytes.resize(12);
+  const auto file = open(config_of(folder), safetensors_of(with_table(folder.tensors)));
+  REQUIRE(file.ok());
+  CHECK((*file)->tensor("blk.0.ffn_down.weight")->source != nullptr);
+  CHECK(!can_store(*(*file)->tensor("blk.0.ffn_down.weight")->source, TensorType::kQ8_0));
+  const auto whole = open(config_of(fp8(Scales::kAny, "F32")), safetensors_of(with_table(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false).tensors)));
+  CHECK(!whole.ok());   // of another method: named below
+}
+
+TEST(quantized_checkpoints_that_cannot_be_are_named) {
+  const auto drop = [](size_t i) { return [i](Folder& f) { f.tensors.erase(f.tensors.begin() + static_cast<ptrdiff_t>(i)); }; };
+  const auto setting = [](std::string from, std::string to) {
+    return [=](Folder& f) { f.quantization.replace(f.quantization.find(from), from.size(), to); };
+  };
+  const Folder g = gptq({4, 32, Zeros::kAny}, false), a = awq({4, 32, Zeros::kAny}), c = compressed({4, 32, Zeros::kAny});
+  const Folder f = fp8(Scales::kAny, "F32");
+  const std::string at = std::string("model.safetensors: tensor '") + kStem;
+  expect_refused(g, setting("\"bits\":4", "\"bits\":3"), "'quantization_config.bits' is 3 (read: 4 and 8)");
+  expect_refused(g, setting("\"sym\"", "\"checkpoint_format\":\"marlin\",\"sym\""), "'quantization_config.checkpoint_format' is 'marlin'");
+  expect_refused(g, setting("\"sym\"", "\"dynamic\":{\"x\":{\"bits\":8}},\"sym\""), "'quantization_config.dynamic' is not empty");
+  expect_refused(a, setting("gemm", "gemv"), "'quantization_config.version' is 'gemv'");
+  expect_refused(c, setting("pack-quantized", "marlin-24"), "'quantization_config.format' is 'marlin-24'");
+  expect_refused(c, setting("\"group_0\"", "\"group_1\":{},\"group_0\""), "has not one member");
+  expect_refused(f, setting("e4m3", "e5m2"), "'quantization_config.fmt' is 'e5m2'");
+  expect_refused(f, setting("[128,128]", "[128]"), "'quantization_config.weight_block_size' is no list of two numbers");
+  expect_refused(f, setting("[128,128]", "[64,128]"), at + ".weight_scale_inv' has the shape [2, 2], expected [3, 2]");
+  expect_refused(f, setting(",\"weight_block_size\":[128,128]", ""), "no 'weight_block_size' is set");
+  expect_refused(f, drop(1), at + ".weight' is without its '" + kStem + ".weight_scale_inv'");
+  expect_refused(g, drop(1), at + ".qweight' is without its '" + kStem + ".qzeros'");
+  expect_refused(g, drop(2), at + ".qweight' is without its '" + kStem + ".scales'");
+  expect_refused(c, drop(2), at + ".weight_packed' is without its '" + kStem + ".weight_shape'");
+  expect_refused(a, [](Folder& x) { x.tensors[1].shape = {kOut / 8, kIn / 32}; }, at + ".qzeros' has the shape [6, 4], expected [4, 6]");
+  expect_refused(a, [](Folder& x) { x.tensors[2].shape = {kOut, kIn / 32}; }, at + ".scales' has the shape [48, 4], which does not fit");
+  expect_refused(a, [](Folder& x) { x.tensors[2].type = "I16"; }, at + ".scales' has type 'I16'; scales are read as");
+  expect_refused(g, [](Folder& x) { x.tensors[0].type = "U32"; }, at + ".qweight' has type 'U32', expected I32");
+  expect_refused(g, [](Folder& x) { x.tensors[3].bytes[8] = 4; }, at + ".g_idx' holds 4 at 2, expected a group below 4");
+  expect_refused(g, [](Folder& x) { x.tensors[3].bytes[11] = '\xff'; }, at + ".g_idx' holds -");
+  expect_refused(c, [](Folder& x) { x.tensors[2].bytes[8] = 9; }, at + ".weight_shape' holds 48 and 9");
+  expect_refused(f, [](Folder& x) { x.tensors[0].shape = {150 * 200}; }, "which is no matrix of FP8");
+}
+
+TEST(damaged_quantized_checkpoints_never_do_harm) {
+  size_t accepted = 0;
+  for (const Folder& folder : {fp8(Scales::kAny, "F32"), gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false), awq({4, 32, Zeros::kAny}),
+                               compressed({4, 32, Zeros::kAny})}) {
+    const std::string config = config_of(folder), whole = safetensors_of(with_table(folder.tensors));
+    uint64_t head = 0;
+    std::memcpy(&head, whole.data(), sizeof head);
+    for (int round = 0; round < 400; ++round) {
+      std::string settings = config, file = whole;
+      const auto damage = [](std::string& text, size_t from, size_t size) {
+        constexpr std::string_view kBytes = "0123456789,[]{}\"";
+        text[from + below(static_cast<uint32_t>(size))] = kBytes[below(kBytes.size())];
+      };
+      if (below(3) == 0) damage(settings, 0, settings.size());
+      damage(file, sizeof head, head);
+      const auto opened = open(settings, file);
+      if (!opened) continue;
+      ++accepted;
+      for (const GgufTensor& tensor : (*opened)->tensors())
+        CHECK(!values_of(**opened, tensor, 0, tensor.n_values() / tensor.shape[0]).empty());
+    }
+  }
+  CHECK(accepted > 0);
+}

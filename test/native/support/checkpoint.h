@@ -1,0 +1,159 @@
+// A golden GGUF file in float32, and the steps that undo a conversion to GGUF: written from the published layout of each
+// checkpoint, on a road of their own. Tests only.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "check.h"
+#include "formats/gguf/gguf_builder.h"
+#include "support/hf_folder.h"
+
+namespace monolith::testing {
+
+// The row length last.
+struct FloatTensor {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+using Weights = std::map<std::string, FloatTensor>;
+
+inline Weights weights_of(const GgufFile& file) {
+  Weights all;
+  for (const GgufTensor& tensor : file.tensors()) {
+    FloatTensor& to = all[std::string(tensor.name)];
+    for (int i = tensor.n_dims; i-- > 0;) to.shape.push_back(tensor.shape[static_cast<size_t>(i)]);
+    to.values.resize(static_cast<size_t>(tensor.n_values()));
+    dequantize(tensor.type, tensor.data.data(), tensor.n_values(), to.values.data());
+  }
+  return all;
+}
+
+inline std::string bytes_of(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+// `file` with these weights, in F32.
+inline Bytes gguf_of(const GgufFile& file, const Weights& weights) {
+  GgufBuilder builder;
+  for (const auto& [key, value] : file.metadata()) {
+    Bytes payload;
+    if (value.type == GgufValueType::kString) put(payload, static_cast<uint64_t>(value.payload.size()));
+    if (value.type == GgufValueType::kArray)
+      payload = GgufBuilder::array_header(static_cast<uint32_t>(value.element_type), value.count);
+    payload.insert(payload.end(), value.payload.begin(), value.payload.end());
+    builder.raw(key, static_cast<uint32_t>(value.type), payload);
+  }
+  for (const auto& [name, tensor] : weights) {
+    const auto data = std::as_bytes(std::span(tensor.values));
+    const auto dim = [&](size_t i) { return static_cast<uint64_t>(tensor.shape[tensor.shape.size() - 1 - i]); };
+    switch (tensor.shape.size()) {
+      case 1: builder.tensor(name, TensorType::kF32, {dim(0)}, data); break;
+      case 2: builder.tensor(name, TensorType::kF32, {dim(0), dim(1)}, data); break;
+      default: builder.tensor(name, TensorType::kF32, {dim(0), dim(1), dim(2)}, data);
+    }
+  }
+  return builder.build();
+}
+
+inline bool is_named(std::string_view name, std::string_view stem) {   // "blk.3.ssm_a" is "ssm_a"
+  return name == stem || name.ends_with("." + std::string(stem));
+}
+
+// Every tensor of a name, whatever the layer.
+inline void each(Weights& weights, std::string_view stem, const std::function<void(FloatTensor&)>& change) {
+  for (auto& [name, tensor] : weights)
+    if (is_named(name, stem)) change(tensor);
+}
+
+// Rows in the order in which `of` names them.
+inline void pick_rows(FloatTensor& tensor, const std::function<int64_t(int64_t)>& of) {
+  const int64_t rows = tensor.shape[0];
+  const size_t row = tensor.values.size() / static_cast<size_t>(rows);
+  std::vector<float> out(tensor.values.size());
+  for (int64_t i = 0; i < rows; ++i)
+    std::copy_n(tensor.values.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(of(i)) * row), row,
+                out.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(i) * row));
+  tensor.values = std::move(out);
+}
+
+inline void transpose(FloatTensor& tensor) {
+  const auto rows = static_cast<size_t>(tensor.shape[0]), cols = static_cast<size_t>(tensor.shape[1]);
+  std::vector<float> out(tensor.values.size());
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < cols; ++j) out[j * rows + i] = tensor.values[i * cols + j];
+  tensor.values = std::move(out);
+  std::swap(tensor.shape[0], tensor.shape[1]);
+}
+
+// [channels, taps] as torch's Conv1d with a group for each channel has it.
+inline void as_conv1d(FloatTensor& tensor) { tensor.shape = {tensor.shape[0], 1, tensor.shape.back()}; }
+inline void as_vector(FloatTensor& tensor) { tensor.shape = {static_cast<int64_t>(tensor.values.size())}; }
+
+// Decays are stored as -exp(A_log), which need not hit every number: that of the nearest logarithm, and its logarithm.
+inline void as_rounded_decay(FloatTensor& tensor) {
+  for (float& value : tensor.values)
+    value = static_cast<float>(-std::exp(static_cast<double>(static_cast<float>(std::log(-static_cast<double>(value))))));
+}
+inline void as_log_of_decay(FloatTensor& tensor) {
+  for (float& value : tensor.values) value = static_cast<float>(std::log(-static_cast<double>(value)));
+}
+// Norms that a checkpoint stores less one, likewise.
+inline void as_rounded_norm(FloatTensor& tensor) {
+  for (float& value : tensor.values) value = value - 1 + 1;
+}
+inline void as_norm_less_one(FloatTensor& tensor) {
+  for (float& value : tensor.values) value -= 1;
+}
+
+// Joins the rows of tensors of one layer: for each of `groups` equal parts, that part of every one in turn.
+inline FloatTensor join_rows(const std::vector<const FloatTensor*>& parts, int64_t groups) {
+  FloatTensor out{{0, parts[0]->shape.back()}, {}};
+  for (const FloatTensor* part : parts) out.shape[0] += part->shape[0];
+  for (int64_t group = 0; group < groups; ++group)
+    for (const FloatTensor* part : parts) {
+      const auto share = static_cast<ptrdiff_t>(part->values.size()) / groups;
+      out.values.insert(out.values.end(), part->values.begin() + group * share, part->values.begin() + (group + 1) * share);
+    }
+  return out;
+}
+
+// The tensors of a checkpoint: `names` says what a GGUF name (of the whole, or within a layer) is there. "{}" stands for
+// an expert's number: one tensor for each. Tensors without a name there are left out if `names` says "".
+inline std::vector<SafetensorData> renamed(const Weights& weights, const std::map<std::string, std::string>& names,
+                                           const std::string& layers) {
+  std::vector<SafetensorData> out;
+  for (const auto& [name, tensor] : weights) {
+    std::string prefix, rest = name;
+    if (name.starts_with("blk.")) {
+      const size_t dot = name.find('.', 4);
+      prefix = layers + name.substr(4, dot - 4) + ".";
+      rest = name.substr(dot + 1);
+    }
+    const auto found = names.find(rest);
+    if (found == names.end()) {
+      check::fail(__FILE__, __LINE__, "no name for " + name);
+      continue;
+    }
+    if (found->second.empty()) continue;
+    const std::string to = prefix + found->second;
+    const size_t place = to.find("{}");
+    if (place == std::string::npos) {
+      out.push_back({to, "F32", tensor.shape, bytes_of(tensor.values)});
+      continue;
+    }
+    const std::string bytes = bytes_of(tensor.values);
+    const auto count = static_cast<size_t>(tensor.shape[0]);
+    for (size_t i = 0; i < count; ++i)
+      out.push_back({std::string(to).replace(place, 2, std::to_string(i)), "F32", {tensor.shape.begin() + 1, tensor.shape.end()},
+                     bytes.substr(bytes.size() / count * i, bytes.size() / count)});
+  }
+  return out;
+}
+
+}  // namespace monolith::testing

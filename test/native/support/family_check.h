@@ -1,0 +1,130 @@
+// Holds a family's folder against the golden GGUF file of the same weights: the same logits, bit for bit, and where both
+// say something of the network, they say the same. Tests only.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "engine/diagnose/debug_logits.h"
+#include "formats/hf/model_file.h"
+#include "support/family_folder.h"
+
+namespace monolith::testing {
+
+inline constexpr int kFamilyTokens = 90;   // beyond the vectors' windows of 64
+inline constexpr int kFamilyVocab = 300;   // no vocabulary is smaller
+
+inline std::vector<float> family_logits(const std::string& path, const std::string& what) {
+  std::vector<int32_t> ids;
+  uint32_t state = 11;
+  for (int i = 0; i < kFamilyTokens; ++i) {
+    state = state * 1664525 + 1013904223;
+    ids.push_back(static_cast<int32_t>((state >> 16) % kFamilyVocab));
+  }
+  const std::vector<int32_t> positions = {0, 3, 40, kFamilyTokens - 1};
+  const auto result = debug_logits(path, {{.threads = 1}, KvType::kF32, 64}, ids, positions, 0);
+  std::vector<float> all;
+  if (!result) {
+    check::fail(__FILE__, __LINE__, what + ": " + result.error().message);
+    return all;
+  }
+  for (const PositionLogits& at : result->positions) all.insert(all.end(), at.logits.begin(), at.logits.end());
+  return all;
+}
+
+// Keys of the architecture that both have.
+inline void compare_keys(const GgufFile& want, const GgufFile& got, const std::string& what) {
+  const std::string prefix = std::string(want.string("general.architecture")->value_or("")) + ".";
+  for (const auto& [key, value] : want.metadata()) {
+    if (!key.starts_with(prefix) || got.find(key) == nullptr) continue;
+    const auto differs = [&] {
+      if (value.type == GgufValueType::kArray || got.find(key)->type == GgufValueType::kArray) {
+        if (const auto a = want.integers(key), b = got.integers(key); a && b) return **a != **b;
+        return false;   // a number for every layer, and one that stands for all
+      }
+      if (const auto a = want.number(key), b = got.number(key); a && b)
+        return static_cast<float>(**a) != static_cast<float>(**b);
+      if (const auto a = want.boolean(key), b = got.boolean(key); a && b) return **a != **b;
+      const auto a = want.string(key), b = got.string(key);
+      return !a || !b || **a != **b;
+    };
+    if (differs()) check::fail(__FILE__, __LINE__, what + ": the folder says otherwise of " + std::string(key));
+  }
+}
+
+inline std::string config_of(const FamilyFolder& one) {
+  return R"({"architectures":[)" + json_text(one.name) + "]," + one.config + "}";
+}
+
+inline constexpr std::string_view kSmallTokenizer = R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
+                                                    R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})";
+
+// Settings with other digits, tensors of other shapes, of other names and missing: refused, or read to the end.
+inline void damage_folder(const FamilyFolder& one, int rounds) {
+  const std::string path = check::vectors_path(std::string("models/") + one.file + ".gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto file = GgufFile::open(path);
+  REQUIRE(file.ok());
+  Weights weights = weights_of(**file);
+  one.publish(weights);
+  const std::vector<SafetensorData> whole = renamed(weights, one.names, one.layers);
+  const ScratchFolder folder;
+  folder.write("tokenizer.json", kSmallTokenizer);
+  uint32_t state = 3;
+  const auto below = [&state](size_t n) {
+    state = state * 1664525 + 1013904223;
+    return (state >> 8) % n;
+  };
+  for (int round = 0; round < rounds; ++round) {
+    std::string config = config_of(one);
+    std::vector<SafetensorData> tensors = whole;
+    for (size_t i = 0; i <= below(3); ++i) {
+      SafetensorData& tensor = tensors[below(tensors.size())];
+      int64_t count = 1;
+      for (const int64_t length : tensor.shape) count *= length;
+      switch (below(5)) {
+        case 0:
+          if (const size_t at = config.find_first_of("0123456789", below(config.size())); at != std::string::npos)
+            config[at] = "0123456789"[below(10)];
+          break;
+        case 1: std::ranges::reverse(tensor.shape); break;
+        case 2: tensor.shape = {count}; break;
+        case 3: tensor.name = tensors[below(tensors.size())].name; break;
+        default: tensor.shape = {1, count};
+      }
+    }
+    folder.write("config.json", config);
+    folder.write("model.safetensors", safetensors_of(tensors));
+    const auto opened = open_model_file(folder.path());
+    if (!opened) continue;
+    std::vector<std::byte> scratch;
+    for (const GgufTensor& tensor : (*opened)->tensors())
+      CHECK_EQ((*opened)->read(tensor, 0, tensor.bytes(), scratch).size(), tensor.bytes());
+  }
+}
+
+inline void check_folder(const FamilyFolder& one) {
+  const std::string path = check::vectors_path(std::string("models/") + one.file + ".gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto file = GgufFile::open(path);
+  REQUIRE(file.ok());
+  const std::string what = std::string(one.name) + " of " + one.file;
+  Weights weights = weights_of(**file);
+  one.round(weights);
+  const ScratchFolder folder;
+  const Bytes gguf = gguf_of(**file, weights);
+  folder.write("want.gguf", {reinterpret_cast<const char*>(gguf.data()), gguf.size()});
+  one.publish(weights);
+  folder.write("config.json", config_of(one));
+  folder.write("tokenizer.json", kSmallTokenizer);
+  folder.write("model.safetensors", safetensors_of(renamed(weights, one.names, one.layers)));
+  const auto opened = open_model_file(folder.path());
+  if (!opened) return check::fail(__FILE__, __LINE__, what + ": " + opened.error().message);
+  compare_keys(**file, **opened, what);
+  const auto want = family_logits(folder.path() + "/want.gguf", what + " as GGUF"), got = family_logits(folder.path(), what);
+  if (want != got) check::fail(__FILE__, __LINE__, what + ": other logits from the folder");
+}
+
+}  // namespace monolith::testing

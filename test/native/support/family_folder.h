@@ -1,0 +1,106 @@
+// A family of models as the folder that its authors publish. Tests only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "support/checkpoint.h"
+
+namespace monolith::testing {
+
+struct FamilyFolder {
+  const char* file;     // of the golden vectors
+  const char* name;     // config.json's class
+  std::string config;   // the rest of it
+  std::map<std::string, std::string> names;
+  std::function<void(Weights&)> publish = [](Weights&) {};   // from GGUF's order to the checkpoint's, under GGUF's names
+  std::function<void(Weights&)> round = [](Weights&) {};     // of the file: what the checkpoint's numbers can say
+  std::string layers = "model.layers.";
+};
+
+using TensorNames = std::map<std::string, std::string>;
+
+inline TensorNames operator+(TensorNames names, const TensorNames& more) {
+  for (const auto& [gguf, name] : more) names.insert_or_assign(gguf, name);
+  return names;
+}
+
+// As most of transformers' decoders call them (modeling_llama.py, modeling_mixtral.py, modeling_qwen2_moe.py).
+inline const TensorNames kDecoder = {{"token_embd.weight", "model.embed_tokens.weight"},
+                                     {"output_norm.weight", "model.norm.weight"},
+                                     {"output.weight", "lm_head.weight"},
+                                     {"rope_freqs.weight", ""},   // derived
+                                     {"attn_norm.weight", "input_layernorm.weight"},
+                                     {"attn_q.weight", "self_attn.q_proj.weight"},
+                                     {"attn_k.weight", "self_attn.k_proj.weight"},
+                                     {"attn_v.weight", "self_attn.v_proj.weight"},
+                                     {"attn_q.bias", "self_attn.q_proj.bias"},
+                                     {"attn_k.bias", "self_attn.k_proj.bias"},
+                                     {"attn_v.bias", "self_attn.v_proj.bias"},
+                                     {"attn_output.weight", "self_attn.o_proj.weight"},
+                                     {"attn_q_norm.weight", "self_attn.q_norm.weight"},
+                                     {"attn_k_norm.weight", "self_attn.k_norm.weight"},
+                                     {"ffn_norm.weight", "post_attention_layernorm.weight"},
+                                     {"ffn_gate.weight", "mlp.gate_proj.weight"},
+                                     {"ffn_up.weight", "mlp.up_proj.weight"},
+                                     {"ffn_down.weight", "mlp.down_proj.weight"},
+                                     {"ffn_gate_inp.weight", "mlp.gate.weight"},
+                                     {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+                                     {"ffn_gate_exps.weight", "mlp.experts.{}.gate_proj.weight"},
+                                     {"ffn_up_exps.weight", "mlp.experts.{}.up_proj.weight"},
+                                     {"ffn_down_exps.weight", "mlp.experts.{}.down_proj.weight"},
+                                     {"ffn_gate_shexp.weight", "mlp.shared_experts.gate_proj.weight"},
+                                     {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
+                                     {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"}};
+
+// The same below "model.language_model.", where a class sees images as well.
+inline TensorNames below_language_model(TensorNames names) {
+  for (auto& [gguf, name] : names)
+    if (name.starts_with("model.")) name.insert(6, "language_model.");
+  return names;
+}
+
+inline FloatTensor rows_between(const FloatTensor& tensor, int64_t first, int64_t count) {
+  const auto row = static_cast<ptrdiff_t>(tensor.values.size()) / tensor.shape[0];
+  FloatTensor out{tensor.shape, {tensor.values.begin() + first * row, tensor.values.begin() + (first + count) * row}};
+  out.shape[0] = count;
+  return out;
+}
+
+// Of all layers that have it: takes the tensor away and gives it to `use`, with what the layer's names begin with.
+inline void take_each(Weights& weights, const std::string& stem,
+                      const std::function<void(const std::string& block, FloatTensor tensor)>& use) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : weights)
+    if (is_named(name, stem)) names.push_back(name);
+  for (const std::string& name : names) {
+    FloatTensor tensor = std::move(weights.at(name));
+    weights.erase(name);
+    use(name.substr(0, name.size() - stem.size()), std::move(tensor));
+  }
+}
+
+// Gate above up, expert by expert, in one tensor.
+inline void fuse_experts(Weights& weights) {
+  take_each(weights, "ffn_gate_exps.weight", [&](const std::string& block, const FloatTensor& gate) {
+    const FloatTensor& up = weights.at(block + "ffn_up_exps.weight");
+    FloatTensor both = join_rows({&gate, &up}, gate.shape[0]);
+    both.shape = {gate.shape[0], 2 * gate.shape[1], gate.shape[2]};
+    weights[block + "ffn_gate_up_exps.weight"] = std::move(both);
+    weights.erase(block + "ffn_up_exps.weight");
+  });
+}
+
+// Where neighbouring pairs rotate in GGUF and halves do in the checkpoint (transformers' rotate_half).
+inline void as_halves(Weights& weights, std::string_view stem, int64_t heads) {
+  each(weights, stem, [&](FloatTensor& tensor) {
+    const int64_t width = tensor.shape[0] / heads;
+    pick_rows(tensor, [&](int64_t row) {
+      const int64_t at = row % width, half = width / 2;
+      return row - at + (at < half ? 2 * at : 2 * (at - half) + 1);
+    });
+  });
+}
+
+}  // namespace monolith::testing

@@ -1,0 +1,147 @@
+// Towers on small files: the same bits however a run is cut, on any number of threads and with every instruction set; and
+// numbers as they were when all vision vectors were met.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/half.h"
+#include "check.h"
+#include "vision/tiny_vision.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+struct Seen {
+  ImagePlan plan;
+  std::vector<std::vector<float>> rows;   // of each piece
+};
+
+struct Asked {
+  int width = 150, height = 100, threads = 1;   // two windows of Qwen2.5-VL
+  std::string_view isa = "auto";
+  int64_t budget = INT64_MAX;
+  int n_advances = 0;   // out
+};
+
+Seen see(const TinyModel& model, Asked& asked) {
+  Seen seen;
+  const ParsedModel parsed(model);
+  auto vision = VisionModel::load(*parsed.file, {});
+  auto backend = make_cpu_backend({.threads = asked.threads, .isa = asked.isa});
+  if (!vision || !backend) return check::fail(__FILE__, __LINE__, vision ? "no backend" : vision.error().message), seen;
+  auto tower = VisionTower::load(*parsed.file, *vision, **backend);
+  if (!tower) return check::fail(__FILE__, __LINE__, tower.error().message), seen;
+  CHECK(VisionTower::weight_bytes(*parsed.file, **vision, **backend) > 0);
+  CHECK(VisionTower::work_bytes(*parsed.file, **vision, **backend) > 0);
+  const auto pixels = striped_picture(asked.width, asked.height);
+  seen.plan = *(*vision)->plan(asked.width, asked.height);
+  const auto pieces = (*vision)->prepare(seen.plan, {asked.width, asked.height, pixels});
+  if (!pieces) return check::fail(__FILE__, __LINE__, pieces.error().message), seen;
+  for (const PreparedPiece& piece : *pieces) {
+    const auto run = (*tower)->begin(piece);
+    int64_t left = run->total();
+    for (++asked.n_advances; !run->advance(asked.budget); ++asked.n_advances) {
+      CHECK(run->left() < left && run->left() > 0);
+      left = run->left();
+    }
+    CHECK_EQ(run->left(), 0);
+    seen.rows.push_back(run->take_rows());
+  }
+  return seen;
+}
+Seen see(const TinyModel& model) {
+  Asked asked;
+  return see(model, asked);
+}
+
+bool same_bits(const Seen& a, const Seen& b) {
+  if (a.rows.size() != b.rows.size()) return false;
+  for (size_t i = 0; i < a.rows.size(); ++i)
+    if (a.rows[i].size() != b.rows[i].size() || std::memcmp(a.rows[i].data(), b.rows[i].data(), a.rows[i].size() * sizeof(float)) != 0) return false;
+  return true;
+}
+
+// Of each kind some numbers of the last piece's rows: the first row's first, the middle row's second, the last row's last;
+// and the sum of all.
+struct Known {
+  const char* type;
+  double numbers[4];
+};
+constexpr Known kKnown[] = {
+    {"idefics3", {-0.776785, -1.154894, 1.086885, -5.865475}},
+    {"gemma3", {1.594043, -1.346998, -0.138275, -0.058840}},
+    {"qwen2.5vl_merger", {-0.234579, -0.373673, -0.131630, -4.403050}},
+    {"qwen3vl_merger", {-0.437110, -0.798636, -0.154966, 2.500244}},
+    {"pixtral", {-0.072372, -0.462683, -0.412313, -5.147239}},
+    {"internvl", {-0.770332, 0.079482, 0.830397, 1.440819}},
+    {"mlp", {-0.610321, -0.431819, -0.450580, -2.314407}},
+    {"lfm2", {0.338827, -0.366849, -0.686920, -4.963681}},
+    {"gemma4v", {-0.275207, 0.285222, 0.201574, 5.186644}},
+    {"kimik25", {-1.183543, -0.112560, -0.067255, -8.229033}},
+};
+
+}  // namespace
+
+TEST(towers_give_the_same_bits_however_runs_are_cut) {
+  for (const char* type : kProjectorNames) {
+    const TinyVision model(type);
+    const Seen whole = see(model);
+    for (size_t i = 0; i < whole.rows.size(); ++i)
+      CHECK_EQ(whole.rows[i].size(), static_cast<size_t>(whole.plan.pieces[i].n_rows * whole.plan.row_width));
+    Asked cut{.threads = 3, .budget = 1};
+    CHECK(same_bits(see(model, cut), whole));
+    CHECK(cut.n_advances > static_cast<int>(whole.rows.size()));
+    Asked some{.threads = 2, .budget = 1 << 21};
+    CHECK(same_bits(see(model, some), whole));
+    for (const CpuIsa isa : available_cpu_isas()) {
+      Asked other{.isa = cpu_isa_name(isa)};
+      if (!same_bits(see(model, other), whole)) check::fail(__FILE__, __LINE__, std::string(type) + " on " + std::string(other.isa));
+    }
+  }
+}
+
+TEST(towers_give_the_numbers_they_gave_when_all_vectors_were_met) {
+  for (const Known& known : kKnown) {
+    const Seen seen = see(TinyVision(known.type));
+    REQUIRE(!seen.rows.empty());
+    const std::vector<float>& rows = seen.rows.back();
+    const auto width = static_cast<size_t>(seen.plan.row_width), n_rows = rows.size() / width;
+    double sum = 0;
+    for (const float number : rows) sum += number;
+    const double got[] = {rows[0], rows[n_rows / 2 * width + 1], rows.back(), sum / std::sqrt(static_cast<double>(rows.size()))};
+    for (size_t i = 0; i < std::size(got); ++i)
+      if (!(std::abs(got[i] - known.numbers[i]) <= 1e-4)) {
+        char text[200];
+        std::snprintf(text, sizeof text, "%s: {%.6f, %.6f, %.6f, %.6f}", known.type, got[0], got[1], got[2], got[3]);
+        check::fail(__FILE__, __LINE__, text);
+        break;
+      }
+  }
+}
+
+TEST(towers_compute_with_weights_of_sixteen_bits) {
+  for (const char* type : kProjectorNames) {
+    const Seen exact = see(TinyVision(type));
+    for (const TensorType stored : {TensorType::kF16, TensorType::kBF16}) {
+      TinyVision model(type);
+      for (auto& [name, tensor] : model.tensors) {
+        if (tensor.dims.size() < 2 || name.starts_with("v.position")) continue;
+        const std::vector<float> numbers = model.floats(name);
+        tensor.type = stored;
+        for (const float x : numbers) put(tensor.data, stored == TensorType::kF16 ? float_to_half(x) : float_to_bfloat16(x));
+      }
+      const Seen seen = see(model);
+      REQUIRE(seen.rows.size() == exact.rows.size());
+      double error = 0, size = 0;
+      for (size_t i = 0; i < seen.rows.size(); ++i)
+        for (size_t j = 0; j < seen.rows[i].size(); ++j) {
+          error += std::pow(seen.rows[i][j] - exact.rows[i][j], 2);
+          size += std::pow(exact.rows[i][j], 2);
+        }
+      CHECK(error > 0 && std::sqrt(error / size) < (stored == TensorType::kF16 ? 5e-3 : 4e-2));
+    }
+  }
+}
