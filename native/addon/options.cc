@@ -7,6 +7,7 @@
 #include "addon/make_backend.h"
 #include "backend/sampling.h"
 #include "engine/guess/speculation.h"
+#include "engine/text/marker_bans.h"
 
 namespace monolith::addon {
 namespace {
@@ -296,6 +297,11 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   const Named format = arguments.field(options, "format");
   if (!arguments.is_absent(format)) request.format = GrammarHandle::read(arguments, format, engine);
   read_calls(arguments, options, engine, request);
+  if (const Named repeats = arguments.field(options, "maxRepeats"); !arguments.is_absent(repeats))
+    request.max_repeats = static_cast<int>(arguments.integer(repeats, 0, kMaxRepeats));
+  if (const Named in_place = arguments.field(options, "markersInPlace");
+      !arguments.is_absent(in_place) && arguments.boolean(in_place) && arguments.ok())
+    request.marker_bans = make_marker_bans(request, tokenizer);
 
   // Last: the view must not outlive a getter's run.
   const Named prompt = arguments.field(options, "prompt");

@@ -29,6 +29,8 @@ struct LayerState {
   int n_kv_heads = 0;               // of latents 1
   int key_dim = 0, value_dim = 0;   // of one head; a row of latents has key_dim numbers, its first value_dim are the value
   int slot = 0;   // which of a page's layers it is: those of different page tables may be the same, in other pages
+  int place = 0;  // of layers of one shape that share a slot of a page: which one
+  int page_rows = kPageTokens;   // of latents: rows of a page, fewer where one stands for a block of positions
   bool operator==(const LayerState&) const = default;
 };
 
@@ -36,7 +38,7 @@ struct KvShape {
   std::vector<LayerState> layers;
   int64_t n_pages = 0;
   KvType type = KvType::kF16;
-  int most_chosen = 0;   // positions that rows choose among latents at most (PositionIndex); 0: all are attended to
+  int most_chosen = 0;   // rows of latents that one row attends to at most where they are gathered first; 0: none are
 
   // `n_layers` alike, side by side in each page.
   static KvShape of_equal_layers(int n_layers, int n_kv_heads, int head_dim, int64_t n_pages, KvType type);
@@ -48,6 +50,8 @@ struct KvShape {
 struct KeptStates {
   bool other_values = false;   // values of other sizes than keys
   bool latents = false;
+  bool blocks = false;         // latents of whole blocks of positions
+  bool places = false;         // several layers in a slot
 };
 
 // Refuses shapes that a backend cannot keep: kUnsupported names the layer and its state, kInvalidArgument a number that

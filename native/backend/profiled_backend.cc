@@ -53,7 +53,7 @@ std::vector<OpFigures> StepProfile::read() const {
                                            "scale",     "soft_cap",       "add_rows",  "mixture",
                                            "gather_rows", "copy_page",    "read_floats", "sample",
                                            "convolve",  "delta_rule",     "state_space", "rms_norm_groups", "rotate",   "xielu",
-                                           "choose_positions"};
+                                           "choose_positions", "pool_blocks", "store_blocks", "mix_streams"};
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
     const Op op = slot.op.load(std::memory_order_acquire);
@@ -114,6 +114,8 @@ class ProfiledBackend final : public Backend {
   Status can_compute(const DeltaRule& rule) const override { return inner_->can_compute(rule); }
   Status can_compute(const StateSpace& space) const override { return inner_->can_compute(space); }
   bool attends_by_position() const override { return inner_->attends_by_position(); }
+  bool mixes_streams() const override { return inner_->mixes_streams(); }
+  bool packs_layers() const override { return inner_->packs_layers(); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
   // A profiled step is never a recorded one: a replay does not call these operations.
   bool begin_step(const StepInput& input) override {
@@ -198,6 +200,24 @@ class ProfiledBackend final : public Backend {
     work.operations = 2 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(index.n_heads) * static_cast<uint64_t>(layer.key_dim);
     timed(Op::kChoosePositions, work, [&] { inner_->choose_positions(index, segments, cache, chosen); });
   }
+  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
+                   const float* scores, float* out) override {
+    timed(Op::kPoolBlocks, {}, [&] { inner_->pool_blocks(pool, segments, state, values, scores, out); });
+  }
+  void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
+    timed(Op::kStoreBlocks, {}, [&] { inner_->store_blocks(blocks, segments, rows, cache); });
+  }
+  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override {
+    timed(Op::kMixStreams, {}, [&] { inner_->weigh_streams(mix, numbers, n_rows); });
+  }
+  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+                    float* out) override {
+    timed(Op::kMixStreams, {}, [&] { inner_->read_streams(mix, numbers, streams, n_rows, dim, out); });
+  }
+  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+                     float* streams) override {
+    timed(Op::kMixStreams, {}, [&] { inner_->write_streams(mix, numbers, x, n_rows, dim, streams); });
+  }
   void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
              float* out) override {
     timed(Op::kGated, {}, [&] { inner_->gated(gating, gate, up, n_rows, dim, out); });
@@ -237,8 +257,8 @@ class ProfiledBackend final : public Backend {
                bool add_to_out) override {
     // Bytes at least: which experts rows share is not known here.
     const MixtureShape& shape = mixture.shape;
-    const size_t gate_bytes = mixture.gate ? mixture.gate->bytes : 0;
-    const uint64_t of_one = (gate_bytes + mixture.up->bytes + mixture.down->bytes) / static_cast<size_t>(shape.n_experts);
+    const uint64_t of_one = ((mixture.gate != nullptr ? mixture.gate->bytes : 0) + mixture.up->bytes + mixture.down->bytes) /
+                            static_cast<size_t>(shape.n_experts);
     Work work;
     work.bytes = of_one * static_cast<uint64_t>(shape.n_used);
     work.operations = (mixture.gate ? 6u : 4u) * static_cast<uint64_t>(shape.n_embd) * static_cast<uint64_t>(shape.n_ff) *

@@ -110,6 +110,7 @@ struct ArchitectureTraits {
   Experts experts = Experts::kNone;
   bool normalized_weights = true;     // of experts, where the file does not state it
   RouterScore router = RouterScore::kSoftmax;   // likewise
+  bool latent_experts = false;        // reads moe_latent_size
   bool expert_biases = false;         // of the router and of the experts' matrices
   bool weighs_input = false;          // Mixture::weighs_input
   Sinks sinks = Sinks::kNone;
@@ -119,6 +120,8 @@ struct ArchitectureTraits {
   bool key_as_value = false;          // in layers that carry no attn_v.weight
   bool head_gates = false;            // where carried
   bool limit_keys = false;            // reads swiglu_clamp_exp and swiglu_clamp_shexp
+  bool limits_input = false;          // Gating::limits_input
+  bool block_attention = false;       // layers have block attention, and residual streams are mixed
   bool shared_kv = false;             // reads attention.shared_kv_layers
   int own_kv_layers = 0;              // where the file does not state them, layers behind so many share; 0: none do
   bool per_layer_inputs = false;

@@ -22,6 +22,7 @@ namespace monolith {
 enum class QkNorm : uint8_t {
   kNone,
   kEachHead,
+  kEachHeadApart,       // of each head, with a mean and weights of its own
   kWholeRow,
   kEachHeadRotated,
   kUnweightedRotated,   // of each head, without weights, in layers that rotate
@@ -36,6 +37,7 @@ enum class NormKind : uint8_t {
 enum class MixerKind : uint8_t {
   kAttention,
   kLatentAttention,    // MLA: keys and values of all heads from one row of latents
+  kBlockAttention,     // of one row of latents as well, to a window and to blocks of positions before it
   kDeltaNet,
   kMamba2,
   kShortConvolution,
@@ -70,6 +72,7 @@ struct DeltaNetParams {
   bool apart = false;            // each of queries, keys and values has a matrix and a convolution; gate and decay come
   int low_rank = 0;              // through so many values
   bool grouped_beta = false;     // beta and decay lie in one matrix, by key head
+  bool grouped_mixed = false;    // and so do queries, keys, values and the gate, in files from before they did not
   Activation gate = Activation::kSilu;   // of the result
 
   int64_t keys() const { return int64_t{n_key_heads} * key_dim; }
@@ -113,6 +116,9 @@ struct LayerParams {
   Xielu xielu = {};               // of Activation::kXielu
   float temperature_scale = 0.0f; // as AttentionParams has them
   int temperature_length = 1, temperature_offset = 0;
+  // Of block attention: positions that one row stands for, 0: there is the window alone; and BlockPool::overlap.
+  int block = 0;
+  bool blocks_overlap = false;
   bool chooses = false;           // it has an index of its own (IndexParams), by which rows choose what they attend to
   bool output_gate = false;       // what attention gives is scaled by a sigmoid of the row, each number by its own
   bool value_is_key = false;      // no projection of values: they are the keys before their norm and rotation
@@ -123,8 +129,13 @@ struct LayerParams {
   // Of the gate's numbers only what lies so many standard deviations above their mean is kept; 0: all.
   float sparse_deviations = 0.0f;
 
+  bool experts_by_token = false;  // a row's token says which experts it has, and the router only how much they count
+
   bool latent() const { return mixer == MixerKind::kLatentAttention; }
-  bool attends() const { return mixer == MixerKind::kAttention || mixer == MixerKind::kAttentionAndMamba2 || latent(); }
+  bool keeps_latents() const { return latent() || mixer == MixerKind::kBlockAttention; }
+  bool attends() const { return mixer == MixerKind::kAttention || mixer == MixerKind::kAttentionAndMamba2 || keeps_latents(); }
+  // How its blocks become rows of `dim` numbers, without weights.
+  BlockPool pool(int dim) const { return {.dim = dim, .block = block, .overlap = blocks_overlap}; }
   // It takes room in the pages of keys and values.
   bool keeps_pages() const { return attends() && kv_of < 0; }
   bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
@@ -137,6 +148,7 @@ struct ExpertParams {
   int count = 0;             // 0: there are none, and the rest means nothing
   int used = 0;              // of each row
   int n_ff = 0;              // values inside an expert
+  int latent = 0;            // experts read so many numbers made of a row, and one matrix makes a row of theirs; 0: rows
   Router router;             // its bias is a layer's own
   bool choice_bias = false;  // Router::bias
   bool biases = false;       // of the router's logits and of every expert's three matrices
@@ -189,6 +201,26 @@ struct GuessLayerParams {
   std::string_view head_norm_name;                // of its norm before the head; empty: the network's
 };
 
+// What layers with block attention have in common beside LatentParams::q_rank and its index. Each head's result rotates
+// back, and groups of heads have a matrix each that takes theirs to output_rank numbers.
+struct BlockAttentionParams {
+  int n_groups = 0;      // of heads; 0: there are no such layers
+  int output_rank = 0;
+  int n_rotated = 0;     // the last dimensions of every head
+};
+
+// Several residual streams that every part reads from and writes to (StreamMix).
+struct StreamMixParams {
+  int n_streams = 0;     // 0: there is one, and nothing is mixed
+  int iterations = 0;
+  float eps = 0;
+
+  // Without weights.
+  StreamMix mix(bool reads_only) const {
+    return {.n_streams = n_streams, .iterations = iterations, .eps = eps, .reads_only = reads_only};
+  }
+};
+
 // What a network computes, in full: the forward pass asks for no architecture's name.
 struct HyperParams {
   std::string architecture_name;   // as in the file
@@ -219,11 +251,14 @@ struct HyperParams {
   std::string_view output_norm_name = "output_norm.weight";
   ExpertParams experts;
   LatentParams latents;
+  BlockAttentionParams blocks;
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
   int convolution_taps = 0;       // of layers whose mixer is a short convolution
   PerLayerInputs per_layer;
   StreamParams streams;
+  StreamMixParams stream_mix;
+  bool limits_input = false;      // Gating::limits_input
   float value_scale = 1.0f;       // of what attention gathers
   bool value_norm = false;        // each head of the values passes a norm without weights
   bool head_gates = false;        // each head's result is scaled by a sigmoid of the row

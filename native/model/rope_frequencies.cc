@@ -81,9 +81,9 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
 
 Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
                                       int n_dims, int context_length, int max_context,
-                                      bool use_factors, YarnLog log) {
+                                      bool use_factors, YarnLog log, std::string_view base_key) {
   const MetadataReader read(file, architecture);
-  auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
+  auto base = read.number(base_key, kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
   auto original =
       read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);

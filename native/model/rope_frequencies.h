@@ -43,13 +43,14 @@ enum class YarnLog : uint8_t {
   kTenthAlone,   // likewise, and the magnitude is 1 whatever l is
 };
 
-// Everything the file says: `<arch>.rope.freq_base`, `<arch>.rope.scaling.*`, and, where
+// Everything the file says: `<arch>.rope.freq_base` (or `base_key` in its place), `<arch>.rope.scaling.*`, and, where
 // `use_factors`, the tensors whose values divide the frequencies: rope_freqs.weight (Llama 3), or
 // LongRoPE's (Ding et al. 2024, arXiv:2402.13753) rope_factors_short.weight and
 // rope_factors_long.weight, the latter if max_context goes beyond the context the model was first
 // trained on. Errors: kInvalidFile (out of range, wrong shape), kUnsupported (scaling kind, named).
 Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
                                       int n_dims, int context_length, int max_context,
-                                      bool use_factors, YarnLog log = YarnLog::kRefused);
+                                      bool use_factors, YarnLog log = YarnLog::kRefused,
+                                      std::string_view base_key = "rope.freq_base");
 
 }  // namespace monolith

@@ -8,6 +8,7 @@
 
 #include "model/layers/make_layer.h"
 #include "model/layers/per_layer_input.h"
+#include "model/layers/stream_mix.h"
 #include "model/layers/streams.h"
 #include "model/recurrent_state.h"
 
@@ -32,8 +33,8 @@ Status check_limits(const ModelLimits& limits) {
   return in_range("n_pages", limits.n_pages, kMaxPages - 1);
 }
 
-KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
-  return kv_shape(params, kv_layout(params, limits.pages_by_window), limits.n_pages, limits.kv_type);
+KvShape kv_shape(const HyperParams& params, const KvLayout& layout, const ModelLimits& limits) {
+  return kv_shape(params, layout, limits.n_pages, limits.kv_type);
 }
 
 }  // namespace
@@ -68,8 +69,8 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   if (Status status = check_types(*slots, backend); !status) return status.error();
 
   MemoryPlan plan{};
-  plan.layout = kv_layout(*params, limits.pages_by_window);
-  KvShape shape = kv_shape(*params, limits);
+  plan.layout = kv_layout(*params, limits.pages_by_window, backend.packs_layers());
+  KvShape shape = kv_shape(*params, plan.layout, limits);
   if (Status status = backend.can_keep_states(shape); !status) return status.error();
   // What one more page takes: a backend may keep pages of its own besides.
   shape.n_pages = 1;
@@ -82,7 +83,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                                   ", which at " + std::to_string(plan.page_bytes) +
                                                   " bytes a page is out of range"};
   }
-  plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, limits));
+  plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, plan.layout, limits));
   if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
     if (Status status = can_carry_on(*params, backend); !status) return status.error();
     plan.slot_bytes = static_cast<size_t>(floats) * sizeof(float);
@@ -134,7 +135,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     return status.error();
   }
 
-  auto kv = backend.kv_cache(kv_shape(p, limits));
+  auto kv = backend.kv_cache(kv_shape(p, plan->layout, limits));
   if (!kv) return kv.error();
   model->kv_ = std::move(*kv);
   allocated.kv_bytes = model->kv_->bytes;
@@ -216,6 +217,8 @@ Status Transformer::build_layers(Backend& backend) {
     }
     if (!made->empty()) parts_.back().ends_layer = true;
   }
+  for (int i = 0; i < limits_.max_batch_tokens * params_.stream_mix.n_streams; ++i)
+    repeated_.push_back(i / params_.stream_mix.n_streams);
   lists_.resize(n_tables_ + logit_tables_.size());
   logit_lists_.resize(n_tables_);
   last_segments_.resize(logit_tables_.size());
@@ -289,12 +292,17 @@ void Transformer::compute(const Batch& batch) {
     compute_per_layer_inputs(params_, weights_.per_layer, backend_, activations_, batch.tokens, x);
   const bool streams = params_.streams.count > 1;
   if (streams) open_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  const bool mixed = params_.stream_mix.n_streams > 0;
+  if (mixed) open_mixed_streams(params_, backend_, activations_, repeated_, n_rows);
   StepRows rows{.tables = std::span(lists_).first(n_tables_),
                 .logit_rows = batch.logit_rows,
                 .logit_tables = logit_lists_,
                 .x = x,
                 .count = n_rows,
-                .per_layer = activations_.per_layer};
+                .per_layer = activations_.per_layer,
+                .tokens = batch.tokens,
+                .streams = activations_.streams,
+                .stream_numbers = activations_.stream_numbers};
   // It wants the hidden rows of all.
   const bool feeds = guess_layer_ && !batch.hidden.empty();
   for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
@@ -312,6 +320,8 @@ void Transformer::compute(const Batch& batch) {
     }
   }
   if (rows.count > 0) {
+    if (mixed)
+      read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count, rows.stream_numbers, rows.x);
     apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
     note(activations_.normed, rows.count - 1, params_.n_layers);
     write_logits(nullptr, rows.count);

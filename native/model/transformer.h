@@ -84,6 +84,8 @@ class Transformer final : public Model {
   std::vector<std::span<const Segment>> lists_;          // of each page table, and last_segments_
 
   std::unique_ptr<GuessLayer> guess_layer_;   // null: it has none
+  std::vector<int32_t> repeated_;   // each row's number as often as there are streams that are mixed
+
   float* observed_ = nullptr;  // null: nobody observes
 };
 

@@ -12,5 +12,9 @@ export interface GrammarSettings {
 export interface GenerationLimits {
   queueWaitMs: number;
   maxGenerationMs: number;
+  /** A request waits so long for a model that is loaded because it asks; absent: two minutes. */
+  loadWaitMs?: number;
+  /** So many requests may wait for one; absent: 512. */
+  loadWaitMax?: number;
   grammar: GrammarSettings;
 }

@@ -21,7 +21,7 @@ export function loadOptions(config: Config): LoadOptions {
 /** What a generation may take, from the settings. */
 export function generationLimits({ engine, structured_outputs: structured }: Config): GenerationLimits {
   return {
-    queueWaitMs: engine.queue_wait_ms, maxGenerationMs: engine.max_generation_ms,
+    queueWaitMs: engine.queue_wait_ms, maxGenerationMs: engine.max_generation_ms, loadWaitMs: engine.load_wait_ms, loadWaitMax: engine.queue_max,
     grammar: { whiteSpace: structured.white_space, callWhiteSpace: structured.call_white_space },
   };
 }

@@ -141,6 +141,15 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   return {};
 }
 
+Status check_bans(const MarkerBans& bans, int n_vocab) {
+  for (const auto* list : {&bans.undecided, &bans.reasoning, &bans.content, &bans.call}) {
+    if (list->size() > static_cast<size_t>(kMaxBanned))
+      return invalid("marker_bans has a list of more than " + std::to_string(kMaxBanned) + " tokens");
+    if (Status status = check_tokens("marker_bans", *list, n_vocab); !status) return status;
+  }
+  return {};
+}
+
 Status check_output(const GenerationRequest& request) {
   switch (request.output) {
     case OutputKind::kTokens:
@@ -196,6 +205,9 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
   if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
   if (Status status = check_stops(request, n_vocab); !status) return status;
   if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;
+  if (Status status = check_bans(request.marker_bans, n_vocab); !status) return status;
+  if (request.max_repeats < 0 || request.max_repeats > kMaxRepeats)
+    return invalid("max_repeats must be from 0 (off) to " + std::to_string(kMaxRepeats));
   return check_calls(request.calls, n_vocab);
 }
 

@@ -46,6 +46,7 @@ Sequence::Sequence(Request& owner, int choice_index)
       choice(choice_index),
       n_prompt(static_cast<int>(owner.params.prompt.size())),
       text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs()),
+      repetition(owner.params.max_repeats),
       call_due(!owner.params.calls.required.empty()),
       format_due(owner.params.format != nullptr && !call_due) {
   tokens.reserve(static_cast<size_t>(owner.max_length));
