@@ -18,9 +18,10 @@ Reach reach_of(std::span<const Segment> segments, int window) {
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position, n = segment.n_tokens, end = first + n;
     const auto seen = [&](int64_t position) {
-      return window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+      const int64_t before = window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+      return before + segment.seen_by(static_cast<int>(position)) - 1 - position;
     };
-    if (window > 0)
+    if (window > 0 || segment.seen_end > 0)
       for (int64_t position = first; position < end; ++position) reach.pairs += seen(position);
     else
       reach.pairs += n * (first + 1) + n * (n - 1) / 2;
@@ -114,6 +115,7 @@ class ProfiledBackend final : public Backend {
   Status can_compute(const DeltaRule& rule) const override { return inner_->can_compute(rule); }
   Status can_compute(const StateSpace& space) const override { return inner_->can_compute(space); }
   bool attends_by_position() const override { return inner_->attends_by_position(); }
+  bool takes_spans() const override { return inner_->takes_spans(); }
   bool mixes_streams() const override { return inner_->mixes_streams(); }
   bool packs_layers() const override { return inner_->packs_layers(); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }

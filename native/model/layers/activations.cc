@@ -102,6 +102,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::mixing, rows * streams * (streams + 1)},
       {&Activations::laurel, streams > 0 ? rows * p.n_embd : 0},
       {&Activations::laurel_inner, rows * p.streams.laurel_rank},
+      {&Activations::inputs, p.n_deepstack > 0 ? rows * p.input_width() : 0},
+      {&Activations::deepstack, p.n_deepstack > 0 ? rows * p.n_embd : 0},
       {&Activations::hidden, p.guess.used ? hidden_rows(limits) * p.n_embd : 0},
       {&Activations::guess_inputs, p.guess.used ? rows * 2 * p.n_embd : 0},
       {&Activations::logits, logit_rows * p.n_vocab},

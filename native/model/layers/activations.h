@@ -60,6 +60,8 @@ struct Activations {
   float* last_stream_numbers = nullptr;
   float* laurel = nullptr;           // [rows][n_embd]
   float* laurel_inner = nullptr;     // [rows][rank]
+  float* inputs = nullptr;           // [rows][input_width] of rows of embedding spans, where these have further parts
+  float* deepstack = nullptr;        // [rows][n_embd]: one of the parts
   float* hidden = nullptr;           // of the layer that guesses, see GuessLayer
   float* guess_inputs = nullptr;     // [rows][2 * n_embd], likewise
   float* logits = nullptr;
