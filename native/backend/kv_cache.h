@@ -69,6 +69,13 @@ class KvCache {
 
 inline constexpr int32_t kNoSlot = -1;
 
+// What a row's queries and keys are turned by: one number, or of M-RoPE (Wang et al. 2024, arXiv:2409.12191) three,
+// which differ within images alone.
+struct RopePosition {
+  int32_t time = 0, height = 0, width = 0;
+  bool operator==(const RopePosition&) const = default;
+};
+
 // A run of consecutive tokens of one sequence within a step.
 struct Segment {
   int first_row;            // row of its first token in the step's activations
@@ -78,6 +85,19 @@ struct Segment {
   // Slots of recurrent state (recurrence.h), where the model has any: of what lies before its first token, kNoSlot
   // standing for nothing, all zero; and where it is left behind its last token.
   int32_t state_from = kNoSlot, state_to = kNoSlot;
+  // Host: what each of its rows is turned by; null: all three numbers are the row's position. Of models without M-RoPE null.
+  const RopePosition* rope_positions = nullptr;
+  // Rows that see one another: the end of the positions that each of them sees, all stored in this step or before. 0: each
+  // sees up to its own. A window limits only how far back. Not of layers that choose what rows attend to.
+  int seen_end = 0;
+
+  // Behind the last position that its row at `position` sees.
+  int seen_by(int position) const { return position + 1 > seen_end ? position + 1 : seen_end; }
+  RopePosition rope_position(int row) const {
+    if (rope_positions != nullptr) return rope_positions[row];
+    const int position = first_position + row;
+    return {position, position, position};
+  }
 };
 
 }  // namespace monolith

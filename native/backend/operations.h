@@ -18,6 +18,9 @@ struct RopeParams {
   int n_dims;                      // leading dimensions of each head that rotate
   const float* inverse_frequency;  // host, n_dims/2 values: angle = position * inverse_frequency[i]
   float magnitude = 1.0f;          // scales cos and sin (YaRN); 1 otherwise
+  // M-RoPE: host, which number of a row's RopePosition each of the n_dims/2 pairs turns by, 0 to 2 in their order; null:
+  // all by the first.
+  const uint8_t* axes = nullptr;
 };
 
 // Queries that will attend to latents: [n_rows][n_heads][to_dim] at `to`, where to_dim is a row of latents. They consist
@@ -151,7 +154,7 @@ class Operations {
   virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q,
                               int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
                               int64_t v_stride, int layer, KvCache& cache) = 0;
-  // Causal attention of each row over positions 0 .. its own (or its window), keys and values from the pages.
+  // Attention of each row over positions 0 .. its own (or its window, or Segment::seen_end), keys and values from the pages.
   // q [n_rows][n_heads][key_dim], out [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads,
                          int layer, const KvCache& cache, const AttentionParams& params, float* out,

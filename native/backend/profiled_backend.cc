@@ -18,9 +18,10 @@ Reach reach_of(std::span<const Segment> segments, int window) {
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position, n = segment.n_tokens, end = first + n;
     const auto seen = [&](int64_t position) {
-      return window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+      const int64_t before = window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+      return before + segment.seen_by(static_cast<int>(position)) - 1 - position;
     };
-    if (window > 0)
+    if (window > 0 || segment.seen_end > 0)
       for (int64_t position = first; position < end; ++position) reach.pairs += seen(position);
     else
       reach.pairs += n * (first + 1) + n * (n - 1) / 2;
@@ -102,10 +103,19 @@ class ProfiledBackend final : public Backend {
                  const MixtureShape& mixture) override {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
+  size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const override {
+    return inner_->head_scratch_bytes(max_rows, shape);
+  }
+  Status reserve_heads(int max_rows, const HeadProductShape& shape) override {
+    return inner_->reserve_heads(max_rows, shape);
+  }
   Status can_keep(KvType type) const override { return inner_->can_keep(type); }
   Status can_keep_states(const KvShape& shape) const override { return inner_->can_keep_states(shape); }
-  Status can_keep_slots() const override { return inner_->can_keep_slots(); }
+  Status can_compute(const Convolution& convolution) const override { return inner_->can_compute(convolution); }
+  Status can_compute(const DeltaRule& rule) const override { return inner_->can_compute(rule); }
+  Status can_compute(const StateSpace& space) const override { return inner_->can_compute(space); }
   bool attends_by_position() const override { return inner_->attends_by_position(); }
+  bool takes_spans() const override { return inner_->takes_spans(); }
   bool mixes_streams() const override { return inner_->mixes_streams(); }
   bool packs_layers() const override { return inner_->packs_layers(); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
@@ -253,7 +263,7 @@ class ProfiledBackend final : public Backend {
                             static_cast<size_t>(shape.n_experts);
     Work work;
     work.bytes = of_one * static_cast<uint64_t>(shape.n_used);
-    work.operations = 6 * static_cast<uint64_t>(shape.n_embd) * static_cast<uint64_t>(shape.n_ff) *
+    work.operations = (mixture.gate ? 6u : 4u) * static_cast<uint64_t>(shape.n_embd) * static_cast<uint64_t>(shape.n_ff) *
                       static_cast<uint64_t>(shape.n_used) * static_cast<uint64_t>(n_rows);
     timed(Op::kMixture, work, [&] { inner_->mixture(mixture, router_logits, x, n_rows, out, add_to_out); });
   }

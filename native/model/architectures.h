@@ -76,7 +76,9 @@ struct ArchitectureTraits {
   DeltaNetKind delta_net = DeltaNetKind::kNone;
   bool attention_interval = false;    // only each so-manieth layer attends, as full_attention_interval says
   bool output_gate = false;           // LayerParams::output_gate
-  bool rope_sections = false;         // M-RoPE: text turns all sections alike, so they mean nothing here
+  bool rope_sections = false;         // M-RoPE: rope.dimension_sections says which pairs turn by which of three numbers,
+  bool interleaved_sections = false;  // in runs, or in turns as far as each section goes
+  bool deepstack = false;             // reads n_deepstack_layers
   bool gateless = false;              // its feed-forward networks have no gate, nor have its experts
   RopeStyle rope_style = RopeStyle::kHalves;
   bool rope_factors = false;          // applies rope_freqs.weight and rope_factors_*.weight

@@ -205,7 +205,10 @@ Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& 
                   : read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
   const std::vector<double> frequencies = plain_rope_frequencies(dims, *base);
-  params.ropes.push_back({dims, {frequencies.begin(), frequencies.end()}});
+  RopeSet windowed;
+  windowed.n_dims = dims;
+  windowed.inverse_frequency.assign(frequencies.begin(), frequencies.end());
+  params.ropes.push_back(std::move(windowed));
   for (LayerParams& layer : params.layers) {
     if (layer.window > 0) layer.rope = 1;
   }
@@ -229,6 +232,12 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
                                     max_context > 0 ? max_context : params.context_length,
                                     traits.rope_factors, traits.yarn_log);
   if (!rope) return rope.error();
+  constexpr std::string_view kSections = "rope.dimension_sections";
+  if (traits.rope_sections && read.has(kSections)) {
+    auto sections = read.integers(kSections, 3, 0, dims / 2);
+    if (!sections) return sections.error();
+    rope->axes = rope_axes(dims / 2, *sections, traits.interleaved_sections);
+  }
   params.ropes.push_back(std::move(*rope));
   if (traits.windowed_rope == WindowedRope::kSame || *windowed_dims == 0) return {};
   return read_windowed_rope(read, traits, *windowed_dims, params);

@@ -61,6 +61,7 @@ struct RopeSet {
   std::vector<float> inverse_frequency;   // n_dims / 2, factors and scaling already applied
   float magnitude = 1.0f;                 // scales cos and sin (YaRN, LongRoPE)
   float score_factor = 1.0f;              // scales the scores of latent attention besides (YaRN)
+  std::vector<uint8_t> axes;              // RopeParams::axes; empty: one number turns all
 };
 
 // Of layers whose mixer is a delta net (DeltaRule): all alike.
@@ -233,6 +234,9 @@ struct HyperParams {
 
   RopeStyle rope_style;
   std::vector<RopeSet> ropes;        // one or two
+  // Rows of embedding spans have so many further parts, each as long as the first, which are added to the residual
+  // stream behind the first so many layers (DeepStack, Meng et al. 2024, arXiv:2406.04334).
+  int n_deepstack = 0;
   std::vector<LayerParams> layers;   // n_layers, and behind them the one that guesses, if it is used
 
   float attention_soft_cap = 0.0f;   // of scores; 0: none
@@ -271,6 +275,10 @@ struct HyperParams {
   bool gate_bias, up_bias, down_bias;
   bool fused_gate_up;       // ffn_up holds gate and up
 
+  // Numbers of an embedding span's row.
+  int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
+  // Rows have rotary positions of three numbers.
+  bool turns_by_three() const { return !ropes.empty() && !ropes[0].axes.empty(); }
   bool has_delta_nets() const { return delta_net.n_value_heads > 0; }
   bool has_state_spaces() const { return state_space.n_heads > 0; }
   // The most that any layer has.
@@ -317,6 +325,12 @@ struct MemoryPlan {
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
 
+// Rows of a step that are rows of an embedding span.
+struct EmbeddedRows {
+  int first_row = 0, n_rows = 0;
+  const float* rows = nullptr;            // [n_rows][HyperParams::input_width()]
+};
+
 // Consecutive rows of one sequence in a step, for the layer that guesses. Kept rows are numbered from 0 to
 // ModelLimits::kept_rows() - 1.
 struct HiddenRun {
@@ -328,7 +342,7 @@ struct HiddenRun {
 
 // One step's input. Rows of a segment are consecutive; all host memory.
 struct Batch {
-  std::span<const int32_t> tokens;        // one per row
+  std::span<const int32_t> tokens;        // one per row; of embedded rows any that is in range
   // Cover all rows in order, and again for each further table of MemoryPlan::layout: the same runs of rows, with
   // that table's pages. Of tables of layers with a window, pages that no row sees any more are not looked at.
   std::span<const Segment> segments;
@@ -336,6 +350,7 @@ struct Batch {
   bool leaves_logits = false;             // in the backend's memory, for its sample()
   // Cover all rows in order; the layer that guesses then keeps what it needs of them. Empty: it does not.
   std::span<const HiddenRun> hidden = {};
+  std::span<const EmbeddedRows> embedded = {};   // ascending
 };
 
 // One pass of the layer that guesses: of each sequence one row, which says what follows its token.
@@ -362,7 +377,8 @@ class Model {
   virtual const MemoryPlan& memory() const = 0;
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
-  // Whether positions may be rows of embedding spans in the place of tokens.
+  // Whether positions may be rows of embedding spans in the place of tokens: Batch::embedded, and of segments
+  // rope_positions and seen_end.
   virtual bool takes_embeddings() const { return false; }
 
   // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the

@@ -2,6 +2,8 @@
 // turns by per position, with the scalings that stretch a model's context. Pure functions.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +44,11 @@ enum class YarnLog : uint8_t {
   kWhole,        // the key holds l; nothing else follows
   kTenthAlone,   // likewise, and the magnitude is 1 whatever l is
 };
+
+// Which of a row's three numbers each of `n_pairs` pairs turns by. Sections of pairs for time, height and width lie one behind
+// the other and again from the first, or take turns: pair 3 i + 1 is of the height as long as i is less than its section,
+// pair 3 i + 2 of the width, and all others are of the time (Qwen3-VL, arXiv:2511.21631). Empty: all sections are.
+std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool interleaved);
 
 // Everything the file says: `<arch>.rope.freq_base` (or `base_key` in its place), `<arch>.rope.scaling.*`, and, where
 // `use_factors`, the tensors whose values divide the frequencies: rope_freqs.weight (Llama 3), or

@@ -102,6 +102,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::mixing, rows * streams * (streams + 1)},
       {&Activations::laurel, streams > 0 ? rows * p.n_embd : 0},
       {&Activations::laurel_inner, rows * p.streams.laurel_rank},
+      {&Activations::inputs, p.n_deepstack > 0 ? rows * p.input_width() : 0},
+      {&Activations::deepstack, p.n_deepstack > 0 ? rows * p.n_embd : 0},
       {&Activations::hidden, p.guess.used ? hidden_rows(limits) * p.n_embd : 0},
       {&Activations::guess_inputs, p.guess.used ? rows * 2 * p.n_embd : 0},
       {&Activations::logits, logit_rows * p.n_vocab},
@@ -130,6 +132,16 @@ MixtureShape mixture_shape(const HyperParams& p) {
   const ExpertParams& experts = p.experts;
   if (experts.count == 0) return {};
   return {experts.count, experts.used, experts.latent > 0 ? experts.latent : p.n_embd, experts.n_ff};
+}
+
+HeadProductShape head_product_shape(const HyperParams& p) {
+  const LatentParams& latents = p.latents;
+  const auto heads = [](const LayerParams& layer) { return layer.latent() ? layer.n_heads : 0; };
+  const auto n_heads = latents.rank > 0 ? static_cast<int>(most(p, heads)) : 0;
+  if (n_heads == 0) return {};
+  constexpr int64_t kMultiple = kExpertRowMultiple;
+  const int64_t rows = std::max(latents.rank, latents.value_dim);
+  return {n_heads, (rows + kMultiple - 1) / kMultiple * kMultiple, std::max(latents.rank, latents.key_dim)};
 }
 
 }  // namespace monolith

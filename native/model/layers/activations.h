@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/loading.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -59,6 +60,8 @@ struct Activations {
   float* last_stream_numbers = nullptr;
   float* laurel = nullptr;           // [rows][n_embd]
   float* laurel_inner = nullptr;     // [rows][rank]
+  float* inputs = nullptr;           // [rows][input_width] of rows of embedding spans, where these have further parts
+  float* deepstack = nullptr;        // [rows][n_embd]: one of the parts
   float* hidden = nullptr;           // of the layer that guesses, see GuessLayer
   float* guess_inputs = nullptr;     // [rows][2 * n_embd], likewise
   float* logits = nullptr;
@@ -90,5 +93,7 @@ inline int most_head_dim(const HyperParams& p) {
   return std::max({p.most(&LayerParams::key_dim), p.most(&LayerParams::value_dim), p.latents.index.key_dim, 1});
 }
 MixtureShape mixture_shape(const HyperParams& p);
+// Of latent attention's products of each head with a matrix of its own.
+HeadProductShape head_product_shape(const HyperParams& p);
 
 }  // namespace monolith

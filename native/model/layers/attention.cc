@@ -79,7 +79,8 @@ void Attention::store(const StepRows& rows) const {
   RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
   if (layer_.rope >= 0) {
     const RopeSet& angles = params_.ropes[static_cast<size_t>(layer_.rope)];
-    rope = {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude};
+    rope = {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude,
+            angles.axes.empty() ? nullptr : angles.axes.data()};
   }
   const bool weighted = params_.qk_norm == QkNorm::kEachHeadRotated;
   if (weighted || (params_.qk_norm == QkNorm::kUnweightedRotated && layer_.rope >= 0)) {

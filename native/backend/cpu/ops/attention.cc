@@ -65,7 +65,7 @@ struct Attention {
     return start(segment.first_position) / kAttentionSpan;
   }
   int spans(const Segment& segment) const {
-    return spans_of(segment.first_position + segment.n_tokens) - first_span(segment);
+    return spans_of(segment.seen_by(segment.first_position + segment.n_tokens - 1)) - first_span(segment);
   }
   // A cut segment's spans in one piece.
   int run_of_spans(const Segment& segment, int threads) const {
@@ -77,7 +77,7 @@ struct Attention {
   // Products of queries with keys in the segment's largest piece.
   int64_t products(const Segment& segment) const {
     const int last = segment.first_position + segment.n_tokens - 1;
-    return std::min<int64_t>(kTileQueries, queries(segment)) * (last + 1 - start(last));
+    return std::min<int64_t>(kTileQueries, queries(segment)) * (segment.seen_by(last) - start(last));
   }
 
   // What query `index`'s sink adds to its state's sum of weights, which count relative to the largest score: a sink
@@ -118,13 +118,14 @@ class Tile {
     next_ = states_ + kTileQueries * a.state_floats();
     const int n =
         static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
+    const auto position = [&](int i) { return segment.first_position + static_cast<int>((first_query + i) / a.group); };
     for (int i = 0; i < n; ++i) {
-      limits_[i] = segment.first_position + static_cast<int>((first_query + i) / a.group) + 1;
-      starts_[i] = a.start(limits_[i] - 1);
+      limits_[i] = segment.seen_by(position(i));
+      starts_[i] = a.start(position(i));
     }
     for (int i = 0; i < n; ++i) {
       const float* from = a.query(segment, kv_head, first_query + i);
-      const float scale = a.scale(limits_[i] - 1);
+      const float scale = a.scale(position(i));
       if (layer.latents) {
         float* to = packed + i * padded_dim;
         for (int64_t d = 0; d < key_dim; ++d)
@@ -207,7 +208,7 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, con
     const int position = segment.first_position + static_cast<int>(i / a.group);
     const int first_kept = a.first_span(segment);
     const int first = a.start(position) / kAttentionSpan - first_kept;
-    const int end = spans_of(position + 1) - first_kept;
+    const int end = spans_of(segment.seen_by(position)) - first_kept;
     std::memcpy(state, partials + (first * n_queries + i) * state_floats,
                 static_cast<size_t>(state_floats) * sizeof(float));
     a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats,

@@ -103,7 +103,8 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
         float* const row = rows + (segment.first_row + position - segment.first_position) * own.key_dim;
         kernels_->rms_norm(row, blocks.norm, blocks.eps, own.key_dim, row);
         if (rope.n_dims > 0) {
-          rope_factors(rope, static_cast<int32_t>(index * blocks.block), factors, factors + rope.n_dims);
+          const auto turns = static_cast<int32_t>(index * blocks.block);
+          rope_factors(rope, {turns, turns, turns}, factors, factors + rope.n_dims);
           kernels_->rotate(row + own.key_dim - rope.n_dims, factors, factors + rope.n_dims, rope.n_dims, rope.style);
         }
         store_latents(*kernels_, own, cache.shape.type, segment.pages[page_of_block(index, blocks.block)],

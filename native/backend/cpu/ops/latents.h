@@ -17,11 +17,12 @@ inline constexpr int64_t kGatheredAlone = 64;
 inline int64_t page_of_block(int64_t index, int block) { return ((index + 1) * block - 1) / kPageTokens; }
 
 // Angle in double: at position 100000 a float product is wrong by up to 0.004 radians.
-inline void rope_factors(const RopeParams& rope, int32_t position, float* own, float* partner) {
+inline void rope_factors(const RopeParams& rope, const RopePosition& position, float* own, float* partner) {
   const int half = rope.n_dims / 2;
+  const int32_t by_axis[] = {position.time, position.height, position.width};
   for (int i = 0; i < half; ++i) {
     const double angle =
-        static_cast<double>(position) * static_cast<double>(rope.inverse_frequency[i]);
+        static_cast<double>(by_axis[rope.axes == nullptr ? 0 : rope.axes[i]]) * static_cast<double>(rope.inverse_frequency[i]);
     const auto cosine = static_cast<float>(std::cos(angle) * rope.magnitude);
     const auto sine = static_cast<float>(std::sin(angle) * rope.magnitude);
     const int first = rope.style == RopeStyle::kAdjacentPairs ? 2 * i : i;

@@ -88,8 +88,11 @@ class CpuKvCache final : public KvCache {
 // when a row's position or the parameters changed, else reused.
 struct RopeTable {
   float* factors = nullptr;           // [row][2 n_dims]
-  std::vector<int32_t> positions;     // of each row; -1: not computed
+  static constexpr RopePosition kNotComputed{-1, -1, -1};
+  std::vector<RopePosition> positions;   // of each row
   std::vector<float> frequency;       // the parameters it was computed for
+  std::vector<uint8_t> axes;          // where has_axes
+  bool has_axes = false;
   RopeStyle style = RopeStyle::kAdjacentPairs;
   int n_dims = 0;
   float magnitude = 0;

@@ -66,8 +66,10 @@ void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, Kv
 }   // namespace
 
 bool RopeTable::is_for(const RopeParams& rope) const {
+  const int half = rope.n_dims / 2;
   return n_dims == rope.n_dims && style == rope.style && magnitude == rope.magnitude &&
-         std::equal(frequency.begin(), frequency.begin() + rope.n_dims / 2, rope.inverse_frequency);
+         has_axes == (rope.axes != nullptr) && (!has_axes || std::equal(rope.axes, rope.axes + half, axes.begin())) &&
+         std::equal(frequency.begin(), frequency.begin() + half, rope.inverse_frequency);
 }
 
 // Layers of a step rotate by the same angles, so only the first one with these parameters finds
@@ -83,13 +85,15 @@ const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<cons
     table.style = rope.style;
     table.magnitude = rope.magnitude;
     std::copy_n(rope.inverse_frequency, rope.n_dims / 2, table.frequency.begin());
-    std::ranges::fill(table.positions, -1);
+    table.has_axes = rope.axes != nullptr;
+    if (table.has_axes) std::copy_n(rope.axes, rope.n_dims / 2, table.axes.begin());
+    std::ranges::fill(table.positions, RopeTable::kNotComputed);
   }
   for (const Segment& segment : segments) {
-    int32_t* positions = table.positions.data() + segment.first_row;
+    RopePosition* positions = table.positions.data() + segment.first_row;
     pool.parallel_for(segment.n_tokens, 16, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        const int32_t position = segment.first_position + static_cast<int32_t>(i);
+        const RopePosition position = segment.rope_position(static_cast<int>(i));
         if (positions[i] == position) continue;
         float* factors = table.row(segment.first_row + i);
         rope_factors(rope, position, factors, factors + rope.n_dims);
