@@ -103,9 +103,17 @@ class ProfiledBackend final : public Backend {
                  const MixtureShape& mixture) override {
     return inner_->reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
+  size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const override {
+    return inner_->head_scratch_bytes(max_rows, shape);
+  }
+  Status reserve_heads(int max_rows, const HeadProductShape& shape) override {
+    return inner_->reserve_heads(max_rows, shape);
+  }
   Status can_keep(KvType type) const override { return inner_->can_keep(type); }
   Status can_keep_states(const KvShape& shape) const override { return inner_->can_keep_states(shape); }
-  Status can_keep_slots() const override { return inner_->can_keep_slots(); }
+  Status can_compute(const Convolution& convolution) const override { return inner_->can_compute(convolution); }
+  Status can_compute(const DeltaRule& rule) const override { return inner_->can_compute(rule); }
+  Status can_compute(const StateSpace& space) const override { return inner_->can_compute(space); }
   bool attends_by_position() const override { return inner_->attends_by_position(); }
   bool takes_spans() const override { return inner_->takes_spans(); }
   bool mixes_streams() const override { return inner_->mixes_streams(); }
@@ -255,7 +263,7 @@ class ProfiledBackend final : public Backend {
                             static_cast<size_t>(shape.n_experts);
     Work work;
     work.bytes = of_one * static_cast<uint64_t>(shape.n_used);
-    work.operations = 6 * static_cast<uint64_t>(shape.n_embd) * static_cast<uint64_t>(shape.n_ff) *
+    work.operations = (mixture.gate ? 6u : 4u) * static_cast<uint64_t>(shape.n_embd) * static_cast<uint64_t>(shape.n_ff) *
                       static_cast<uint64_t>(shape.n_used) * static_cast<uint64_t>(n_rows);
     timed(Op::kMixture, work, [&] { inner_->mixture(mixture, router_logits, x, n_rows, out, add_to_out); });
   }

@@ -51,7 +51,8 @@ static size_t host_logit_count(const HyperParams& params, const ModelLimits& lim
 static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
                             const Backend& backend) {
   return backend.scratch_bytes(limits.max_batch_tokens, widest_row(p), limits.max_context,
-                               most_head_dim(p), mixture_shape(p));
+                               most_head_dim(p), mixture_shape(p)) +
+         backend.head_scratch_bytes(limits.max_batch_tokens, head_product_shape(p));
 }
 
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
@@ -84,7 +85,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, plan.layout, limits));
   if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
-    if (Status status = backend.can_keep_slots(); !status) return status.error();
+    if (Status status = can_carry_on(*params, backend); !status) return status.error();
     plan.slot_bytes = static_cast<size_t>(floats) * sizeof(float);
     plan.slots_bytes = plan.slot_bytes * static_cast<size_t>(limits.n_slots);
     if (plan.slots_bytes / plan.slot_bytes != static_cast<size_t>(limits.n_slots) || plan.slots_bytes > kMaxKvBytes)
@@ -174,6 +175,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
       !s) {
     return s.error();
   }
+  if (Status s = backend.reserve_heads(limits.max_batch_tokens, head_product_shape(p)); !s) return s.error();
   allocated.activation_bytes += scratch_bytes(p, limits, backend);
   return model;
 }

@@ -134,4 +134,14 @@ MixtureShape mixture_shape(const HyperParams& p) {
   return {experts.count, experts.used, experts.latent > 0 ? experts.latent : p.n_embd, experts.n_ff};
 }
 
+HeadProductShape head_product_shape(const HyperParams& p) {
+  const LatentParams& latents = p.latents;
+  const auto heads = [](const LayerParams& layer) { return layer.latent() ? layer.n_heads : 0; };
+  const auto n_heads = latents.rank > 0 ? static_cast<int>(most(p, heads)) : 0;
+  if (n_heads == 0) return {};
+  constexpr int64_t kMultiple = kExpertRowMultiple;
+  const int64_t rows = std::max(latents.rank, latents.value_dim);
+  return {n_heads, (rows + kMultiple - 1) / kMultiple * kMultiple, std::max(latents.rank, latents.key_dim)};
+}
+
 }  // namespace monolith

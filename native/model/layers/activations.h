@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/loading.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -92,5 +93,7 @@ inline int most_head_dim(const HyperParams& p) {
   return std::max({p.most(&LayerParams::key_dim), p.most(&LayerParams::value_dim), p.latents.index.key_dim, 1});
 }
 MixtureShape mixture_shape(const HyperParams& p);
+// Of latent attention's products of each head with a matrix of its own.
+HeadProductShape head_product_shape(const HyperParams& p);
 
 }  // namespace monolith
