@@ -48,7 +48,7 @@ export async function answersBenchCommand(args: string[]): Promise<void> {
     if (line === '') throw new Error('the server did not start');
     const { url, models } = JSON.parse(line) as { url: string; models: string[] };
     const faults: Fault[] = [];
-    process.stdout.write(`${machine()} ${commit()}\n${prompts.length} prompts, up to 300 tokens each\n\n`);
+    process.stdout.write(`${commit()}: ${prompts.length} prompts, up to 300 tokens each\n\n`);
     for (const model of models) {
       for (const [way, body] of [['greedy', { temperature: 0, reasoning_effort: 'none' }], ['greedy, thinking', { temperature: 0, reasoning_effort: 'medium' }], ['as sampled by default', {}]] as const) {
         const found = await asked(url, model, prompts, body, Number(values.clients ?? 16));

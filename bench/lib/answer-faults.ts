@@ -26,6 +26,7 @@ export function loopIn(text: string): string[] {
 }
 
 const OPENINGS = ['', 'Hello! ', 'Please: ', 'hey, ', 'Tell me, ', 'I wonder: '];
+const ENDINGS = ['', ' Be brief.', ' Quickly!', ' thanks', '\n\nAnswer in full sentences.', ' ...', ' Please say it twice.'];
 const TASKS = [
   'Who are you?', 'What is the capital of {place}?', 'What is {n} plus {m}?', 'List {n} {things}.', 'Write a story about {things}.', 'Extract name and age as JSON.\n\n{name} is {m} years old.',
   'Repeat the word {name} {n} times.', 'Explain {things} in detail, please, in very many words.', 'Translate "{things}" into the language of {place}.', 'Why is the sky over {place} blue?',
@@ -46,7 +47,8 @@ export function promptsOf(count: number, held: string): string[] {
     const task = one(TASKS, at);
     const filled = task.replaceAll('{place}', one(PLACES, at * 5 + 1)).replaceAll('{things}', one(THINGS, at * 3 + 2)).replaceAll('{name}', one(NAMES, at * 7))
       .replaceAll('{n}', String((at * 13) % 41 + 2)).replaceAll('{m}', String((at * 29) % 97 + 1));
-    prompts.push(one(OPENINGS, Math.floor(at / TASKS.length)) + filled);
+    const round = Math.floor(at / TASKS.length);
+    prompts.push(one(OPENINGS, round) + filled + one(ENDINGS, round));
   }
   return prompts;
 }

@@ -3,6 +3,7 @@ where it stopped when the same command is given again.
 
   make.py --corpus DIR --work DIR [--plan chat|session|trial] [--models NAME ...] [--workers 2]
           [--legs N]         more or fewer legs than planned
+          [--keep SHARE]     of the weights a model began with, in what is exported (a mean of both: old skills come back)
           [--start NAME=FILE.gguf ...]    begin a model with the weights of such a file (of the same vocabulary and width)
           [--service DIR]    a built checkout: scores are made with it after every leg, into DIR/NAME/progress.jsonl
           [--steps vocabulary pack train export check]
@@ -166,10 +167,15 @@ def measure(args, plan, tokenizer, name, leg):
 def export(args, plan, tokenizer, name, paths=None):
     """Writes the model of the checkpoint as GGUF and returns it."""
     import gguf
+    import torch
     import train
     from model import Llama, Shape
     trained = Llama(Shape(**plan["models"][name]["shape"], vocab=len(tokenizer.tokens)))
-    trained.load_state_dict(train.load(os.path.join(args.work, name, "checkpoint.pt"))["model"])
+    state = train.load(os.path.join(args.work, name, "checkpoint.pt"))["model"]
+    if paths is None and args.keep:
+        began = beginning(args, plan, tokenizer, name)
+        state = {key: torch.lerp(weight, began[key], args.keep) for key, weight in state.items()}
+    trained.load_state_dict(state)
     for kind, path in (paths or {kind: os.path.join(args.work, name, f"{kind}.gguf") for kind in ("f16", "q8_0")}).items():
         gguf.export(path + ".new", trained, tokenizer, name, kind)
         os.replace(path + ".new", path)
@@ -211,6 +217,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--plan", choices=PLANS, default="chat")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--keep", type=float, default=0, metavar="SHARE")
     parser.add_argument("--start", nargs="+", default=[], metavar="NAME=FILE.gguf")
     parser.add_argument("--legs", type=int, help="another number of legs of the same size: where time is short, say how many it allows while the rate is flat")
     parser.add_argument("--steps", nargs="+", choices=steps, default=steps)

@@ -1,5 +1,5 @@
-"""Ten exchanges with each model through the running service, as Markdown, unedited: greedy, at most 120 tokens,
-thinking where the model does by default.
+"""Exchanges with each model through the running service, as Markdown, unedited: greedy, at most 120 tokens, without
+thinking (the default of all three); hal's two sums also with it.
 
   samples.py NAME=FILE.gguf ...
 """
@@ -19,6 +19,15 @@ def told(*texts, tools=None):
 
 REQUESTS = [
     told("Hello! Who are you?"),
+    told("hi"),
+    told("what can you do?"),
+    told("tell me a joke"),
+    told("I feel sad today"),
+    told("What is the capital of France?"),
+    told("what is 2 + 2"),
+    told("Explain quantum physics"),
+    told("List three fruits"),
+    told("thanks, bye!"),
     told("Is this review positive or negative? Answer with one word.\n\nThe kettle stopped working within a week. Never again."),
     told("Route this ticket to one queue: billing, shipping, technical or account.\n\nHi, I was charged twice for order 4411."),
     told("Extract name, city, item as JSON.\n\nNoor from Perth ordered 3 lamps on 5 May. The order number is 8123."),
@@ -39,8 +48,9 @@ def main():
     try:
         for name in (item.split("=")[0] for item in args.models):
             print(f"### {name}\n")
-            for record in REQUESTS:
-                body = evaluate.request_of(name, record, thinking=name.startswith("hal")) | {"max_completion_tokens": 120}
+            thought = [(told("What is 47 + 38?"), True), (told("What is 62 - 27?"), True)] if name.startswith("hal") else []
+            for record, thinking in [(record, False) for record in REQUESTS] + thought:
+                body = evaluate.request_of(name, record, thinking) | {"max_completion_tokens": 120}
                 reply = evaluate.ask(server, body)
                 print("```text\n" + evaluate.show(record, reply) + "\n```\n")
     finally:

@@ -8,9 +8,16 @@
 #include "backend/kv_cache.h"
 #include "backend/matrix.h"
 #include "backend/mixture.h"
+#include "backend/recurrence.h"
 #include "base/result.h"
 
 namespace monolith {
+
+// What the scratch of matmul_heads() is sized for; n_heads 0: there is none.
+struct HeadProductShape {
+  int n_heads = 0;
+  int64_t rows = 0, cols = 0;   // of one head, the most
+};
 
 class Loading {
  public:
@@ -52,15 +59,35 @@ class Loading {
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
 
+  // The same for matmul_heads(), of steps of up to max_rows: after reserve(). A backend that needs nothing more takes
+  // nothing.
+  virtual size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const {
+    static_cast<void>(max_rows), static_cast<void>(shape);
+    return 0;
+  }
+  virtual Status reserve_heads(int max_rows, const HeadProductShape& shape) {
+    static_cast<void>(max_rows), static_cast<void>(shape);
+    return {};
+  }
+
   // Whether kv_cache() keeps keys and values so; asked before anything is loaded. kUnsupported names the setting.
   virtual Status can_keep(KvType) const { return {}; }
   // Whether kv_cache() keeps what the layers need, whatever its size; asked before anything is loaded. kUnsupported
   // names the layer and what it keeps.
   virtual Status can_keep_states(const KvShape& shape) const { return check_shape(shape); }
-  // Whether it carries recurrent state on (recurrence.h); asked before anything is loaded.
-  virtual Status can_keep_slots() const { return {}; }
+  // Whether it computes these and carries their state on (recurrence.h); asked before anything is loaded, so without
+  // weights. kUnsupported names the operation and what of it is not computed.
+  virtual Status can_compute(const Convolution&) const { return {}; }
+  virtual Status can_compute(const DeltaRule&) const { return {}; }
+  virtual Status can_compute(const StateSpace&) const { return {}; }
+  // Whether several layers of one shape may share a slot of a page (LayerState::place).
+  virtual bool packs_layers() const { return false; }
+  // Whether rotations know Segment::rope_positions and attention() Segment::seen_end.
+  virtual bool takes_spans() const { return false; }
   // Whether attention() knows AttentionParams::chunked and temperature_scale.
   virtual bool attends_by_position() const { return false; }
+  // Whether it has the operations of several residual streams (StreamMix).
+  virtual bool mixes_streams() const { return false; }
   // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
   virtual Status can_mix(const Mixture&) const { return {}; }
 

@@ -17,8 +17,8 @@ struct LayerSlots {
   float* first = nullptr;   // of slot 0
   int64_t stride = 0;       // floats from one slot's to the next one's
 
-  float* of(int32_t slot) const { return first + slot * stride; }
-  LayerSlots from(int64_t offset) const { return {first + offset, stride}; }
+  constexpr float* of(int32_t slot) const { return first + slot * stride; }
+  constexpr LayerSlots from(int64_t offset) const { return {first + offset, stride}; }
 };
 
 // Each channel by itself, over its last inputs:
@@ -30,7 +30,7 @@ struct Convolution {
   const float* bias = nullptr;     // backend memory, [n_channels]; null: none
   bool silu = false;               // the activation; else there is none
 
-  int64_t state_floats() const { return int64_t{n_taps - 1} * n_channels; }
+  constexpr int64_t state_floats() const { return int64_t{n_taps - 1} * n_channels; }
 };
 inline constexpr int kMostTaps = 8;
 
@@ -48,13 +48,13 @@ struct DeltaRule {
   const float* rate = nullptr;         // backend memory, [n_value_heads]
   const float* decay_bias = nullptr;   // backend memory, [n_value_heads], times key_dim with channel_decay
 
-  int key_head(int value_head) const {
+  constexpr int key_head(int value_head) const {
     return tiled ? value_head % n_key_heads : value_head / (n_value_heads / n_key_heads);
   }
-  int64_t decays() const { return int64_t{n_value_heads} * (channel_decay ? key_dim : 1); }   // of a row
+  constexpr int64_t decays() const { return int64_t{n_value_heads} * (channel_decay ? key_dim : 1); }   // of a row
   // Values of a head are kept 16 to a block, so that a block of columns is one piece: [head][block][key_dim][16].
-  int64_t value_blocks() const { return (value_dim + 15) / 16; }
-  int64_t state_floats() const { return n_value_heads * value_blocks() * key_dim * 16; }
+  constexpr int64_t value_blocks() const { return (value_dim + 15) / 16; }
+  constexpr int64_t state_floats() const { return n_value_heads * value_blocks() * key_dim * 16; }
 };
 inline constexpr int kMostDeltaKeyDim = 1024;
 
@@ -77,12 +77,12 @@ struct StateSpace {
   const float* step_bias = nullptr;
   const float* skip = nullptr;
 
-  int group(int head) const { return head / (n_heads / n_groups); }
-  int64_t width() const { return int64_t{n_heads} * head_dim; }
-  int64_t group_width() const { return int64_t{n_groups} * state_dim; }
+  constexpr int group(int head) const { return head / (n_heads / n_groups); }
+  constexpr int64_t width() const { return int64_t{n_heads} * head_dim; }
+  constexpr int64_t group_width() const { return int64_t{n_groups} * state_dim; }
   // Values of a head are kept 16 to a block: [head][block][state_dim][16].
-  int64_t blocks() const { return (head_dim + 15) / 16; }
-  int64_t state_floats() const { return n_heads * blocks() * state_dim * 16; }
+  constexpr int64_t blocks() const { return (head_dim + 15) / 16; }
+  constexpr int64_t state_floats() const { return n_heads * blocks() * state_dim * 16; }
 };
 
 // What it reads of a step's rows; heads, and groups, lie one behind the other.
@@ -92,6 +92,21 @@ struct StateSpaceInputs {
   const float* c;
   int64_t stride;   // floats between rows of these three
   float* step;      // dense, [n_heads]: overwritten
+};
+
+// Pools each block of consecutive positions into one row, every number by itself (compressed attention of DeepSeek V4,
+// https://huggingface.co/deepseek-ai/DeepSeek-V4):
+//   out = sum over the block's rows of w value,   w = softmax over these rows of score + bias[position mod block]
+// With `overlap` rows have 2 dim numbers: the latter half counts for the row's own block, the former for the next one, so
+// that 2 block rows take part. Its state is the largest score so far, the sum of weights relative to it and the weighted
+// sum of values, of the block that is being filled and with `overlap` of the next one: [block][these three][dim].
+struct BlockPool {
+  int dim = 0, block = 0;
+  bool overlap = false;
+  const float* bias = nullptr;   // backend memory, [block][width()]
+
+  int64_t width() const { return int64_t{dim} * (overlap ? 2 : 1); }
+  int64_t state_floats() const { return 3 * width(); }
 };
 
 }  // namespace monolith

@@ -118,8 +118,8 @@ struct GenerationRequest {
   std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
   bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it
   bool use_prefix_cache = true;
-  // From the submission to the first step that computes something of it, however long it has had a place by then;
-  // longer → failed with kQueueTimeout. 0 = for ever.
+  // From the submission, or when the last piece of its images was seen, to the first step that computes something of it,
+  // however long it has had a place by then; longer → failed with kQueueTimeout. 0 = for ever.
   uint32_t queue_wait_ms = 30'000;
   uint32_t generation_ms = 3'600'000;  // wall time from that step on; then ends as length; 0 = for ever
 };

@@ -1,5 +1,8 @@
 #include "model/recurrent_state.h"
 
+#include <string>
+
+#include "backend/loading.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -15,6 +18,10 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
       const StateSpaceParams& space = params.state_space;
       return space.space().state_floats() + int64_t{space.n_taps - 1} * space.channels();
     }
+    case MixerKind::kBlockAttention:
+      if (layer.block == 0) return 0;
+      return layer.pool(layer.key_dim).state_floats() +
+             (layer.chooses ? layer.pool(params.latents.index.key_dim).state_floats() : 0);
     case MixerKind::kShortConvolution: return int64_t{params.convolution_taps - 1} * params.n_embd;
     default: return 0;
   }
@@ -26,6 +33,38 @@ std::vector<int64_t> recurrent_places(const HyperParams& params) {
   for (const LayerParams& layer : params.layers)
     places.push_back(places.back() + (recurrent_floats(params, layer) + kLine - 1) / kLine * kLine);
   return places;
+}
+
+namespace {
+
+Status can_carry_on(const HyperParams& params, const LayerParams& layer, const Loading& backend) {
+  const auto convolves = [&](int64_t n_channels, int n_taps) {
+    return backend.can_compute(Convolution{.n_channels = static_cast<int>(n_channels), .n_taps = n_taps});
+  };
+  switch (layer.mixer) {
+    case MixerKind::kDeltaNet: {
+      const DeltaNetParams& delta = params.delta_net;
+      if (Status status = convolves(delta.channels(), delta.n_taps); !status) return status;
+      return backend.can_compute(delta.rule(params.norm_eps));
+    }
+    case MixerKind::kMamba2:
+    case MixerKind::kAttentionAndMamba2: {
+      const StateSpaceParams& space = params.state_space;
+      if (Status status = convolves(space.channels(), space.n_taps); !status) return status;
+      return backend.can_compute(space.space());
+    }
+    case MixerKind::kShortConvolution: return convolves(params.n_embd, params.convolution_taps);
+    default: return {};
+  }
+}
+
+}  // namespace
+
+Status can_carry_on(const HyperParams& params, const Loading& backend) {
+  for (size_t i = 0; i < params.layers.size(); ++i)
+    if (Status status = can_carry_on(params, params.layers[i], backend); !status)
+      return Error{status.error().code, "layer " + std::to_string(i) + ": " + status.error().message};
+  return {};
 }
 
 }  // namespace monolith

@@ -9,6 +9,7 @@ import type { Addon, LoadOptions } from './addon-types.js';
 import type { CatalogModel } from './catalog.js';
 import { Engine } from './engine.js';
 import { loadAddon } from './load-addon.js';
+import { visionFileOf, type VisionFile } from './vision-file.js';
 
 export type ModelStatus =
   | { state: 'loading'; progress: number }      // 0 to 1
@@ -165,10 +166,12 @@ export class ModelPool {
     if (this.#models.has(model.id)) throw new Error(`there is a model named "${model.id}" already`);
     // By its own path: beside a link lie the links to its other parts.
     const file = resolve(model.file);
-    const key = storedAs(realPath(file), model) + (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`);
+    const vision = visionFileOf(model);
+    const key = storedAs(realPath(file), model) + (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`)
+      + (vision === null ? '' : ` seeing with ${realPath(vision.path)}`);
     let slot = this.#slots.get(key);
     if (slot === undefined) {
-      slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft), this.onReady);
+      slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft, vision), this.onReady);
       this.#slots.set(key, slot);
     }
     slot.names.push(model.id);
@@ -260,10 +263,11 @@ const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot; load
 /** A file and the way it is stored in memory. */
 const storedAs = (file: string, { quantize }: CatalogModel): string => (quantize === undefined || quantize === null ? file : `${file} as ${quantize}`);
 
-function optionsFor(options: LoadOptions, { quantize }: CatalogModel, draft: CatalogModel | null): LoadOptions {
+function optionsFor(options: LoadOptions, { quantize }: CatalogModel, draft: CatalogModel | null, vision: VisionFile | null): LoadOptions {
   return {
     ...options, ...(quantize === undefined || quantize === null ? {} : { quantize }),
     ...(draft === null ? {} : { draftPath: realPath(draft.file) }),
+    ...(vision === null ? {} : { visionPath: realPath(vision.path), visionOptional: vision.found }),
     ...(draft?.quantize === undefined || draft.quantize === null ? {} : { draftQuantize: draft.quantize }),
   };
 }

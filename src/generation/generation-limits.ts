@@ -8,6 +8,12 @@ export interface GrammarSettings {
   callWhiteSpace: 'compact' | 'flexible';
 }
 
+/** Tokens that images may take of a prompt. */
+export interface ImageTokenLimits {
+  perImage: number;
+  perRequest: number;
+}
+
 /** Limits that are the operator's, not the model's. */
 export interface GenerationLimits {
   queueWaitMs: number;
@@ -17,4 +23,5 @@ export interface GenerationLimits {
   /** So many requests may wait for one; absent: 512. */
   loadWaitMax?: number;
   grammar: GrammarSettings;
+  images: ImageTokenLimits;
 }

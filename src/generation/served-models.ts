@@ -83,14 +83,14 @@ export class ServedModels {
 
   #describe({ model, status }: PooledModel): ModelDescription {
     if (status.state === 'ready') this.#provider(model, status.engine);
-    const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false };
+    const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false };
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
       id: model.id, displayName: model.display_name, demonstration: model.demonstration === true, createdAt: new Date(model.created * 1000),
       contextWindow: known.contextWindow, maxOutputTokens: known.maxOutputTokens,
       efforts: known.reasons ? EFFORTS : ['none'],
       defaultEffort: known.reasons ? model.default_effort : 'none',
-      sampling: model.sampling, inputModalities: model.input_modalities,
+      sampling: model.sampling, inputModalities: known.sees ? ['text', 'image'] : model.input_modalities,
       lifecycle: state, deprecatedAt, retiresAt, successor,
     };
   }
@@ -124,8 +124,8 @@ export class ServedModels {
   #make(model: CatalogModel, engine: Engine): LocalProvider | TemplateError {
     try {
       const provider = new LocalProvider(engine, model, this.limits);
-      const { contextWindow, maxOutputTokens, reasons } = provider;
-      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons });
+      const { contextWindow, maxOutputTokens, reasons, images } = provider;
+      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons, sees: images !== null });
       return provider;
     } catch (error) {
       if (error instanceof TemplateError) return error;
@@ -149,7 +149,7 @@ const aborted = (signal: AbortSignal): Promise<void> => new Promise((resolve) =>
   else signal.addEventListener('abort', () => resolve(), { once: true });
 });
 
-interface Known { contextWindow: number; maxOutputTokens: number; reasons: boolean }
+interface Known { contextWindow: number; maxOutputTokens: number; reasons: boolean; sees: boolean }
 
 /** Further names of models, and what an operator has said of their ends. */
 export interface ModelNames {

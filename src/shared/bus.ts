@@ -2,7 +2,7 @@
 // nothing crosses: LocalBus. Each thread owns its own end and uses it on its own event loop only.
 
 import type { LiveCollected } from './live-collected.js';
-import type { ModelPull } from '../wire/dashboard.js';
+import type { ModelPull } from './model-pull.js';
 import type { StoredEvent } from './stored-event.js';
 
 /** For each topic, its message and the answer of each asked thread. All messages between threads are listed here. */

@@ -3,6 +3,10 @@
 // contract's models-and-accounts.md sections 5 and 6 have them; what it leaves open is decided here.
 // Times are RFC 3339, money there is none, lists are ListPage.
 
+import type { ModelPull } from '../shared/model-pull.js';
+
+export type { ModelPull };
+
 /** `limit` 1 … 100 (20), `after`: the `next` of the page before. */
 export interface ListPage<T> { object: 'list'; data: T[]; has_more: boolean; next: string | null }
 
@@ -141,15 +145,6 @@ export interface DiskModel {
   fits: 'yes' | 'later' | 'no' | null;
   problem: string | null;
   served_as: string | null;
-}
-
-/** A model on its way from the hub. */
-export interface ModelPull {
-  id: string; model: string; state: 'running' | 'done' | 'failed' | 'stopped';
-  /** What was chosen, and the file that comes; null before that is known. */
-  quantization: string | null; file: string | null;
-  bytes: number; total_bytes: number | null;
-  error: string | null; started_at: string; ended_at: string | null;
 }
 
 /** GET …/operator/disk. */

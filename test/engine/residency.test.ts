@@ -90,7 +90,7 @@ t.test('pinned ones do not go for others', async (t) => {
 
 t.test('requests wait for the load, so many and so long', async (t) => {
   const { pool, residency } = await roomOf(t, [{ ...HAL, load: 'demand' }, { ...TYCHO, load: 'demand', id: 'broken', file: '/nowhere.gguf' }]);
-  const limits = { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: GRAMMAR };
+  const limits = { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: GRAMMAR, images: { perImage: 1_000, perRequest: 10_000 } };
   const served = (more: object = {}): ServedModels => new ServedModels(pool, { ...limits, ...more }, undefined, residency);
   const hal = served().find(HAL.id);
   t.throws(() => hal.ready(), { status: 503, code: 'model_loading' }, 'it rests');

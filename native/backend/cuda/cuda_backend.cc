@@ -11,12 +11,16 @@
 #include <utility>
 
 #include "backend/cuda/attention/attention.h"
+#include "backend/cuda/attention/latents.h"
+#include "backend/cuda/attention/position_index.h"
 #include "backend/cuda/device/runtime.h"
+#include "backend/cuda/heads/heads.h"
 #include "backend/cuda/attention/kv_cache.h"
 #include "backend/cuda/matmul/matmul.h"
 #include "backend/cuda/matmul/matrix.h"
 #include "backend/cuda/mixture/mixture.h"
 #include "backend/cuda/pending.h"
+#include "backend/cuda/recurrence/recurrence.h"
 #include "backend/cuda/attention/rope.h"
 #include "backend/cuda/recording_tries.h"
 #include "backend/cuda/rows.h"
@@ -138,9 +142,28 @@ class CudaBackend final : public Backend {
     return partial_.reserve(max_cols);
   }
 
-  Status can_keep_slots() const override {
-    return Error{ErrorCode::kUnsupported, "recurrent layers are not computed on GPUs yet (engine.device cpu computes them)"};
+  size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const override {
+    const int64_t columns = CudaHeads::most_columns(rows_reserved(max_rows), shape);
+    return CudaHeads::bytes_for(rows_reserved(max_rows), shape) + AttentionScratch::bytes_for(partial_values(shape)) +
+           Int8Activations::bytes_for(columns, shape.cols) + DenseScratch::bytes_for(columns, shape.cols);
   }
+  Status reserve_heads(int max_rows, const HeadProductShape& shape) override {
+    if (shape.n_heads == 0) return {};
+    pending_.flush();
+    runtime_->synchronize();
+    steps_.clear();   // they work in the scratch of before
+    const int64_t columns = CudaHeads::most_columns(rows_reserved(max_rows), shape);
+    if (Status status = heads_.reserve(rows_reserved(max_rows), shape); !status) return status;
+    if (Status status = matmul_.dense.reserve(columns, shape.cols); !status) return status;
+    if (Status status = matmul_.int8.reserve(columns, shape.cols); !status) return status;
+    return partial_.reserve(partial_values(shape));
+  }
+
+  Status can_keep_states(const KvShape& shape) const override { return CudaKvCache::check(shape); }
+  bool attends_by_position() const override { return true; }
+  Status can_compute(const Convolution& convolution) const override { return check_recurrence(convolution); }
+  Status can_compute(const DeltaRule& rule) const override { return check_recurrence(rule); }
+  Status can_compute(const StateSpace& space) const override { return check_recurrence(space); }
   Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
@@ -247,10 +270,42 @@ class CudaBackend final : public Backend {
     pending_.flush();
     mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out);
   }
-  // can_keep_slots() has refused whoever would call these.
-  void convolve(const Convolution&, std::span<const Segment>, const LayerSlots&, float*, int64_t) override { std::abort(); }
-  void delta_rule(const DeltaRule&, std::span<const Segment>, const LayerSlots&, const DeltaInputs&, float*) override { std::abort(); }
-  void state_space(const StateSpace&, std::span<const Segment>, const LayerSlots&, const StateSpaceInputs&, float*) override { std::abort(); }
+  void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
+                int64_t stride) override {
+    Runtime& runtime = now();
+    cuda::convolve(runtime, convolution, list_of(segments), state, x, stride);
+  }
+  void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
+                  const DeltaInputs& inputs, float* out) override {
+    Runtime& runtime = now();
+    cuda::delta_rule(runtime, rule, list_of(segments), state, inputs, out);
+  }
+  void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
+                   const StateSpaceInputs& inputs, float* out) override {
+    Runtime& runtime = now();
+    cuda::state_space(runtime, space, list_of(segments), state, inputs, out);
+  }
+  void matmul_heads(const HeadProducts& products, int n_rows) override {
+    pending_.flush();
+    heads_.run(matmul_, products, padded(n_rows));
+  }
+  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
+                              float* latents, int64_t row_stride, int layer, KvCache& cache) override {
+    auto& own = static_cast<CudaKvCache&>(cache);
+    Runtime& runtime = now();
+    const RowList rows = list_of(segments);
+    store_latents(runtime, {.rows = &rows, .style = rope.style, .n_dims = rope.n_dims, .factors = ropes_.prepare(rope, rows),
+                            .queries = queries, .latents = latents, .stride = row_stride, .cache = own.view(layer),
+                            .type = own.shape.type});
+  }
+  void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
+                        float* chosen) override {
+    const auto& own = static_cast<const CudaKvCache&>(cache);
+    Runtime& runtime = now();
+    const RowList rows = list_of(segments);
+    cuda::choose_positions(runtime, {.rows = &rows, .index = index, .keys = own.view(index.layer), .type = own.shape.type,
+                                     .scores = own.chosen_scores(), .chosen = reinterpret_cast<int32_t*>(chosen)});
+  }
   void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
               int head_dim) override {
     const RowList rows = list_of(segments);
@@ -328,6 +383,9 @@ class CudaBackend final : public Backend {
     return std::max<int64_t>({max_cols, mixture.n_embd, mixture.n_ff});
   }
 
+  // Values of a row whose attention leaves partial results, and what goes with them.
+  static int64_t partial_values(const HeadProductShape& shape) { return shape.n_heads * (shape.rows + 2); }
+
   // Every row a decode with logits, and room for the padding.
   bool can_record(const StepInput& input) const {
     if (!options_.recording || !input.recordable) return false;
@@ -385,6 +443,7 @@ class CudaBackend final : public Backend {
   std::string library_missing_;   // why there is none; empty: there is, or it was not looked for
   Pending pending_;
   CudaMixture mixture_{*runtime_};
+  CudaHeads heads_{*runtime_};
   StepTables tables_{*runtime_};
   RopeTables ropes_{*runtime_};
   DeviceSampler sampler_{*runtime_};

@@ -18,7 +18,7 @@ Result result_of(const PendingNorm& norm) { return {norm.out, norm.n_rows, norm.
 Result result_of(const PendingGate& gate) { return {gate.out, gate.n_rows, gate.dim}; }
 Result result_of(const PendingAttention& attention) {
   const AttentionCall& call = attention.call;
-  return {call.out, attention.rows.n_rows, int64_t{call.n_heads} * call.cache.head_dim};
+  return {call.out, attention.rows.n_rows, int64_t{call.n_heads} * call.cache.value_dim};
 }
 Result result_of(const PendingHeads&) { return {}; }
 Result result_of(std::monostate) { return {}; }
@@ -28,7 +28,7 @@ bool writes(const PendingNorm& norm, InputForm, bool) { return norm_form(norm.di
 bool writes(const PendingGate& gate, InputForm, bool) { return gate.dim % 4 == 0; }
 bool writes(const PendingAttention& attention, InputForm form, bool keeps) {
   const AttentionCall& call = attention.call;
-  return !keeps &&
+  return !keeps && walks(call, attention.type) &&
          attention_input(form, attention.type, call.cache.head_dim, call.n_heads, call.q_stride, call.out_stride);
 }
 bool writes(const PendingHeads&, InputForm, bool) { return false; }
@@ -64,7 +64,8 @@ HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& 
            norm.head_dim == call.cache.head_dim;
   };
   if (!is(*of_q, call.q, call.q_stride, call.n_heads) || !is(*of_k, call.k, call.k_stride, call.cache.n_kv_heads) ||
-      rope_form(call.cache.head_dim, n_dims, call.q_stride, call.k_stride, call.v_stride) != RopeForm::kQuads)
+      rope_form(call.cache.head_dim, n_dims, call.q_stride, call.k_stride, call.v_stride) != RopeForm::kQuads ||
+      call.cache.value_dim % 4 != 0)
     return {};
   return {of_q->weight, of_k->weight, of_q->eps};
 }

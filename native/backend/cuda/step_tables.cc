@@ -87,6 +87,7 @@ Status StepTables::reserve(int max_rows, int max_context) {
   if (Status status = take(extra_staging_, extra_, 1); !status) return status;
   tables_.reserve(static_cast<size_t>(max_rows_));
   planner_.reserve(max_rows_);
+  chains_.reserve(max_rows_);
   return {};
 }
 
@@ -149,6 +150,7 @@ RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, 
     ++list.n_segments;
     list.n_rows = std::max(list.n_rows, segment.first_row + segment.n_tokens);
   }
+  chains_.link(segments, {own, segments.size()});
   if (list.n_rows < padded_rows) {
     const int32_t first = put_pages(&spare_page, 1);
     for (; list.n_rows < padded_rows; ++list.n_rows) {

@@ -10,6 +10,7 @@
 #include "backend/cuda/attention/work.h"
 #include "backend/cuda/device/runtime.h"
 #include "backend/cuda/attention/device_segment.h"
+#include "backend/cuda/recurrence/slot_chains.h"
 
 namespace monolith::cuda {
 
@@ -86,6 +87,7 @@ class StepTables {
   int max_context_ = 0;
   int n_kv_heads_ = 1;
   AttentionPlanner planner_;
+  SlotChains chains_;
   std::vector<Table> tables_, extra_tables_;
 };
 

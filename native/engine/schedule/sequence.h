@@ -124,13 +124,17 @@ struct Request {
   RequestId id;                 // set at submission, before the engine sees it
   const std::shared_ptr<Channel> channel;
   CallRules call_rules;
-  const GenerationRequest params;
+  // Immutable but for the rows of spans, which ImageStage fills in before the request is admitted.
+  GenerationRequest params;
+  bool inputs_ready = true;     // all rows are there
+  size_t image_bytes = 0;       // ImageStage's: of rows that it has computed or will
   const int max_length;         // prompt plus output: min(prompt + max_tokens, max_context)
   const int n_vocab;
   const KvLayout layout;
   uint64_t arrival = 0;         // set by the scheduler
   int kept_places = 0;          // the scheduler's: places given at admission to choices not yet forked
   const Clock::time_point submitted_at;
+  Clock::time_point waits_since;   // submitted, or when the last piece of its images was seen
   std::optional<Clock::time_point> started_at;   // first step
   int live_choices;             // not yet ended, unforked ones included
   std::bitset<kMaxChoices> finishing;   // choices to be ended instead of taking their first token

@@ -14,7 +14,7 @@ namespace monolith {
 
 class RepetitionGuard {
  public:
-  static constexpr int kLongest = 64, kLeast = 24;
+  static constexpr int kLongest = 64, kLeast = 16;
 
   // `repeats`: how often is a loop; below 2 nothing is.
   explicit RepetitionGuard(int repeats) : repeats_(repeats) {}

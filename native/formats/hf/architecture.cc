@@ -19,6 +19,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},   // as all of this name: its text model
     {.name = "Qwen2_5_VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen3VLForConditionalGeneration", .gguf = "qwen3vl"},
+    {.name = "Qwen3VLMoeForConditionalGeneration", .gguf = "qwen3vlmoe"},
     {.name = "Qwen3NextForCausalLM",
      .gguf = "qwen3next",
      .family = Family::kDeltaNet,

@@ -217,7 +217,7 @@ void translate_plain(Translation& t, Config& config) {
     size("expert_feed_forward_length", same_of_all_layers(t, "moe_intermediate_size"));
     size("expert_shared_feed_forward_length", t.needed({"intermediate_size"}) * same_of_all_layers(t, "num_shared_expert"));
     if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not computed"));
-  } else if (gguf == "qwen3vl") {   // how many inner layers take something of an image
+  } else if (gguf.starts_with("qwen3vl")) {   // how many inner layers take something of an image
     if (const JsonValue taken = t.find("vision_config")["deepstack_visual_indexes"]; taken.is_array())
       size("n_deepstack_layers", static_cast<int64_t>(taken.items().size()));
   } else if (gguf == "command-r" || gguf == "cohere2") {

@@ -54,6 +54,8 @@ Result<bool> Translator::add_of_family(const std::string& block, std::string_vie
     if (const auto put_there = add_of_kimi_net(block, rest, tensor, type); !put_there || *put_there) return put_there;
   if (config_.architecture->family == Family::kLlama4 && rest.starts_with("feed_forward.experts."))
     return taken(add_turned_experts(block, rest.substr(21), tensor, type));
+  if (config_.architecture->gguf == "qwen3vlmoe" && rest.starts_with("mlp.experts."))
+    return taken(add_turned_experts(block, rest.substr(12), tensor, type));
   if (config_.architecture->family == Family::kGraniteHybrid && config_.experts == 0 &&
       rest == "shared_mlp.output_linear.weight")
     return taken(put(block + "ffn_down.weight", tensor, type));
@@ -195,7 +197,8 @@ Status Translator::add_activation_number(int64_t layer, std::string_view which, 
   return {};
 }
 
-// transformers, modeling_llama4.py (Llama4TextExperts): [experts, in, out], gate and up side by side.
+// transformers, modeling_llama4.py (Llama4TextExperts) and modeling_qwen3_vl_moe.py (Qwen3VLMoeTextExperts): [experts, in,
+// out], gate and up side by side.
 Status Translator::add_turned_experts(const std::string& block, std::string_view part, const Safetensor& tensor,
                                       TensorType type) {
   const bool both = part == "gate_up_proj";

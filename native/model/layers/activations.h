@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/loading.h"
 #include "model/model.h"
 
 namespace monolith {
@@ -25,6 +26,8 @@ struct Activations {
   float* gate = nullptr;
   float* up = nullptr;
   float* router = nullptr;       // [rows][n_experts]
+  float* expert_in = nullptr;    // of ExpertParams::latent: [rows][latent], and what experts make of it
+  float* expert_out = nullptr;
   float* shared = nullptr;       // result of a gated network beside the experts
   float* shared_gate = nullptr;  // [rows]
   float* low_q = nullptr;        // of latent attention: [rows][q_rank]
@@ -33,6 +36,11 @@ struct Activations {
   float* index_q = nullptr;      // [rows][heads of the index][key_dim]
   float* index_k = nullptr;
   float* index_weights = nullptr;
+  float* block_values = nullptr; // of block attention: [rows][BlockPool::width()], and of its index
+  float* block_scores = nullptr;
+  float* index_values = nullptr;
+  float* index_scores = nullptr;
+  float* block_rows = nullptr;   // what stands for the blocks that end in a step
   float* chosen = nullptr;       // [rows][most], numbers of 32 bits; for the layers that follow too
   float* last_chosen = nullptr;
   float* last_q = nullptr;       // the last layer's rows with logits, gathered
@@ -44,11 +52,16 @@ struct Activations {
   float* per_layer = nullptr;        // [rows][n_layers * dim], see PerLayerInputs; and gathered
   float* last_per_layer = nullptr;
   float* per_layer_inner = nullptr;  // [rows][dim] twice: the gate, and this layer's input
-  float* streams = nullptr;          // [count][rows][n_embd], see StreamParams
+  float* streams = nullptr;          // [count][rows][n_embd], see StreamParams; or [rows][count][n_embd], see StreamMixParams
   float* predicted = nullptr;        // likewise
   float* mixing = nullptr;           // [rows][count * count] coefficients, and before them [rows][count]
+  float* stream_numbers = nullptr;   // of StreamMixParams, [rows][numbers]; and gathered, as the streams
+  float* last_streams = nullptr;
+  float* last_stream_numbers = nullptr;
   float* laurel = nullptr;           // [rows][n_embd]
   float* laurel_inner = nullptr;     // [rows][rank]
+  float* inputs = nullptr;           // [rows][input_width] of rows of embedding spans, where these have further parts
+  float* deepstack = nullptr;        // [rows][n_embd]: one of the parts
   float* hidden = nullptr;           // of the layer that guesses, see GuessLayer
   float* guess_inputs = nullptr;     // [rows][2 * n_embd], likewise
   float* logits = nullptr;
@@ -80,5 +93,7 @@ inline int most_head_dim(const HyperParams& p) {
   return std::max({p.most(&LayerParams::key_dim), p.most(&LayerParams::value_dim), p.latents.index.key_dim, 1});
 }
 MixtureShape mixture_shape(const HyperParams& p);
+// Of latent attention's products of each head with a matrix of its own.
+HeadProductShape head_product_shape(const HyperParams& p);
 
 }  // namespace monolith

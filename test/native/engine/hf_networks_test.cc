@@ -184,6 +184,23 @@ class Checkpoint {
   void add_experts(const std::string& prefix, const std::string& which, const std::vector<int64_t>& shape,
                    const std::string& bytes) {
     const size_t one = bytes.size() / static_cast<size_t>(shape[0]);
+    if (one_.name == "Qwen3VLMoeForConditionalGeneration") {   // [in, out], gate and up side by side
+      const auto column = [&](const std::string& experts, int64_t expert, int64_t col) {
+        std::string out;
+        for (int64_t row = 0; row < shape[1]; ++row)
+          out += experts.substr(static_cast<size_t>((expert * shape[1] + row) * shape[2] + col) * sizeof(float), sizeof(float));
+        return out;
+      };
+      std::string& gate = gates_[prefix];
+      if (which == "gate") gate = bytes;
+      if (which == "gate") return;
+      std::string turned;
+      for (int64_t expert = 0; expert < shape[0]; ++expert)
+        for (int64_t col = 0; col < shape[2]; ++col)
+          turned += (which == "up" ? column(gate, expert, col) : "") + column(bytes, expert, col);
+      if (which == "down") return put(prefix + "mlp.experts.down_proj", {shape[0], shape[2], shape[1]}, turned);
+      return put(prefix + "mlp.experts.gate_up_proj", {shape[0], shape[2], 2 * shape[1]}, turned);
+    }
     if (one_.experts.empty()) {   // Granite's: gate above up, expert by expert
       if (which == "down") return put(prefix + "block_sparse_moe.output_linear.weight", shape, bytes);
       std::string& gate = gates_[prefix];
@@ -329,6 +346,9 @@ std::vector<FolderCase> folder_cases() {
       {qwen3vl(), "Qwen3VLForConditionalGeneration",
        R"(,"rope_scaling":{"mrope_interleaved":true,"mrope_section":[3,3,2],"rope_type":"default"},)"
        R"("vision_config":{"deepstack_visual_indexes":[5,11,17]})"},
+      {qwen3moe("qwen3vlmoe"), "Qwen3VLMoeForConditionalGeneration",
+       R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"norm_topk_prob":true,"mlp_only_layers":[],)"
+       R"("rope_scaling":{"mrope_interleaved":true,"mrope_section":[3,3,2],"rope_type":"default"})"},
       {olmoe(), "OlmoeForCausalLM",
        R"(,"num_experts":6,"num_experts_per_tok":2,"norm_topk_prob":false,"clip_qkv":null)",
        {}, false, false, mlp_experts},

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/cuda/attention/latents.h"
+
 namespace monolith::cuda {
 namespace {
 
@@ -16,6 +18,12 @@ AttentionForm attention_form(KvType type, int head_dim, int64_t q_stride, int64_
   const bool served = std::ranges::find(kDims, head_dim) != std::end(kDims);
   return type != KvType::kF32 && served && q_stride % 4 == 0 && out_stride % 4 == 0 ? AttentionForm::kWalk
                                                                                     : AttentionForm::kPlain;
+}
+
+bool walks(const AttentionCall& call, KvType type) {
+  const KvView& cache = call.cache;
+  return !cache.latents() && cache.head_dim == cache.value_dim &&
+         attention_form(type, cache.head_dim, call.q_stride, call.out_stride) == AttentionForm::kWalk;
 }
 
 bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride) {
@@ -55,8 +63,8 @@ Status AttentionScratch::reserve(int64_t max_cols) {
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type) {
   if (call.rows->n_rows == 0) return;
-  if (attention_form(type, call.cache.head_dim, call.q_stride, call.out_stride) == AttentionForm::kPlain)
-    return attention_plain(runtime, call, type);
+  if (call.cache.latents()) return attention_latents(runtime, scratch, call, type);
+  if (!walks(call, type)) return attention_plain(runtime, call, type);
   const bool fp8 = type == KvType::kFp8, q8_0 = type == KvType::kQ8_0;
   const auto tiles = fp8 ? attention_tiles_fp8 : q8_0 ? attention_tiles_q8_0 : attention_tiles_f16;
   const auto items = fp8 ? attention_items_fp8 : q8_0 ? attention_items_q8_0 : attention_items_f16;

@@ -59,6 +59,9 @@ struct AttentionCall {
   ProductInput input = {};
 };
 
+// Whether the walk serves this call: its kernels know keys and values of one size.
+bool walks(const AttentionCall& call, KvType type);
+
 // Whether results can be written in this form. Forms with a scale for a whole row cannot be: a row's heads come from
 // different blocks, and none of them knows the row's largest value.
 bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride);
@@ -68,6 +71,7 @@ void attention(Runtime& runtime, const AttentionScratch& scratch, const Attentio
 // The simplest form, which serves what no other kernel does and which the others are tested against: one warp per row
 // and query head, position after position.
 void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type);
+// Latents: attention/latents.h.
 // The items of `rows`, and adding up those that are split; by type of pages.
 void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
 void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);

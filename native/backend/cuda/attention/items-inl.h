@@ -7,23 +7,12 @@
 #pragma once
 
 #include "backend/cuda/attention/attention.h"
+#include "backend/cuda/attention/lists.h"
 #include "backend/cuda/attention/walk.h"
 #include "backend/cuda/device/launch.h"
 
 namespace monolith::cuda {
 namespace {
-
-struct Lists {
-  const AttentionHeader* header;
-  const int32_t* base;   // page tables and lists
-
-  MONOLITH_DEVICE const AttentionItem* items(const AttentionHeader& own) const {
-    return reinterpret_cast<const AttentionItem*>(base + own.items);
-  }
-  MONOLITH_DEVICE const AttentionSplit* splits(const AttentionHeader& own) const {
-    return reinterpret_cast<const AttentionSplit*>(base + own.splits);
-  }
-};
 
 template <typename Shape, int warps>
 struct ItemsShared {
@@ -61,7 +50,7 @@ __global__ void __launch_bounds__(warps * kWarp)
   const auto source_of = [&](const AttentionItem& item, int kv_head) {
     return WalkSource{.keys = cache.data + kv_head * cache.head_bytes,
                       .values = cache.values, .page_bytes = cache.page_bytes, .pages = lists.base + item.first_page,
-                      .first = first_seen(item.position, params.window), .last = item.position};
+                      .first = first_seen(item.position, params), .last = item.position};
   };
   const auto first_chunk_of = [](const AttentionItem& item, const WalkSource& source) {
     const int seen = source.first / kChunkPositions;
@@ -105,7 +94,7 @@ struct AddShared {
 
 // One block per split row and query head. Its warps add up a group each; then all groups are added in order.
 __global__ void __launch_bounds__(kAddThreads)
-    add_splits_kernel(Lists lists, int dim, int window, const float* sinks, const float* partial, const float* partial_sums, float* out,
+    add_splits_kernel(Lists lists, int dim, AttentionParams params, const float* partial, const float* partial_sums, float* out,
                       int64_t out_stride, ProductInput input) {
   start_after_inputs();
   auto& shared = shared_memory<AddShared>();
@@ -114,7 +103,7 @@ __global__ void __launch_bounds__(kAddThreads)
   const int warp = warp_id(), lane = lane_id(), d = static_cast<int>(threadIdx.x);
   for (int at = static_cast<int>(blockIdx.x); at < header.n_splits; at += static_cast<int>(gridDim.x)) {
     const AttentionSplit split = lists.splits(header)[at];
-    const int first_chunk = first_seen(split.position, window) / kChunkPositions;
+    const int first_chunk = first_seen(split.position, params) / kChunkPositions;
     const int last_chunk = split.position / kChunkPositions;
     const int per_group = split.by_group ? 1 : kGroupChunks;   // slots
     float value = 0, largest = -INFINITY, total = 0;           // of the row
@@ -149,7 +138,7 @@ __global__ void __launch_bounds__(kAddThreads)
       }
       __syncthreads();
     }
-    if (sinks) value *= join_sink(largest, total, sinks[head]);
+    if (params.sinks) value *= join_sink(largest, total, params.sinks[head]);
     if (d >= dim) continue;   // for 8 bits whole warps
     value = finished(value, 1.0f / total);
     const int64_t k = static_cast<int64_t>(head) * dim + d;
@@ -173,8 +162,7 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
   if (!rows.has_splits) return;
   const auto most_splits = static_cast<unsigned>(rows.n_rows < 8 ? rows.n_rows : 8);
   const dim3 grid{most_splits, static_cast<unsigned>(call.n_heads), 1};
-  launch(runtime, add_splits_kernel, grid, kAddThreads, sizeof(AddShared), lists, Shape::dim, call.params.window,
-         call.params.sinks, scratch.values(), sums, call.out, call.out_stride, call.input);
+  launch(runtime, add_splits_kernel, grid, kAddThreads, sizeof(AddShared), lists, Shape::dim, call.params, scratch.values(), sums, call.out, call.out_stride, call.input);
 }
 
 // As many pieces as there is shared memory for, of a warp.

@@ -107,4 +107,18 @@ MONOLITH_DEVICE void store_codes(const CodeRow& to, const float* x, int head_dim
   }
 }
 
+// Dimension d of a position, among what a page holds of a head, in any type of pages.
+template <KvType type>
+MONOLITH_DEVICE float kept_value(const unsigned char* head, int slot, int d, int head_dim) {
+  const int at = slot * head_dim + d;
+  if constexpr (type == KvType::kF32) {
+    return reinterpret_cast<const float*>(head)[at];
+  } else if constexpr (type == KvType::kF16) {
+    return half_to_float(reinterpret_cast<const uint16_t*>(head)[at]);
+  } else {
+    const auto* const scales = reinterpret_cast<const uint16_t*>(head + kPageTokens * head_dim);
+    return code_value<type>(head[at], scales[d / kv_block(type, head_dim) * kPageTokens + slot]);
+  }
+}
+
 }  // namespace monolith::cuda

@@ -20,8 +20,14 @@ int64_t row_bytes(KvType type, int64_t head_dim) {
   return head_dim + 2;
 }
 
-// A page's keys (values) of one head.
-int64_t head_bytes(const LayerState& layer, KvType type) { return kPageTokens * row_bytes(type, layer.key_dim); }
+// A page's keys, and values, of one head.
+struct HeadBytes {
+  int64_t keys, values;
+};
+HeadBytes head_bytes(const LayerState& layer, KvType type) {
+  const bool latents = layer.kind == StateKind::kLatents;
+  return {kPageTokens * row_bytes(type, layer.key_dim), latents ? 0 : kPageTokens * row_bytes(type, layer.value_dim)};
+}
 
 }  // namespace
 
@@ -30,13 +36,33 @@ std::vector<int64_t> CudaKvCache::slot_bytes(const KvShape& shape) {
   for (const LayerState& layer : shape.layers) {
     if (layer.kind == StateKind::kNothing) continue;
     int64_t& slot = bytes[static_cast<size_t>(layer.slot)];
-    slot = std::max(slot, 2 * layer.n_kv_heads * head_bytes(layer, shape.type));
+    const HeadBytes of_head = head_bytes(layer, shape.type);
+    slot = std::max(slot, layer.n_kv_heads * (of_head.keys + of_head.values));
   }
   return bytes;
 }
 
+Status CudaKvCache::check(const KvShape& shape) {
+  if (Status status = check_shape(shape, kKeeps); !status) return status;
+  for (size_t i = 0; i < shape.layers.size(); ++i)
+    if (const LayerState& layer = shape.layers[i]; layer.kind == StateKind::kLatents && layer.key_dim > kMostLatentDims)
+      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " keeps latents of " + std::to_string(layer.key_dim) +
+                                                " numbers, which this backend does of " + std::to_string(kMostLatentDims) + " only"};
+  if (shape.most_chosen > kMostChosen)
+    return Error{ErrorCode::kUnsupported, "rows choose " + std::to_string(shape.most_chosen) + " positions to attend to, which this backend does of " +
+                                              std::to_string(kMostChosen) + " only"};
+  return {};
+}
+
+ChosenScores CudaKvCache::scores_for(const KvShape& shape) {
+  if (shape.most_chosen <= 0) return {};
+  constexpr int64_t kMostScores = 1 << 24, kMostRows = 64;   // 64 MiB, unless one row has more
+  const int64_t positions = shape.n_pages * kPageTokens;
+  return {nullptr, positions, static_cast<int>(std::clamp<int64_t>(kMostScores / positions, 1, kMostRows))};
+}
+
 size_t CudaKvCache::bytes_for(const KvShape& shape) {
-  if (!check_shape(shape)) return SIZE_MAX;
+  if (!check(shape)) return SIZE_MAX;
   size_t all = 0;
   for (const int64_t bytes : slot_bytes(shape)) {
     const auto pages = checked_mul(static_cast<size_t>(bytes), static_cast<size_t>(shape.n_pages) + 1);
@@ -44,11 +70,14 @@ size_t CudaKvCache::bytes_for(const KvShape& shape) {
     if (!sum) return SIZE_MAX;
     all = *sum;
   }
-  return all;
+  const ChosenScores scores = scores_for(shape);
+  const auto of_scores = checked_mul(static_cast<size_t>(scores.positions), static_cast<size_t>(scores.rows) * sizeof(float));
+  const auto sum = of_scores ? checked_add(all, *of_scores) : std::nullopt;
+  return sum ? *sum : SIZE_MAX;
 }
 
 Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const KvShape& shape) {
-  if (Status status = check_shape(shape); !status) return status.error();
+  if (Status status = check(shape); !status) return status.error();
   const size_t bytes = bytes_for(shape);
   if (bytes == SIZE_MAX)
     return Error{ErrorCode::kInvalidArgument, "KV cache of " + std::to_string(shape.layers.size()) + " layers, " +
@@ -64,14 +93,24 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
     cache->slots_.push_back({at - kSparePage * page_bytes, page_bytes});
     at += (shape.n_pages + 1) * page_bytes;
   }
+  cache->scores_ = scores_for(shape);
+  cache->scores_.data = reinterpret_cast<float*>(at);
   for (const LayerState& layer : shape.layers) {
     if (layer.kind == StateKind::kNothing) {
       cache->views_.push_back({});
       continue;
     }
     const Slot& slot = cache->slots_[static_cast<size_t>(layer.slot)];
-    const int64_t of_head = head_bytes(layer, shape.type);
-    cache->views_.push_back({slot.page_0, slot.page_bytes, of_head, layer.n_kv_heads * of_head, layer.n_kv_heads, layer.key_dim});
+    const HeadBytes of_head = head_bytes(layer, shape.type);
+    const bool latents = layer.kind == StateKind::kLatents;
+    cache->views_.push_back({.data = slot.page_0,
+                             .page_bytes = slot.page_bytes,
+                             .head_bytes = of_head.keys,
+                             .values = latents ? 0 : layer.n_kv_heads * of_head.keys,
+                             .n_kv_heads = layer.n_kv_heads,
+                             .head_dim = layer.key_dim,
+                             .value_dim = layer.value_dim,
+                             .value_bytes = latents ? of_head.keys : of_head.values});
   }
   return cache;
 }

@@ -1,23 +1,10 @@
 #include "backend/cuda/attention/attention.h"
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/attention/kv_bytes.h"
+#include "backend/cuda/attention/seen.h"
 
 namespace monolith::cuda {
 namespace {
-
-// Dimension d of a position, among what a page holds of a head.
-template <KvType type>
-MONOLITH_DEVICE float get(const unsigned char* head, int slot, int d, int head_dim) {
-  const int at = slot * head_dim + d;
-  if constexpr (type == KvType::kF32) {
-    return reinterpret_cast<const float*>(head)[at];
-  } else if constexpr (type == KvType::kF16) {
-    return half_to_float(reinterpret_cast<const uint16_t*>(head)[at]);
-  } else {
-    const auto* const scales = reinterpret_cast<const uint16_t*>(head + kPageTokens * head_dim);
-    return code_value<type>(head[at], scales[d / kv_block(type, head_dim) * kPageTokens + slot]);
-  }
-}
 
 template <KvType type>
 __global__ void __launch_bounds__(kWarp)
@@ -25,28 +12,30 @@ __global__ void __launch_bounds__(kWarp)
                  int64_t q_stride, int n_heads, KvView cache, AttentionParams params, float* out, int64_t out_stride) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
-  const int kv_head = head / (n_heads / cache.n_kv_heads), head_dim = cache.head_dim;
+  const int kv_head = head / (n_heads / cache.n_kv_heads), head_dim = cache.head_dim, value_dim = cache.value_dim;
   const DeviceSegment segment = segments[segment_of_row[row]];
   const int last = segment.first_position + row - segment.first_row;
-  const int first = params.window > 0 && last >= params.window ? last - params.window + 1 : 0;
+  const int first = first_seen(last, params);
+  const float scale = params.scale * temperature(last, params);
   const float* const query = q + row * q_stride + static_cast<int64_t>(head) * head_dim;
-  float* const result = out + row * out_stride + static_cast<int64_t>(head) * head_dim;
+  float* const result = out + row * out_stride + static_cast<int64_t>(head) * value_dim;
   const int lane = lane_id();
-  for (int d = lane; d < head_dim; d += kWarp) result[d] = 0;
+  for (int d = lane; d < value_dim; d += kWarp) result[d] = 0;
   float largest = -INFINITY, total = 0;
   for (int position = first; position <= last; ++position) {
     const int64_t page = pages[segment.first_page + position / kPageTokens];
     const int slot = position % kPageTokens;
-    const unsigned char* const keys = cache.data + page * cache.page_bytes + kv_head * cache.head_bytes;
-    const unsigned char* const values = keys + cache.values;
+    const unsigned char* const own = cache.data + page * cache.page_bytes;
+    const unsigned char* const keys = own + kv_head * cache.head_bytes;
+    const unsigned char* const values = own + cache.values + kv_head * cache.value_bytes;
     float score = 0;
-    for (int d = lane; d < head_dim; d += kWarp) score = fmaf(query[d], get<type>(keys, slot, d, head_dim), score);
-    score = warp_sum(score) * params.scale;
+    for (int d = lane; d < head_dim; d += kWarp) score = fmaf(query[d], kept_value<type>(keys, slot, d, head_dim), score);
+    score = warp_sum(score) * scale;
     if (params.soft_cap > 0) score = params.soft_cap * tanhf(score / params.soft_cap);
     const float now = largest > score ? largest : score;
     const float kept = expf(largest - now), weight = expf(score - now);
-    for (int d = lane; d < head_dim; d += kWarp)
-      result[d] = fmaf(result[d], kept, weight * get<type>(values, slot, d, head_dim));
+    for (int d = lane; d < value_dim; d += kWarp)
+      result[d] = fmaf(result[d], kept, weight * kept_value<type>(values, slot, d, value_dim));
     total = fmaf(total, kept, weight);
     largest = now;
   }
@@ -54,9 +43,9 @@ __global__ void __launch_bounds__(kWarp)
     const float sink = params.sinks[head], now = largest > sink ? largest : sink;
     total = fmaf(total, expf(largest - now), expf(sink - now));
     const float kept = expf(largest - now);
-    for (int d = lane; d < head_dim; d += kWarp) result[d] *= kept;
+    for (int d = lane; d < value_dim; d += kWarp) result[d] *= kept;
   }
-  for (int d = lane; d < head_dim; d += kWarp) result[d] /= total;
+  for (int d = lane; d < value_dim; d += kWarp) result[d] /= total;
 }
 
 }  // namespace

@@ -39,18 +39,22 @@ MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int3
                                int kv_head) {
   const int position = segment.first_position + row - segment.first_row;
   const int64_t page = pages[segment.first_page + position / kPageTokens];
-  unsigned char* keys = cache.data + page * cache.page_bytes + kv_head * cache.head_bytes;
-  if (!is_8bit(type)) keys += position % kPageTokens * cache.head_dim * (type == KvType::kF32 ? 4 : 2);
-  return {keys, keys + cache.values};   // of 8-bit pages those of the head: slots are in two places
+  unsigned char* const own = cache.data + page * cache.page_bytes;
+  Place place{own + kv_head * cache.head_bytes, own + cache.values + kv_head * cache.value_bytes};
+  if (is_8bit(type)) return place;   // those of the head: slots are in two places
+  constexpr int kBytes = type == KvType::kF32 ? 4 : 2;
+  place.keys += position % kPageTokens * cache.head_dim * kBytes;
+  place.values += position % kPageTokens * cache.value_dim * kBytes;
+  return place;
 }
 
 // 8-bit pages: a row's keys and values of one head, by a warp each or by one after the other.
 template <KvType type>
 MONOLITH_DEVICE void put_codes(const Place& place, const DeviceSegment& segment, int row, const float* key,
-                               const float* value, int head_dim, bool keys, bool values) {
+                               const float* value, const KvView& cache, bool keys, bool values) {
   const int slot = (segment.first_position + row - segment.first_row) % kPageTokens;
-  if (keys) store_codes<type>(code_row(place.keys, slot, head_dim), key, head_dim);
-  if (values) store_codes<type>(code_row(place.values, slot, head_dim), value, head_dim);
+  if (keys) store_codes<type>(code_row(place.keys, slot, cache.head_dim), key, cache.head_dim);
+  if (values) store_codes<type>(code_row(place.values, slot, cache.value_dim), value, cache.value_dim);
 }
 
 template <KvType type>
@@ -100,14 +104,12 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   const DeviceSegment segment = segments[segment_of_row[row]];
   const Place place = place_of<type>(segment, row, pages, cache, kv_head);
-  const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * head_dim;
+  const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * cache.value_dim;
   if constexpr (is_8bit(type)) {
-    put_codes<type>(place, segment, row, x, value, head_dim, warp_id() == 0, warp_id() == 1);
+    put_codes<type>(place, segment, row, x, value, cache, warp_id() == 0, warp_id() == 1);
   } else {
-    for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kThreads) {
-      put<type>(place.keys, i, x[i]);
-      put<type>(place.values, i, value[i]);
-    }
+    for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kThreads) put<type>(place.keys, i, x[i]);
+    for (int i = static_cast<int>(threadIdx.x); i < cache.value_dim; i += kThreads) put<type>(place.values, i, value[i]);
   }
 }
 
@@ -184,14 +186,14 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
     }
   }
   if (!stores) return;
-  const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * head_dim;
+  const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * cache.value_dim;
   if constexpr (is_8bit(type)) {
     __syncwarp();   // what other lanes rotated
-    put_codes<type>(place, segments[segment_of_row[row]], row, x, value, head_dim, true, true);
+    put_codes<type>(place, segments[segment_of_row[row]], row, x, value, cache, true, true);
   } else {
     for (int i = n_dims + 4 * lane; i < head_dim; i += 4 * kWarp)
       put4<type>(place.keys, i, *reinterpret_cast<const Floats4*>(x + i));
-    for (int i = 4 * lane; i < head_dim; i += 4 * kWarp)
+    for (int i = 4 * lane; i < cache.value_dim; i += 4 * kWarp)
       put4<type>(place.values, i, *reinterpret_cast<const Floats4*>(value + i));
   }
 }
@@ -271,7 +273,8 @@ void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* facto
   const auto heads = static_cast<unsigned>(call.n_heads + call.cache.n_kv_heads);
   const int n_dims = factors ? rope.n_dims : 0;
   const bool quads =
-      rope_form(call.cache.head_dim, n_dims, call.q_stride, call.k_stride, call.v_stride) == RopeForm::kQuads;
+      rope_form(call.cache.head_dim, n_dims, call.q_stride, call.k_stride, call.v_stride) == RopeForm::kQuads &&
+      call.cache.value_dim % 4 == 0;
   const auto kernel = call.type == KvType::kF32    ? rope_kernel_for<KvType::kF32>(quads)
                       : call.type == KvType::kF16  ? rope_kernel_for<KvType::kF16>(quads)
                       : call.type == KvType::kQ8_0 ? rope_kernel_for<KvType::kQ8_0>(quads)

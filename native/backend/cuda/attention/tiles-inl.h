@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(Shape::sharers * kWarp)
                       .params = params};
   const WalkSource source{.keys = cache.data + kv_head * cache.head_bytes,
                           .values = cache.values, .page_bytes = cache.page_bytes, .pages = base + segment.first_page,
-                          .first = first_seen(segment.first_position + block_token, params.window),
+                          .first = first_seen(segment.first_position + block_token, params),
                           .last = segment.first_position + end_token - 1};
   walk<Shape>(source, source.first / kChunkPositions, source.last / kChunkPositions + 1, rows,
               {.out = out + row * out_stride + first_value, .stride = out_stride, .sums = nullptr, .input = input,

@@ -18,6 +18,10 @@ MONOLITH_DEVICE void load_queries(const WalkRows& rows, Words2 (*queries)[Shape:
     const int row = i / kQuads, at = i % kQuads;
     Floats4 q{0, 0, 0, 0};
     if (row < rows.n) q = *reinterpret_cast<const Floats4*>(rows.queries + row * rows.query_stride + 4 * at);
+    if (rows.params.temperature_scale != 0.0f) {
+      const float factor = temperature(rows.position + row * rows.step, rows.params);
+      q = {q.x * factor, q.y * factor, q.z * factor, q.w * factor};
+    }
     if constexpr (Shape::bytes) {
       auto* const words = reinterpret_cast<uint32_t*>(queries[row]) + at / 4 * 8 + at % 4;
       words[0] = pack_halves(q.x, q.z);
@@ -107,7 +111,7 @@ MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&we
     for (int half = 0; half < 2; ++half) {
       const int position = rows.position + (g + 8 * half) * rows.step;
       const int own_place = first_position + 2 * t;
-      const int first = first_seen(position, params.window) - own_place, last = position - own_place;
+      const int first = first_seen(position, params) - own_place, last = position - own_place;
       MONOLITH_UNROLL
       for (int i = 0; i < kTiles; ++i)
         MONOLITH_UNROLL
@@ -287,8 +291,8 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
   __syncwarp();
   const int last_row = rows.n > 0 ? rows.n - 1 : 0;
   // What all of the warp's rows see, and what any does.
-  const int any_first = first_seen(rows.position, rows.params.window);
-  const int all_first = first_seen(rows.position + last_row * rows.step, rows.params.window);
+  const int any_first = first_seen(rows.position, rows.params);
+  const int all_first = first_seen(rows.position + last_row * rows.step, rows.params);
   const int all_last = rows.position, any_last = rows.position + last_row * rows.step;
   LaneRows group, row;
   float sums[Shape::sums_in_registers ? Shape::tiles : 1][4];

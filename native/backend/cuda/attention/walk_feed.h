@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/attention/bytes.h"
+#include "backend/cuda/attention/seen.h"
 #include "backend/cuda/attention/work.h"
 #include "backend/cuda/device/tensor.h"
 #include "backend/cuda/attention/kv_cache.h"
@@ -83,10 +84,6 @@ struct WalkResult {
   int64_t row, first;
   int32_t row_step, value_step;
 };
-
-MONOLITH_DEVICE int first_seen(int position, int window) {
-  return window > 0 && position >= window ? position - window + 1 : 0;
-}
 
 // A row's state: the largest score, the sum of weights relative to it; and one part taken into it. Weighted sums
 // become fmaf(own, kept, other * added).

@@ -59,4 +59,14 @@ MONOLITH_DEVICE float exponential(float x) {
   return x < -86.6f ? 0.0f : result;
 }
 
+// log(1 + e^x), the same bits as the processor's (softplus() of cpu/ops/recurrence-inl.h, where the series is explained).
+MONOLITH_DEVICE float softplus(float x) {
+  const float t = exponential(0.0f < x ? 0.0f - x : x), s = t / (t + 2.0f), square = s * s;
+  float series = 2.0f / 17;
+  MONOLITH_UNROLL
+  for (int denominator = 15; denominator > 0; denominator -= 2)
+    series = fmaf(series, square, 2.0f / static_cast<float>(denominator));
+  return fmaf(series, s, 0.0f < x ? x : 0.0f);
+}
+
 }  // namespace monolith::cuda

@@ -11,8 +11,19 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// Where experts' input is weighed: rows times their weight, to their slots. Blocks are of a row and an expert of it.
+__global__ void __launch_bounds__(kThreads)
+    weigh_kernel(const Floats4* x, const int32_t* slots, const float* weights, int n_used, int64_t quads, Floats4* out) {
+  start_after_inputs();
+  const int64_t pair = blockIdx.x, i = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
+  if (i >= quads) return;
+  const float weight = weights[pair];
+  const Floats4 value = x[pair / n_used * quads + i];
+  out[slots[pair] * quads + i] = {value.x * weight, value.y * weight, value.z * weight, value.w * weight};
+}
+
 // A thread per four numbers of a row: those of the row's own experts in the order of its choice. So many are read
-// before the first is added, since each waits for its slot and then for itself.
+// before the first is added, since each waits for its slot and then for itself. weights null: all 1.
 constexpr int kAtOnce = 8;
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const Floats4* result, const int32_t* slots, const float* weights, int n_used, int64_t quads,
@@ -29,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
     MONOLITH_UNROLL
     for (int j = 0; j < kAtOnce; ++j) {   // past the last: the last once more, and not added
       const int64_t pair = row * n_used + (begin + j < n_used ? begin + j : n_used - 1);
-      weight[j] = weights[pair];
+      weight[j] = weights ? weights[pair] : 1.0f;
       places[j] = slots[pair] * quads + i;
     }
     MONOLITH_UNROLL
@@ -126,8 +137,9 @@ Status CudaMixture::check(const Mixture& mixture) {
     return refused(std::to_string(mixture.shape.n_experts) + " experts, only of " + std::to_string(kMostExperts));
   if (router.groups > kMostExpertGroups)
     return refused(std::to_string(router.groups) + " groups of experts, only of " + std::to_string(kMostExpertGroups));
-  if (!mixture.gate) return refused("experts without a gate");
-  if (mixture.weighs_input) return refused("experts whose input is weighed");
+  if (mixture.by_token.of_token != nullptr) return refused("experts that tokens have");
+  if (router.score == RouterScore::kRootSoftplus) return refused("experts scored by the root of a softplus");
+  if (mixture.activation.limits_input) return refused("experts whose gates are limited before their activation");
   return {};
 }
 
@@ -136,22 +148,43 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
   if (n_rows == 0) return;
   const Scratch parts(memory_, max_rows_, shape_);
   const int64_t n_ff = shape_.n_ff, n_embd = shape_.n_embd;
-  const MatmulTarget inner[] = {{mixture.gate, parts.gate, n_ff, mixture.gate_bias},
-                                {mixture.up, parts.up, n_ff, mixture.up_bias}};
+  const MatmulTarget both[] = {{mixture.gate, parts.gate, n_ff, mixture.gate_bias},
+                               {mixture.up, parts.up, n_ff, mixture.up_bias}};
+  const std::span<const MatmulTarget> inner = std::span(both).subspan(mixture.gate ? 0 : 1);
   const int width = grouped_tile_columns(runtime_, context, inner, n_rows * shape_.n_used, shape_.n_experts);
   ColumnGroups groups = route(runtime_, mixture.router, shape_, router_logits, n_rows, width, parts.routing);
+  const int64_t quads = n_embd / 4;
+  const auto pieces = static_cast<unsigned>((quads + kThreads - 1) / kThreads);
+  if (mixture.weighs_input) {
+    float* const weighed = parts.result;   // read before the downs write there
+    launch(runtime_, weigh_kernel, dim3{static_cast<unsigned>(n_rows * shape_.n_used), pieces, 1}, kThreads, 0,
+           reinterpret_cast<const Floats4*>(x), parts.routing.slots, parts.routing.weights, shape_.n_used, quads,
+           reinterpret_cast<Floats4*>(weighed));
+    groups.source = nullptr;
+    x = weighed;
+  }
   matmul_grouped(runtime_, context, inner, x, groups);
   groups.source = nullptr;   // slots read themselves
   const MatmulTarget outer{mixture.down, parts.result, n_embd, mixture.down_bias};
+  if (!mixture.gate) {
+    activate(runtime_, mixture.activation.activation, parts.up, groups.n_slots * n_ff);
+    matmul_grouped(runtime_, context, {&outer, 1}, parts.up, groups);
+    return combine(mixture, parts, n_rows, out, add_to_out);
+  }
   const InputForm form = context.fused ? input_form(static_cast<const CudaMatrix*>(mixture.down)->format())
                                        : InputForm::kFloats;
   gated_input(runtime_, mixture.activation, parts.gate, parts.up, groups.n_slots, n_ff,
               form == InputForm::kFloats ? parts.gate : nullptr, input_of(context, form, groups.n_slots, n_ff));
   matmul_grouped(runtime_, context, {&outer, 1}, parts.gate, groups, form);
-  const int64_t quads = n_embd / 4;
+  combine(mixture, parts, n_rows, out, add_to_out);
+}
+
+void CudaMixture::combine(const Mixture& mixture, const Scratch& parts, int n_rows, float* out, bool add_to_out) {
+  const int64_t quads = shape_.n_embd / 4;
   const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((quads + kThreads - 1) / kThreads), 1};
-  launch(runtime_, combine_kernel, grid, kThreads, 0, reinterpret_cast<const Floats4*>(parts.result),
-         parts.routing.slots, parts.routing.weights, shape_.n_used, quads, reinterpret_cast<Floats4*>(out), add_to_out);
+  launch(runtime_, combine_kernel, grid, kThreads, 0, reinterpret_cast<const Floats4*>(parts.result), parts.routing.slots,
+         mixture.weighs_input ? nullptr : parts.routing.weights, shape_.n_used, quads, reinterpret_cast<Floats4*>(out),
+         add_to_out);
 }
 
 }  // namespace monolith::cuda

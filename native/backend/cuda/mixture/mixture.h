@@ -43,6 +43,8 @@ class CudaMixture {
     Routing routing;
     size_t bytes;
   };
+  // Each row's sum over its experts' results.
+  void combine(const Mixture& mixture, const Scratch& parts, int n_rows, float* out, bool add_to_out);
 
   Runtime& runtime_;
   MixtureShape shape_;

@@ -192,7 +192,7 @@ TEST(cuda_fused_operations_are_those_that_one_product_reads) {
   float q[1] = {}, k[1] = {};
   RopeCall call{&list, q, 256, 4, k, 128, k, 128, {}, KvType::kF16};
   call.cache.n_kv_heads = 2;
-  call.cache.head_dim = 64;
+  call.cache.head_dim = call.cache.value_dim = 64;
   const PendingHeads of_q{q, 256, rows, 1e-5f, 3, 4, 64}, of_k{k, 128, other, 1e-5f, 3, 2, 64};
   PendingHeads of_others = of_k, of_few = of_q;
   of_others.eps = 1e-6f;

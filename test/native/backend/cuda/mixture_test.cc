@@ -120,6 +120,18 @@ std::vector<float> expert_alone(Backend& backend, const Experts& experts, int e,
   return get(backend, out, kShape.n_embd);
 }
 
+// Of an expert without a gate.
+std::vector<float> plain_expert_alone(Backend& backend, const Experts& experts, int e, const float* x) {
+  const Experts::One& one = experts.each[static_cast<size_t>(e)];
+  float* const up = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_ff)));
+  float* const out = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_embd)));
+  const MatmulTarget inner{one.up.get(), up, kShape.n_ff}, outer{one.down.get(), out, kShape.n_embd};
+  backend.matmul({&inner, 1}, x, 1);
+  backend.activate(Activation::kReluSquared, up, kShape.n_ff);
+  backend.matmul({&outer, 1}, up, 1);
+  return get(backend, out, kShape.n_embd);
+}
+
 std::unique_ptr<Backend> backend_for(bool wgmma) {
   auto backend = make_cuda_backend({.wgmma = wgmma});
   if (!backend || !(*backend)->reserve(kRows, 96, 16, 16, kShape)) return nullptr;
@@ -332,6 +344,73 @@ TEST(cuda_mixtures_of_prompts_give_each_row_what_it_gets_alone) {
   for (const int row : {0, 77, kMany - 1})
     CHECK(same_bits(run(**backend, mixture, logits, x, row, 1, false),
                     &whole[static_cast<size_t>(row) * kShape.n_embd]));
+}
+
+// Experts that have no gate; and those that take a row times its weight, whose results count as they are.
+TEST(cuda_mixtures_without_gates_and_with_weighed_input) {
+  for (const TensorType type : {TensorType::kF32, TensorType::kBF16, TensorType::kF16})
+    for (const bool weighed : {false, true}) {
+      const auto backend = backend_for(true);
+      REQUIRE(backend != nullptr);
+      const Experts experts = make_experts(*backend, type);
+      Mixture mixture = mixture_of(experts, true);
+      mixture.router.score = RouterScore::kSigmoid;
+      mixture.weighs_input = weighed;
+      if (!weighed) {
+        mixture.gate = nullptr;
+        mixture.activation = Activation::kReluSquared;
+      }
+      REQUIRE((*backend).can_mix(mixture).ok());
+      const std::vector<float> logits = numbers(kRows * kShape.n_experts), x = numbers(kRows * kShape.n_embd);
+      float* const logits_there = put(*backend, logits);
+      float* const x_there = put(*backend, x);
+      const std::vector<float> whole = run(*backend, mixture, logits_there, x_there, 0, kRows, false);
+      for (const int row : {0, 13, kRows - 1}) {
+        const float* const own = &logits[static_cast<size_t>(row) * kShape.n_experts];
+        std::vector<int> order(kShape.n_experts);
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::stable_sort(order, [&](int a, int b) { return own[a] > own[b]; });
+        const auto score = [&](int e) { return 1 / (1 + std::exp(-double{own[e]})); };
+        double sum = 0;
+        for (int i = 0; i < kShape.n_used; ++i) sum += score(order[static_cast<size_t>(i)]);
+        std::vector<double> expected(kShape.n_embd);
+        for (int i = 0; i < kShape.n_used; ++i) {
+          const int e = order[static_cast<size_t>(i)];
+          const double weight = 0.5 * score(e) / sum;
+          std::vector<float> input(x.begin() + row * kShape.n_embd, x.begin() + (row + 1) * kShape.n_embd);
+          if (weighed)
+            for (float& value : input) value *= static_cast<float>(weight);
+          const float* const there = put(*backend, input);
+          const auto alone = weighed ? expert_alone(*backend, experts, e, there) : plain_expert_alone(*backend, experts, e, there);
+          for (size_t d = 0; d < expected.size(); ++d) expected[d] += (weighed ? 1.0 : weight) * alone[d];
+        }
+        double worst = 0, largest = 1;
+        for (size_t d = 0; d < expected.size(); ++d) {
+          worst = std::max(worst, std::abs(expected[d] - whole[static_cast<size_t>(row) * kShape.n_embd + d]));
+          largest = std::max(largest, std::abs(expected[d]));
+        }
+        // A weight in another last place may round an input the other way.
+        if (!(worst < (weighed && type != TensorType::kF32 ? 1e-2 : 1e-5) * largest))
+          check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
+      }
+      for (const auto& [first, n] : {std::pair{29, 1}, std::pair{9, 12}})
+        CHECK(same_bits(run(*backend, mixture, logits_there, x_there, first, n, false),
+                        &whole[static_cast<size_t>(first) * kShape.n_embd]));
+    }
+}
+
+TEST(cuda_mixtures_that_are_not_computed_are_refused_by_name) {
+  const auto backend = make_cuda_backend({});
+  REQUIRE(backend.ok());
+  const auto refused = [&](const Mixture& mixture, const char* what) {
+    const Status status = (*backend)->can_mix(mixture);
+    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported && status.error().message.find(what) != std::string::npos);
+  };
+  Mixture mixture{.shape = {.n_experts = 4097, .n_used = 2, .n_embd = 64, .n_ff = 64}, .gate = nullptr, .up = nullptr, .down = nullptr};
+  refused(mixture, "mixture of 4097 experts");
+  mixture.shape.n_experts = 130;
+  mixture.router.groups = 65;
+  refused(mixture, "mixture of 65 groups");
 }
 
 TEST(cuda_mixtures_that_cannot_be_are_refused) {

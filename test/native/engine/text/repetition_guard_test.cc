@@ -37,10 +37,11 @@ TEST(a_run_that_stands_three_times_in_a_row_is_a_loop) {
 }
 
 TEST(short_runs_may_stand_more_often) {
-  CHECK_EQ(taken(run(1, 100), 3), size_t{24});
-  CHECK_EQ(taken(run(2, 100), 3), size_t{24});
-  CHECK_EQ(taken(run(5, 100), 3), size_t{24});
-  CHECK_EQ(taken(run(1, 23), 3), size_t{23});
+  CHECK_EQ(taken(run(1, 100), 3), size_t{16});
+  CHECK_EQ(taken(run(2, 100), 3), size_t{16});
+  CHECK_EQ(taken(run(5, 100), 3), size_t{16});
+  CHECK_EQ(taken(run(6, 100), 3), size_t{18});
+  CHECK_EQ(taken(run(1, 15), 3), size_t{15});
   CHECK_EQ(taken(run(1, 100), 40), size_t{40});
 }
 

@@ -1,0 +1,398 @@
+// Attention to latents in binary32: a block has sixteen heads of one row, a warp two of them. A page's rows are opened to
+// floats in shared memory once for all; a warp scores its sixteen positions at once, and then adds up their values.
+#include "backend/cuda/attention/latents.h"
+
+#include "backend/cuda/attention/kv_bytes.h"
+#include "backend/cuda/attention/lists.h"
+#include "backend/cuda/attention/seen.h"
+#include "backend/cuda/attention/walk_feed.h"
+#include "backend/cuda/device/launch.h"
+
+namespace monolith::cuda {
+namespace {
+
+constexpr int kWarps = 8, kThreads = kWarps * kWarp;
+constexpr int kWarpHeads = 2, kHeads = kWarps * kWarpHeads;   // of a block
+static_assert(kWarpHeads * kPageTokens == kWarp, "a lane has a head's score of a position");
+
+// kPieces of 32 dimensions.
+template <int kPieces>
+struct LatentShared {
+  float rows[kPageTokens][kPieces * kWarp];   // zeros past a row's dimensions
+  float weights[kWarps][kWarp];
+};
+
+// Of one row: which chunks, of which positions.
+struct LatentWork {
+  int64_t row;
+  int position;            // the last of those it attends to, counted among these
+  int at;                  // its own
+  const int32_t* pages;
+  const int32_t* chosen;   // the positions it attends to; null: all
+  int first_chunk, end_chunk;
+  int slot;   // of the partial result; -1: it is the whole row
+};
+
+// What a warp's two heads have of a run of positions: weighted sums of values by lane and piece, and, the same in all
+// lanes of a half, the half's head's largest score and sum of weights.
+template <int kPieces>
+struct LatentSums {
+  float of[kWarpHeads][kPieces];
+  float largest = -INFINITY, total = 0;
+
+  MONOLITH_DEVICE void clear() {
+    MONOLITH_UNROLL
+    for (int h = 0; h < kWarpHeads; ++h)
+      MONOLITH_UNROLL
+      for (int j = 0; j < kPieces; ++j) of[h][j] = 0;
+    largest = -INFINITY;
+    total = 0;
+  }
+  // Takes a later run into this one.
+  MONOLITH_DEVICE void add(const LatentSums& later) {
+    const Joined own = join(largest, total, later.largest, later.total);
+    MONOLITH_UNROLL
+    for (int h = 0; h < kWarpHeads; ++h) {
+      const float kept = __shfl_sync(kWholeWarp, own.kept, h * kPageTokens);
+      const float added = __shfl_sync(kWholeWarp, own.added, h * kPageTokens);
+      MONOLITH_UNROLL
+      for (int j = 0; j < kPieces; ++j) of[h][j] = fmaf(of[h][j], kept, later.of[h][j] * added);
+    }
+  }
+};
+
+// Sums over all lanes of 32 numbers: lane i is left with that of number i.
+MONOLITH_DEVICE float sum_numbers(float (&x)[kWarp]) {
+  MONOLITH_UNROLL
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    const bool upper = (lane_id() & distance) != 0;
+    MONOLITH_UNROLL
+    for (int i = 0; i < distance; ++i) {
+      const float kept = upper ? x[i + distance] : x[i], given = upper ? x[i] : x[i + distance];
+      x[i] = kept + __shfl_xor_sync(kWholeWarp, given, distance);
+    }
+  }
+  return x[0];
+}
+
+template <KvType type, int kPieces>
+class LatentWarp {
+ public:
+  MONOLITH_DEVICE LatentWarp(const KvView& cache, const AttentionParams& params, LatentShared<kPieces>& shared)
+      : cache_(cache), params_(params), shared_(shared) {}
+
+  // All of a block's warps, with the same work; `head` is the warp's first, of which `n` are there.
+  MONOLITH_DEVICE void run(const LatentWork& work, const float* q, int64_t q_stride, int head, int n, float* out,
+                           int64_t out_stride, float* sums) {
+    load_queries(q + work.row * q_stride, head, n);
+    const int first = first_seen(work.position, params_);
+    factor_ = params_.scale * temperature(work.at, params_) * kLog2E;
+    LatentSums<kPieces> group;
+    group.clear();
+    float largest = -INFINITY, total = 0;   // of the row
+    bool begun = false;
+    int chunk = first / kChunkPositions;
+    if (chunk < work.first_chunk) chunk = work.first_chunk;
+    for (; chunk < work.end_chunk; ++chunk) {
+      group.add(chunk_sums(work, chunk, first));
+      const bool last = chunk + 1 == work.end_chunk;
+      if (!last && (chunk + 1) % kGroupChunks != 0) continue;
+      if (work.slot >= 0) {   // within one group
+        write(out, 0, n, [&](int h, int j, float) { return group.of[h][j]; });
+        if (lane_id() % kPageTokens == 0 && lane_id() / kPageTokens < n) {
+          sums[2 * (lane_id() / kPageTokens)] = group.largest;
+          sums[2 * (lane_id() / kPageTokens) + 1] = group.total;
+        }
+        return;
+      }
+      const Joined own = join(largest, total, group.largest, group.total);
+      float kept[kWarpHeads], added[kWarpHeads], inverse[kWarpHeads];
+      MONOLITH_UNROLL
+      for (int h = 0; h < kWarpHeads; ++h) {
+        kept[h] = __shfl_sync(kWholeWarp, own.kept, h * kPageTokens);
+        added[h] = __shfl_sync(kWholeWarp, own.added, h * kPageTokens);
+        inverse[h] = 1.0f / __shfl_sync(kWholeWarp, total, h * kPageTokens);
+      }
+      write(out, out_stride, n, [&](int h, int j, float before) {
+        const float sum = fmaf(begun ? before : 0.0f, kept[h], group.of[h][j] * added[h]);
+        return last ? finished(sum, inverse[h]) : sum;
+      });
+      begun = true;
+      group.clear();
+    }
+  }
+
+ private:
+  MONOLITH_DEVICE void load_queries(const float* q, int head, int n) {
+    MONOLITH_UNROLL
+    for (int h = 0; h < kWarpHeads; ++h)
+      MONOLITH_UNROLL
+      for (int j = 0; j < kPieces; ++j) {
+        const int d = lane_id() + j * kWarp;
+        queries_[h][j] = h < n && d < cache_.head_dim ? q[static_cast<int64_t>(head + h) * cache_.head_dim + d] : 0.0f;
+      }
+  }
+  // `value(head, piece, what is there)` to the heads' results, value_dim apart.
+  template <typename Value>
+  MONOLITH_DEVICE void write(float* out, int64_t, int n, const Value& value) const {
+    MONOLITH_UNROLL
+    for (int h = 0; h < kWarpHeads; ++h)
+      MONOLITH_UNROLL
+      for (int j = 0; j < kPieces; ++j) {
+        const int d = lane_id() + j * kWarp;
+        if (h >= n || d >= cache_.value_dim) continue;
+        float& to = out[h * cache_.value_dim + d];
+        to = value(h, j, to);
+      }
+  }
+
+  // The rows of sixteen positions that it attends to as floats, by the whole block.
+  MONOLITH_DEVICE void open_page(const LatentWork& work, int page) {
+    constexpr int kDims = kPieces * kWarp;
+    __syncthreads();   // the last ones have been read
+    for (int i = static_cast<int>(threadIdx.x); i < kPageTokens * kDims; i += kThreads) {
+      const int row = i / kDims, d = i % kDims, number = page * kPageTokens + row;
+      const bool inside = d < cache_.head_dim && number <= work.position;   // what lies behind may be anything
+      float value = 0;
+      if (inside) {
+        const int position = work.chosen ? work.chosen[number] : number;
+        const unsigned char* const from = cache_.data + work.pages[position / kPageTokens] * cache_.page_bytes;
+        value = kept_value<type>(from, position % kPageTokens, d, cache_.head_dim);
+      }
+      shared_.rows[row][d] = value;
+    }
+    __syncthreads();
+  }
+
+  MONOLITH_DEVICE LatentSums<kPieces> chunk_sums(const LatentWork& work, int chunk, int first) {
+    LatentSums<kPieces> own;
+    own.clear();
+    const int lane = lane_id(), begin = chunk * kChunkPositions;
+    const int from = begin > first ? begin : first;
+    const int to = begin + kChunkPositions - 1 < work.position ? begin + kChunkPositions - 1 : work.position;
+    for (int page = from / kPageTokens; page <= to / kPageTokens; ++page) {
+      open_page(work, page);
+      const int position = page * kPageTokens + lane % kPageTokens;
+      const bool seen = position >= first && position <= work.position;
+      const float score = seen ? scores() * factor_ : (static_cast<void>(scores()), -INFINITY);
+      float largest = score;   // of the half's positions
+      for (int distance = kPageTokens / 2; distance > 0; distance /= 2) {
+        const float other = __shfl_xor_sync(kWholeWarp, largest, distance);
+        largest = largest > other ? largest : other;
+      }
+      const float now = own.largest > largest ? own.largest : largest;
+      const float base = now == -INFINITY ? 0.0f : now;
+      const float weight = fast_exp2(score - base), kept = fast_exp2(own.largest - base);
+      float total = weight;
+      for (int distance = kPageTokens / 2; distance > 0; distance /= 2)
+        total += __shfl_xor_sync(kWholeWarp, total, distance);
+      own.total = fmaf(own.total, kept, total);
+      own.largest = now;
+      float* const weights = shared_.weights[warp_id()];
+      __syncwarp();
+      weights[lane] = weight;
+      __syncwarp();
+      MONOLITH_UNROLL
+      for (int h = 0; h < kWarpHeads; ++h) {
+        const float kept_of_head = __shfl_sync(kWholeWarp, kept, h * kPageTokens);
+        MONOLITH_UNROLL
+        for (int j = 0; j < kPieces; ++j) own.of[h][j] *= kept_of_head;
+      }
+      for (int slot = 0; slot < kPageTokens; ++slot) {
+        const float* const row = shared_.rows[slot];
+        const float low = weights[slot], high = weights[kPageTokens + slot];
+        MONOLITH_UNROLL
+        for (int j = 0; j < kPieces; ++j) {
+          const float value = row[lane + j * kWarp];
+          own.of[0][j] = fmaf(low, value, own.of[0][j]);
+          own.of[1][j] = fmaf(high, value, own.of[1][j]);
+        }
+      }
+    }
+    return own;
+  }
+
+  // Of the open page: lane 16 h + slot has head h's score of that position.
+  MONOLITH_DEVICE float scores() const {
+    float sums[kWarp];
+    MONOLITH_UNROLL
+    for (int slot = 0; slot < kPageTokens; ++slot) {
+      float low = 0, high = 0;
+      MONOLITH_UNROLL
+      for (int j = 0; j < kPieces; ++j) {
+        const float value = shared_.rows[slot][lane_id() + j * kWarp];
+        low = fmaf(queries_[0][j], value, low);
+        high = fmaf(queries_[1][j], value, high);
+      }
+      sums[slot] = low;
+      sums[kPageTokens + slot] = high;
+    }
+    return sum_numbers(sums);
+  }
+
+  const KvView& cache_;
+  const AttentionParams& params_;
+  LatentShared<kPieces>& shared_;
+  float queries_[kWarpHeads][kPieces];
+  float factor_ = 0;
+};
+
+// What all kernels take.
+struct LatentLaunch {
+  Lists lists;
+  const DeviceSegment* segments;
+  const float* q;
+  int64_t q_stride;
+  int32_t n_heads;
+  KvView cache;
+  AttentionParams params;
+  float* out;
+  int64_t out_stride;
+  float* partial;
+  float* partial_sums;
+};
+
+// The last position that a row at `position` attends to, among those that it does.
+MONOLITH_DEVICE int last_attended(int position, const AttentionParams& params) {
+  return params.chosen && position >= params.most_chosen ? params.most_chosen - 1 : position;
+}
+
+template <KvType type, int kPieces>
+MONOLITH_DEVICE void run_row(const LatentLaunch& launch, LatentWork work, int part, LatentShared<kPieces>& shared) {
+  const AttentionParams& params = launch.params;
+  work.position = last_attended(work.at, params);
+  work.chosen = work.position == work.at ? nullptr
+                                         : reinterpret_cast<const int32_t*>(params.chosen) + work.row * params.most_chosen;
+  const int end_chunk = work.position / kChunkPositions + 1;
+  if (work.end_chunk > end_chunk) work.end_chunk = end_chunk;
+  const int head = part * kHeads + warp_id() * kWarpHeads, left = launch.n_heads - head;
+  const int n = left < 0 ? 0 : left < kWarpHeads ? left : kWarpHeads;
+  const int64_t first = static_cast<int64_t>(head) * launch.cache.value_dim;
+  float* out = launch.out + work.row * launch.out_stride + first;
+  float* sums = nullptr;
+  if (work.slot >= 0) {
+    const int64_t place = static_cast<int64_t>(work.slot) * launch.n_heads;
+    out = launch.partial + place * launch.cache.value_dim + first;
+    sums = launch.partial_sums + 2 * (place + head);
+  }
+  LatentWarp<type, kPieces>(launch.cache, launch.params, shared)
+      .run(work, launch.q, launch.q_stride, head, n, out, launch.out_stride, sums);
+}
+
+template <KvType type, int kPieces>
+__global__ void __launch_bounds__(kThreads) items_kernel(const __grid_constant__ LatentLaunch launch) {
+  start_after_inputs();
+  auto& shared = shared_memory<LatentShared<kPieces>>();
+  const AttentionHeader header = *launch.lists.header;
+  const int parts = (launch.n_heads + kHeads - 1) / kHeads;
+  for (int at = static_cast<int>(blockIdx.x); at < header.n_items * parts; at += static_cast<int>(gridDim.x)) {
+    const AttentionItem item = launch.lists.items(header)[at / parts];
+    run_row<type>(launch,
+                  {.row = item.row, .position = 0, .at = item.position, .pages = launch.lists.base + item.first_page,
+                   .chosen = nullptr, .first_chunk = item.first_chunk, .end_chunk = item.end_chunk, .slot = item.slot},
+                  at % parts, shared);
+  }
+}
+
+// The tiles' rows, each by blocks of its own; the longest first.
+template <KvType type, int kPieces>
+__global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__ LatentLaunch launch) {
+  start_after_inputs();
+  auto& shared = shared_memory<LatentShared<kPieces>>();
+  const int parts = (launch.n_heads + kHeads - 1) / kHeads;
+  const int at = static_cast<int>(blockIdx.x) / parts, part = static_cast<int>(blockIdx.x) % parts;
+  const auto* const tiles = reinterpret_cast<const AttentionTile*>(launch.lists.base + launch.lists.header->tiles);
+  const AttentionTile tile = tiles[at / kTileTokens];
+  const DeviceSegment segment = launch.segments[tile.segment];
+  const int token = tile.first_token + kTileTokens - 1 - at % kTileTokens;
+  if (token >= segment.n_tokens) return;
+  const int position = segment.first_position + token;
+  run_row<type>(launch,
+                {.row = segment.first_row + token, .position = 0, .at = position,
+                 .pages = launch.lists.base + segment.first_page, .chosen = nullptr, .first_chunk = 0, .end_chunk = position / kChunkPositions + 1, .slot = -1},
+                part, shared);
+}
+
+constexpr int kAddThreads = 256;
+
+// A block per split row and head: groups of chunks, and the row of groups, in the order of the other kernels.
+__global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant__ LatentLaunch launch) {
+  start_after_inputs();
+  const AttentionHeader header = *launch.lists.header;
+  const int head = static_cast<int>(blockIdx.y), dim = launch.cache.value_dim;
+  for (int at = static_cast<int>(blockIdx.x); at < header.n_splits; at += static_cast<int>(gridDim.x)) {
+    const AttentionSplit split = launch.lists.splits(header)[at];
+    const int first_chunk = first_seen(split.position, launch.params) / kChunkPositions;
+    const int last_chunk = last_attended(split.position, launch.params) / kChunkPositions;
+    for (int d = static_cast<int>(threadIdx.x); d < dim; d += kAddThreads) {
+      float value = 0, largest = -INFINITY, total = 0;   // of the row
+      for (int group = first_chunk / kGroupChunks; group <= last_chunk / kGroupChunks; ++group) {
+        int begin = group, end = group + 1;   // slots
+        if (!split.by_group) {
+          begin = group * kGroupChunks > first_chunk ? group * kGroupChunks : first_chunk;
+          end = (group + 1) * kGroupChunks < last_chunk + 1 ? (group + 1) * kGroupChunks : last_chunk + 1;
+        }
+        float sum = 0, group_largest = -INFINITY, group_total = 0;
+        for (int slot = begin; slot < end; ++slot) {
+          const int64_t place = static_cast<int64_t>(split.first_slot + slot) * launch.n_heads + head;
+          const Joined own = join(group_largest, group_total, launch.partial_sums[2 * place], launch.partial_sums[2 * place + 1]);
+          sum = fmaf(sum, own.kept, launch.partial[place * dim + d] * own.added);
+        }
+        const Joined own = join(largest, total, group_largest, group_total);
+        value = fmaf(value, own.kept, sum * own.added);
+      }
+      launch.out[split.row * launch.out_stride + static_cast<int64_t>(head) * dim + d] = finished(value, 1.0f / total);
+    }
+  }
+}
+
+template <KvType type, int kPieces>
+void launch_latents(Runtime& runtime, const LatentLaunch& work, const RowList& rows) {
+  using Shared = LatentShared<kPieces>;
+  static_assert(sizeof(Shared) <= 99 << 10, "the smallest of the GPUs this is for have 99 KB");
+  const auto parts = static_cast<unsigned>((work.n_heads + kHeads - 1) / kHeads);
+  if (rows.n_tiles > 0) {
+    const dim3 grid{static_cast<unsigned>(rows.n_tiles) * kTileTokens * parts, 1, 1};
+    launch(runtime, tiles_kernel<type, kPieces>, grid, kThreads, sizeof(Shared), work);
+  }
+  if (!rows.has_items) return;
+  const auto multiprocessors = static_cast<unsigned>(runtime.device().multiprocessors);
+  launch(runtime, items_kernel<type, kPieces>, dim3{2 * multiprocessors, 1, 1}, kThreads, sizeof(Shared), work);
+  if (!rows.has_splits) return;
+  const auto most_splits = static_cast<unsigned>(rows.n_rows < 8 ? rows.n_rows : 8);
+  launch(runtime, add_kernel, dim3{most_splits, static_cast<unsigned>(work.n_heads), 1}, kAddThreads, 0, work);
+}
+
+template <KvType type>
+void launch_by_size(Runtime& runtime, const LatentLaunch& work, const RowList& rows) {
+  static_assert(kMostLatentDims == 32 * kWarp);
+  const auto launch_it = work.cache.head_dim <= 64    ? launch_latents<type, 2>
+                         : work.cache.head_dim <= 320 ? launch_latents<type, 10>
+                         : work.cache.head_dim <= 576 ? launch_latents<type, 18>
+                                                      : launch_latents<type, kMostLatentDims / kWarp>;
+  launch_it(runtime, work, rows);
+}
+
+}  // namespace
+
+void attention_latents(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type) {
+  const RowList& rows = *call.rows;
+  const LatentLaunch work{.lists = {rows.work, rows.pages},
+                          .segments = rows.segments,
+                          .q = call.q,
+                          .q_stride = call.q_stride,
+                          .n_heads = call.n_heads,
+                          .cache = call.cache,
+                          .params = call.params,
+                          .out = call.out,
+                          .out_stride = call.out_stride,
+                          .partial = scratch.values(),
+                          .partial_sums = scratch.sums(call.n_heads * call.cache.value_dim)};
+  const auto launch_it = type == KvType::kF32    ? launch_by_size<KvType::kF32>
+                         : type == KvType::kF16  ? launch_by_size<KvType::kF16>
+                         : type == KvType::kQ8_0 ? launch_by_size<KvType::kQ8_0>
+                                                 : launch_by_size<KvType::kFp8>;
+  launch_it(runtime, work, rows);
+}
+
+}  // namespace monolith::cuda

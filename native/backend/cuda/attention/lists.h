@@ -1,0 +1,21 @@
+// The lists of attention's work (attention/work.h) as kernels read them. Device code.
+#pragma once
+
+#include "backend/cuda/attention/work.h"
+#include "backend/cuda/device/language.h"
+
+namespace monolith::cuda {
+
+struct Lists {
+  const AttentionHeader* header;
+  const int32_t* base;   // page tables and lists
+
+  MONOLITH_DEVICE const AttentionItem* items(const AttentionHeader& own) const {
+    return reinterpret_cast<const AttentionItem*>(base + own.items);
+  }
+  MONOLITH_DEVICE const AttentionSplit* splits(const AttentionHeader& own) const {
+    return reinterpret_cast<const AttentionSplit*>(base + own.splits);
+  }
+};
+
+}  // namespace monolith::cuda

@@ -1,0 +1,113 @@
+// The state space of Mamba-2: as the delta rule (delta_rule.cu) goes, each warp of a block has 16 columns of a head's
+// state in its registers, and the block prepares for all its warps what rows read of B, C, x and step.
+#include "backend/cuda/device/launch.h"
+#include "backend/cuda/device/mathematics.h"
+#include "backend/cuda/recurrence/recurrence.h"
+#include "backend/cuda/recurrence/state_block.h"
+
+namespace monolith::cuda {
+namespace {
+
+constexpr int kWarps = 4, kThreads = kWarps * kWarp, kColumns = kWarps * kBlockColumns;
+constexpr int kTogether = 8;   // rows
+
+template <int kEach>
+struct Rows {
+  static constexpr int dims = StateBlock<kEach>::dims;
+  float b[kTogether][dims], c[kTogether][dims];   // zeros past the state's dimensions
+  float x[kTogether][kColumns];
+  float step[kTogether], decay[kTogether];
+};
+
+// By one warp: row `row` of the step as the others read it. `column`: the block's first.
+template <int kEach>
+MONOLITH_DEVICE void prepare(const StateSpace& space, const StateSpaceInputs& inputs, int64_t row, int head, int column,
+                             int at, Rows<kEach>& shared) {
+  const int lane = lane_id(), dim = space.state_dim;
+  const int64_t group_at = row * inputs.stride + static_cast<int64_t>(space.group(head)) * dim;
+  for (int d = lane; d < Rows<kEach>::dims; d += kWarp) {
+    shared.b[at][d] = d < dim ? inputs.b[group_at + d] : 0.0f;
+    shared.c[at][d] = d < dim ? inputs.c[group_at + d] : 0.0f;
+  }
+  const int64_t x_at = row * inputs.stride + static_cast<int64_t>(head) * space.head_dim + column;
+  for (int i = lane; i < kColumns; i += kWarp) shared.x[at][i] = column + i < space.head_dim ? inputs.x[x_at + i] : 0.0f;
+  if (lane != 0) return;
+  const float step = softplus(inputs.step[row * space.n_heads + head] + space.step_bias[head]);
+  shared.step[at] = step;
+  shared.decay[at] = exponential(step * space.rate[head]);
+}
+
+// By one warp: a row's result, and what it makes of the state. `n`: columns of the warp.
+template <int kEach>
+MONOLITH_DEVICE void carry_on(const Rows<kEach>& shared, int at, StateBlock<kEach>& state, float skip, int n, float* out) {
+  const int lane = lane_id(), slice = lane / 4, first = warp_id() * kBlockColumns + lane % 4 * 4;
+  const Floats4 change = times(*reinterpret_cast<const Floats4*>(&shared.x[at][first]), shared.step[at]);
+  const float decay = shared.decay[at];
+  Floats4 sums[2] = {};   // dimensions of even j, and of odd ones
+  MONOLITH_UNROLL
+  for (int j = 0; j < kEach; ++j) {
+    const int d = slice + kSlices * j;
+    state.at[j] = plus_times(times(state.at[j], decay), shared.b[at][d], change);
+    sums[j % 2] = plus_times(sums[j % 2], shared.c[at][d], state.at[j]);
+  }
+  const float sum = sum_slices(plus(sums[0], sums[1]));
+  const int in_warp = lane % 4 * 4 + sum_column();
+  if (lane < 16 && in_warp < n) out[in_warp] = fmaf(shared.x[at][warp_id() * kBlockColumns + in_warp], skip, sum);
+}
+
+template <int kEach>
+__global__ void __launch_bounds__(kThreads)
+    state_space_kernel(StateSpace space, const DeviceSegment* segments, int groups, LayerSlots slots,
+                       StateSpaceInputs inputs, float* out) {
+  start_after_inputs();
+  auto& shared = shared_memory<Rows<kEach>>();
+  const int units = space.n_heads * groups, unit = static_cast<int>(blockIdx.x) % units;
+  const int head = unit / groups, warp = warp_id();
+  const int blocks = static_cast<int>(space.blocks()), block = unit % groups * kWarps + warp;
+  const int column = unit % groups * kColumns, own_column = block * kBlockColumns;
+  const int n = space.head_dim - own_column < kBlockColumns ? space.head_dim - own_column : kBlockColumns;
+  const int64_t place = (static_cast<int64_t>(head) * blocks + block) * space.state_dim * kBlockColumns;
+  const float skip = space.skip[head];
+  StateBlock<kEach> state;
+  for (ChainWalk walk(segments, static_cast<int>(blockIdx.x) / units); walk.more; walk.advance()) {
+    const DeviceSegment& own = walk.own;
+    if (block < blocks && !walk.holds()) {
+      if (own.state_from == kNoSlot) state.clear();
+      else state.load(slots.of(own.state_from) + place, space.state_dim);
+    }
+    for (int first = 0; first < own.n_tokens; first += kTogether) {
+      const int together = own.n_tokens - first < kTogether ? own.n_tokens - first : kTogether;
+      const int64_t row = own.first_row + first;
+      __syncthreads();   // the rows before these have been read
+      for (int i = warp; i < together; i += kWarps) prepare(space, inputs, row + i, head, column, i, shared);
+      __syncthreads();
+      if (block >= blocks) continue;
+      float* const to = out + row * space.width() + static_cast<int64_t>(head) * space.head_dim + own_column;
+      for (int i = 0; i < together; ++i) carry_on(shared, i, state, skip, n, to + i * space.width());
+    }
+    if (block < blocks && own.state_to != kNoSlot) state.store(slots.of(own.state_to) + place, space.state_dim);
+  }
+}
+
+template <int kEach>
+void launch_space(Runtime& runtime, const StateSpace& space, const RowList& rows, const LayerSlots& state,
+                  const StateSpaceInputs& inputs, float* out) {
+  const int groups = static_cast<int>((space.blocks() + kWarps - 1) / kWarps);
+  const auto units = static_cast<unsigned>(space.n_heads * groups);
+  launch(runtime, state_space_kernel<kEach>, dim3{units * static_cast<unsigned>(rows.n_segments), 1, 1}, kThreads,
+         sizeof(Rows<kEach>), space, rows.segments, groups, state, inputs, out);
+}
+
+}  // namespace
+
+void state_space(Runtime& runtime, const StateSpace& space, const RowList& rows, const LayerSlots& state,
+                 const StateSpaceInputs& inputs, float* out) {
+  if (rows.n_segments == 0) return;
+  const auto kernel = space.state_dim <= 16    ? launch_space<2>
+                      : space.state_dim <= 64  ? launch_space<8>
+                      : space.state_dim <= 128 ? launch_space<16>
+                                               : launch_space<kMostStateDims / kSlices>;
+  kernel(runtime, space, rows, state, inputs, out);
+}
+
+}  // namespace monolith::cuda

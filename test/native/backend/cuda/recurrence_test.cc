@@ -1,0 +1,230 @@
+// Recurrent layers on the CUDA backend: against double arithmetic, the convolution bit for bit as the processor's, and the
+// same bits wherever a sequence is cut, whichever slots its state goes through, who shares the step and in which order
+// threads run.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/ops/ops.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/recurrence/slot_chains.h"
+#include "check.h"
+#include "emulator/emulator.h"
+#include "support/recurrence_cases.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+constexpr int kSlots = 6;
+constexpr float kNobodys = 1e30f;   // what slots hold that nobody may read
+
+// A backend, and slots of one layer in its memory.
+class Device {
+ public:
+  explicit Device(int64_t state_floats) : floats_(state_floats), stride_((state_floats + 15) / 16 * 16) {
+    auto made = make_cuda_backend({});
+    if (made) backend_ = std::move(*made);
+    CHECK(backend_ && backend_->reserve(64, 2048, 64, 64).ok());
+    forget();
+  }
+  Backend& backend() { return *backend_; }
+  LayerSlots slots() const { return {slots_, stride_}; }
+  void forget() { slots_ = put(std::vector<float>(static_cast<size_t>(stride_ * kSlots), kNobodys)); }
+  std::vector<float> state(int32_t slot) const { return get(slots().of(slot), static_cast<size_t>(floats_)); }
+
+  float* put(const std::vector<float>& values) const {
+    float* const at = *backend_->allocate(static_cast<int64_t>(values.size()));
+    backend_->write_floats(at, values.data(), static_cast<int64_t>(values.size()));
+    return at;
+  }
+  std::vector<float> get(const float* at, size_t n) const {
+    std::vector<float> values(n);
+    backend_->wait();
+    backend_->read_floats(values.data(), at, static_cast<int64_t>(n));
+    return values;
+  }
+
+  // Segments know no pages here.
+  std::vector<float> run(const DeltaCase& one, std::span<const Segment> segments) {
+    float* const x = put(one.x);
+    float* const out = put(std::vector<float>(static_cast<size_t>(one.n_rows * one.rule.n_value_heads * one.rule.value_dim)));
+    DeltaRule rule = one.rule;
+    rule.rate = put(one.rate);
+    rule.decay_bias = put(one.bias);
+    backend_->delta_rule(rule, segments, slots(),
+                         {.q = x, .k = x + one.keys, .v = x + 2 * one.keys, .stride = one.stride, .decay = put(one.decay),
+                          .beta = put(one.beta)},
+                         out);
+    return get(out, static_cast<size_t>(one.n_rows * rule.n_value_heads * rule.value_dim));
+  }
+  std::vector<float> run(const StateSpaceCase& one, std::span<const Segment> segments) {
+    const float* const x = put(one.x);
+    StateSpace space = one.space;
+    space.rate = put(one.rate);
+    space.step_bias = put(one.bias);
+    space.skip = put(one.skip);
+    const auto n = static_cast<size_t>(one.n_rows * space.width());
+    float* const out = put(std::vector<float>(n));
+    backend_->state_space(space, segments, slots(),
+                          {.x = x, .b = x + space.width(), .c = x + space.width() + space.group_width(), .stride = one.stride,
+                           .step = put(one.step)},
+                          out);
+    return get(out, n);
+  }
+  std::vector<float> run(const ConvolutionCase& one, std::span<const Segment> segments) {
+    Convolution convolution = one.convolution;
+    convolution.weight = put(one.weight);
+    if (convolution.bias) convolution.bias = put(one.bias);
+    float* const x = put(one.x);
+    backend_->convolve(convolution, segments, slots(), x, one.stride);
+    return get(x, one.x.size());
+  }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  int64_t floats_, stride_;
+  float* slots_ = nullptr;
+};
+
+// Segments with page tables, which the step's tables want to see.
+std::vector<Segment> with_pages(std::vector<Segment> segments) {
+  static const std::vector<int32_t> pages(16);
+  for (Segment& segment : segments) segment.pages = pages.data();
+  return segments;
+}
+
+// Every cut and order of threads leaves what the whole does, in rows and in the slot.
+template <typename Case>
+void check_cuts(Device& device, const Case& one, int rows, const std::string& what) {
+  using enum cuda::emulator::Order;
+  const std::vector<float> expected = device.run(one, with_pages(pieces_of(rows, {}, false)));
+  const std::vector<float> state = device.state(0);
+  for (const auto order : {kAscending, kShuffled})
+    for (const std::vector<int>& cuts : {std::vector<int>{rows / 3, 2 * rows / 3}, {1}, {rows - 1}, {1, 2, 3}})
+      for (const bool apart : {false, true}) {
+        cuda::emulator::set_order(order);
+        device.forget();
+        const std::vector<Segment> segments = with_pages(pieces_of(rows, cuts, apart));
+        if (!same_bits(device.run(one, segments), expected)) check::fail(__FILE__, __LINE__, what + ": other bits in rows");
+        if (!same_bits(device.state(segments.back().state_to), state)) check::fail(__FILE__, __LINE__, what + ": another state");
+        CHECK(device.state(5).front() == kNobodys);
+      }
+  cuda::emulator::set_order(kAscending);
+}
+
+}  // namespace
+
+TEST(cuda_convolutions_give_the_processors_bits) {
+  for (const int n_channels : {5, 64, 100})
+    for (const int n_taps : {1, 2, 3, 4, kMostTaps})
+      for (const bool plain : {false, true}) {
+        const int rows = n_channels == 64 ? 41 : 19;   // more than are taken together
+        const ConvolutionCase one(n_channels, n_taps, plain, rows);
+        const std::string what = std::to_string(n_channels) + " channels, " + std::to_string(n_taps) + " taps";
+        Device device(std::max<int64_t>(one.convolution.state_floats(), 1));
+        const std::vector<float> got = device.run(one, with_pages(pieces_of(rows, {}, false)));
+        check_near(got, one.expected(), 1e-4, what);
+        ThreadPool pool(1);
+        std::vector<float> processors = one.x, state(static_cast<size_t>(std::max<int64_t>(one.convolution.state_floats(), 1)));
+        cpu_ops(CpuIsa::kPlain).convolve(pool, one.convolution, pieces_of(rows, {}, false),
+                                         {state.data(), one.convolution.state_floats()}, processors.data(), one.stride);
+        CHECK(same_bits(got, processors));
+        if (n_taps > 1) CHECK(same_bits(device.state(0), state));
+        check_cuts(device, one, rows, what);
+      }
+}
+
+TEST(cuda_delta_rule_matches_double_however_cut) {
+  for (const DeltaShape& shape : kDeltaShapes) {
+    const int rows = shape.key_dim > 64 ? 12 : 23;
+    const DeltaCase one(shape, rows);
+    const std::string what = "keys of " + std::to_string(shape.key_dim);
+    Device device(one.rule.state_floats());
+    check_near(device.run(one, with_pages(pieces_of(rows, {}, false))), one.expected(), 2e-5, what);
+    check_cuts(device, one, rows, what);
+  }
+  // The widest, which has another kernel.
+  const DeltaCase wide({1, 1, 200, 20, false, true}, 9);
+  Device device(wide.rule.state_floats());
+  check_near(device.run(wide, with_pages(pieces_of(9, {4}, false))), wide.expected(), 2e-5, "keys of 200");
+}
+
+TEST(cuda_state_space_matches_double_however_cut) {
+  struct Shape {
+    int heads, groups, head_dim, state_dim;
+  };
+  for (const Shape& shape : {Shape{4, 2, 16, 16}, {3, 1, 9, 7}, {4, 4, 40, 20}, {2, 1, 80, 128}, {1, 1, 16, 256}}) {
+    const int rows = shape.state_dim > 64 ? 12 : 23;
+    const StateSpaceCase one(shape.heads, shape.groups, shape.head_dim, shape.state_dim, rows);
+    const std::string what = "state of " + std::to_string(shape.state_dim);
+    Device device(one.space.state_floats());
+    const std::vector<double> expected = one.expected();
+    double largest = 1;
+    for (const double value : expected) largest = std::max(largest, std::abs(value));
+    check_near(device.run(one, with_pages(pieces_of(rows, {}, false))), expected, 2e-6 * largest, what);
+    check_cuts(device, one, rows, what);
+  }
+}
+
+// Forks read one slot side by side; what one segment leaves another goes on from within the step; sequences beside them
+// have states of their own.
+TEST(cuda_segments_of_a_step_keep_to_their_own_state) {
+  const DeltaCase one({2, 4, 16, 16, true, false}, 16);
+  Device device(one.rule.state_floats());
+  const std::vector<Segment> step = with_pages({{0, 4, 0, nullptr, kNoSlot, 0}, {4, 4, 4, nullptr, 0, 1}, {8, 4, 4, nullptr, 0, 2},
+                                                {12, 4, 0, nullptr, kNoSlot, 3}});
+  const std::vector<float> all = device.run(one, step);
+  std::vector<std::vector<float>> states;
+  for (int32_t slot = 0; slot < 4; ++slot) states.push_back(device.state(slot));
+  device.forget();
+  for (const Segment& segment : step) {   // one after the other
+    const std::vector<float> alone = device.run(one, {&segment, 1});
+    const size_t first = static_cast<size_t>(segment.first_row) * 64, n = 4 * 64;
+    CHECK(std::memcmp(alone.data() + first, all.data() + first, n * sizeof(float)) == 0);
+  }
+  for (int32_t slot = 0; slot < 4; ++slot) CHECK(same_bits(device.state(slot), states[static_cast<size_t>(slot)]));
+  CHECK(device.state(4).front() == kNobodys);
+}
+
+TEST(segments_that_share_a_written_slot_are_one_chain) {
+  cuda::SlotChains chains;
+  chains.reserve(8);
+  const auto linked = [&](const std::vector<Segment>& segments) {
+    std::vector<cuda::DeviceSegment> to(segments.size());
+    chains.link(segments, to);
+    std::vector<int> next;
+    for (const cuda::DeviceSegment& segment : to) next.push_back(segment.chain_leads ? segment.chain_next : -10 + segment.chain_next);
+    return next;
+  };
+  const auto uses = [](int32_t from, int32_t to) { return Segment{0, 1, 0, nullptr, from, to}; };
+  using Links = std::vector<int>;   // the next one of each; 10 less where it leads no chain
+  CHECK((linked({uses(0, 0), uses(1, 1), uses(kNoSlot, 2)}) == Links{-1, -1, -1}));
+  CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));             // forks
+  CHECK((linked({uses(kNoSlot, 1), uses(4, 4), uses(1, 2), uses(2, 2)}) == Links{2, -1, -7, -11}));
+  CHECK((linked({uses(7, 1), uses(3, 7)}) == Links{1, -11}));                             // written after it was read
+  CHECK((linked({uses(3, 7), uses(4, 7)}) == Links{1, -11}));
+  // Two chains meet: all are one, in order.
+  CHECK((linked({uses(1, 1), uses(2, 2), uses(5, 5), uses(1, 2)}) == Links{1, -8, -7, -11}));
+  CHECK((linked({uses(7, 1), uses(7, 2), uses(3, 7)}) == Links{1, -8, -11}));
+  CHECK((linked({uses(kNoSlot, kNoSlot), uses(kNoSlot, kNoSlot)}) == Links{-1, -1}));     // no state at all
+}
+
+TEST(cuda_recurrences_that_are_not_computed_are_refused_by_name) {
+  const auto backend = make_cuda_backend({});
+  REQUIRE(backend.ok());
+  const auto refused = [](const Status& status, const char* what) {
+    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported && status.error().message.find(what) != std::string::npos);
+  };
+  CHECK((*backend)->can_compute(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 256, .value_dim = 256}).ok());
+  refused((*backend)->can_compute(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 257, .value_dim = 16}),
+          "delta rule with keys of 257 dimensions");
+  CHECK((*backend)->can_compute(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 256}).ok());
+  refused((*backend)->can_compute(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 512}),
+          "state space of 512 dimensions");
+  CHECK((*backend)->can_compute(Convolution{.n_channels = 4, .n_taps = kMostTaps}).ok());
+  refused((*backend)->can_compute(Convolution{.n_channels = 4, .n_taps = kMostTaps + 1}), "convolution of 9 taps");
+}

@@ -1,0 +1,207 @@
+// Recurrent layers' operations with random numbers, and what double arithmetic makes of them: what every backend's tests
+// are held against.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/kv_cache.h"
+#include "backend/recurrence.h"
+#include "check.h"
+
+namespace monolith::testing {
+
+inline std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0f, spread);
+  std::vector<float> x(n);
+  for (float& value : x) value = normal(random);
+  return x;
+}
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+inline void check_near(const std::vector<float>& got, const std::vector<double>& expected, double tolerance,
+                       const std::string& what) {
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    if (!(std::abs(got[i] - expected[i]) <= tolerance))
+      return check::fail(__FILE__, __LINE__, what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) +
+                                                 ", expected " + std::to_string(expected[i]));
+}
+
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// A sequence of `n_rows` in pieces that end where `cuts` say, through slots: each piece goes on from the last one's.
+// With `apart` a piece leaves the slot it goes on from alone.
+inline std::vector<Segment> pieces_of(int n_rows, std::vector<int> cuts, bool apart) {
+  std::vector<Segment> segments;
+  int begin = 0;
+  int32_t from = kNoSlot;
+  cuts.push_back(n_rows);
+  for (const int end : cuts) {
+    const int32_t to = apart && from == 0 ? 1 : 0;
+    segments.push_back({begin, end - begin, begin, nullptr, from, to});
+    from = to;
+    begin = end;
+  }
+  return segments;
+}
+
+struct DeltaShape {
+  int key_heads, value_heads, key_dim, value_dim;
+  bool tiled, channels;
+};
+inline constexpr DeltaShape kDeltaShapes[] = {
+    {2, 4, 16, 16, true, false}, {2, 4, 16, 16, false, false}, {4, 4, 32, 32, true, true},
+    {1, 3, 20, 40, false, false}, {2, 2, 7, 9, true, true},    {2, 2, 128, 128, true, false},
+};
+
+// All that one delta rule reads.
+struct DeltaCase {
+  DeltaCase(const DeltaShape& shape, int rows, uint32_t seed = 1) : n_rows(rows) {
+    rule = {.n_key_heads = shape.key_heads,
+            .n_value_heads = shape.value_heads,
+            .key_dim = shape.key_dim,
+            .value_dim = shape.value_dim,
+            .tiled = shape.tiled,
+            .channel_decay = shape.channels,
+            .norm_eps = 1e-6f};
+    keys = shape.key_heads * shape.key_dim;
+    stride = 2 * keys + shape.value_heads * shape.value_dim + 3;
+    x = random_floats(static_cast<size_t>(n_rows * stride), seed);
+    decay = random_floats(static_cast<size_t>(n_rows * rule.decays()), seed + 1, 2.0f);
+    beta = random_floats(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.value_heads), seed + 2, 2.0f);
+    bias = random_floats(static_cast<size_t>(rule.decays()), seed + 3);
+    rate = random_floats(static_cast<size_t>(shape.value_heads), seed + 4);
+    for (float& r : rate) r = -std::abs(r);
+    rule.rate = rate.data();
+    rule.decay_bias = bias.data();
+  }
+  std::vector<double> expected() const {
+    std::vector<double> out;
+    const int dk = rule.key_dim, dv = rule.value_dim;
+    std::vector<std::vector<double>> states(static_cast<size_t>(rule.n_value_heads), std::vector<double>(static_cast<size_t>(dk * dv)));
+    for (int row = 0; row < n_rows; ++row) {
+      for (int head = 0; head < rule.n_value_heads; ++head) {
+        const int key_head = rule.tiled ? head % rule.n_key_heads : head / (rule.n_value_heads / rule.n_key_heads);
+        const float* const q = &x[static_cast<size_t>(row * stride + key_head * dk)];
+        const float* const k = q + keys;
+        const float* const v = &x[static_cast<size_t>(row * stride + 2 * keys + head * dv)];
+        double qq = 0, kk = 0;
+        for (int i = 0; i < dk; ++i) qq += double(q[i]) * q[i], kk += double(k[i]) * k[i];
+        const auto decay_of = [&](int i) {
+          const auto at = static_cast<size_t>(rule.channel_decay ? head * dk + i : head);
+          const double input = double(decay[static_cast<size_t>(row * rule.decays()) + at]) + bias[at];
+          return std::exp(rate[static_cast<size_t>(head)] * std::log1p(std::exp(input)));
+        };
+        const double b = sigmoid(beta[static_cast<size_t>(row * rule.n_value_heads + head)]);
+        std::vector<double>& s = states[static_cast<size_t>(head)];
+        for (int i = 0; i < dk; ++i)
+          for (int j = 0; j < dv; ++j) s[static_cast<size_t>(i * dv + j)] *= decay_of(i);
+        for (int j = 0; j < dv; ++j) {
+          double seen = 0, result = 0;
+          for (int i = 0; i < dk; ++i) seen += s[static_cast<size_t>(i * dv + j)] * k[i] / std::sqrt(kk);
+          for (int i = 0; i < dk; ++i) {
+            double& at = s[static_cast<size_t>(i * dv + j)];
+            at += k[i] / std::sqrt(kk) * b * (v[j] - seen);
+            result += at * q[i] / std::sqrt(qq) / std::sqrt(double(dk));
+          }
+          out.push_back(result);
+        }
+      }
+    }
+    return out;
+  }
+
+  DeltaRule rule;
+  int n_rows, keys = 0;
+  int64_t stride = 0;
+  std::vector<float> x, decay, beta, bias, rate;
+};
+
+// All that one state space reads.
+struct StateSpaceCase {
+  StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows) : n_rows(rows) {
+    space = {.n_heads = heads, .n_groups = groups, .head_dim = head_dim, .state_dim = state_dim};
+    stride = space.width() + 2 * space.group_width() + 3;
+    x = random_floats(static_cast<size_t>(n_rows * stride), 1);
+    step = random_floats(static_cast<size_t>(n_rows * heads), 2, 3.0f);
+    step[0] = 60;   // beyond what e^x holds beside 1
+    bias = random_floats(static_cast<size_t>(heads), 3);
+    rate = random_floats(static_cast<size_t>(heads), 4);
+    skip = random_floats(static_cast<size_t>(heads), 5);
+    for (float& r : rate) r = -std::abs(r);
+    space.rate = rate.data();
+    space.step_bias = bias.data();
+    space.skip = skip.data();
+  }
+  std::vector<double> expected() const {
+    const int dim = space.head_dim, n = space.state_dim;
+    std::vector<double> out, h(static_cast<size_t>(space.n_heads * dim * n));
+    for (int row = 0; row < n_rows; ++row) {
+      for (int head = 0; head < space.n_heads; ++head) {
+        const float* const own = &x[static_cast<size_t>(row * stride)];
+        const float* const b = own + space.width() + space.group(head) * n;
+        const float* const c = b + space.group_width();
+        const auto at_head = static_cast<size_t>(head);
+        const double input = double(step[static_cast<size_t>(row * space.n_heads + head)]) + bias[at_head];
+        const double dt = input > 30 ? input : std::log1p(std::exp(input));
+        for (int d = 0; d < dim; ++d) {
+          const double value = own[head * dim + d];
+          double sum = skip[at_head] * value;
+          for (int i = 0; i < n; ++i) {
+            double& s = h[static_cast<size_t>((head * dim + d) * n + i)];
+            s = s * std::exp(dt * rate[at_head]) + dt * value * b[i];
+            sum += s * c[i];
+          }
+          out.push_back(sum);
+        }
+      }
+    }
+    return out;
+  }
+
+  StateSpace space;
+  int n_rows;
+  int64_t stride = 0;
+  std::vector<float> x, step, bias, rate, skip;
+};
+
+// Rows of a convolution.
+struct ConvolutionCase {
+  ConvolutionCase(int n_channels, int n_taps, bool plain, int rows)
+      : n_rows(rows), stride(n_channels + 5), x(random_floats(static_cast<size_t>(rows * stride), 3)),
+        weight(random_floats(static_cast<size_t>(n_channels * n_taps), 4)),
+        bias(random_floats(static_cast<size_t>(n_channels), 5)) {
+    convolution = {.n_channels = n_channels, .n_taps = n_taps, .weight = weight.data(),
+                   .bias = plain ? nullptr : bias.data(), .silu = !plain};
+  }
+  // The rows as they are left, between channels too.
+  std::vector<double> expected() const {
+    std::vector<double> out(x.begin(), x.end());
+    const int n_taps = convolution.n_taps;
+    for (int row = 0; row < n_rows; ++row) {
+      for (int c = 0; c < convolution.n_channels; ++c) {
+        double sum = convolution.bias ? bias[static_cast<size_t>(c)] : 0.0;
+        for (int j = 0; j < n_taps; ++j)
+          if (const int at = row - n_taps + 1 + j; at >= 0)
+            sum += double(weight[static_cast<size_t>(c * n_taps + j)]) * x[static_cast<size_t>(at * stride + c)];
+        out[static_cast<size_t>(row * stride + c)] = convolution.silu ? sum * sigmoid(sum) : sum;
+      }
+    }
+    return out;
+  }
+
+  Convolution convolution;
+  int n_rows;
+  int64_t stride;
+  std::vector<float> x, weight, bias;
+};
+
+}  // namespace monolith::testing
